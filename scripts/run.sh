@@ -1,0 +1,69 @@
+#!/bin/sh
+# The targets of the Makefile, for machines without make too. Further arguments go to the command:
+#     sh scripts/run.sh demo|test|check|bench|clean [ARGUMENT...]
+set -eu
+cd "$(dirname -- "$0")/.."
+python=.venv/bin/python
+
+with_java() {
+    JAVA_HOME=$(sh scripts/java.sh)
+    export JAVA_HOME
+}
+
+check() {
+    failed=
+    "$python" -m ruff check . || failed=ruff
+    set --
+    for folder in tracetypes tests examples benchmarks; do
+        [ ! -d "$folder" ] || set -- "$@" "$folder"
+    done
+    "$python" -m mypy "$@" || failed="${failed:+$failed and }mypy"
+    [ -z "$failed" ]
+}
+
+target=${1:-}
+[ $# -eq 0 ] || shift
+case $target in
+demo)
+    sh scripts/setup.sh
+    with_java
+    exec "$python" -m examples.demo "$@"
+    ;;
+test)
+    sh scripts/setup.sh
+    with_java
+    # CI=true asks for Hypothesis's profile `ci`; tests/conftest.py reads the variable.
+    if [ "${CI:-}" = true ]; then
+        export HYPOTHESIS_PROFILE="${HYPOTHESIS_PROFILE:-ci}"
+    fi
+    status=0
+    if ! check; then
+        echo "run: $failed failed, see above. The tests run all the same; the exit status will not be 0." >&2
+        status=1
+    fi
+    # Last, so that its summary is the last thing to be seen.
+    "$python" -m pytest "$@" || status=$?
+    exit "$status"
+    ;;
+check)
+    sh scripts/setup.sh
+    check
+    ;;
+bench)
+    # Each line: the command, and the first line of the benchmark's docstring.
+    for file in benchmarks/[!_]*.py; do
+        [ -e "$file" ] || { echo "bench: there are no benchmarks yet"; break; }
+        name=$(basename "$file" .py)
+        printf '%-52s %s\n' "$python -m benchmarks.$name" "$(sed -n '/"""/{s/^[^"]*"""//;s/""".*//;p;q;}' "$file")"
+    done
+    ;;
+clean)
+    # .venv stays: remove it by hand to have it made anew.
+    rm -rf build dist spark-warehouse metastore_db derby.log .mypy_cache .pytest_cache .ruff_cache .hypothesis
+    find . \( -path ./.venv -o -path ./.git \) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+    ;;
+*)
+    echo "usage: sh scripts/run.sh demo|test|check|bench|clean [ARGUMENT...]" >&2
+    exit 2
+    ;;
+esac

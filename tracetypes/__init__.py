@@ -1,0 +1,62 @@
+"""Typed streaming dataflows that give the same answer at every parallelism."""
+
+from tracetypes.algebra import ExactSum
+from tracetypes.check import Checked, check
+from tracetypes.edges import EdgeType, O, U
+from tracetypes.errors import (
+    CheckFailed,
+    DataError,
+    LawBroken,
+    OperatorFailed,
+    RunError,
+    TraceTypesError,
+    UsageError,
+    Violation,
+)
+from tracetypes.formats import csv, json_lines, parquet
+from tracetypes.graph import ROW_POSITION, Dataflow, Graph, Stream, merge, sort
+from tracetypes.interpreter import interpret, interpret_rows
+from tracetypes.markers import Marker, every, in_band
+from tracetypes.records import UNIT, Unit
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
+from tracetypes.trace import Item, Trace
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ROW_POSITION",
+    "UNIT",
+    "CheckFailed",
+    "Checked",
+    "DataError",
+    "Dataflow",
+    "EdgeType",
+    "ExactSum",
+    "Graph",
+    "Item",
+    "LawBroken",
+    "Marker",
+    "O",
+    "OpKeyedOrdered",
+    "OpKeyedUnordered",
+    "OpStateless",
+    "OperatorFailed",
+    "RunError",
+    "Stream",
+    "Trace",
+    "TraceTypesError",
+    "U",
+    "Unit",
+    "UsageError",
+    "Violation",
+    "check",
+    "csv",
+    "every",
+    "in_band",
+    "interpret",
+    "interpret_rows",
+    "json_lines",
+    "merge",
+    "parquet",
+    "sort",
+]

@@ -1,0 +1,59 @@
+"""Commutative monoids that keep their laws on a computer.
+
+Floating-point addition is commutative but not associative: the sum of a bag of floats depends on who adds what first,
+so it differs between deployments. :class:`ExactSum` is the sum itself, without rounding; only reading it rounds, once.
+"""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+
+__all__ = ["ExactSum"]
+
+
+@attrs.frozen
+class ExactSum:
+    """An exact sum of floats: ``numerator / 2**shift``, plus how many infinities and NaNs went in.
+
+    ``ExactSum() + ExactSum.of(x) + ...`` is a commutative monoid in the strict sense, bit for bit; :meth:`value` rounds
+    the true sum to the nearest float. Its size is bounded by the range of the exponents that went in (about 2,100 bits).
+    """
+
+    numerator: int = 0
+    shift: int = 0
+    infinities: tuple[int, int] = (0, 0)
+    nans: int = 0
+
+    @classmethod
+    def of(cls, value: float) -> ExactSum:
+        """The sum of one float."""
+        if value != value:
+            return cls(nans=1)
+        if math.isinf(value):
+            return cls(infinities=(1, 0) if value > 0 else (0, 1))
+        numerator, denominator = float(value).as_integer_ratio()
+        return cls(numerator, denominator.bit_length() - 1)
+
+    def __add__(self, other: ExactSum) -> ExactSum:
+        shift = max(self.shift, other.shift)
+        total = (self.numerator << (shift - self.shift)) + (other.numerator << (shift - other.shift))
+        surplus = min(shift, (total & -total).bit_length() - 1) if total else shift
+        plus, minus = self.infinities
+        more_plus, more_minus = other.infinities
+        return ExactSum(
+            total >> surplus, shift - surplus, (plus + more_plus, minus + more_minus), self.nans + other.nans
+        )
+
+    def value(self) -> float:
+        """The nearest float (ties to even); infinity beyond the largest one, NaN as IEEE 754 addition would have it."""
+        plus, minus = self.infinities
+        if self.nans or (plus and minus):
+            return math.nan
+        if plus or minus:
+            return math.inf if plus else -math.inf
+        try:
+            return self.numerator / (1 << self.shift)
+        except OverflowError:
+            return math.inf if self.numerator > 0 else -math.inf

@@ -1,0 +1,541 @@
+"""The graph checker: every reason why a dataflow would not mean anything, all at once.
+
+It repeats at graph-build time what mypy says at the author's desk, for code that mypy never saw, and adds what no type
+checker knows: names, cycles, schemas, frozen operators, functions that cannot be shipped. :func:`check` gives a
+:class:`Checked`, and only that can be compiled or interpreted.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, TypeVar, assert_never, get_args, get_origin
+
+import attrs
+import cloudpickle
+
+from tracetypes.edges import EdgeType, edge_type
+from tracetypes.errors import CheckFailed, DataError, Location, Violation
+from tracetypes.formats import Csv, Layout
+from tracetypes.graph import (
+    ROW_POSITION,
+    Apply,
+    Dataflow,
+    Fused,
+    Gather,
+    Graph,
+    Merge,
+    Node,
+    Restore,
+    Sink,
+    Sort,
+    Source,
+    Split,
+    ancestors,
+    title,
+)
+from tracetypes.records import (
+    ListOf,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    UnitValue,
+    hashable,
+    name_of,
+    schema_of,
+    show_type,
+)
+from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpStateless, substitute, template_types
+from tracetypes.trace import StreamType, stream_type
+
+__all__ = ["Checked", "check", "violations"]
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+@attrs.define(eq=False, slots=False, frozen=True)
+class Checked:
+    """A graph that was found to be in order, with the type of the edge that leaves each node."""
+
+    graph: Graph
+    types: dict[int, EdgeType]
+
+    @cached_property
+    def streams(self) -> dict[int, StreamType]:
+        """The data-trace type of the edge that leaves each node."""
+        known: dict[EdgeType, StreamType] = {}
+        for edge in self.types.values():
+            if edge not in known:
+                known[edge] = stream_type(edge)
+        return {id: known[edge] for id, edge in self.types.items()}
+
+    def layout(self, node: Source | Sink) -> Layout:
+        """How the rows of a source or sink lie in columns."""
+        stream = self.streams[node.id]
+        if isinstance(node, Source):
+            return Layout(UnitValue() if node.key is not None else stream.key, stream.value)
+        return Layout(stream.key, stream.value, tuple(name for name in (node.marker, node.position) if name))
+
+
+def check(flow: Dataflow | Graph) -> Checked:
+    """Check a dataflow. Raises :class:`CheckFailed` with every violation."""
+    found, edges = _Checker(flow.graph if isinstance(flow, Dataflow) else flow).run()
+    if found:
+        raise CheckFailed(found)
+    return Checked(flow.graph if isinstance(flow, Dataflow) else flow, edges)
+
+
+def violations(flow: Dataflow | Graph) -> tuple[Violation, ...]:
+    """Every violation of a dataflow, in the order of the author's lines; empty when there is none."""
+    return tuple(_Checker(flow.graph if isinstance(flow, Dataflow) else flow).run()[0])
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+class _Checker:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.by_id = graph.by_id
+        self.consumers = graph.consumers
+        self.found: list[Violation] = []
+        self.types: dict[int, EdgeType | None] = {}
+        self.schemas: dict[Any, Schema | None] = {}
+
+    def run(self) -> tuple[list[Violation], dict[int, EdgeType]]:
+        self.names()
+        self.partners()
+        order = self.order()
+        for node in order:
+            self.types[node.id] = self.type_of(node)
+            self.record_of(node)
+            self.parallelism(node)
+        self.columns()
+        self.frozen()
+        self.shippable()
+        self.found.sort(key=lambda v: (v.where.file, v.where.line))
+        return self.found, {id: edge for id, edge in self.types.items() if edge is not None}
+
+    def refuse(self, code: str, node: Node, found: str, expected: str, fix: str) -> None:
+        self.found.append(Violation(code, title(node), node.where, found, expected, fix))
+
+    # -------------------------------------------------------------------------------------------- the graph
+
+    def names(self) -> None:
+        for kind in (Source, Sink):
+            first: dict[str, Location] = {}
+            for node in self.graph.nodes:
+                if not isinstance(node, kind) or not isinstance(node, Source | Sink):
+                    continue
+                if not _is_name(node.name):
+                    self.refuse(
+                        "TT118",
+                        node,
+                        f"the name {node.name!r}",
+                        "a name of letters, digits, '_', '-' and '.'",
+                        "rename it: names become file names and command line arguments",
+                    )
+                elif node.name in first:
+                    self.refuse(
+                        "TT112",
+                        node,
+                        f"a second {kind.__name__.lower()} named {node.name!r}",
+                        f"one {kind.__name__.lower()} of that name (the first is at {first[node.name]})",
+                        "rename one of them",
+                    )
+                else:
+                    first[node.name] = node.where
+
+    def partners(self) -> None:
+        for node in self.graph.nodes:
+            for upstream in node.inputs:
+                if upstream not in self.by_id or isinstance(self.by_id[upstream], Sink):
+                    self.refuse(
+                        "TT108",
+                        node,
+                        "an input that is not in this dataflow",
+                        f"a stream of dataflow {self.graph.name!r}",
+                        "pass a stream that came from this dataflow's source(...)",
+                    )
+            if isinstance(node, Sink) and not node.inputs:
+                self.refuse("TT108", node, "no input", "one stream", "give the sink the stream to write")
+            if not isinstance(node, Sink) and not self.consumers.get(node.id):
+                self.refuse(
+                    "TT109",
+                    node,
+                    "nobody reads its output",
+                    "a path to a sink",
+                    "send it to a sink with flow.sink(name, stream), or delete it",
+                )
+        if not self.graph.nodes:
+            nowhere = Location(self.graph.name, 0)
+            self.found.append(
+                Violation(
+                    "TT109", f"dataflow {self.graph.name!r}", nowhere, "no nodes", "a source and a sink", "add them"
+                )
+            )
+
+    def order(self) -> list[Node]:
+        """Topological order; what lies on or behind a cycle is left out, and the cycle is reported."""
+        waiting = {node.id: sum(1 for i in set(node.inputs) if i in self.by_id) for node in self.graph.nodes}
+        ready = [node for node in self.graph.nodes if waiting[node.id] == 0]
+        order: list[Node] = []
+        for node in ready:
+            order.append(node)
+            for consumer in {c.id: c for c in self.consumers.get(node.id, ())}.values():
+                waiting[consumer.id] -= 1
+                if waiting[consumer.id] == 0:
+                    ready.append(consumer)
+        if len(order) < len(self.graph.nodes):
+            self.cycle({node.id for node in self.graph.nodes} - {node.id for node in order})
+        return order
+
+    def cycle(self, stuck: set[int]) -> None:
+        path, at = [], min(stuck)
+        while at not in path:
+            path.append(at)
+            at = next(i for i in self.by_id[at].inputs if i in stuck)
+        ring = [*path[path.index(at) :], at]
+        names = " <- ".join(title(self.by_id[i]) for i in ring)
+        self.refuse(
+            "TT105", self.by_id[at], f"the cycle {names}", "an acyclic graph", "remove the edge that leads back"
+        )
+
+    # -------------------------------------------------------------------------------------------- types
+
+    def type_of(self, node: Node) -> EdgeType | None:
+        inputs = [self.types.get(i) for i in node.inputs]
+        match node:
+            case Source():
+                return self.source_type(node)
+            case Sink() | Split() | Gather() | Restore():
+                return inputs[0] if inputs else None
+            case Sort():
+                return None if inputs[0] is None else attrs.evolve(inputs[0], ordered=True)
+            case Merge():
+                return self.merge_type(node, inputs)
+            case Apply():
+                return self.apply_type(node, inputs[0])
+            case Fused():
+                return inputs[0] if inputs else None
+            case _:
+                assert_never(node)
+
+    def source_type(self, node: Source) -> EdgeType | None:
+        try:
+            edge = edge_type(node.edge)
+        except DataError as error:
+            self.refuse("TT107", node, error.message, "an edge type", error.fix)
+            return None
+        if edge.ordered and node.ordered_by is None:
+            self.refuse(
+                "TT114",
+                node,
+                f"{edge} without ordered_by",
+                "what orders it",
+                "pass ordered_by=<function of the value> or ordered_by=ROW_POSITION, or declare it U",
+            )
+        if not edge.ordered and node.ordered_by is not None:
+            self.refuse("TT114", node, f"{edge} with ordered_by", "an O", "declare it O, or leave ordered_by out")
+        return edge
+
+    def merge_type(self, node: Merge, inputs: Sequence[EdgeType | None]) -> EdgeType | None:
+        known = [edge for edge in inputs if edge is not None]
+        if len(known) < len(inputs) or not known:
+            return None
+        values = {show_type(e.value): e.value for e in known}
+        if any(e.value != known[0].value for e in known):
+            self.refuse(
+                "TT103",
+                node,
+                "values of " + " and ".join(sorted(values)),
+                "one type of values",
+                "map the inputs to one record type first",
+            )
+            return None
+        ordered = all(edge.ordered for edge in known)
+        key = known[0].key
+        if any(e.key != key for e in known):
+            joined = self.union([e.key for e in known])
+            if joined is None:
+                self.refuse(
+                    "TT102",
+                    node,
+                    "keys of " + " and ".join(sorted({show_type(e.key) for e in known})),
+                    "one type of keys, or distinct record types",
+                    "map the inputs to one key type, or wrap each key in a record of its own",
+                )
+                return None
+            key = joined
+        if ordered:
+            self.disjoint(node)
+        return EdgeType(ordered, key, known[0].value)
+
+    def union(self, keys: Iterable[Any]) -> Any:
+        try:
+            members = [m for key in keys for m in (get_args(key) if isinstance(key, types.UnionType) else (key,))]
+            distinct = list(dict.fromkeys(members))
+            if not all(isinstance(schema_of(m), Record) for m in distinct):
+                return None
+            joined = distinct[0]
+            for member in distinct[1:]:
+                joined = joined | member
+            return joined
+        except (DataError, TypeError):
+            return None
+
+    def disjoint(self, node: Merge) -> None:
+        """Ordered inputs that take their keys from the same node overlap for sure; others are checked when they run."""
+        origins = [self.key_origins(i) for i in node.inputs]
+        for at, one in enumerate(origins):
+            for other in origins[:at]:
+                if shared := one & other:
+                    origin = self.by_id[min(shared)]
+                    self.refuse(
+                        "TT104",
+                        node,
+                        f"ordered streams that both carry the keys of {title(origin)} ({origin.where})",
+                        "disjoint keys",
+                        "merge before .through(sort(by=...)), or rekey one of them",
+                    )
+                    return
+
+    def key_origins(self, id: int) -> set[int]:
+        found: set[int] = set()
+        pending = [id]
+        while pending:
+            node = self.by_id[pending.pop()]
+            if isinstance(node, Sort | Merge) or (isinstance(node, Apply) and isinstance(node.op, OpKeyedOrdered)):
+                pending.extend(i for i in node.inputs if i in self.by_id)
+            else:
+                found.add(node.id)
+        return found
+
+    def apply_type(self, node: Apply, given: EdgeType | None) -> EdgeType | None:
+        op: object = node.op
+        if not isinstance(op, TEMPLATES):
+            self.refuse(
+                "TT116",
+                node,
+                f"{type(op).__name__}, which fills no template in",
+                "an instance of OpStateless, OpKeyedOrdered or OpKeyedUnordered",
+                "derive the operator from one of the three templates",
+            )
+            return None
+        takes, gives = template_types(node.op)
+        bound: dict[Any, Any] = {}
+        if given is not None:
+            name = title(node)
+            if takes.ordered and not given.ordered:
+                self.refuse(
+                    "TT101",
+                    node,
+                    f"{given}, unordered between markers",
+                    f"{attrs.evolve(given, ordered=True)}: {name} depends on the order of the items of a key",
+                    f"insert .through(sort(by=...)) before {name}",
+                )
+            for code, what, wanted, got in (
+                ("TT102", "key", takes.key, given.key),
+                ("TT103", "value", takes.value, given.value),
+            ):
+                if not unify(wanted, got, bound):
+                    self.refuse(
+                        code,
+                        node,
+                        f"{what}s of type {show_type(got)}",
+                        f"{what}s of type {show_type(substitute(wanted, bound))}",
+                        f"map the {what} to {show_type(wanted)} before {name}, or change the type of {name}",
+                    )
+        made = EdgeType(gives.ordered, substitute(gives.key, bound), substitute(gives.value, bound))
+        if given is not None and (open_ := _variables(made.key) or _variables(made.value)):
+            self.refuse(
+                "TT106",
+                node,
+                f"{made}: the type parameter {open_.__name__} is not known",
+                "concrete types",
+                f"derive {title(node)} with concrete type arguments",
+            )
+            return None
+        return None if given is None and (_variables(made.key) or _variables(made.value)) else made
+
+    def record_of(self, node: Node) -> None:
+        """The edge that leaves a node must have a schema, and its key must be able to be one."""
+        edge = self.types.get(node.id)
+        if edge is None or not isinstance(node, Source | Apply):
+            return
+        for what, annotation in (("key", edge.key), ("value", edge.value)):
+            seen = annotation in self.schemas if _hashable(annotation) else False
+            if seen and self.schemas[annotation] is not None and what == "value":
+                continue
+            try:
+                schema = schema_of(annotation)
+            except DataError as error:
+                self.refuse("TT106", node, f"{what} {error.message}", "a type with a schema", error.fix)
+                self.types[node.id] = None
+                continue
+            if _hashable(annotation):
+                self.schemas[annotation] = schema
+            if what == "key" and (isinstance(schema, Optional) or not hashable(schema)):
+                self.refuse(
+                    "TT117",
+                    node,
+                    f"the key type {name_of(schema)}",
+                    "a key that is never None and can be hashed",
+                    "use a scalar, a tuple or a frozen record; give missing keys a value of their own",
+                )
+
+    def parallelism(self, node: Node) -> None:
+        if isinstance(node, Apply | Sort) and node.parallelism is not None:
+            wanted: object = node.parallelism
+            if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+                self.refuse(
+                    "TT113", node, f"parallelism={wanted!r}", "a whole number from 1", "pass parallelism=1 or more"
+                )
+
+    def columns(self) -> None:
+        for node in self.graph.nodes:
+            if not isinstance(node, Sink):
+                continue
+            edge = self.types.get(node.id)
+            if edge is None:
+                continue
+            if node.position is not None and not edge.ordered:
+                self.refuse(
+                    "TT114",
+                    node,
+                    f"position={node.position!r} on {edge}",
+                    "an ordered stream",
+                    "items of a U have no position: leave position out, or sort before",
+                )
+            try:
+                layout = Layout(schema_of(edge.key), schema_of(edge.value), ())
+            except DataError:
+                continue
+            names = [name for name, _ in layout.columns]
+            extra = [name for name in (node.marker, node.position) if name is not None]
+            for name in extra:
+                if [*names, *extra].count(name) > 1:
+                    self.refuse("TT119", node, f"two columns named {name!r}", "distinct columns", "choose another name")
+            nested = [name for name, schema in layout.columns if _nested(schema)]
+            if isinstance(node.format, Csv) and nested:
+                self.refuse(
+                    "TT119",
+                    node,
+                    f"CSV for the nested column {nested[0]!r}",
+                    "flat columns",
+                    "write JSON lines or Parquet, or map to a flat record",
+                )
+
+    # -------------------------------------------------------------------------------------------- operators
+
+    def frozen(self) -> None:
+        for node in self.graph.nodes:
+            op: object = node.op if isinstance(node, Apply) else None
+            if isinstance(op, TEMPLATES) and not is_frozen(op):
+                name = type(op).__name__
+                self.refuse(
+                    "TT110",
+                    node,
+                    f"{name} can be assigned to",
+                    "a frozen instance: state is passed in and returned, never kept on self",
+                    f"decorate {name} with @attrs.frozen and declare its parameters as fields",
+                )
+
+    def shippable(self) -> None:
+        shipped = [(node, what, part) for node in self.graph.nodes for what, part in _functions(node)]
+        try:
+            cloudpickle.dumps([part for _, _, part in shipped])
+        except Exception:
+            for node, what, part in shipped:
+                try:
+                    cloudpickle.dumps(part)
+                except Exception as error:
+                    self.refuse(
+                        "TT111",
+                        node,
+                        f"{what} cannot be sent to a worker: {type(error).__name__}: {error}",
+                        "functions and parameters that can be pickled",
+                        "open files, sockets and locks inside the function that uses them; pass plain data as parameters",
+                    )
+
+
+def _functions(node: Node) -> list[tuple[str, Any]]:
+    match node:
+        case Source():
+            parts: list[tuple[str, object]] = [
+                ("markers", node.markers),
+                ("key", node.key),
+                ("ordered_by", node.ordered_by),
+            ]
+            return [(what, part) for what, part in parts if part is not None and part is not ROW_POSITION]
+        case Sort():
+            return [("by", node.by)]
+        case Apply():
+            return [(type(node.op).__name__, node.op)]
+        case _:
+            return []
+
+
+def is_frozen(op: object) -> bool:
+    """Can no attribute of the operator be assigned?"""
+    cls = type(op)
+    if attrs.has(cls):
+        return bool(attrs.inspect(cls).is_frozen)
+    parameters: object = getattr(cls, "__dataclass_params__", None)
+    return bool(getattr(parameters, "frozen", False))
+
+
+def unify(wanted: Any, got: Any, bound: dict[Any, Any]) -> bool:
+    """Is ``got`` an instance of ``wanted``, and with which type variables? Types are invariant."""
+    if isinstance(wanted, TypeVar):
+        if wanted in bound:
+            return bool(bound[wanted] == got)
+        bound[wanted] = got
+        return True
+    if wanted == got or wanted is Any or got is Any:
+        return True
+    ours, theirs = get_args(wanted), get_args(got)
+    if not ours or len(ours) != len(theirs) or get_origin(wanted) != get_origin(got):
+        return False
+    return all(unify(a, b, bound) for a, b in zip(ours, theirs, strict=True))
+
+
+def _variables(annotation: Any) -> Any:
+    if isinstance(annotation, TypeVar):
+        return annotation
+    return next(iter(getattr(annotation, "__parameters__", ()) or ()), None) if get_args(annotation) else None
+
+
+def _nested(schema: Schema) -> bool:
+    match schema:
+        case Record() | ListOf() | OneOf():
+            return True
+        case Optional(item):
+            return _nested(item)
+        case _:
+            return False
+
+
+def _hashable(annotation: Any) -> bool:
+    try:
+        hash(annotation)
+    except TypeError:
+        return False
+    return True
+
+
+def is_tree(graph: Graph) -> list[Node]:
+    """The nodes that have several consumers; empty when the graph is an in-tree."""
+    return [node for node in graph.nodes if len(graph.consumers[node.id]) > 1]
+
+
+def stateless_only(graph: Graph, id: int) -> bool:
+    """Is there no keyed operator or sort upstream of a node?"""
+    return not any(
+        isinstance(n, Sort) or (isinstance(n, Apply) and not isinstance(n.op, OpStateless))
+        for n in ancestors(graph, id)
+    )

@@ -1,0 +1,405 @@
+"""The dataflow graph: what an author builds, as frozen nodes, and the typed handles to build it with.
+
+A :class:`Stream` is a handle for the type checker; the graph itself is a tuple of nodes that name their inputs by number.
+``Split``, ``Gather``, ``Restore`` and ``Fused`` are written by the compiler only. A node holds no derived facts: types and
+widths are computed where they are needed (``check``, ``interpreter``, ``compiler``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, final, overload
+
+import attrs
+
+from tracetypes.edges import Edge, O, U
+from tracetypes.errors import Location, UsageError, caller
+
+if TYPE_CHECKING:
+    from tracetypes.formats import Format
+    from tracetypes.markers import Markers
+    from tracetypes.templates import Operator
+
+__all__ = [
+    "ROW_POSITION",
+    "Apply",
+    "Dataflow",
+    "Fused",
+    "Gather",
+    "Graph",
+    "Merge",
+    "Node",
+    "Restore",
+    "Sink",
+    "Sort",
+    "Source",
+    "Split",
+    "Stream",
+    "merge",
+    "sort",
+]
+
+K = TypeVar("K")
+K1 = TypeVar("K1")
+K2 = TypeVar("K2")
+V = TypeVar("V")
+E = TypeVar("E", bound=Edge[Any, Any])
+R = TypeVar("R", bound=Edge[Any, Any])
+E_co = TypeVar("E_co", bound=Edge[Any, Any], covariant=True)
+
+
+class Comparable(Protocol):
+    """Anything with a total ``<``."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+# --------------------------------------------------------------------------------------------------- nodes
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Source:
+    """Where a stream comes in. ``edge`` is the declared annotation ``U[K, V]`` or ``O[K, V]``."""
+
+    id: int
+    where: Location
+    name: str
+    edge: Any
+    markers: Markers
+    key: Callable[[Any], Any] | None = None
+    ordered_by: Callable[[Any], Any] | RowPosition | None = None
+    format: Format | None = None
+    inputs: tuple[int, ...] = ()
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Apply:
+    """An author's operator."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+    op: Operator
+    parallelism: int | None = None
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Sort:
+    """SORT: ``U[K, V] -> O[K, V]``, per key and block by ``by``, ties by the canonical order of the value."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+    by: Callable[[Any], Any]
+    parallelism: int | None = None
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Merge:
+    """MRG of several streams: the union of their blocks, aligned on markers."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Sink:
+    """Where a stream goes out. ``marker`` and ``position`` name extra columns of the output, if any."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+    name: str
+    marker: str | None = None
+    position: str | None = None
+    format: Format | None = None
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Split:
+    """RR or HASH: one channel becomes ``ways`` channels; every channel gets every marker."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+    how: Literal["RR", "HASH"]
+    ways: int
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Gather:
+    """MRG of the outermost level of channels of one edge."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Restore:
+    """SORT by the position that items had where an ordered edge was cut: the identity on traces."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Fused:
+    """A chain of nodes that runs without moving data. ``steps`` are in order; their own ``inputs`` do not count,
+    but for a first step that merges (its inputs are ``inputs``)."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+    steps: tuple[Node, ...]
+
+
+Node: TypeAlias = Source | Apply | Sort | Merge | Sink | Split | Gather | Restore | Fused
+
+
+def title(node: Node) -> str:
+    """A node's name in messages and plans."""
+    match node:
+        case Source(name=name):
+            return f"source {name!r}"
+        case Sink(name=name):
+            return f"sink {name!r}"
+        case Apply(op=op):
+            return type(op).__name__
+        case Sort():
+            return "SORT"
+        case Merge():
+            return "MRG"
+        case Split(how=how, ways=ways):
+            return f"{how}({ways})"
+        case Gather():
+            return "MRG"
+        case Restore():
+            return "SORT by position"
+        case Fused(steps=steps):
+            return " ; ".join(title(step) for step in steps)
+
+
+@attrs.frozen(eq=False)
+class Graph:
+    """A named tuple of nodes. ``nodes`` are in topological order when the graph is acyclic and was built by a Dataflow."""
+
+    name: str
+    nodes: tuple[Node, ...]
+
+    def node(self, id: int) -> Node:
+        """The node of that number."""
+        return self.by_id[id]
+
+    @property
+    def by_id(self) -> dict[int, Node]:
+        """Nodes by number."""
+        return {node.id: node for node in self.nodes}
+
+    @property
+    def consumers(self) -> dict[int, list[Node]]:
+        """For each node's number the nodes that read it."""
+        found: dict[int, list[Node]] = {node.id: [] for node in self.nodes}
+        for node in self.nodes:
+            for upstream in node.inputs:
+                found.setdefault(upstream, []).append(node)
+        return found
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """All sources, those inside fused chains included."""
+        return tuple(step for node in self.nodes for step in steps_of(node) if isinstance(step, Source))
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """All sinks, those inside fused chains included."""
+        return tuple(step for node in self.nodes for step in steps_of(node) if isinstance(step, Sink))
+
+
+def steps_of(node: Node) -> tuple[Node, ...]:
+    """The steps of a fused chain, or the node itself."""
+    return node.steps if isinstance(node, Fused) else (node,)
+
+
+# ------------------------------------------------------------------------------------------------- authors
+
+
+@final
+class RowPosition:
+    """The type of :data:`ROW_POSITION`."""
+
+    def __repr__(self) -> str:
+        return "ROW_POSITION"
+
+
+ROW_POSITION: Final = RowPosition()
+"""Says of an ``O`` source that the position of rows in their file, and of files by modification time, is the order."""
+
+
+class Stream(Generic[E_co]):
+    """A typed handle on an edge of a :class:`Dataflow`. ``E_co`` is ``U[K, V]`` or ``O[K, V]``."""
+
+    __slots__ = ("flow", "id")
+
+    def __init__(self, flow: Dataflow, id: int) -> None:
+        self.flow = flow
+        self.id = id
+
+    def through(self, op: Callable[[Stream[E_co]], Stream[R]], *, parallelism: int | None = None) -> Stream[R]:
+        """The stream that comes out of an operator, a structural operator or any function of streams.
+
+        ``parallelism``: how many copies of the operators that ``op`` adds may run at once (None: as the run says).
+        """
+        first = len(self.flow._nodes)
+        made = op(self)
+        if not isinstance(made, Stream):
+            raise UsageError(
+                "TT116",
+                f"{op!r} gave {made!r} and no stream",
+                fix="pass an operator of a template, sort(by=...), or a function from Stream to Stream",
+            )
+        if parallelism is not None:
+            self.flow._set_parallelism(first, parallelism)
+        return made
+
+
+class Dataflow:
+    """A dataflow under construction. Nothing is checked until :func:`tracetypes.check.check`, so that all that is
+    wrong can be said at once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._nodes: list[Node] = []
+
+    def source(
+        self,
+        name: str,
+        edge: type[E],
+        *,
+        markers: Markers,
+        key: Callable[[Any], Any] | None = None,
+        ordered_by: Callable[[Any], Any] | RowPosition | None = None,
+        format: Format | None = None,
+    ) -> Stream[E]:
+        """A stream that comes in by this name.
+
+        ``edge``: ``U[K, V]`` or ``O[K, V]``. ``markers``: :func:`every` or :func:`in_band`. The rows of the source are
+        the values ``V``; ``key`` takes the key from a value. Without ``key`` and with ``K`` other than ``Unit`` the rows
+        have a column ``key`` besides those of the value. ``ordered_by`` is required for ``O``: a function of the value,
+        or :data:`ROW_POSITION`. ``format``: how files are read; None: by the ending of their name.
+        """
+        return self._add(
+            Source(
+                id=len(self._nodes),
+                where=caller(),
+                name=name,
+                edge=edge,
+                markers=markers,
+                key=key,
+                ordered_by=ordered_by,
+                format=format,
+            )
+        )
+
+    def sink(
+        self,
+        name: str,
+        stream: Stream[E],
+        *,
+        marker: str | None = None,
+        position: str | None = None,
+        format: Format | None = None,
+    ) -> None:
+        """Send a stream out by this name.
+
+        ``marker``: add a column of that name with the time of the marker that ended the item's block. ``position``: add
+        a column with the item's place (from 0) among those of its key and block; on ordered streams only.
+        """
+        self._add(
+            Sink(
+                id=len(self._nodes),
+                where=caller(),
+                inputs=(self._own(stream),),
+                name=name,
+                marker=marker,
+                position=position,
+                format=format,
+            )
+        )
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as built so far, unchecked."""
+        return Graph(self.name, tuple(self._nodes))
+
+    def _add(self, node: Node) -> Stream[Any]:
+        self._nodes.append(node)
+        return Stream(self, node.id)
+
+    def _own(self, stream: Stream[Any]) -> int:
+        if not isinstance(stream, Stream):
+            raise UsageError("TT116", f"{stream!r} is no stream", fix="pass what source(...) or through(...) returned")
+        return stream.id if stream.flow is self else -1 - stream.id
+
+    def _set_parallelism(self, first: int, parallelism: int) -> None:
+        for at in range(first, len(self._nodes)):
+            node = self._nodes[at]
+            if isinstance(node, Apply | Sort) and node.parallelism is None:
+                self._nodes[at] = attrs.evolve(node, parallelism=parallelism)
+
+
+def extend(upstream: Stream[Any], op: Operator) -> Stream[Any]:
+    """Append an operator to the flow of a stream."""
+    flow = upstream.flow
+    return flow._add(Apply(id=len(flow._nodes), where=caller(), inputs=(upstream.id,), op=op))
+
+
+def sort(*, by: Callable[[V], Comparable]) -> Callable[[Stream[U[K, V]]], Stream[O[K, V]]]:
+    """SORT: order the items of each key and block by ``by(value)``; ties by the canonical order of the whole value."""
+
+    def place(upstream: Stream[U[K, V]]) -> Stream[O[K, V]]:
+        flow = upstream.flow
+        made: Stream[O[K, V]] = flow._add(Sort(id=len(flow._nodes), where=caller(), inputs=(upstream.id,), by=by))
+        return made
+
+    return place
+
+
+@overload
+def merge(first: Stream[O[K, V]], /, *others: Stream[O[K, V]]) -> Stream[O[K, V]]: ...
+@overload
+def merge(first: Stream[O[K1, V]], second: Stream[O[K2, V]], /) -> Stream[O[K1 | K2, V]]: ...
+@overload
+def merge(first: Stream[U[K, V]], /, *others: Stream[U[K, V]]) -> Stream[U[K, V]]: ...
+def merge(first: Stream[Any], /, *others: Stream[Any]) -> Stream[Any]:
+    """MRG: one stream with the items of all, aligned on markers.
+
+    The result has every marker of any input, up to where the slowest input is. Ordered streams must have disjoint keys:
+    distinct record types as keys prove it; otherwise the run checks it and fails by name.
+    """
+    flow = first.flow
+    inputs = tuple(flow._own(stream) for stream in (first, *others))
+    return flow._add(Merge(id=len(flow._nodes), where=caller(), inputs=inputs))
+
+
+def ancestors(graph: Graph, id: int) -> Iterator[Node]:
+    """A node and everything upstream of it, each once."""
+    by_id, seen, pending = graph.by_id, set[int](), [id]
+    while pending:
+        at = pending.pop()
+        if at in seen or at not in by_id:
+            continue
+        seen.add(at)
+        yield by_id[at]
+        pending.extend(by_id[at].inputs)

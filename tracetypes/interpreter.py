@@ -1,0 +1,457 @@
+"""The definition of what a graph means (data-trace-types, sections 4 and 5): slow, obvious, and no backend.
+
+Every edge is labelled with a data trace, in topological order. Where the compiler has split an edge into channels, the
+label is a nested tuple of traces, one a channel. Operators run their template's sequential algorithm on one of the
+sequences that a trace stands for; the templates guarantee that it does not matter which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias, assert_never
+
+import attrs
+
+from tracetypes.check import Checked
+from tracetypes.errors import OperatorFailed, RunError
+from tracetypes.formats import Row
+from tracetypes.graph import (
+    Apply,
+    Fused,
+    Gather,
+    Merge,
+    Node,
+    Restore,
+    RowPosition,
+    Sink,
+    Sort,
+    Source,
+    Split,
+    title,
+)
+from tracetypes.markers import EventTime, Marker
+from tracetypes.records import Mismatch, Schema, canonical, conformer, key_problem, show, stable_hash
+from tracetypes.sources import reader
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
+from tracetypes.trace import Element, Item, StreamType, Trace, blocks
+
+__all__ = ["Arranged", "arrange", "interpret", "interpret_rows"]
+
+Channels: TypeAlias = "list[Element] | tuple[Channels, ...]"
+
+MOST_MARKERS = 1_000_000
+"""A source whose time jumps over more markers than this in one step is taken for broken (``TT210``)."""
+
+
+# ------------------------------------------------------------------------------------------------- sources
+
+
+@attrs.frozen
+class Late:
+    """An item whose block was closed when it came. Times in microseconds."""
+
+    key: Any
+    value: Any
+    block: int
+    frontier: int
+
+    @property
+    def reason(self) -> str:
+        """For the late output."""
+        return f"its block ended at {Marker(self.block)}, and {Marker(self.frontier)} was already sent"
+
+
+@attrs.frozen
+class Arranged:
+    """A source's stream, and what is not in it. ``rejects``: position of the row and reason."""
+
+    items: tuple[Element, ...]
+    late: tuple[Late, ...]
+    rejects: tuple[tuple[int, str], ...]
+
+
+def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
+    """The stream that a source sends for rows in their order of arrival: items, and markers as the source says.
+
+    With ``drain`` the source ends: one final marker closes what is open.
+    """
+    placed: list[tuple[int, int, Row]] = []
+    late: list[Late] = []
+    rejects: list[tuple[int, str]] = []
+    markers: list[int] = []
+    newest: int | None = None
+    how = source.markers
+    for at, row in enumerate(rows):
+        if row.kind == "reject":
+            rejects.append((at, row.reason))
+        elif row.kind == "marker":
+            if markers and row.time <= markers[-1]:
+                rejects.append((at, f"marker {Marker(row.time)} does not lie after {Marker(markers[-1])}"))
+            else:
+                markers.append(row.time)
+        elif isinstance(how, EventTime):
+            block = how.block(row.time)
+            if newest is not None and block <= how.frontier(newest):
+                late.append(Late(row.key, row.value, block, how.frontier(newest)))
+            else:
+                placed.append((block, at, row))
+            newest = row.time if newest is None else max(newest, row.time)
+        else:
+            placed.append((len(markers), at, row))
+    if isinstance(how, EventTime):
+        if newest is not None and placed:
+            first, last = min(b for b, _, _ in placed), how.block(newest) if drain else how.frontier(newest)
+            times = sorted({b for b, _, _ in placed})
+            for one, next_ in pairwise(times):
+                check_jump(source, one, next_, how.period)
+            markers = list(range(first, last + 1, how.period))
+    else:
+        if drain and any(b == len(markers) for b, _, _ in placed):
+            markers.append(markers[-1] + 1 if markers else 0)
+        ends = dict(enumerate(markers))
+        placed = [(ends.get(b, b + 2**63), at, row) for b, at, row in placed]
+    placed.sort(key=_order_of(source))
+    stream: list[Element] = []
+    upcoming = iter(markers)
+    marker = next(upcoming, None)
+    for block, _, row in placed:
+        while marker is not None and marker < block:
+            stream.append(Marker(marker))
+            marker = next(upcoming, None)
+        stream.append(Item(row.key, row.value))
+    while marker is not None:
+        stream.append(Marker(marker))
+        marker = next(upcoming, None)
+    return Arranged(tuple(stream), tuple(late), tuple(rejects))
+
+
+def check_jump(source: Source, one: int, next_: int, period: int) -> None:
+    """Refuse a jump of event time over more than :data:`MOST_MARKERS` markers."""
+    if (next_ - one) // period > MOST_MARKERS:
+        raise RunError(
+            "TT210",
+            f"{title(source)}: event time jumps from {Marker(one).datetime} to {_date(next_)}, over "
+            f"{(next_ - one) // period:,} markers",
+            fix="check the unit of every(unit=...), the time of the newest row, or use a longer period",
+        )
+
+
+def _date(micros: int) -> str:
+    try:
+        return str(Marker(micros).datetime)
+    except OverflowError:
+        return f"{micros} us after the epoch"
+
+
+def _order_of(source: Source) -> Callable[[tuple[int, int, Row]], Any]:
+    by = source.ordered_by
+    if by is None or isinstance(by, RowPosition):
+        return lambda placed: (placed[0], placed[1])
+    from tracetypes.edges import edge_type
+    from tracetypes.records import schema_of
+
+    whole = canonical(schema_of(edge_type(source.edge).value))
+    return lambda placed: (placed[0], by(placed[2].value), whole(placed[2].value))
+
+
+# ------------------------------------------------------------------------------------------------- graphs
+
+
+def interpret_rows(
+    checked: Checked, rows: Mapping[str, Sequence[Any]], *, drain: bool = True
+) -> tuple[dict[str, Trace[Element]], dict[str, Arranged]]:
+    """The traces at the sinks for the rows that come in at the sources, and what each source made of its rows.
+
+    ``rows``: for each source its values in order of arrival; pairs ``(key, value)`` where the rows have a key column.
+    """
+    arranged: dict[str, Arranged] = {}
+    for source in checked.graph.sources:
+        read = reader(source).read
+        keyed = checked.layout(source).keyed
+        read_rows = [read(*row) if keyed else read(_only_key(), row) for row in rows.get(source.name, ())]
+        arranged[source.name] = arrange(source, read_rows, drain=drain)
+    traces = interpret(checked, {name: one.items for name, one in arranged.items()}, complete=drain)
+    return traces, arranged
+
+
+def _only_key() -> Any:
+    from tracetypes.records import UNIT
+
+    return UNIT
+
+
+def interpret(
+    checked: Checked, inputs: Mapping[str, Sequence[Element]], *, complete: bool = True
+) -> dict[str, Trace[Element]]:
+    """The trace at each sink, for a stream at each source.
+
+    ``complete``: the sources have ended, so that a merge need not wait for markers of an input that will never come.
+    """
+    labels: dict[int, Channels] = {}
+    out: dict[str, Trace[Element]] = {}
+
+    def run(node: Node, given: list[Channels]) -> Channels:
+        match node:
+            case Source():
+                return list(inputs.get(node.name, ()))
+            case Sink():
+                result = given[0]
+                assert isinstance(result, list), "a sink reads one channel"
+                out[node.name] = Trace(checked.streams[node.id], tuple(result))
+                return result
+            case Apply():
+                counter = [0]
+
+                def apply(channel: list[Element]) -> list[Element]:
+                    counter[0] += 1
+                    return _apply(checked, node, channel, speaks=counter[0] == 1)
+
+                return _each(apply, given[0])
+            case Sort():
+                value = checked.streams[node.id].value
+                return _each(lambda channel: _sort(node, channel, value), given[0])
+            case Restore():
+                return given[0]
+            case Split():
+                hashed = stable_hash(checked.streams[node.id].key)
+                return _each_split(lambda channel: _split(node, channel, hashed), given[0])
+            case Gather():
+                assert isinstance(given[0], tuple)
+                return _merge_all(list(given[0]), complete, None)
+            case Merge():
+                stream = checked.streams[node.id]
+                return _merge_all(given, complete, node if stream.ordered else None)
+            case Fused():
+                flowing = given
+                for step in node.steps:
+                    flowing = [run(step, flowing)]
+                return flowing[0]
+            case _:
+                assert_never(node)
+
+    for node in checked.graph.nodes:
+        labels[node.id] = run(node, [labels[i] for i in node.inputs])
+    return out
+
+
+def _each(function: Callable[[list[Element]], list[Element]], channels: Channels) -> Channels:
+    if isinstance(channels, tuple):
+        return tuple(_each(function, channel) for channel in channels)
+    return function(channels)
+
+
+def _each_split(function: Callable[[list[Element]], tuple[Channels, ...]], channels: Channels) -> Channels:
+    if isinstance(channels, tuple):
+        return tuple(_each_split(function, channel) for channel in channels)
+    return function(channels)
+
+
+def _split(node: Split, channel: Sequence[Element], hashed: Callable[[Any], int]) -> tuple[Channels, ...]:
+    ways: list[list[Element]] = [[] for _ in range(node.ways)]
+    turn = 0
+    for item in channel:
+        if isinstance(item, Marker):
+            for way in ways:
+                way.append(item)
+        elif node.how == "RR":
+            ways[turn % node.ways].append(item)
+            turn += 1
+        else:
+            ways[hashed(item.key) % node.ways].append(item)
+    return tuple(ways)
+
+
+def _merge_all(inputs: Sequence[Channels], complete: bool, ordered: Merge | None) -> Channels:
+    if any(isinstance(one, tuple) for one in inputs):
+        columns = zip(*[one for one in inputs if isinstance(one, tuple)], strict=True)
+        return tuple(_merge_all(list(column), complete, ordered) for column in columns)
+    return merge_channels([list(one) for one in inputs], complete, ordered)  # type: ignore[arg-type]
+
+
+def merge_channels(inputs: Sequence[Sequence[Element]], complete: bool, ordered: Merge | None) -> list[Element]:
+    """MRG: all markers of all inputs, up to the last one that every input has reached; blocks are united."""
+    ends: set[int] = set()
+    frontier: int | None = None
+    held: dict[int | None, list[Item]] = {}
+    owner: dict[Any, int] = {}
+    for at, channel in enumerate(inputs):
+        last: int | None = None
+        for block in blocks(channel):
+            end = None if block.marker is None else block.marker.micros
+            if end is not None:
+                ends.add(end)
+                last = end
+            held.setdefault(end, []).extend(block.items)
+            if ordered is not None:
+                for item in block.items:
+                    if owner.setdefault(item.key, at) != at:
+                        raise overlapping(ordered, item.key)
+        if not complete:
+            reached = -(2**63) if last is None else last
+            frontier = reached if frontier is None else min(frontier, reached)
+    merged: list[Element] = []
+    for end in sorted(ends):
+        if frontier is None or end <= frontier:
+            merged.extend(held.pop(end, ()))
+            merged.append(Marker(end))
+    for end in sorted(held, key=lambda e: (e is None, e)):
+        merged.extend(held[end])
+    return merged
+
+
+def overlapping(node: Merge, key: Any) -> OperatorFailed:
+    """The error of an ordered merge that got one key from two inputs."""
+    return OperatorFailed(
+        "TT205",
+        f"MRG at {node.where}: the key {show(key)} comes from two ordered inputs, whose order is not known",
+        fix="merge before .through(sort(by=...)), or give the inputs distinct record types as keys",
+    )
+
+
+# ------------------------------------------------------------------------------------------------- operators
+
+
+def _sort(node: Sort, channel: Sequence[Element], value: Schema) -> list[Element]:
+    order = sort_order(node, value)
+    out: list[Element] = []
+    for block in blocks(channel):
+        items: list[Item] = sorted(block.items, key=lambda item: order(item.value))
+        out.extend(items)
+        if block.marker is not None:
+            out.append(block.marker)
+    return out
+
+
+def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
+    """The total order of a SORT: by the author's key, then by the canonical order of the value."""
+    whole, by = canonical(value), node.by
+
+    def order(item: Any) -> Any:
+        key = by(item)
+        if key is None or key != key:
+            raise OperatorFailed(
+                "TT204",
+                f"SORT at {node.where}: by gave {key!r} for {show(item)}, which has no place in an order",
+                fix="filter such values out before the sort, or let by return a number for them",
+            )
+        return (key, whole(item))
+
+    return order
+
+
+def failed(op: object, method: str, what: str, error: BaseException) -> OperatorFailed:
+    """The error of an operator that raised: which operator, which method, which item or marker."""
+    return OperatorFailed(
+        "TT202",
+        f"{type(op).__name__}.{method} raised {type(error).__name__}: {error}\n    at:       {what}",
+        fix="correct the operator and run again: nothing of this step was kept, the run goes on where it was",
+    )
+
+
+def emitted_wrongly(op: object, error: Mismatch | str, key: Any, value: Any) -> OperatorFailed:
+    """The error of an operator that emitted what its type does not allow."""
+    return OperatorFailed(
+        "TT206",
+        f"{type(op).__name__} emitted ({show(key)}, {show(value)}): {error}",
+        fix=f"emit what the type arguments of {type(op).__name__} say, or change them",
+    )
+
+
+class _Emitter:
+    """Collects what an operator emits, made to fit its output type."""
+
+    def __init__(self, op: object, stream: StreamType) -> None:
+        self.op, self.schema = op, stream.key
+        self.fit_key, self.fit_value = conformer(stream.key), conformer(stream.value)
+        self.out: list[Element] = []
+
+    def pair(self, key: Any, value: Any) -> None:
+        try:
+            key, value_ = self.fit_key(key), self.fit_value(value)
+        except Mismatch as error:
+            raise emitted_wrongly(self.op, error, key, value) from None
+        if problem := key_problem(self.schema, key):
+            raise emitted_wrongly(self.op, problem, key, value)
+        self.out.append(Item(key, value_))
+
+
+def _apply(checked: Checked, node: Apply, channel: Sequence[Element], *, speaks: bool) -> list[Element]:
+    emitter = _Emitter(node.op, checked.streams[node.id])
+    match node.op:
+        case OpStateless():
+            _stateless(node.op, channel, emitter, speaks=speaks)
+        case OpKeyedOrdered():
+            _ordered(node.op, channel, emitter)
+        case OpKeyedUnordered():
+            _unordered(node.op, channel, emitter)
+    return emitter.out
+
+
+def _stateless(
+    op: OpStateless[Any, Any, Any, Any], channel: Sequence[Element], emitter: _Emitter, speaks: bool
+) -> None:
+    """``speaks``: of several copies of one operator only one emits at markers (design, corner 1)."""
+    for item in channel:
+        if isinstance(item, Marker):
+            if speaks:
+                guarded(op, "on_marker", f"marker {item}", op.on_marker, item, emitter.pair)
+            emitter.out.append(item)
+        else:
+            guarded(op, "on_item", f"item {item}", op.on_item, item.key, item.value, emitter.pair)
+
+
+def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Sequence[Element], emitter: _Emitter) -> None:
+    states: dict[Any, Any] = {}
+    for item in channel:
+        if isinstance(item, Marker):
+            for key in states:
+                emit = _same_key(emitter, key)
+                at = f"key {key!r}, marker {item}"
+                states[key] = guarded(op, "on_marker", at, op.on_marker, states[key], key, item, emit)
+            emitter.out.append(item)
+        else:
+            if item.key not in states:
+                states[item.key] = guarded(op, "initial_state", f"item {item}", op.initial_state)
+            emit = _same_key(emitter, item.key)
+            at = f"item {item}"
+            states[item.key] = guarded(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
+
+
+def _same_key(emitter: _Emitter, key: Any) -> Callable[[Any], None]:
+    return lambda value: emitter.pair(key, value)
+
+
+def _unordered(
+    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], channel: Sequence[Element], emitter: _Emitter
+) -> None:
+    """Table 3 of the paper, word for word."""
+    states: dict[Any, Any] = {}
+    aggregates: dict[Any, Any] = {}
+    start = guarded(op, "initial_state", "the start", op.initial_state)
+    for item in channel:
+        if isinstance(item, Marker):
+            for key in states:
+                at = f"key {key!r}, marker {item}"
+                states[key] = guarded(op, "update_state", at, op.update_state, states[key], aggregates[key])
+                aggregates[key] = guarded(op, "identity", at, op.identity)
+                guarded(op, "on_marker", at, op.on_marker, states[key], key, item, emitter.pair)
+            start = guarded(op, "update_state", f"marker {item}", op.update_state, start, op.identity())
+            emitter.out.append(item)
+        else:
+            at = f"item {item}"
+            if item.key not in states:
+                states[item.key], aggregates[item.key] = start, guarded(op, "identity", at, op.identity)
+            guarded(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emitter.pair)
+            lifted = guarded(op, "lift", at, op.lift, item.key, item.value)
+            aggregates[item.key] = guarded(op, "combine", at, op.combine, aggregates[item.key], lifted)
+
+
+def guarded(op: object, method: str, what: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Call an author's method; what it raises becomes an :class:`OperatorFailed` that says where."""
+    try:
+        return function(*args)
+    except OperatorFailed:
+        raise
+    except Exception as error:
+        raise failed(op, method, what, error) from error

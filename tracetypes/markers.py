@@ -1,0 +1,137 @@
+"""Markers: where the blocks of a source end (data-trace-types, section 4; design, corners 5, 9 and 10).
+
+Event time is kept as whole microseconds since the epoch. A source gets its markers either from the times of its items
+(:func:`every`) or from records in the stream itself (:func:`in_band`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+
+from tracetypes.errors import UsageError
+from tracetypes.records import datetime_of, micros_of, show
+
+__all__ = ["EventTime", "InBand", "Marker", "Markers", "TimeUnit", "every", "in_band"]
+
+TimeUnit: TypeAlias = Literal["s", "ms", "us"]
+Time: TypeAlias = int | float | dt.datetime
+_MICROS: Final[dict[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+@attrs.frozen(order=True)
+class Marker:
+    """``#t``: every item that belongs before event time ``t`` has been seen. ``micros``: microseconds since the epoch."""
+
+    micros: int
+
+    @property
+    def timestamp(self) -> int:
+        """Whole seconds since the epoch, rounded down (the paper's ``m.timestamp``)."""
+        return self.micros // 1_000_000
+
+    @property
+    def datetime(self) -> dt.datetime:
+        """The marker's time in UTC."""
+        return datetime_of(self.micros)
+
+    def __repr__(self) -> str:
+        return f"#{self.micros / 1_000_000:.6f}".rstrip("0").rstrip(".")
+
+
+def micros_from(time: object, unit: TimeUnit) -> int:
+    """Microseconds since the epoch. Raises ValueError for what is no time (None, NaN, text, naive datetimes)."""
+    if isinstance(time, dt.datetime):
+        if time.tzinfo is None:
+            raise ValueError(f"the time {time!r} has no time zone")
+        return micros_of(time)
+    if isinstance(time, bool) or not isinstance(time, int | float):
+        raise ValueError(f"the time is {show(time)}, expected a number or a datetime")
+    if isinstance(time, float):
+        if not math.isfinite(time):
+            raise ValueError(f"the time is {time}")
+        micros = round(time * _MICROS[unit])
+    else:
+        micros = time * _MICROS[unit]
+    if abs(micros) > 2**62:
+        raise ValueError(f"the time {time} {unit} is beyond the year 148,000: is the unit right?")
+    return micros
+
+
+@attrs.frozen
+class EventTime:
+    """Markers at the whole multiples of ``period``, when the newest item is ``delay`` past them. All in microseconds.
+
+    An item of time ``t`` belongs to the block that ends at the first multiple after ``t``. It is late when an earlier
+    item of the source was so new that this block was closed already. Blocks depend on the times alone.
+    """
+
+    period: int
+    delay: int
+    time: Callable[[Any], Time]
+    unit: TimeUnit
+
+    def time_of(self, value: Any) -> int:
+        """Event time of a source value in microseconds. Raises ValueError or what the author's function raises."""
+        return micros_from(self.time(value), self.unit)
+
+    def block(self, time: int) -> int:
+        """The marker that ends the block of an item of this time."""
+        return (time // self.period + 1) * self.period
+
+    def frontier(self, newest: int) -> int:
+        """The last marker that may be sent once an item of time ``newest`` was seen."""
+        return (newest - self.delay) // self.period * self.period
+
+
+@attrs.frozen
+class InBand:
+    """Markers are records of the stream: those for which ``is_marker`` holds. Their ``time`` must increase strictly."""
+
+    is_marker: Callable[[Any], bool]
+    time: Callable[[Any], Time]
+    unit: TimeUnit
+
+    def time_of(self, value: Any) -> int:
+        """Event time of a marker record in microseconds."""
+        return micros_from(self.time(value), self.unit)
+
+
+Markers: TypeAlias = EventTime | InBand
+
+
+def _span(name: str, seconds: object, least: int) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise UsageError("TT115", f"{name} is {show(seconds)}", fix=f"give {name} as a number of seconds")
+    micros = round(seconds * 1_000_000)
+    if micros < least:
+        bound = "at least a microsecond" if least else "not negative"
+        raise UsageError("TT115", f"{name} is {seconds}", fix=f"give {name} as a number of seconds, {bound}")
+    return micros
+
+
+def every(*, seconds: float, time: Callable[[Any], Time], delay: float = 0, unit: TimeUnit = "s") -> EventTime:
+    """A marker at every whole multiple of ``seconds`` of event time.
+
+    ``time`` takes a source value and returns its event time: a number since the epoch in ``unit`` (``"s"``, ``"ms"`` or
+    ``"us"``), or an aware datetime. ``delay`` (seconds) is how far an item may lie behind the newest one and still be in
+    time; what lies further behind and whose block is closed goes to the source's late output.
+    """
+    if unit not in _MICROS:
+        raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
+    return EventTime(_span("seconds", seconds, 1), _span("delay", delay, 0), time, unit)
+
+
+def in_band(*, is_marker: Callable[[Any], bool], time: Callable[[Any], Time], unit: TimeUnit = "s") -> InBand:
+    """Markers that the source sends itself, as records among the others.
+
+    A record for which ``is_marker`` holds is no item: it closes the block of everything before it. A marker whose time
+    does not lie after the previous one's is rejected, and counted.
+    """
+    if unit not in _MICROS:
+        raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
+    return InBand(is_marker, time, unit)

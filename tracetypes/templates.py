@@ -1,0 +1,159 @@
+"""The three operator templates (data-trace-types, section 4, Table 1).
+
+An operator is a frozen instance of a class that fills one template in. What it may do is what its signature allows:
+state is passed in and returned, output goes through ``emit``, and what must be pure gets no ``emit``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+
+from tracetypes.edges import EdgeType, O, U
+from tracetypes.graph import Stream, extend
+from tracetypes.markers import Marker
+
+__all__ = ["OpKeyedOrdered", "OpKeyedUnordered", "OpStateless", "Operator", "overrides", "template_types"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+L = TypeVar("L")
+W = TypeVar("W")
+S = TypeVar("S")
+A = TypeVar("A")
+
+
+class OpStateless(ABC, Generic[K, V, L, W]):
+    """``U[K, V] -> U[L, W]``: each item by itself, without memory."""
+
+    def __call__(self, upstream: Stream[U[K, V]]) -> Stream[U[L, W]]:
+        """Append the operator to a stream; use :meth:`Stream.through`."""
+        return extend(upstream, self)
+
+    @abstractmethod
+    def on_item(self, key: K, value: V, emit: Callable[[L, W], None]) -> None:
+        """Emit any number of pairs for one item."""
+
+    def on_marker(self, marker: Marker, emit: Callable[[L, W], None]) -> None:
+        """Emit any number of pairs at a marker, into the block that it ends: once per marker at every parallelism."""
+
+
+class OpKeyedOrdered(ABC, Generic[K, V, W, S]):
+    """``O[K, V] -> O[K, W]``: per key and in order, with a state per key. The key is kept: ``emit`` takes a value.
+
+    The state that a method receives is its own: it may change and return it.
+    """
+
+    def __call__(self, upstream: Stream[O[K, V]]) -> Stream[O[K, W]]:
+        """Append the operator to a stream; use :meth:`Stream.through`."""
+        return extend(upstream, self)
+
+    @abstractmethod
+    def initial_state(self) -> S:
+        """The state of a key that was not seen yet."""
+
+    @abstractmethod
+    def on_item(self, state: S, key: K, value: V, emit: Callable[[W], None]) -> S:
+        """The state after an item."""
+
+    def on_marker(self, state: S, key: K, marker: Marker, emit: Callable[[W], None]) -> S:
+        """The state after a marker. Called for every key seen so far, also when the block held nothing for it."""
+        return state
+
+
+class OpKeyedUnordered(ABC, Generic[K, V, L, W, S, A]):
+    """``U[K, V] -> U[L, W]``: per key and block a bag, summed up in a commutative monoid ``A`` and folded into a state.
+
+    ``lift``, ``identity``, ``combine``, ``initial_state`` and ``update_state`` are pure; ``combine`` is associative and
+    commutative with ``identity()`` as its neutral element. :func:`tracetypes.testing.check_laws` tests that.
+    """
+
+    skips_untouched: ClassVar[bool] = False
+    """Declares that a key whose block is empty needs no visit: its ``on_marker`` would emit nothing, and leaving the
+    identity update out changes nothing that is ever emitted. A law that is tested; it makes idle keys free."""
+
+    def __call__(self, upstream: Stream[U[K, V]]) -> Stream[U[L, W]]:
+        """Append the operator to a stream; use :meth:`Stream.through`."""
+        return extend(upstream, self)
+
+    @abstractmethod
+    def lift(self, key: K, value: V) -> A:
+        """One item as an element of the monoid (the paper's ``in``)."""
+
+    @abstractmethod
+    def identity(self) -> A:
+        """The neutral element (the paper's ``id``)."""
+
+    @abstractmethod
+    def combine(self, a: A, b: A) -> A:
+        """The operation of the monoid."""
+
+    @abstractmethod
+    def initial_state(self) -> S:
+        """The state before the first marker."""
+
+    @abstractmethod
+    def update_state(self, state: S, agg: A) -> S:
+        """The state after a marker, from the state before it and the aggregate of the block."""
+
+    def on_item(self, last_state: S, key: K, value: V, emit: Callable[[L, W], None]) -> None:
+        """Emit for an item, knowing the state as of the last marker."""
+
+    @abstractmethod
+    def on_marker(self, new_state: S, key: K, marker: Marker, emit: Callable[[L, W], None]) -> None:
+        """Emit at a marker. Called for every key seen so far, also when the block held nothing for it."""
+
+
+Operator = (
+    OpStateless[Any, Any, Any, Any]
+    | OpKeyedOrdered[Any, Any, Any, Any]
+    | OpKeyedUnordered[Any, Any, Any, Any, Any, Any]
+)
+TEMPLATES = (OpStateless, OpKeyedOrdered, OpKeyedUnordered)
+
+
+def overrides(op: object, method: str) -> bool:
+    """Does the operator's class define ``method`` itself, or does it inherit the template's?"""
+    return getattr(type(op), method) not in [getattr(t, method, None) for t in TEMPLATES]
+
+
+def _arguments(op: object) -> tuple[type[Any], tuple[Any, ...]]:
+    """The template of an operator and its type arguments, type variables of generic operators included."""
+    cls = type(op)
+    known: dict[Any, Any] = {}
+    if (own := getattr(op, "__orig_class__", None)) is not None:
+        known = dict(zip(cls.__parameters__, get_args(own), strict=False))  # type: ignore[attr-defined]
+    pending: list[tuple[Any, dict[Any, Any]]] = [(cls, known)]
+    while pending:
+        at, bound = pending.pop()
+        for base in at.__dict__.get("__orig_bases__", at.__bases__):
+            origin = get_origin(base) or base
+            args = tuple(substitute(arg, bound) for arg in get_args(base))
+            if origin in TEMPLATES:
+                return origin, args or tuple(origin.__parameters__)
+            if isinstance(origin, type) and issubclass(origin, TEMPLATES):
+                pending.append((origin, dict(zip(getattr(origin, "__parameters__", ()), args, strict=False))))
+    raise TypeError(f"{cls.__name__} fills no template in")
+
+
+def substitute(annotation: Any, bound: dict[Any, Any]) -> Any:
+    """The annotation with its type variables replaced."""
+    if isinstance(annotation, TypeVar):
+        return bound.get(annotation, annotation)
+    if parameters := getattr(annotation, "__parameters__", ()):
+        return annotation[tuple(bound.get(p, p) for p in parameters)]
+    return annotation
+
+
+def template_types(op: Operator) -> tuple[EdgeType, EdgeType]:
+    """The edge types that an operator takes and gives; they hold type variables when the operator is generic."""
+    template, args = _arguments(op)
+    if template is OpStateless:
+        key, value, out_key, out_value = args
+        return EdgeType(False, key, value), EdgeType(False, out_key, out_value)
+    if template is OpKeyedOrdered:
+        key, value, out_value, _ = args
+        return EdgeType(True, key, value), EdgeType(True, key, out_value)
+    key, value, out_key, out_value, _, _ = args
+    return EdgeType(False, key, value), EdgeType(False, out_key, out_value)
