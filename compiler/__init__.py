@@ -1,0 +1,1 @@
+"""How a checked dataflow runs: passes, plan, and the backends. Imported as ``tracetypes.compiler``."""

@@ -22,7 +22,8 @@ probe() {
 find_java() {
     newer=
     for java in "${JAVA_HOME:+$JAVA_HOME/bin/java}" "$(command -v java || true)" /usr/lib/jvm/*/bin/java; do
-        [ -x "$java" ] && found=$(probe "$java") || continue
+        [ -x "$java" ] || continue
+        found=$(probe "$java") || continue
         version=${found%% *} home=${found#* }
         if [ "$version" -ge 17 ] 2>/dev/null && [ "$version" -le 21 ]; then
             [ "${JAVA_HOME:+$JAVA_HOME/bin/java}" = "$java" ] || [ -z "${JAVA_HOME:-}" ] ||

@@ -73,6 +73,6 @@ if ! usable; then
 fi
 say "installing into .venv; the first time this takes some minutes"
 rm -f "$stamp"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' ||
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --use-pep517 --editable '.[dev]' ||
     fail "pip could not install the project; its message stands above. Run this again when that is mended."
 origin >"$stamp"

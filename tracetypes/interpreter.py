@@ -31,7 +31,7 @@ from tracetypes.graph import (
     title,
 )
 from tracetypes.markers import EventTime, Marker
-from tracetypes.records import Mismatch, Schema, canonical, conformer, key_problem, show, stable_hash
+from tracetypes.records import Mismatch, Schema, canonical, conformer, key_conformer, key_problem, show, stable_hash
 from tracetypes.sources import reader
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
@@ -363,7 +363,7 @@ class _Emitter:
 
     def __init__(self, op: object, stream: StreamType) -> None:
         self.op, self.schema = op, stream.key
-        self.fit_key, self.fit_value = conformer(stream.key), conformer(stream.value)
+        self.fit_key, self.fit_value = key_conformer(stream.key), conformer(stream.value)
         self.out: list[Element] = []
 
     def pair(self, key: Any, value: Any) -> None:

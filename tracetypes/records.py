@@ -51,6 +51,7 @@ __all__ = [
     "conformer",
     "from_plain",
     "from_text",
+    "key_conformer",
     "key_problem",
     "schema_of",
     "show_type",
@@ -464,6 +465,34 @@ def key_problem(schema: Schema, key: Any) -> str | None:
             return next(key_problem(m, key) for m in members if isinstance(key, m.cls))
         case _:
             return "the key is None" if key is None else None
+
+
+@cache
+def key_conformer(schema: Schema) -> Callable[[Any], Any]:
+    """:func:`conformer` for keys: keys that are equal become identical (0.0 and -0.0, wherever they lie in a key), so
+    that no operator can see which of them came first."""
+    fit = conformer(schema)
+    if not has_floats(schema):
+        return fit
+    return lambda key: positive_zeros(schema, fit(key))
+
+
+def positive_zeros(schema: Schema, key: Any) -> Any:
+    """A value that fits, with 0.0 for every -0.0 in it."""
+    match schema:
+        case Float():
+            return key + 0.0
+        case Optional(item):
+            return None if key is None else positive_zeros(item, key)
+        case ListOf(item, frozen):
+            made = [positive_zeros(item, one) for one in key]
+            return tuple(made) if frozen else made
+        case Record(cls, fields) if has_floats(schema):
+            return _construct(cls, {name: positive_zeros(inner, getattr(key, name)) for name, inner in fields}, "")
+        case OneOf(members):
+            return next(positive_zeros(member, key) for member in members if isinstance(key, member.cls))
+        case _:
+            return key
 
 
 def has_floats(schema: Schema) -> bool:

@@ -11,7 +11,7 @@ from tracetypes.edges import edge_type
 from tracetypes.formats import Row, checked_key
 from tracetypes.graph import Source
 from tracetypes.markers import InBand
-from tracetypes.records import Mismatch, conformer, schema_of, show
+from tracetypes.records import Mismatch, conformer, key_conformer, schema_of, show
 
 __all__ = ["Reader", "reader"]
 
@@ -28,7 +28,7 @@ def reader(source: Source) -> Reader:
     """The reader of a source: ``read(key, value)`` for parsed rows; the key is ignored where the source has ``key=``."""
     edge = edge_type(source.edge)
     key_schema, value_schema = schema_of(edge.key), schema_of(edge.value)
-    fit_key, fit_value = conformer(key_schema), conformer(value_schema)
+    fit_key, fit_value = key_conformer(key_schema), conformer(value_schema)
     check_key = checked_key(key_schema)
     markers, key_of = source.markers, source.key
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
@@ -17,7 +18,7 @@ import attrs
 from tracetypes.edges import EdgeType
 from tracetypes.errors import DataError
 from tracetypes.markers import Marker
-from tracetypes.records import Schema, canonical, conformer, schema_of
+from tracetypes.records import Schema, canonical, conformer, has_floats, key_conformer, positive_zeros, schema_of
 
 __all__ = ["MARKER", "Block", "Item", "StreamType", "Tagged", "TagsType", "Trace", "TraceType", "stream_type"]
 
@@ -168,7 +169,7 @@ class TagsType(TraceType[Tagged]):
         return (one, other) in self.dependence
 
     def order(self, item: Tagged) -> Any:
-        return (str(item.tag), repr(item.value))
+        return (repr(item.tag), repr(item.value))
 
     def admit(self, item: Tagged) -> Tagged:
         if item.tag not in self.values:
@@ -231,34 +232,37 @@ class StreamType(TraceType[Element]):
     def order(self, item: Element) -> Any:
         if isinstance(item, Marker):
             return (0, item.micros)
-        return (1, canonical(self.key)(_positive_zero(item.key)), canonical(self.value)(item.value))
+        return (1, _key_order(self.key)(item.key), canonical(self.value)(item.value))
 
     def admit(self, item: Element) -> Element:
         if isinstance(item, Marker):
             return item
-        key, value = conformer(self.key)(item.key), conformer(self.value)(item.value)
+        key, value = key_conformer(self.key)(item.key), conformer(self.value)(item.value)
         return item if key is item.key and value is item.value else Item(key, value)
 
     def normal_form(self, items: Sequence[Element]) -> tuple[Step, ...]:
         """Block by block: equal to the Foata normal form up to regrouping, in time n log n for any number of keys."""
-        key_order, value_order = canonical(self.key), canonical(self.value)
+        key_order, value_order = _key_order(self.key), canonical(self.value)
         steps: list[Step] = []
         for block in blocks(items):
             if self.ordered:
                 runs: dict[Any, list[Any]] = {}
                 for item in block.items:
-                    runs.setdefault(key_order(_positive_zero(item.key)), []).append(value_order(item.value))
+                    runs.setdefault(key_order(item.key), []).append(value_order(item.value))
                 steps.append(tuple((key, tuple(runs[key])) for key in sorted(runs)))
             else:
-                rows = [(key_order(_positive_zero(i.key)), value_order(i.value)) for i in block.items]
+                rows = [(key_order(i.key), value_order(i.value)) for i in block.items]
                 steps.append(tuple(sorted(rows)))
             if block.marker is not None:
                 steps.append((block.marker.micros,))
         return tuple(steps)
 
 
-def _positive_zero(key: Any) -> Any:
-    return key + 0.0 if type(key) is float else key
+@cache
+def _key_order(schema: Schema) -> Callable[[Any], Any]:
+    """The canonical order of keys: equal keys (0.0 and -0.0) are one."""
+    order = canonical(schema)
+    return (lambda key: order(positive_zeros(schema, key))) if has_floats(schema) else order
 
 
 def blocks(items: Iterable[Element]) -> Iterator[Block]:

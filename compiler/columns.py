@@ -1,0 +1,246 @@
+"""Values as Arrow columns: how items travel between stages, and how rows reach sinks.
+
+Columns of a schema: bool, int64, double, string, binary, timestamp[us, UTC], date32, null (Unit), list, struct (record; a union
+of records is a struct with one nullable field for each member).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, assert_never
+
+import attrs
+import pyarrow as pa
+
+from tracetypes.formats import Layout
+from tracetypes.records import (
+    UNIT,
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    ListOf,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+    datetime_of,
+)
+from tracetypes.trace import StreamType
+
+__all__ = [
+    "END",
+    "POSITION",
+    "Batch",
+    "array",
+    "arrow_type",
+    "decode",
+    "encode",
+    "from_array",
+    "from_rows",
+    "rows",
+    "schema_of_rows",
+]
+
+
+@cache
+def arrow_type(schema: Schema) -> Any:
+    """The ``pyarrow.DataType`` of a schema."""
+    match schema:
+        case Boolean():
+            return pa.bool_()
+        case Integer():
+            return pa.int64()
+        case Float():
+            return pa.float64()
+        case String():
+            return pa.string()
+        case Bytes():
+            return pa.binary()
+        case Timestamp():
+            return pa.timestamp("us", tz="UTC")
+        case Date():
+            return pa.date32()
+        case UnitValue():
+            return pa.null()
+        case Optional(item):
+            return arrow_type(item)
+        case ListOf(item, _):
+            return pa.list_(arrow_type(item))
+        case Record(_, fields):
+            return pa.struct([pa.field(name, arrow_type(inner)) for name, inner in fields])
+        case OneOf(members):
+            return pa.struct([pa.field(m.cls.__name__, arrow_type(m)) for m in members])
+        case _:
+            assert_never(schema)
+
+
+def array(schema: Schema, values: Sequence[Any]) -> Any:
+    """Values as a ``pyarrow.Array`` of :func:`arrow_type`. None stands for a missing optional at any level."""
+    match schema:
+        case UnitValue():
+            return pa.nulls(len(values))
+        case Optional(item):
+            return array(item, values)
+        case Record(_, fields):
+            columns = [
+                array(inner, [None if v is None else getattr(v, name) for v in values]) for name, inner in fields
+            ]
+            return _struct(columns, arrow_type(schema), values)
+        case OneOf(members):
+            columns = [array(m, [v if isinstance(v, m.cls) else None for v in values]) for m in members]
+            return _struct(columns, arrow_type(schema), values)
+        case ListOf(item, _):
+            offsets: list[int] = [0]
+            flat: list[Any] = []
+            for value in values:
+                flat.extend(value or ())
+                offsets.append(len(flat))
+            mask = pa.array([value is None for value in values], pa.bool_()) if None in values else None
+            return pa.ListArray.from_arrays(
+                pa.array(offsets, pa.int32()), array(item, flat), type=arrow_type(schema), mask=mask
+            )
+        case _:
+            return pa.array(values, arrow_type(schema))
+
+
+def _struct(columns: list[Any], type: Any, values: Sequence[Any]) -> Any:
+    mask = pa.array([value is None for value in values], pa.bool_()) if any(v is None for v in values) else None
+    return pa.StructArray.from_arrays(columns, fields=list(type), mask=mask)
+
+
+def from_array(schema: Schema, column: Any) -> list[Any]:
+    """The inverse of :func:`array`."""
+    match schema:
+        case UnitValue():
+            return [UNIT] * len(column)
+        case Optional(item):
+            if column.null_count == 0:
+                return from_array(item, column)
+            valid = column.is_valid().to_pylist()
+            present = iter(from_array(item, column.drop_null()))
+            return [next(present) if ok else None for ok in valid]
+        case Integer() | Float():
+            return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+        case Timestamp():
+            micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+            return [datetime_of(m) for m in micros.to_pylist()]
+        case ListOf(item, frozen):
+            flat = from_array(item, column.flatten())
+            out, at = [], 0
+            for length in column.value_lengths().to_pylist():
+                part = flat[at : at + length]
+                out.append(tuple(part) if frozen else part)
+                at += length
+            return out
+        case Record(cls, fields):
+            columns = [from_array(inner, part) for (_, inner), part in zip(fields, column.flatten(), strict=True)]
+            return builder(cls, tuple(name for name, _ in fields))(columns)
+        case OneOf(members):
+            made: list[Any] = [None] * len(column)
+            for member, part in zip(members, column.flatten(), strict=True):
+                for at, value in enumerate(from_array(Optional(member), part)):
+                    if value is not None:
+                        made[at] = value
+            return made
+        case _:
+            return column.to_pylist()  # type: ignore[no-any-return]
+
+
+@cache
+def builder(cls: Callable[..., Any], names: tuple[str, ...]) -> Callable[[list[list[Any]]], list[Any]]:
+    """A function from columns to a list of records: by position where the constructor takes its fields so."""
+    parameters = list(inspect.signature(cls).parameters.values())
+    positional = [p.name for p in parameters[: len(names)] if p.kind is not p.KEYWORD_ONLY]
+    if positional == list(names):
+        return lambda columns: list(map(cls, *columns))
+    return lambda columns: [cls(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+
+
+# ----------------------------------------------------------------------------------------- between stages
+
+
+@attrs.define
+class Batch:
+    """Items on their way: four columns of equal length. ``ends``: the marker of each item's block (microseconds), or for
+    sources with markers in band the number of markers before it in its piece. ``positions``: where the order matters."""
+
+    keys: list[Any]
+    values: list[Any]
+    ends: list[int]
+    positions: list[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def encode(stream: StreamType, batch: Batch) -> bytes:
+    """A batch as an Arrow IPC stream."""
+    arrays = [array(stream.key, batch.keys), array(stream.value, batch.values), pa.array(batch.ends, pa.int64())]
+    names = ["key", "value", "end"]
+    if batch.positions is not None:
+        arrays.append(pa.array(batch.positions, pa.int64()))
+        names.append("position")
+    return to_bytes(pa.RecordBatch.from_arrays(arrays, names=names))
+
+
+def decode(stream: StreamType, data: bytes) -> Batch:
+    """The inverse of :func:`encode`."""
+    table = pa.ipc.open_stream(data).read_next_batch()
+    columns = [from_array(stream.key, table.column(0)), from_array(stream.value, table.column(1))]
+    ends = table.column(2).to_numpy(zero_copy_only=False).tolist()
+    positions = table.column(3).to_numpy(zero_copy_only=False).tolist() if table.num_columns > 3 else None
+    return Batch(columns[0], columns[1], ends, positions)
+
+
+def to_bytes(batch: Any) -> bytes:
+    """A record batch as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+# ----------------------------------------------------------------------------------------------- at sinks
+
+END, POSITION = "__end", "__position"
+"""Columns behind those of a layout while rows are on their way to a sink: end of the block (microseconds), and the place of
+an item among those of its key and block (0 where the stream is not ordered)."""
+
+
+def schema_of_rows(layout: Layout) -> Any:
+    """The ``pyarrow.Schema`` of the rows of a sink: the layout's columns, then ``END`` and ``POSITION``."""
+    fields = [pa.field(name, arrow_type(schema)) for name, schema in layout.columns]
+    return pa.schema([*fields, pa.field(END, pa.int64()), pa.field(POSITION, pa.int64())])
+
+
+def rows(layout: Layout, batch: Batch) -> Any:
+    """The ``pyarrow.RecordBatch`` of a sink's rows."""
+    arrays = [array(layout.key, batch.keys)] if layout.keyed else []
+    if layout.opened and isinstance(layout.value, Record):
+        arrays += [array(inner, [getattr(v, name) for v in batch.values]) for name, inner in layout.value.fields]
+    else:
+        arrays.append(array(layout.value, batch.values))
+    arrays += [pa.array(batch.ends, pa.int64()), pa.array(batch.positions, pa.int64())]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema_of_rows(layout))
+
+
+def from_rows(layout: Layout, table: Any) -> Batch:
+    """The inverse of :func:`rows`, from a record batch or table."""
+    columns = [column.combine_chunks() if hasattr(column, "combine_chunks") else column for column in table.columns]
+    count = table.num_rows
+    keys = from_array(layout.key, columns.pop(0)) if layout.keyed else [UNIT] * count
+    ends, positions = columns[-2].to_pylist(), columns[-1].to_pylist()
+    if layout.opened and isinstance(layout.value, Record):
+        fields = layout.value.fields
+        parts = [from_array(inner, column) for (_, inner), column in zip(fields, columns, strict=False)]
+        values = builder(layout.value.cls, tuple(name for name, _ in fields))(parts)
+    else:
+        values = from_array(layout.value, columns[0])
+    return Batch(keys, values, ends, positions)

@@ -1,0 +1,886 @@
+"""What runs inside a worker: the two ends of an exchange. Plain Python over lists, no backend imported.
+
+:class:`SourceKernel` turns a piece of a source into messages; :class:`StageKernel` runs one key group of a stage for one
+step. A step is whatever the backend delivers at once (a micro-batch): an exchange is a barrier, so when a stage sees the
+report of a piece it has all items of that piece. Rows of a step come in any order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from tracetypes.compiler.columns import Batch, decode, encode, rows, to_bytes
+from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, header
+from tracetypes.compiler.plan import FromSource, FromStage, Link, Mapped, Plan, Region, Stage, Step, United, links
+from tracetypes.errors import OperatorFailed
+from tracetypes.formats import Row
+from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort
+from tracetypes.interpreter import check_jump, emitted_wrongly, failed, overlapping, sort_order
+from tracetypes.markers import EventTime, InBand, Marker
+from tracetypes.records import Mismatch, canonical, conformer, key_problem, stable_hash, to_plain
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, overrides
+from tracetypes.trace import StreamType
+
+__all__ = ["SourceKernel", "StageKernel", "StageState"]
+
+BATCH = 50_000
+"""Items of one message at most."""
+
+Emit: TypeAlias = Callable[[Any, Any], None]
+
+
+# ------------------------------------------------------------------------------------------------- emitting
+
+
+def conforming(op: object, stream: StreamType, then: Emit) -> Emit:
+    """An ``emit`` that makes what an operator emits fit its output type, and passes it on."""
+    fit_key, fit_value, key_schema = conformer(stream.key), conformer(stream.value), stream.key
+    kept: set[Any] = set()
+
+    def emit(key: Any, value: Any) -> None:
+        try:
+            if key not in kept:
+                key = fit_key(key)
+                if problem := key_problem(key_schema, key):
+                    raise emitted_wrongly(op, problem, key, value)
+            fitted = fit_value(value)
+        except Mismatch as error:
+            raise emitted_wrongly(op, error, key, value) from None
+        then(key, fitted)
+
+    return emit
+
+
+def chain(path: Sequence[Mapped], last: Emit) -> Emit:
+    """The stateless operators of a path as one function of an item; what comes out goes to ``last``."""
+    for mapped in reversed(path):
+        last = _stateless(mapped, conforming(mapped.node.op, mapped.stream, last))
+    return last
+
+
+def _stateless(mapped: Mapped, emit: Emit) -> Emit:
+    op = mapped.node.op
+    assert isinstance(op, OpStateless)
+    on_item = op.on_item
+
+    def push(key: Any, value: Any) -> None:
+        try:
+            on_item(key, value, emit)
+        except OperatorFailed:
+            raise
+        except Exception as error:
+            raise failed(op, "on_item", f"item ({key!r}, {value!r})", error) from error
+
+    return push
+
+
+class Outbox:
+    """Collects items by key group and makes messages of them."""
+
+    def __init__(self, stream: StreamType, link: int, key_groups: int, positioned: bool) -> None:
+        self.stream, self.link, self.key_groups, self.positioned = stream, link, key_groups, positioned
+        self.hash = stable_hash(stream.key)
+        self.group_of: dict[Any, int] = {}
+        self.batches: list[Batch] = [self._empty() for _ in range(key_groups)]
+
+    def _empty(self) -> Batch:
+        return Batch([], [], [], [] if self.positioned else None)
+
+    def put(self, key: Any, value: Any, end: int, position: int) -> None:
+        """Add an item."""
+        group = self.group_of.get(key)
+        if group is None:
+            group = self.group_of[key] = self.hash(key) % self.key_groups
+        batch = self.batches[group]
+        batch.keys.append(key)
+        batch.values.append(value)
+        batch.ends.append(end)
+        if batch.positions is not None:
+            batch.positions.append(position)
+
+    def messages(self, piece: Piece | None) -> Iterator[Message]:
+        """All that was collected, and a fresh start."""
+        head = header(link=self.link, piece=piece)
+        for group, batch in enumerate(self.batches):
+            for at in range(0, len(batch), BATCH):
+                part = batch
+                if len(batch) > BATCH:
+                    to = at + BATCH
+                    places = None if batch.positions is None else batch.positions[at:to]
+                    part = Batch(batch.keys[at:to], batch.values[at:to], batch.ends[at:to], places)
+                yield Message(group, Kind.ITEMS, head, encode(self.stream, part))
+        self.batches = [self._empty() for _ in range(self.key_groups)]
+
+
+# ------------------------------------------------------------------------------------------------- sources
+
+
+@attrs.define
+class Taken:
+    """A row as it came, for the late and reject outputs: ``show()`` gives it as text."""
+
+    row: Row
+    show: Callable[[], str]
+
+
+class SourceKernel:
+    """The source end of a link: rows of one piece in, messages to the stage's key groups out."""
+
+    def __init__(self, stage: Stage, link: Link, key_groups: int) -> None:
+        assert isinstance(link.leaf, FromSource)
+        self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
+        self.name = link.leaf.source.name
+        positioned = stage.restores and isinstance(link.leaf.source.ordered_by, RowPosition)
+        self.outbox = Outbox(stage.takes, link.number, key_groups, positioned)
+        self.end = self.position = 0
+        self.push = chain(link.path, self._put)
+        self.late_schema = (link.leaf.stream.key, link.leaf.stream.value)
+
+    def _put(self, key: Any, value: Any) -> None:
+        self.outbox.put(key, value, self.end, self.position)
+
+    def piece(self, piece: Piece, taken: Iterable[Taken], before: int | None) -> Iterator[Message]:
+        """One piece in its order. ``before``: the newest event time that came before the piece, None for none."""
+        how = self.leaf.source.markers
+        if isinstance(how, EventTime):
+            yield from self._by_time(how, piece, taken, before)
+        else:
+            yield from self._in_band(piece, taken)
+
+    def _by_time(self, how: EventTime, piece: Piece, taken: Iterable[Taken], before: int | None) -> Iterator[Message]:
+        newest, seen, count = before, None, 0
+        closed = None if before is None else how.frontier(before)
+        blocks: set[int] = set()
+        push, period, delay = self.push, how.period, how.delay
+        for at, one in enumerate(taken):
+            row = one.row
+            count += 1
+            if row.kind != "item":
+                yield self._aside(Kind.REJECT, row.reason, one.show())
+                continue
+            time = row.time
+            end = (time // period + 1) * period
+            if closed is not None and end <= closed:
+                yield self._late(row, end, closed)
+                continue
+            if newest is None or time > newest:
+                newest = time
+                closed = (time - delay) // period * period
+            if seen is None or time > seen:
+                seen = time
+            blocks.add(end)
+            self.end, self.position = end, at
+            push(row.key, row.value)
+        yield from self.outbox.messages(piece)
+        ends = sorted(blocks)
+        jump = max(zip(ends, ends[1:], strict=False), key=lambda pair: pair[1] - pair[0], default=None)
+        report = Report(
+            link=self.link.number,
+            piece=piece,
+            rows=count,
+            newest=seen,
+            first=ends[0] if ends else None,
+            before=before,
+            jump=jump,
+        )
+        yield from self._to_all(report)
+
+    def _in_band(self, piece: Piece, taken: Iterable[Taken]) -> Iterator[Message]:
+        markers: list[int] = []
+        counts = [0]
+        for at, one in enumerate(taken):
+            row = one.row
+            if row.kind == "reject":
+                yield self._aside(Kind.REJECT, row.reason, one.show())
+            elif row.kind == "marker":
+                markers.append(row.time)
+                counts.append(0)
+            else:
+                counts[-1] += 1
+                self.end, self.position = len(markers), at
+                self.push(row.key, row.value)
+        yield from self.outbox.messages(piece)
+        yield from self._to_all(
+            Report(
+                link=self.link.number,
+                piece=piece,
+                rows=sum(counts) + len(markers),
+                markers=tuple(markers),
+                counts=tuple(counts),
+            )
+        )
+
+    def _to_all(self, report: Report) -> Iterator[Message]:
+        head = report.to_header()
+        for group in range(self.key_groups):
+            yield Message(group, Kind.REPORT, head)
+
+    def _late(self, row: Row, end: int, closed: int) -> Message:
+        key, value = self.late_schema
+        shown = json.dumps({"key": to_plain(key, row.key), "value": to_plain(value, row.value)}, ensure_ascii=False)
+        reason = f"its block ended at {Marker(end)}, and {Marker(closed)} was already sent"
+        return self._aside(Kind.LATE, reason, shown)
+
+    def _aside(self, kind: Kind, reason: str, text: str) -> Message:
+        return Message(0, kind, header(source=self.name, reason=reason), text.encode("utf-8", "surrogatepass"))
+
+
+# ------------------------------------------------------------------------------------------------- progress
+
+
+@attrs.define
+class Progress:
+    """How far a link has come. All times in microseconds.
+
+    ``sent``: the last marker of this link that the stage has closed. ``waiting``: its markers that are known but not
+    closed yet (of event-time sources they follow from ``first`` and ``newest``).
+    """
+
+    newest: int | None = None
+    first: int | None = None
+    sent: int | None = None
+    waiting: list[int] = attrs.Factory(list)
+    last: int | None = None
+    open: bool = False
+    complete: bool = False
+
+
+def reached(how: object, progress: Progress, drained: bool) -> int | None:
+    """The last marker of a link that may be closed as far as this link is concerned."""
+    if isinstance(how, EventTime):
+        if progress.newest is None:
+            return None
+        return how.block(progress.newest) if drained else how.frontier(progress.newest)
+    return progress.last
+
+
+def due(how: object, progress: Progress, limit: int | None, drained: bool) -> list[int]:
+    """The markers of a link up to ``limit`` (None: no limit) that are not closed yet."""
+    if not isinstance(how, EventTime):
+        return [m for m in progress.waiting if limit is None or m <= limit]
+    top = reached(how, progress, drained)
+    if top is None or progress.first is None:
+        return []
+    top = top if limit is None else min(top, limit // how.period * how.period)
+    start = progress.first if progress.sent is None else progress.sent + how.period
+    return list(range(start, top + 1, how.period))
+
+
+# ------------------------------------------------------------------------------------------------- stages
+
+
+@attrs.define
+class StageState:
+    """All that a key group of a stage keeps between steps; pickled into the checkpoint."""
+
+    progress: list[Progress]
+    held: dict[int, Any] = attrs.Factory(dict)
+    """What has arrived for blocks that are open, by end of block; see :data:`OPEN`."""
+    operators: list[Any] = attrs.Factory(list)
+    owners: dict[Any, int] = attrs.Factory(dict)
+    """For ordered merges: which link each key comes from."""
+    closed: int | None = None
+
+
+OPEN = 2**62
+"""The end of a block whose marker has not come is ``OPEN + number of the link`` (sources with markers in band)."""
+
+
+@attrs.define
+class UnorderedState:
+    """State of an ``OpKeyedUnordered``: by key, and for keys not seen yet."""
+
+    states: dict[Any, Any]
+    start: Any
+
+
+class StageKernel:
+    """One stage of a plan; :meth:`step` runs one key group of it."""
+
+    def __init__(self, plan: Plan, stage: Stage) -> None:
+        self.plan, self.stage, self.key_groups = plan, stage, plan.key_groups
+        self.links = links(stage.region)
+        self.hows = [self._how(link) for link in self.links]
+        self.hash = stable_hash(stage.takes.key)
+        self.first = stage.steps[0] if stage.steps else None
+        self.gather = self._gatherer()
+        self.ordered_merge = _ordered_merge(stage.region) if len(self.links) > 1 and stage.takes.ordered else None
+        self.speaks = _speaks(stage.region)
+        self.runs = [self._runner(at, step) for at, step in enumerate(stage.steps)]
+        self._connect()
+
+    @staticmethod
+    def _how(link: Link) -> object:
+        return link.leaf.source.markers if isinstance(link.leaf, FromSource) else None
+
+    def _connect(self) -> None:
+        """Find where the output of the stage goes: to a link of a later stage, or to the sink."""
+        for later in self.plan.stages:
+            for link in links(later.region):
+                if isinstance(link.leaf, FromStage) and link.leaf.stage is self.stage:
+                    self.outlet: Outlet = ToStage(later, link, self.key_groups)
+                    return
+        self.outlet = ToSink(self.plan)
+
+    def fresh(self) -> StageState:
+        """The state before the first step."""
+        return StageState(
+            progress=[Progress() for _ in self.links],
+            operators=[self._initial(step) for step in self.stage.steps],
+        )
+
+    @staticmethod
+    def _initial(step: Step) -> Any:
+        if isinstance(step.node, Apply):
+            if isinstance(step.node.op, OpKeyedUnordered):
+                return UnorderedState({}, step.node.op.initial_state())
+            return {}
+        return None
+
+    # ---------------------------------------------------------------------------------------------- a step
+
+    def step(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
+        """Take the messages of one step, in any order; close the blocks that can be closed; give what comes out."""
+        items: list[tuple[dict[str, Any], bytes]] = []
+        reports: list[Report] = []
+        drained = False
+        for message in messages:
+            match message.kind:
+                case Kind.ITEMS:
+                    items.append((message.head, message.payload))
+                case Kind.REPORT:
+                    reports.append(Report.from_head(message.head))
+                case Kind.MARKERS:
+                    head = message.head
+                    progress = state.progress[head["link"]]
+                    progress.waiting.extend(head["markers"])
+                    progress.last = max([progress.last or 0, *head["markers"]]) if head["markers"] else progress.last
+                    progress.complete = progress.complete or head["complete"]
+                case Kind.DRAIN:
+                    drained = True
+                case _:
+                    yield message
+        self._advance(state, reports, group)
+        yield from self.rejected
+        for head, payload in items:
+            self._hold(state, head, decode(self.stage.takes, payload))
+        yield from self._close(state, group, drained)
+
+    def _advance(self, state: StageState, reports: list[Report], group: int) -> None:
+        """Take the reports in the order of their pieces. For links in band: the end of each block of each piece."""
+        self.starts: dict[tuple[int, Piece], list[int]] = {}
+        again: dict[str, list[tuple[Piece, int | None]]] = {}
+        late = False
+        self.rejected: list[Message] = []
+        for report in sorted(reports, key=lambda r: (r.link, r.piece)):
+            progress, how = state.progress[report.link], self.hows[report.link]
+            leaf = self.links[report.link].leaf
+            assert isinstance(leaf, FromSource)
+            if isinstance(how, EventTime):
+                if report.jump is not None:
+                    check_jump(leaf.source, *report.jump, how.period)
+                if progress.newest is not None:
+                    again.setdefault(leaf.source.name, []).append((report.piece, progress.newest))
+                    if report.first is not None and report.first <= how.frontier(progress.newest):
+                        late = True
+                    elif report.first is not None:
+                        check_jump(leaf.source, how.block(progress.newest), report.first, how.period)
+                if report.newest is not None:
+                    newest = progress.newest
+                    progress.newest = report.newest if newest is None else max(newest, report.newest)
+                if report.first is not None and progress.sent is None:
+                    progress.first = min(report.first, report.first if progress.first is None else progress.first)
+            else:
+                self.starts[report.link, report.piece] = self._mark(report, progress, leaf, group, state)
+        if late:
+            raise Reread(again)
+
+    def _mark(self, report: Report, progress: Progress, leaf: FromSource, group: int, state: StageState) -> list[int]:
+        """Accept the markers of a piece in band; the end of the block of the items before each, and after the last."""
+        pending = OPEN + report.link
+        ends: list[int] = []
+        for at, marker in enumerate(report.markers):
+            progress.open = progress.open or report.counts[at] > 0
+            if progress.last is not None and marker <= progress.last:
+                reason = f"marker {Marker(marker)} does not lie after {Marker(progress.last)}"
+                if group == 0:
+                    head = header(source=leaf.source.name, reason=reason)
+                    self.rejected.append(Message(0, Kind.REJECT, head, str(marker).encode()))
+                continue
+            ends.extend([marker] * (at + 1 - len(ends)))
+            self._join(state, report.link, marker)
+            progress.last, progress.open = marker, False
+            progress.waiting.append(marker)
+        progress.open = progress.open or report.counts[-1] > 0
+        ends.extend([pending] * (len(report.counts) - len(ends)))
+        return ends
+
+    def _join(self, state: StageState, link: int, marker: int) -> None:
+        """The marker of the open block of a link in band has come."""
+        pending = OPEN + link
+        for (at, _), ends in self.starts.items():
+            if at == link:
+                ends[:] = [marker if end == pending else end for end in ends]
+        waiting = state.held.pop(pending, None)
+        if waiting is None:
+            return
+        if marker in state.held:
+            self.gather.unite(state.held[marker], waiting)
+        else:
+            state.held[marker] = waiting
+
+    def _hold(self, state: StageState, head: dict[str, Any], batch: Batch) -> None:
+        link = head["link"]
+        piece = tuple(head["piece"]) if head["piece"] is not None else (0, 0, 0)
+        if isinstance(self.hows[link], InBand):
+            ends = self.starts[link, piece]
+            batch.ends = [ends[at] for at in batch.ends]
+        if self.ordered_merge is not None:
+            owners = state.owners
+            for key in batch.keys:
+                if owners.setdefault(key, link) != link:
+                    raise overlapping(self.ordered_merge, key)
+        self.gather.hold(state.held, link, piece, batch)
+
+    def _close(self, state: StageState, group: int, drained: bool) -> Iterator[Message]:
+        progresses = state.progress
+        if drained:
+            for at, (how, progress) in enumerate(zip(self.hows, progresses, strict=True)):
+                if how is not None:
+                    progress.complete = True
+                if isinstance(how, InBand) and progress.open:
+                    final = 0 if progress.last is None else progress.last + 1
+                    self._join(state, at, final)
+                    progress.waiting.append(final)
+                    progress.last, progress.open = final, False
+        limit: int | None = None
+        blocked = False
+        for how, progress in zip(self.hows, progresses, strict=True):
+            if progress.complete:
+                continue
+            top = reached(how, progress, False)
+            if top is None:
+                blocked = True
+            else:
+                limit = top if limit is None else min(limit, top)
+        coming: dict[int, set[int]] = {}
+        if not blocked:
+            for at, (how, progress) in enumerate(zip(self.hows, progresses, strict=True)):
+                ready = due(how, progress, limit, progress.complete)
+                for marker in ready:
+                    coming.setdefault(marker, set()).add(at)
+                if ready:
+                    progress.sent = ready[-1]
+                    progress.waiting = [m for m in progress.waiting if m > ready[-1]]
+        outlet = self.outlet
+        for end in sorted(coming):
+            self._block(state, group, end, coming[end], outlet)
+            state.closed = end
+        complete = all(progress.complete for progress in progresses)
+        newest = {
+            link.leaf.source.name: progress.newest
+            for link, progress in zip(self.links, progresses, strict=True)
+            if isinstance(link.leaf, FromSource)
+        }
+        yield from outlet.messages(group, sorted(coming), complete)
+        if group == 0:
+            yield Message(
+                0,
+                Kind.PROGRESS,
+                header(stage=self.stage.number, markers=sorted(coming), newest=newest, complete=complete),
+            )
+
+    def _block(self, state: StageState, group: int, end: int, present: set[int], outlet: Outlet) -> None:
+        marker = Marker(end)
+        held = state.held.pop(end, None)
+        if self.speaks:
+            spoken = Batch([], [], [], None)
+            for key, value in _spoken(self.stage.region, marker, present, [0])[1]:
+                if self.hash(key) % self.key_groups == group:
+                    spoken.keys.append(key)
+                    spoken.values.append(value)
+                    spoken.ends.append(end)
+            if len(spoken):
+                late: dict[int, Any] = {} if held is None else {end: held}
+                self.gather.hold(late, 0, (0, 0, 0), spoken)
+                held = late[end]
+        flowing: Any = self.gather.take(held)
+        for at, run in enumerate(self.runs):
+            flowing = run(state.operators, at, flowing, marker)
+        outlet.block(flowing, marker, group)
+
+    # ---------------------------------------------------------------------------------------- operators
+
+    def _gatherer(self) -> Gatherer:
+        step = self.first
+        if step is None:
+            return Lists()
+        if isinstance(step.node, Restore):
+            return Placed(self)
+        op = step.node.op if isinstance(step.node, Apply) else None
+        if isinstance(op, OpKeyedUnordered) and not overrides(op, "on_item"):
+            return Folded(op)
+        return Lists()
+
+    def _runner(self, at: int, step: Step) -> Callable[[list[Any], int, Any, Marker], Any]:
+        node = step.node
+        if isinstance(node, Restore):
+            return lambda states, at, flowing, marker: flowing
+        if isinstance(node, Sort):
+            return _sorter(node, step)
+        op = node.op
+        if isinstance(op, OpKeyedOrdered):
+            return _ordered_runner(op, step)
+        assert isinstance(op, OpKeyedUnordered)
+        return _unordered_runner(op, step, folded=at == 0 and isinstance(self.gather, Folded))
+
+
+def _ordered_merge(region: Region) -> Merge | None:
+    while isinstance(region, Mapped):
+        region = region.upstream
+    return region.node if isinstance(region, United) else None
+
+
+def _speaks(region: Region) -> bool:
+    match region:
+        case FromSource() | FromStage():
+            return False
+        case Mapped():
+            return overrides(region.node.op, "on_marker") or _speaks(region.upstream)
+        case United():
+            return any(map(_speaks, region.upstreams))
+
+
+def _spoken(region: Region, marker: Marker, present: set[int], leaf: list[int]) -> tuple[bool, list[tuple[Any, Any]]]:
+    """What the stateless operators of a region emit at a marker that the leaves ``present`` have sent."""
+    match region:
+        case FromSource() | FromStage():
+            leaf[0] += 1
+            return leaf[0] - 1 in present, []
+        case United():
+            parts = [_spoken(one, marker, present, leaf) for one in region.upstreams]
+            return any(has for has, _ in parts), [pair for _, pairs in parts for pair in pairs]
+        case Mapped():
+            has, pairs = _spoken(region.upstream, marker, present, leaf)
+            out: list[tuple[Any, Any]] = []
+            op = region.node.op
+            assert isinstance(op, OpStateless)
+            emit = conforming(op, region.stream, lambda key, value: out.append((key, value)))
+            push = _stateless(region, emit)
+            for key, value in pairs:
+                push(key, value)
+            if has:
+                try:
+                    op.on_marker(marker, emit)
+                except OperatorFailed:
+                    raise
+                except Exception as error:
+                    raise failed(op, "on_marker", f"marker {marker}", error) from error
+            return has, out
+
+
+# ------------------------------------------------------------------------------------- what a block holds
+
+
+class Lists:
+    """Holds a block as it comes: keys and values."""
+
+    def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
+        """Add items to their blocks."""
+        last, pair = None, None
+        for key, value, end in zip(batch.keys, batch.values, batch.ends, strict=True):
+            if end != last or pair is None:
+                last, pair = end, held.setdefault(end, ([], []))
+            pair[0].append(key)
+            pair[1].append(value)
+
+    def unite(self, one: Any, other: Any) -> None:
+        """Add the items of another block to one."""
+        one[0].extend(other[0])
+        one[1].extend(other[1])
+
+    def take(self, block: Any) -> Any:
+        """The block for the first step: a list of pairs."""
+        return [] if block is None else list(zip(*block, strict=True))
+
+
+class Folded:
+    """Holds a block as its aggregates by key: for an ``OpKeyedUnordered`` that emits nothing for single items."""
+
+    def __init__(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any]) -> None:
+        self.op = op
+
+    def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
+        """Add items to their blocks."""
+        op = self.op
+        lift, combine, identity = op.lift, op.combine, op.identity
+        key = value = last = None
+        sums: dict[Any, Any] = {}
+        try:
+            for key, value, end in zip(batch.keys, batch.values, batch.ends, strict=True):
+                if end != last:
+                    last, sums = end, held.setdefault(end, {})
+                sums[key] = combine(sums[key] if key in sums else identity(), lift(key, value))
+        except Exception as error:
+            raise failed(op, "lift or combine", f"item ({key!r}, {value!r})", error) from error
+
+    def unite(self, one: Any, other: Any) -> None:
+        """Add the aggregates of another block to one."""
+        for key, agg in other.items():
+            one[key] = self.op.combine(one[key], agg) if key in one else agg
+
+    def take(self, block: Any) -> Any:
+        """The block for the first step: aggregates by key."""
+        return {} if block is None else block
+
+
+class Placed:
+    """Holds a block with the place of each item, for a stage that must restore the order of an O edge."""
+
+    def __init__(self, kernel: StageKernel) -> None:
+        value = kernel.stage.takes.value
+        whole = canonical(value)
+        self.by: list[Callable[[Any], Any] | None] = []
+        for link in kernel.links:
+            by = link.leaf.source.ordered_by if isinstance(link.leaf, FromSource) else None
+            if by is None or isinstance(by, RowPosition):
+                self.by.append(None)
+            else:
+                self.by.append(lambda v, by=by: (by(v), whole(v)))  # type: ignore[misc]
+
+    def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
+        """Add items to their blocks."""
+        by = self.by[link]
+        places: Iterable[Any] = batch.positions or [0] * len(batch)
+        for key, value, end, place in zip(batch.keys, batch.values, batch.ends, places, strict=True):
+            order = (link, by(value)) if by is not None else (link, piece, place)
+            held.setdefault(end, []).append((order, key, value))
+
+    def unite(self, one: Any, other: Any) -> None:
+        """Add the items of another block to one."""
+        one.extend(other)
+
+    def take(self, block: Any) -> Any:
+        """The block for the first step: lists of values by key, in order."""
+        by_key: dict[Any, list[Any]] = {}
+        for _, key, value in sorted(block or (), key=lambda placed: placed[0]):
+            by_key.setdefault(key, []).append(value)
+        return by_key
+
+
+Gatherer: TypeAlias = Lists | Folded | Placed
+
+
+# ------------------------------------------------------------------------------------------------- steps
+
+Runner: TypeAlias = Callable[[list[Any], int, Any, Marker], Any]
+
+
+def _by_key(flowing: Any) -> dict[Any, list[Any]]:
+    if isinstance(flowing, dict):
+        return flowing
+    by_key: dict[Any, list[Any]] = {}
+    for key, value in flowing:
+        by_key.setdefault(key, []).append(value)
+    return by_key
+
+
+def _pairs(flowing: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(flowing, dict):
+        return ((key, value) for key, values in flowing.items() for value in values)
+    return flowing  # type: ignore[no-any-return]
+
+
+def _sorter(node: Sort, step: Step) -> Runner:
+    order = sort_order(node, step.takes.value)
+
+    def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Any:
+        by_key = _by_key(flowing)
+        for key, values in by_key.items():
+            try:
+                values.sort(key=order)
+            except OperatorFailed:
+                raise
+            except Exception as error:
+                raise failed(node, "by", f"the block of key {key!r} before {marker}", error) from error
+        return by_key
+
+    return run
+
+
+def _ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Runner:
+    marks, fit = overrides(op, "on_marker"), conformer(step.gives.value)
+
+    def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Any:
+        kept: dict[Any, Any] = states[at]
+        out: dict[Any, list[Any]] = {}
+        key: Any = None
+        collected: list[Any] = []
+
+        def emit(value: Any) -> None:
+            try:
+                collected.append(fit(value))
+            except Mismatch as error:
+                raise emitted_wrongly(op, error, key, value) from None
+
+        method, shown = "on_item", ""
+        value: Any = None
+        try:
+            for key, values in _by_key(flowing).items():
+                collected = []
+                if key in kept:
+                    state = kept[key]
+                else:
+                    method = "initial_state"
+                    state = op.initial_state()
+                    method = "on_item"
+                for value in values:
+                    state = op.on_item(state, key, value, emit)
+                kept[key] = state
+                if collected:
+                    out[key] = collected
+            if marks:
+                method, shown = "on_marker", f"marker {marker}"
+                for key in kept:
+                    collected = out.get(key) or []
+                    kept[key] = op.on_marker(kept[key], key, marker, emit)
+                    if collected:
+                        out[key] = collected
+        except OperatorFailed:
+            raise
+        except Exception as error:
+            what = f"key {key!r}, {shown}" if shown else f"item ({key!r}, {value!r})"
+            raise failed(op, method, what, error) from error
+        return out
+
+    return run
+
+
+def _unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: Step, *, folded: bool) -> Runner:
+    emits_items, skips = overrides(op, "on_item"), op.skips_untouched
+    fold = Folded(op)
+
+    def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Any:
+        kept: UnorderedState = states[at]
+        out: list[tuple[Any, Any]] = []
+        emit = conforming(op, step.gives, lambda key, value: out.append((key, value)))
+        key: Any = None
+        method, what = "on_item", ""
+        try:
+            if folded:
+                sums = flowing
+            else:
+                pairs = list(_pairs(flowing))
+                if emits_items:
+                    for key, value in pairs:
+                        what = f"item ({key!r}, {value!r})"
+                        op.on_item(kept.states.get(key, kept.start), key, value, emit)
+                held: dict[int, Any] = {}
+                fold.hold(held, 0, (0, 0, 0), Batch([k for k, _ in pairs], [v for _, v in pairs], [0] * len(pairs)))
+                sums = held.get(0, {})
+            start, current = kept.start, kept.states
+            if skips:
+                touched: Iterable[Any] = sums
+            else:
+                for key in sums:
+                    if key not in current:
+                        current[key] = start
+                touched = current
+            for key in touched:
+                method, what = "update_state", f"key {key!r}, marker {marker}"
+                agg = sums[key] if key in sums else op.identity()
+                state = current[key] = op.update_state(current.get(key, start), agg)
+                method = "on_marker"
+                op.on_marker(state, key, marker, emit)
+            if not skips:
+                method, what = "update_state", f"marker {marker}"
+                kept.start = op.update_state(start, op.identity())
+        except OperatorFailed:
+            raise
+        except Exception as error:
+            raise failed(op, method, what, error) from error
+        return out
+
+    return run
+
+
+# ------------------------------------------------------------------------------------------------- outlets
+
+
+class ToStage:
+    """The output of a stage on its way to a later one: through the link's operators, then by key group."""
+
+    def __init__(self, later: Stage, link: Link, key_groups: int) -> None:
+        self.link, self.key_groups, self.positioned = link.number, key_groups, later.restores
+        self.outbox = Outbox(later.takes, link.number, key_groups, later.restores)
+        self.end = self.position = 0
+        self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position))
+
+    def block(self, flowing: Any, marker: Marker, group: int) -> None:
+        """Take the output of a block."""
+        self.end, push = marker.micros, self.push
+        if self.positioned:
+            for self.position, (key, value) in enumerate(_pairs(flowing)):
+                push(key, value)
+        else:
+            for key, value in _pairs(flowing):
+                push(key, value)
+
+    def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
+        """All that a step sends."""
+        yield from self.outbox.messages(None)
+        if group == 0 and (markers or complete):
+            head = header(link=self.link, markers=markers, complete=complete)
+            for to in range(self.key_groups):
+                yield Message(to, Kind.MARKERS, head)
+
+
+class ToSink:
+    """The output of the last stage on its way to the sink: through the operators that are left, as rows."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.region, self.layout = plan.region, plan.layout
+        self.batch = Batch([], [], [], [])
+        self.end = self.position = 0
+        (link,) = links(plan.region)
+        self.push = chain(link.path, self._put)
+        self.direct = not link.path
+        self.speaks = _speaks(plan.region)
+
+    def _put(self, key: Any, value: Any) -> None:
+        batch = self.batch
+        batch.keys.append(key)
+        batch.values.append(value)
+        batch.ends.append(self.end)
+        batch.positions.append(self.position)  # type: ignore[union-attr]
+
+    def block(self, flowing: Any, marker: Marker, group: int) -> None:
+        """Take the output of a block."""
+        self.end, self.position, push = marker.micros, 0, self.push
+        if isinstance(flowing, dict):
+            for key, values in flowing.items():
+                for self.position, value in enumerate(values):
+                    push(key, value)
+        else:
+            for key, value in flowing:
+                push(key, value)
+        if self.speaks and group == 0:
+            self.position = 0
+            for key, value in _spoken(self.region, marker, {0}, [0])[1]:
+                self._put(key, value)
+
+    def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
+        """All that a step sends."""
+        batch, self.batch = self.batch, Batch([], [], [], [])
+        for at in range(0, len(batch), BATCH):
+            to = at + BATCH
+            places = (batch.positions or [])[at:to]
+            part = Batch(batch.keys[at:to], batch.values[at:to], batch.ends[at:to], places)
+            yield Message(0, Kind.ROWS, b"", to_bytes(rows(self.layout, part)))
+
+
+Outlet: TypeAlias = ToStage | ToSink

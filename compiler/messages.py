@@ -1,0 +1,134 @@
+"""What travels between the pieces of a plan: rows ``(group, kind, header, payload)``, the same on every backend."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import attrs
+import cloudpickle
+
+__all__ = ["Kind", "Message", "Piece", "Report", "Reread", "dumps", "loads"]
+
+
+class Kind(IntEnum):
+    """What a message is."""
+
+    ITEMS = 0
+    """Items for a key group. Header: link, piece. Payload: an encoded batch."""
+    REPORT = 1
+    """What a piece of a source held; to every key group. Header: a :class:`Report`."""
+    MARKERS = 2
+    """Markers that an earlier stage has closed; to every key group. Header: link, markers, complete."""
+    DRAIN = 3
+    """All sources have ended; to every key group."""
+    LATE = 4
+    """A late item on its way to the source's late output. Header: source and reason. Payload: the row as JSON."""
+    REJECT = 5
+    """A row on its way to the source's reject output. Header: source and reason. Payload: the row as text."""
+    PROGRESS = 6
+    """From the last stage to whoever runs the plan. Header: markers closed, newest event time of each source."""
+    ROWS = 7
+    """Items for the sink. Payload: a batch of the sink's rows."""
+
+
+Piece = tuple[int, int, int]
+"""Places a piece of a source in the order of arrival: modification time, file, offset (or any three integers)."""
+
+
+class Message(NamedTuple):
+    """One row between stages. ``header`` is JSON."""
+
+    group: int
+    kind: int
+    header: bytes
+    payload: bytes = b""
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """The header, parsed."""
+        parsed: dict[str, Any] = json.loads(self.header) if self.header else {}
+        return parsed
+
+
+def header(**fields: Any) -> bytes:
+    """A header."""
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """What one piece of a source held, as every key group of the stage behind it must know.
+
+    Event time: ``newest`` time of any row, ``first`` block of any item that was not late, ``before``: the newest time
+    that was taken to lie before the piece when its late items were told, ``jump``: the widest pair of neighbouring blocks.
+    Markers in band: ``markers`` in order, and ``counts``: how many items lie before each of them and after the last.
+    """
+
+    link: int
+    piece: Piece
+    rows: int = 0
+    newest: int | None = None
+    first: int | None = None
+    before: int | None = None
+    jump: tuple[int, int] | None = None
+    markers: tuple[int, ...] = ()
+    counts: tuple[int, ...] = (0,)
+
+    def to_header(self) -> bytes:
+        """For a message."""
+        return header(**attrs.asdict(self))
+
+    @classmethod
+    def from_head(cls, head: dict[str, Any]) -> Report:
+        """From a message."""
+        jump = head["jump"]
+        return cls(
+            **{
+                **head,
+                "piece": tuple(head["piece"]),
+                "jump": None if jump is None else tuple(jump),
+                "markers": tuple(head["markers"]),
+                "counts": tuple(head["counts"]),
+            }
+        )
+
+
+class Reread(Exception):
+    """A step must be done again: a piece held items that earlier pieces of the same step made late.
+
+    ``before``: for each source the pieces of the step with the newest event time that lies before each.
+    """
+
+    MARK = "TRACETYPES-REREAD "
+
+    def __init__(self, before: dict[str, list[tuple[Piece, int | None]]]) -> None:
+        self.before = before
+        super().__init__(self.MARK + json.dumps(before))
+
+    @classmethod
+    def from_text(cls, text: str) -> Reread | None:
+        """The exception that is somewhere in a text, or None."""
+        at = text.find(cls.MARK)
+        if at < 0:
+            return None
+        found, _ = json.JSONDecoder().raw_decode(text[at + len(cls.MARK) :])
+        return cls({name: [(tuple(piece), newest) for piece, newest in pairs] for name, pairs in found.items()})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Reread, (self.before,))
+
+
+def dumps(value: Any) -> bytes:
+    """State for a checkpoint. Classes of importable modules by name, those of scripts and notebooks by value."""
+    try:
+        return pickle.dumps(value, protocol=5)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return bytes(cloudpickle.dumps(value, protocol=5))
+
+
+def loads(data: bytes) -> Any:
+    """The inverse of :func:`dumps`. Only ever given what we wrote into a checkpoint."""
+    return pickle.loads(data)

@@ -1,0 +1,137 @@
+"""The plan: stages that run without moving data, joined by exchanges by key group.
+
+A :class:`Stage` is keyed: it owns, for each key group, the state of a chain of sorts and keyed operators. What lies between
+stages is a :class:`Region`: sources, stateless operators and merges, a tree whose leaves are sources and earlier stages.
+A region's operators run where the data comes from (each leaf's :class:`Link` has its own path of them), except for what
+they emit at markers: that is computed where the blocks are closed, so that it is emitted once (design, corner 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias, final
+
+import attrs
+
+from tracetypes.edges import EdgeType
+from tracetypes.formats import Layout
+from tracetypes.graph import Apply, Merge, Restore, Sink, Sort, Source
+from tracetypes.trace import StreamType
+
+__all__ = ["FromSource", "FromStage", "Link", "Mapped", "Plan", "Region", "Stage", "Step", "United", "links"]
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class FromSource:
+    """A source, read in pieces by several workers."""
+
+    source: Source
+    layout: Layout
+    stream: StreamType
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class FromStage:
+    """The output of an earlier stage."""
+
+    stage: Stage
+    stream: StreamType
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Mapped:
+    """A stateless operator."""
+
+    node: Apply
+    upstream: Region
+    stream: StreamType
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class United:
+    """MRG of several streams."""
+
+    node: Merge
+    upstreams: tuple[Region, ...]
+    stream: StreamType
+
+
+Region: TypeAlias = FromSource | FromStage | Mapped | United
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Step:
+    """A sort or keyed operator inside a stage, with the streams it takes and gives."""
+
+    node: Apply | Sort | Restore
+    takes: StreamType
+    gives: StreamType
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Stage:
+    """A keyed stage. ``takes``: the stream at its head, after the region. A stage without steps only closes blocks."""
+
+    number: int
+    region: Region
+    takes: StreamType
+    gives: StreamType
+    steps: tuple[Step, ...]
+    parallelism: int
+
+    @property
+    def restores(self) -> bool:
+        """Does it need the position of items?"""
+        return any(isinstance(step.node, Restore) for step in self.steps)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Link:
+    """A way from a leaf of a region to its root: the leaf and the stateless operators that lie between, in order."""
+
+    number: int
+    leaf: FromSource | FromStage
+    path: tuple[Mapped, ...]
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Plan:
+    """What a backend runs: stages in topological order, the sink, and what lies between the last stage and the sink."""
+
+    name: str
+    stages: tuple[Stage, ...]
+    sink: Sink
+    region: Region
+    layout: Layout
+    edge: EdgeType
+    parallelism: int
+    key_groups: int
+
+    @property
+    def sources(self) -> tuple[FromSource, ...]:
+        """The sources, in the order of the stages that read them."""
+        found = [link.leaf for stage in self.stages for link in links(stage.region)]
+        return tuple(leaf for leaf in found if isinstance(leaf, FromSource))
+
+
+def links(region: Region) -> tuple[Link, ...]:
+    """The links of a region, numbered from the left."""
+    found = _leaves(region, ())
+    return tuple(Link(number=at, leaf=leaf, path=path) for at, (leaf, path) in enumerate(found))
+
+
+def _leaves(region: Region, path: tuple[Mapped, ...]) -> Iterator[tuple[FromSource | FromStage, tuple[Mapped, ...]]]:
+    match region:
+        case FromSource() | FromStage():
+            yield region, path
+        case Mapped():
+            yield from _leaves(region.upstream, (region, *path))
+        case United():
+            for one in region.upstreams:
+                yield from _leaves(one, path)

@@ -1,0 +1,143 @@
+"""From the fused graph to the plan."""
+
+from __future__ import annotations
+
+from tracetypes.check import Checked
+from tracetypes.compiler.passes import compile_graph
+from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Plan, Region, Stage, Step, United
+from tracetypes.errors import UsageError
+from tracetypes.graph import Apply, Fused, Gather, Merge, Node, Restore, Sink, Sort, Source, Split, steps_of, title
+from tracetypes.templates import OpStateless
+
+__all__ = ["DEFAULT_KEY_GROUPS", "plan", "plan_of"]
+
+DEFAULT_KEY_GROUPS = 16
+"""Key groups of a plan unless the run says otherwise: fixed for the life of a checkpoint, and the most parallelism."""
+
+
+def plan(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Plan:
+    """Compile a checked graph: all passes, then the plan.
+
+    Raises :class:`UsageError` ``TT404`` for a parallelism below 1 or above the key groups, and ``TT405`` for a graph that
+    is no in-tree with one sink (several consumers of a stream, several sinks).
+    """
+    if parallelism < 1 or key_groups < 1:
+        raise UsageError("TT404", f"parallelism {parallelism}, {key_groups} key groups", fix="give numbers from 1")
+    if parallelism > key_groups:
+        raise UsageError(
+            "TT404",
+            f"parallelism {parallelism} is more than the {key_groups} key groups",
+            fix=f"use --key-groups {parallelism} or more (for a new checkpoint), or less parallelism",
+        )
+    refuse_sharing(checked)
+    compiled = compile_graph(checked, parallelism=parallelism, key_groups=key_groups)
+    return plan_of(compiled, parallelism=parallelism, key_groups=key_groups)
+
+
+def refuse_sharing(checked: Checked) -> None:
+    """Raise ``TT405`` unless the graph is an in-tree with one sink."""
+    sinks = checked.graph.sinks
+    if len(sinks) != 1:
+        names = ", ".join(sink.name for sink in sinks)
+        raise UsageError(
+            "TT405",
+            f"dataflow {checked.graph.name!r} has {len(sinks)} sinks ({names}), and this version runs one at a time",
+            fix="give each sink a dataflow of its own",
+        )
+    for node in checked.graph.nodes:
+        readers = checked.graph.consumers[node.id]
+        if len(readers) > 1:
+            names = ", ".join(f"{title(r)} ({r.where})" for r in readers)
+            raise UsageError(
+                "TT405",
+                f"{title(node)} ({node.where}) has {len(readers)} consumers ({names}), and this version runs trees only",
+                fix="build the shared part once for each consumer, or give each sink a dataflow of its own",
+            )
+
+
+def plan_of(compiled: Checked, *, parallelism: int, key_groups: int) -> Plan:
+    """The plan of a graph to which any of the passes were applied, parallelisation among them."""
+    return _Planner(compiled, parallelism, key_groups).run()
+
+
+class _Planner:
+    def __init__(self, compiled: Checked, parallelism: int, key_groups: int) -> None:
+        self.streams, self.types = compiled.streams, compiled.types
+        self.parallelism, self.key_groups = parallelism, key_groups
+        self.compiled = compiled
+        self.nodes: dict[int, Node] = {}
+        self.inputs: dict[int, tuple[int, ...]] = {}
+        for node in compiled.graph.nodes:
+            given = node.inputs
+            for step in steps_of(node):
+                self.nodes[step.id], self.inputs[step.id] = step, given
+                given = (step.id,)
+        self.stages: list[Stage] = []
+
+    def run(self) -> Plan:
+        sink = next(node for node in self.nodes.values() if isinstance(node, Sink))
+        above = self.inputs[sink.id][0]
+        region = self.region(above)
+        if not _is_from_one_stage(region):
+            region = self.stage(above, [])
+        return Plan(
+            name=self.compiled.graph.name,
+            stages=tuple(self.stages),
+            sink=sink,
+            region=region,
+            layout=self.compiled.layout(sink),
+            edge=self.types[sink.id],
+            parallelism=self.parallelism,
+            key_groups=self.key_groups,
+        )
+
+    def region(self, id: int) -> Region:
+        """What feeds the edge that leaves a node, down to sources and stages."""
+        node, inputs = self.nodes[id], self.inputs[id]
+        match node:
+            case Source():
+                return FromSource(source=node, layout=self.compiled.layout(node), stream=self.streams[id])
+            case Merge():
+                regions = tuple(self.region(i) for i in inputs)
+                return United(node=node, upstreams=regions, stream=self.streams[id])
+            case Apply(op=OpStateless()):
+                return Mapped(node=node, upstream=self.region(inputs[0]), stream=self.streams[id])
+            case Apply() | Sort() | Restore():
+                return self.stage(id, [])
+            case Split() | Gather():
+                return self.region(inputs[0])
+            case Sink() | Fused():
+                raise AssertionError(f"{title(node)} feeds nothing")
+
+    def stage(self, id: int, steps: list[Step]) -> FromStage:
+        """The stage whose last step is the node, or an empty one that closes the blocks of the edge that leaves it."""
+        last = id
+        while True:
+            node = self.nodes[id]
+            if not isinstance(node, Sort | Restore | Apply) or _is_stateless(node):
+                break
+            takes = self.streams[self.inputs[id][0]]
+            steps.insert(0, Step(node=node, takes=takes, gives=self.streams[id]))
+            id = self.inputs[id][0]
+        region = self.region(id)
+        asked = [n.node.parallelism for n in steps if not isinstance(n.node, Restore) and n.node.parallelism]
+        made = Stage(
+            number=len(self.stages),
+            region=region,
+            takes=self.streams[id],
+            gives=self.streams[last],
+            steps=tuple(steps),
+            parallelism=min(max(asked, default=self.parallelism), self.key_groups),
+        )
+        self.stages.append(made)
+        return FromStage(stage=made, stream=made.gives)
+
+
+def _is_stateless(node: Node) -> bool:
+    return isinstance(node, Apply) and isinstance(node.op, OpStateless)
+
+
+def _is_from_one_stage(region: Region) -> bool:
+    while isinstance(region, Mapped):
+        region = region.upstream
+    return isinstance(region, FromStage)

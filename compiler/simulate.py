@@ -1,0 +1,196 @@
+"""A seeded adversarial executor of a plan: everything that a backend may do to the data, without a backend.
+
+Rows are cut into steps and steps into pieces at random; the messages of a step are shuffled; groups run in random order; all
+state and all messages are serialised and read back between steps. Whatever seed it is given, the traces at the sink must
+be those of the interpreter.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from tracetypes.compiler.columns import from_rows
+from tracetypes.compiler.kernels import SourceKernel, StageKernel, StageState, Taken
+from tracetypes.compiler.messages import Kind, Message, Piece, Reread, dumps, loads
+from tracetypes.compiler.plan import FromSource, Link, Plan, links
+from tracetypes.formats import Row
+from tracetypes.markers import Marker
+from tracetypes.records import UNIT
+from tracetypes.sources import reader
+from tracetypes.trace import Element, Item, StreamType, Trace
+
+__all__ = ["Answer", "Collector", "simulate"]
+
+
+@attrs.define
+class Answer:
+    """What a run gave: the trace at the sink, late items and rejects as ``(source, reason, text)``."""
+
+    trace: Trace[Element]
+    late: list[tuple[str, str, str]]
+    rejects: list[tuple[str, str, str]]
+
+
+@attrs.define
+class Collector:
+    """Puts the messages that leave the last stage together to an :class:`Answer`."""
+
+    plan: Plan
+    items: list[tuple[int, int, int, Item]] = attrs.Factory(list)
+    markers: list[int] = attrs.Factory(list)
+    late: list[tuple[str, str, str]] = attrs.Factory(list)
+    rejects: list[tuple[str, str, str]] = attrs.Factory(list)
+    newest: dict[str, int | None] = attrs.Factory(dict)
+
+    def take(self, message: Message) -> None:
+        """Take one message."""
+        match message.kind:
+            case Kind.ROWS:
+                self.table(pa.ipc.open_stream(message.payload).read_next_batch())
+            case Kind.PROGRESS:
+                head = message.head
+                self.newest.update(head["newest"])
+                if head["stage"] == self.plan.stages[-1].number:
+                    self.markers.extend(head["markers"])
+            case Kind.LATE | Kind.REJECT:
+                head = message.head
+                aside = self.late if message.kind == Kind.LATE else self.rejects
+                aside.append((head["source"], head["reason"], message.payload.decode()))
+            case _:
+                raise AssertionError(f"unexpected message {message.kind}")
+
+    def table(self, table: Any) -> None:
+        """Take rows, as a pyarrow record batch or table."""
+        batch = from_rows(self.plan.layout, table)
+        places = batch.positions or [0] * len(batch)
+        for key, value, end, place in zip(batch.keys, batch.values, batch.ends, places, strict=True):
+            self.items.append((end, place, len(self.items), Item(key, value)))
+
+    def answer(self, stream: StreamType) -> Answer:
+        """The answer so far."""
+        elements: list[tuple[int, int, int, int, Element]] = [(e, 0, p, n, item) for e, p, n, item in self.items]
+        elements += [(end, 1, 0, 0, Marker(end)) for end in self.markers]
+        elements.sort(key=lambda one: one[:4])
+        return Answer(Trace(stream, tuple(one[4] for one in elements)), self.late, self.rejects)
+
+
+def simulate(
+    plan: Plan,
+    inputs: Mapping[str, Sequence[Any]],
+    *,
+    seed: int,
+    steps: int = 4,
+    pieces: int = 3,
+    drain: bool = True,
+) -> Answer:
+    """Run a plan on rows (for each source its values, or pairs where the rows have a key column)."""
+    chance = random.Random(seed)
+    collector = Collector(plan)
+    states: dict[tuple[int, int], bytes] = {}
+    cut = {
+        source.source.name: _cut(list(inputs.get(source.source.name, ())), chance.randint(1, steps), chance)
+        for source in plan.sources
+    }
+    for number in range(max((len(parts) for parts in cut.values()), default=0)):
+        rows = {name: parts[number] if number < len(parts) else [] for name, parts in cut.items()}
+        sliced = {name: _cut(part, chance.randint(1, pieces), chance) if part else [] for name, part in rows.items()}
+        _step(plan, sliced, number, states, collector, chance, drained=False)
+    if drain:
+        _step(plan, {}, 10**6, states, collector, chance, drained=True)
+    return collector.answer(plan.region.stream)
+
+
+def _cut(rows: list[Any], parts: int, chance: random.Random) -> list[list[Any]]:
+    at = sorted(chance.randint(0, len(rows)) for _ in range(parts - 1))
+    return [rows[a:b] for a, b in zip([0, *at], [*at, len(rows)], strict=True)]
+
+
+def _step(
+    plan: Plan,
+    sliced: Mapping[str, list[list[Any]]],
+    number: int,
+    states: dict[tuple[int, int], bytes],
+    collector: Collector,
+    chance: random.Random,
+    *,
+    drained: bool,
+) -> None:
+    """One step of all stages; done again from the same states when a stage asks for it."""
+    before: dict[str, dict[Piece, int | None]] = {}
+    while True:
+        attempt = dict(states)
+        out: list[Message] = []
+        try:
+            waiting: dict[int, list[Message]] = {stage.number: [] for stage in plan.stages}
+            for stage in plan.stages:
+                for link in links(stage.region):
+                    if isinstance(link.leaf, FromSource):
+                        name = link.leaf.source.name
+                        for message in _read(plan, stage.number, link, sliced.get(name, []), number, collector, before):
+                            waiting[stage.number].append(message)
+                messages = [Message(*_copied(m)) for m in waiting[stage.number]]
+                if drained:
+                    messages += [Message(group, Kind.DRAIN, b"") for group in range(plan.key_groups)]
+                chance.shuffle(messages)
+                groups = sorted({m.group for m in messages}, key=lambda _: chance.random())
+                for group in groups:
+                    kernel = StageKernel(plan, stage)
+                    state: StageState = (
+                        loads(attempt[stage.number, group]) if (stage.number, group) in attempt else kernel.fresh()
+                    )
+                    given = list(kernel.step(state, group, [m for m in messages if m.group == group]))
+                    attempt[stage.number, group] = dumps(state)
+                    after = _target(plan, stage.number)
+                    (out if after is None else waiting[after]).extend(given)
+        except Reread as again:
+            before = {name: dict(pieces) for name, pieces in again.before.items()}
+            continue
+        states.update(attempt)
+        chance.shuffle(out)
+        for message in out:
+            collector.take(message)
+        return
+
+
+def _copied(message: Message) -> tuple[int, int, bytes, bytes]:
+    return message.group, int(message.kind), bytes(message.header), bytes(message.payload)
+
+
+def _target(plan: Plan, number: int) -> int | None:
+    for later in plan.stages:
+        for link in links(later.region):
+            if not isinstance(link.leaf, FromSource) and link.leaf.stage.number == number:
+                return later.number
+    return None
+
+
+def _read(
+    plan: Plan,
+    stage: int,
+    link: Link,
+    pieces: list[list[Any]],
+    number: int,
+    collector: Collector,
+    before: Mapping[str, Mapping[Piece, int | None]],
+) -> list[Message]:
+    assert isinstance(link.leaf, FromSource)
+    source, keyed = link.leaf.source, link.leaf.layout.keyed
+    read = reader(source).read
+    messages: list[Message] = []
+    for at, rows in enumerate(pieces):
+        place = (number, 0, at)
+        kernel = SourceKernel(plan.stages[stage], link, plan.key_groups)
+        known = before.get(source.name, {})
+        newest = known[place] if place in known else collector.newest.get(source.name)
+        taken = [_taken(read(*row) if keyed else read(UNIT, row), row) for row in rows]
+        messages.extend(kernel.piece(place, taken, newest))
+    return messages
+
+
+def _taken(row: Row, raw: Any) -> Taken:
+    return Taken(row, lambda: repr(raw))

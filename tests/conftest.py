@@ -1,0 +1,25 @@
+"""Hypothesis profiles: ``dev`` (default), ``ci`` (reproducible), ``nightly`` (many examples).
+
+``HYPOTHESIS_PROFILE`` chooses; without it ``CI=true`` asks for ``ci``. No profile has a deadline: machines differ.
+"""
+
+import os
+
+from hypothesis import HealthCheck, Phase, settings
+
+settings.register_profile(
+    "dev", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+dev = settings.get_profile("dev")
+settings.register_profile(
+    "ci",
+    parent=dev,
+    max_examples=60,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    phases=set(Phase) - {Phase.reuse},
+)
+settings.register_profile("nightly", parent=dev, max_examples=3_000, print_blob=True)
+
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "dev"))
