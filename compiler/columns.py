@@ -153,7 +153,6 @@ def from_array(schema: Schema, column: Any) -> list[Any]:
             return column.to_pylist()  # type: ignore[no-any-return]
 
 
-@cache
 def builder(cls: Callable[..., Any], names: tuple[str, ...]) -> Callable[[list[list[Any]]], list[Any]]:
     """A function from columns to a list of records: by position where the constructor takes its fields so."""
     parameters = list(inspect.signature(cls).parameters.values())

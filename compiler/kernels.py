@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import attrs
@@ -21,7 +22,7 @@ from tracetypes.formats import Row
 from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort
 from tracetypes.interpreter import check_jump, emitted_wrongly, failed, overlapping, sort_order
 from tracetypes.markers import EventTime, InBand, Marker
-from tracetypes.records import Mismatch, canonical, conformer, key_problem, stable_hash, to_plain
+from tracetypes.records import Mismatch, canonical, conformer, key_conformer, key_problem, stable_hash, to_plain
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, overrides
 from tracetypes.trace import StreamType
 
@@ -38,19 +39,16 @@ Emit: TypeAlias = Callable[[Any, Any], None]
 
 def conforming(op: object, stream: StreamType, then: Emit) -> Emit:
     """An ``emit`` that makes what an operator emits fit its output type, and passes it on."""
-    fit_key, fit_value, key_schema = conformer(stream.key), conformer(stream.value), stream.key
-    kept: set[Any] = set()
+    fit_key, fit_value, key_schema = key_conformer(stream.key), conformer(stream.value), stream.key
 
     def emit(key: Any, value: Any) -> None:
         try:
-            if key not in kept:
-                key = fit_key(key)
-                if problem := key_problem(key_schema, key):
-                    raise emitted_wrongly(op, problem, key, value)
-            fitted = fit_value(value)
+            fitted_key, fitted = fit_key(key), fit_value(value)
         except Mismatch as error:
             raise emitted_wrongly(op, error, key, value) from None
-        then(key, fitted)
+        if problem := key_problem(key_schema, fitted_key):
+            raise emitted_wrongly(op, problem, key, value)
+        then(fitted_key, fitted)
 
     return emit
 
@@ -165,7 +163,7 @@ class SourceKernel:
             time = row.time
             end = (time // period + 1) * period
             if closed is not None and end <= closed:
-                yield self._late(row, end, closed)
+                yield self._late(piece, row, end, closed)
                 continue
             if newest is None or time > newest:
                 newest = time
@@ -177,7 +175,7 @@ class SourceKernel:
             push(row.key, row.value)
         yield from self.outbox.messages(piece)
         ends = sorted(blocks)
-        jump = max(zip(ends, ends[1:], strict=False), key=lambda pair: pair[1] - pair[0], default=None)
+        jump = max(pairwise(ends), key=lambda pair: pair[1] - pair[0], default=None)
         report = Report(
             link=self.link.number,
             piece=piece,
@@ -219,11 +217,11 @@ class SourceKernel:
         for group in range(self.key_groups):
             yield Message(group, Kind.REPORT, head)
 
-    def _late(self, row: Row, end: int, closed: int) -> Message:
+    def _late(self, piece: Piece, row: Row, end: int, closed: int) -> Message:
         key, value = self.late_schema
         shown = json.dumps({"key": to_plain(key, row.key), "value": to_plain(value, row.value)}, ensure_ascii=False)
-        reason = f"its block ended at {Marker(end)}, and {Marker(closed)} was already sent"
-        return self._aside(Kind.LATE, reason, shown)
+        head = header(source=self.name, link=self.link.number, piece=piece, block=end, closed=closed)
+        return Message(0, Kind.LATE, head, shown.encode())
 
     def _aside(self, kind: Kind, reason: str, text: str) -> Message:
         return Message(0, kind, header(source=self.name, reason=reason), text.encode("utf-8", "surrogatepass"))
@@ -250,11 +248,12 @@ class Progress:
 
 
 def reached(how: object, progress: Progress, drained: bool) -> int | None:
-    """The last marker of a link that may be closed as far as this link is concerned."""
+    """The last marker of a link that may be closed as far as this link is concerned; None when it has sent none."""
     if isinstance(how, EventTime):
-        if progress.newest is None:
+        if progress.newest is None or progress.first is None:
             return None
-        return how.block(progress.newest) if drained else how.frontier(progress.newest)
+        top = how.block(progress.newest) if drained else how.frontier(progress.newest)
+        return top if top >= progress.first else None
     return progress.last
 
 
@@ -263,7 +262,7 @@ def due(how: object, progress: Progress, limit: int | None, drained: bool) -> li
     if not isinstance(how, EventTime):
         return [m for m in progress.waiting if limit is None or m <= limit]
     top = reached(how, progress, drained)
-    if top is None or progress.first is None:
+    if progress.first is None or top is None:
         return []
     top = top if limit is None else min(top, limit // how.period * how.period)
     start = progress.first if progress.sent is None else progress.sent + how.period
@@ -347,6 +346,7 @@ class StageKernel:
         """Take the messages of one step, in any order; close the blocks that can be closed; give what comes out."""
         items: list[tuple[dict[str, Any], bytes]] = []
         reports: list[Report] = []
+        late: list[Message] = []
         drained = False
         for message in messages:
             match message.kind:
@@ -358,14 +358,17 @@ class StageKernel:
                     head = message.head
                     progress = state.progress[head["link"]]
                     progress.waiting.extend(head["markers"])
-                    progress.last = max([progress.last or 0, *head["markers"]]) if head["markers"] else progress.last
+                    progress.last = max(head["markers"], default=progress.last)
                     progress.complete = progress.complete or head["complete"]
                 case Kind.DRAIN:
                     drained = True
+                case Kind.LATE if "closed" in message.head:
+                    late.append(message)
                 case _:
                     yield message
         self._advance(state, reports, group)
         yield from self.rejected
+        yield from map(self._with_reason, late)
         for head, payload in items:
             self._hold(state, head, decode(self.stage.takes, payload))
         yield from self._close(state, group, drained)
@@ -373,8 +376,10 @@ class StageKernel:
     def _advance(self, state: StageState, reports: list[Report], group: int) -> None:
         """Take the reports in the order of their pieces. For links in band: the end of each block of each piece."""
         self.starts: dict[tuple[int, Piece], list[int]] = {}
+        self.frontiers: dict[tuple[int, Piece], int] = {}
         again: dict[str, list[tuple[Piece, int | None]]] = {}
         late = False
+        self.rows = sum(report.rows for report in reports)
         self.rejected: list[Message] = []
         for report in sorted(reports, key=lambda r: (r.link, r.piece)):
             progress, how = state.progress[report.link], self.hows[report.link]
@@ -384,6 +389,7 @@ class StageKernel:
                 if report.jump is not None:
                     check_jump(leaf.source, *report.jump, how.period)
                 if progress.newest is not None:
+                    self.frontiers[report.link, report.piece] = how.frontier(progress.newest)
                     again.setdefault(leaf.source.name, []).append((report.piece, progress.newest))
                     if report.first is not None and report.first <= how.frontier(progress.newest):
                         late = True
@@ -398,6 +404,13 @@ class StageKernel:
                 self.starts[report.link, report.piece] = self._mark(report, progress, leaf, group, state)
         if late:
             raise Reread(again)
+
+    def _with_reason(self, message: Message) -> Message:
+        """A late item on its way out, with the reason: what earlier pieces of the step closed is known only here."""
+        head = message.head
+        closed = max(head["closed"], self.frontiers.get((head["link"], tuple(head["piece"])), head["closed"]))
+        reason = f"its block ended at {Marker(head['block'])}, and {Marker(closed)} was already sent"
+        return message._replace(header=header(source=head["source"], reason=reason))
 
     def _mark(self, report: Report, progress: Progress, leaf: FromSource, group: int, state: StageState) -> list[int]:
         """Accept the markers of a piece in band; the end of the block of the items before each, and after the last."""
@@ -491,7 +504,9 @@ class StageKernel:
             yield Message(
                 0,
                 Kind.PROGRESS,
-                header(stage=self.stage.number, markers=sorted(coming), newest=newest, complete=complete),
+                header(
+                    stage=self.stage.number, markers=sorted(coming), newest=newest, rows=self.rows, complete=complete
+                ),
             )
 
     def _block(self, state: StageState, group: int, end: int, present: set[int], outlet: Outlet) -> None:

@@ -25,7 +25,8 @@ class Kind(IntEnum):
     DRAIN = 3
     """All sources have ended; to every key group."""
     LATE = 4
-    """A late item on its way to the source's late output. Header: source and reason. Payload: the row as JSON."""
+    """A late item on its way to the source's late output. Payload: the row as JSON. Header: source and reason; between the
+    source and its stage, which knows what earlier pieces closed, source, link, piece, block and closed."""
     REJECT = 5
     """A row on its way to the source's reject output. Header: source and reason. Payload: the row as text."""
     PROGRESS = 6

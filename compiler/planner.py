@@ -77,9 +77,7 @@ class _Planner:
     def run(self) -> Plan:
         sink = next(node for node in self.nodes.values() if isinstance(node, Sink))
         above = self.inputs[sink.id][0]
-        region = self.region(above)
-        if not _is_from_one_stage(region):
-            region = self.stage(above, [])
+        region: Region = self.region(above) if self.is_from_one_stage(above) else self.stage(above, [])
         return Plan(
             name=self.compiled.graph.name,
             stages=tuple(self.stages),
@@ -90,6 +88,12 @@ class _Planner:
             parallelism=self.parallelism,
             key_groups=self.key_groups,
         )
+
+    def is_from_one_stage(self, id: int) -> bool:
+        """Do only stateless operators lie between a node and a stage? If not, its blocks are closed by a stage yet to make."""
+        while _is_stateless(self.nodes[id]) or isinstance(self.nodes[id], Split | Gather):
+            id = self.inputs[id][0]
+        return not isinstance(self.nodes[id], Source | Merge)
 
     def region(self, id: int) -> Region:
         """What feeds the edge that leaves a node, down to sources and stages."""
@@ -135,9 +139,3 @@ class _Planner:
 
 def _is_stateless(node: Node) -> bool:
     return isinstance(node, Apply) and isinstance(node.op, OpStateless)
-
-
-def _is_from_one_stage(region: Region) -> bool:
-    while isinstance(region, Mapped):
-        region = region.upstream
-    return isinstance(region, FromStage)

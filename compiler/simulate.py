@@ -138,8 +138,10 @@ def _step(
                     messages += [Message(group, Kind.DRAIN, b"") for group in range(plan.key_groups)]
                 chance.shuffle(messages)
                 groups = sorted({m.group for m in messages}, key=lambda _: chance.random())
+                kernel = StageKernel(plan, stage)
                 for group in groups:
-                    kernel = StageKernel(plan, stage)
+                    if chance.random() < 0.5:  # a worker runs several groups with one kernel
+                        kernel = StageKernel(plan, stage)
                     state: StageState = (
                         loads(attempt[stage.number, group]) if (stage.number, group) in attempt else kernel.fresh()
                     )
@@ -148,7 +150,7 @@ def _step(
                     after = _target(plan, stage.number)
                     (out if after is None else waiting[after]).extend(given)
         except Reread as again:
-            before = {name: dict(pieces) for name, pieces in again.before.items()}
+            before |= {name: dict(pieces) for name, pieces in again.before.items()}
             continue
         states.update(attempt)
         chance.shuffle(out)

@@ -179,22 +179,26 @@ def streams(
     draw: DrawFn,
     type: StreamType,
     *,
+    names: SearchStrategy[Any] | None = None,
     values: SearchStrategy[Any] | None = None,
     most_keys: int = 3,
     most_blocks: int = 4,
     most_items: int = 5,
     ended: bool = False,
 ) -> list[Element]:
-    """Sequences of a stream type: few keys, so that they meet again. ``ended``: nothing follows the last marker."""
+    """Sequences of a stream type: few keys, so that they meet again. ``ended``: nothing follows the last marker.
+
+    ``names`` and ``values``: the keys and values to take instead of all that fit.
+    """
     some = _values_of(type, values)
-    names = draw(st.lists(keys(type.key), min_size=1, max_size=most_keys))
+    chosen = draw(st.lists(keys(type.key) if names is None else names, min_size=1, max_size=most_keys))
     made: list[Element] = []
     time = draw(st.integers(-2, 2)) * 1_000_000
     for _ in range(draw(st.integers(0, most_blocks))):
-        made += _items(draw, names, some, most_items)
+        made += _items(draw, chosen, some, most_items)
         made.append(Marker(time))
         time += draw(st.integers(1, 3)) * 1_000_000
-    return made if ended else made + _items(draw, names, some, most_items)
+    return made if ended else made + _items(draw, chosen, some, most_items)
 
 
 def _values_of(type: StreamType, given: SearchStrategy[Any] | None) -> SearchStrategy[Any]:

@@ -11,7 +11,7 @@ import re
 import types
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, TypeVar, assert_never, get_args, get_origin
+from typing import Any, TypeVar, Union, assert_never, get_args, get_origin
 
 import attrs
 import cloudpickle
@@ -42,6 +42,7 @@ from tracetypes.records import (
     Optional,
     Record,
     Schema,
+    Unit,
     UnitValue,
     hashable,
     name_of,
@@ -161,8 +162,7 @@ class _Checker:
                         f"a stream of dataflow {self.graph.name!r}",
                         "pass a stream that came from this dataflow's source(...)",
                     )
-            if isinstance(node, Sink) and not node.inputs:
-                self.refuse("TT108", node, "no input", "one stream", "give the sink the stream to write")
+            self.arity(node)
             if not isinstance(node, Sink) and not self.consumers.get(node.id):
                 self.refuse(
                     "TT109",
@@ -179,6 +179,18 @@ class _Checker:
                 )
             )
 
+    def arity(self, node: Node) -> None:
+        found = len(node.inputs)
+        if isinstance(node, Source | Fused) or (isinstance(node, Merge) and found) or found == 1:
+            return
+        self.refuse(
+            "TT108",
+            node,
+            f"{found} inputs" if found else "no input",
+            "streams" if isinstance(node, Merge) else "one stream",
+            f"give {title(node)} the stream to read" if not found else "merge them first",
+        )
+
     def order(self) -> list[Node]:
         """Topological order; what lies on or behind a cycle is left out, and the cycle is reported."""
         waiting = {node.id: sum(1 for i in set(node.inputs) if i in self.by_id) for node in self.graph.nodes}
@@ -191,19 +203,25 @@ class _Checker:
                 if waiting[consumer.id] == 0:
                     ready.append(consumer)
         if len(order) < len(self.graph.nodes):
-            self.cycle({node.id for node in self.graph.nodes} - {node.id for node in order})
+            self.cycles({node.id for node in self.graph.nodes} - {node.id for node in order})
         return order
 
-    def cycle(self, stuck: set[int]) -> None:
-        path, at = [], min(stuck)
-        while at not in path:
-            path.append(at)
-            at = next(i for i in self.by_id[at].inputs if i in stuck)
-        ring = [*path[path.index(at) :], at]
-        names = " <- ".join(title(self.by_id[i]) for i in ring)
-        self.refuse(
-            "TT105", self.by_id[at], f"the cycle {names}", "an acyclic graph", "remove the edge that leads back"
-        )
+    def cycles(self, stuck: set[int]) -> None:
+        """Report one cycle of each group of nodes that are stuck together. Every stuck node has a stuck input."""
+        seen: set[int] = set()
+        for start in sorted(stuck):
+            path: dict[int, None] = {}
+            at = start
+            while at not in path and at not in seen:
+                path[at] = None
+                at = next(i for i in self.by_id[at].inputs if i in stuck)
+            if at in path:
+                ring = list(path)[list(path).index(at) :]
+                names = " <- ".join(title(self.by_id[i]) for i in (*ring, at))
+                self.refuse(
+                    "TT105", self.by_id[at], f"the cycle {names}", "an acyclic graph", "remove the edge that leads back"
+                )
+            seen.update(path)
 
     # -------------------------------------------------------------------------------------------- types
 
@@ -215,11 +233,12 @@ class _Checker:
             case Sink() | Split() | Gather() | Restore():
                 return inputs[0] if inputs else None
             case Sort():
-                return None if inputs[0] is None else attrs.evolve(inputs[0], ordered=True)
+                given = inputs[0] if inputs else None
+                return None if given is None else attrs.evolve(given, ordered=True)
             case Merge():
                 return self.merge_type(node, inputs)
             case Apply():
-                return self.apply_type(node, inputs[0])
+                return self.apply_type(node, inputs[0] if inputs else None)
             case Fused():
                 return inputs[0] if inputs else None
             case _:
@@ -328,6 +347,7 @@ class _Checker:
             return None
         takes, gives = template_types(node.op)
         bound: dict[Any, Any] = {}
+        fits = given is not None
         if given is not None:
             name = title(node)
             if takes.ordered and not given.ordered:
@@ -343,6 +363,7 @@ class _Checker:
                 ("TT103", "value", takes.value, given.value),
             ):
                 if not unify(wanted, got, bound):
+                    fits = False
                     self.refuse(
                         code,
                         node,
@@ -351,16 +372,17 @@ class _Checker:
                         f"map the {what} to {show_type(wanted)} before {name}, or change the type of {name}",
                     )
         made = EdgeType(gives.ordered, substitute(gives.key, bound), substitute(gives.value, bound))
-        if given is not None and (open_ := _variables(made.key) or _variables(made.value)):
-            self.refuse(
-                "TT106",
-                node,
-                f"{made}: the type parameter {open_.__name__} is not known",
-                "concrete types",
-                f"derive {title(node)} with concrete type arguments",
-            )
+        if open_ := _variables(made.key) or _variables(made.value):
+            if fits:
+                self.refuse(
+                    "TT106",
+                    node,
+                    f"{made}: the type parameter {open_.__name__} is not known",
+                    "concrete types",
+                    f"derive {title(node)} with concrete type arguments",
+                )
             return None
-        return None if given is None and (_variables(made.key) or _variables(made.value)) else made
+        return made
 
     def record_of(self, node: Node) -> None:
         """The edge that leaves a node must have a schema, and its key must be able to be one."""
@@ -398,10 +420,11 @@ class _Checker:
 
     def columns(self) -> None:
         for node in self.graph.nodes:
-            if not isinstance(node, Sink):
-                continue
             edge = self.types.get(node.id)
-            if edge is None:
+            if edge is None or not isinstance(node, Source | Sink):
+                continue
+            if isinstance(node, Source):
+                self.flat(node, EdgeType(edge.ordered, edge.key if node.key is None else Unit, edge.value))
                 continue
             if node.position is not None and not edge.ordered:
                 self.refuse(
@@ -417,18 +440,27 @@ class _Checker:
                 continue
             names = [name for name, _ in layout.columns]
             extra = [name for name in (node.marker, node.position) if name is not None]
-            for name in extra:
+            for name in dict.fromkeys(extra):
                 if [*names, *extra].count(name) > 1:
                     self.refuse("TT119", node, f"two columns named {name!r}", "distinct columns", "choose another name")
-            nested = [name for name, schema in layout.columns if _nested(schema)]
-            if isinstance(node.format, Csv) and nested:
-                self.refuse(
-                    "TT119",
-                    node,
-                    f"CSV for the nested column {nested[0]!r}",
-                    "flat columns",
-                    "write JSON lines or Parquet, or map to a flat record",
-                )
+            self.flat(node, edge)
+
+    def flat(self, node: Source | Sink, edge: EdgeType) -> None:
+        if not isinstance(node.format, Csv):
+            return
+        try:
+            layout = Layout(schema_of(edge.key), schema_of(edge.value), ())
+        except DataError:
+            return
+        nested = [name for name, schema in layout.columns if _nested(schema)]
+        if nested:
+            self.refuse(
+                "TT119",
+                node,
+                f"CSV for the nested column {nested[0]!r}",
+                "flat columns",
+                f"{'write' if isinstance(node, Sink) else 'read'} JSON lines or Parquet, or map to a flat record",
+            )
 
     # -------------------------------------------------------------------------------------------- operators
 
@@ -483,8 +515,11 @@ def _functions(node: Node) -> list[tuple[str, Any]]:
 def is_frozen(op: object) -> bool:
     """Can no attribute of the operator be assigned?"""
     cls = type(op)
-    if attrs.has(cls):
-        return bool(attrs.inspect(cls).is_frozen)
+    for at in cls.__mro__:  # a subclass need not be decorated itself: it inherits the refusal
+        if "__attrs_props__" in vars(at):
+            return bool(attrs.inspect(at).is_frozen)
+        if "__setattr__" in vars(at):
+            break
     parameters: object = getattr(cls, "__dataclass_params__", None)
     return bool(getattr(parameters, "frozen", False))
 
@@ -495,13 +530,34 @@ def unify(wanted: Any, got: Any, bound: dict[Any, Any]) -> bool:
         if wanted in bound:
             return bool(bound[wanted] == got)
         bound[wanted] = got
-        return True
+        return _admits(wanted, got)
     if wanted == got or wanted is Any or got is Any:
         return True
     ours, theirs = get_args(wanted), get_args(got)
-    if not ours or len(ours) != len(theirs) or get_origin(wanted) != get_origin(got):
+    if not ours or len(ours) != len(theirs) or _origin(wanted) != _origin(got):
         return False
     return all(unify(a, b, bound) for a, b in zip(ours, theirs, strict=True))
+
+
+def _origin(annotation: Any) -> Any:
+    """What an annotation is an instance of. ``V | None`` and ``int | None`` are of different classes, but not to us."""
+    origin = get_origin(annotation)
+    return types.UnionType if origin is Union else origin
+
+
+def _admits(variable: TypeVar, got: Any) -> bool:
+    """Is ``got`` within the bound or the constraints of a type variable, as far as classes can tell?"""
+    if got is Any or isinstance(got, TypeVar):
+        return True
+    if variable.__constraints__:
+        return got in variable.__constraints__
+    bound = variable.__bound__
+    if not isinstance(bound, type) or not isinstance(got, type):
+        return True
+    try:
+        return issubclass(got, bound)
+    except TypeError:  # a protocol that is not for run time
+        return True
 
 
 def _variables(annotation: Any) -> Any:
@@ -530,7 +586,8 @@ def _hashable(annotation: Any) -> bool:
 
 def is_tree(graph: Graph) -> list[Node]:
     """The nodes that have several consumers; empty when the graph is an in-tree."""
-    return [node for node in graph.nodes if len(graph.consumers[node.id]) > 1]
+    consumers = graph.consumers
+    return [node for node in graph.nodes if len(consumers[node.id]) > 1]
 
 
 def stateless_only(graph: Graph, id: int) -> bool:

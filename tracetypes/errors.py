@@ -7,6 +7,7 @@ Codes: ``TT1xx`` the graph (all violations of a graph are reported together), ``
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import attrs
 
 __all__ = [
     "CheckFailed",
+    "CodedError",
     "DataError",
     "LawBroken",
     "Location",
@@ -28,7 +30,7 @@ __all__ = [
 ]
 
 _OWN = Path(__file__).resolve().parent
-_HOUSE: Final = (_OWN, _OWN.parent / "compiler", _OWN.parent / "stdlib")
+_HOUSE: Final = tuple(f"{home}{os.sep}" for home in (_OWN, _OWN.parent / "compiler", _OWN.parent / "stdlib"))
 
 
 @attrs.frozen
@@ -50,7 +52,7 @@ def caller() -> Location:
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not any(name.startswith(str(home)) for home in _HOUSE) and not name.startswith("<"):
+        if not name.startswith(_HOUSE) and not name.startswith("<"):
             return Location(name, frame.f_lineno)
         if frame.f_back is None:
             break
@@ -95,8 +97,13 @@ class CheckFailed(TraceTypesError):
         heading = f"{count} violation{'s' if count != 1 else ''}"
         super().__init__("\n".join([heading, *map(str, self.violations)]))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return CheckFailed, (self.violations,)
 
-class _Coded(TraceTypesError):
+
+class CodedError(TraceTypesError):
+    """An error with a message and a fix."""
+
     def __init__(self, code: str, message: str, *, fix: str = "") -> None:
         self.code = code
         self.message = message
@@ -107,46 +114,48 @@ class _Coded(TraceTypesError):
         return (_rebuild, (type(self), self.code, self.message, self.fix))
 
 
-def _rebuild(cls: type[_Coded], code: str, message: str, fix: str) -> _Coded:
+def _rebuild(cls: type[CodedError], code: str, message: str, fix: str) -> CodedError:
     return cls(code, message, fix=fix)
 
 
-class RunError(_Coded):
+class RunError(CodedError):
     """A run could not start or go on. Nothing is lost: what was not answered is still in the source."""
 
 
-class UsageError(_Coded):
+class UsageError(CodedError):
     """The command line, or a call of ours, was given something that cannot be meant."""
 
 
-class DataError(_Coded):
+class DataError(CodedError):
     """A value does not fit its declared type."""
 
 
-class LawBroken(_Coded):
+class LawBroken(CodedError):
     """An operator breaks a law of its template; the message holds the smallest counter-example found."""
 
     def __init__(self, code: str, message: str, *, fix: str = "") -> None:
         super().__init__(code, message, fix=fix)
 
 
-class OperatorFailed(_Coded):
+class OperatorFailed(CodedError):
     """An author's operator raised, or emitted what its type does not allow."""
 
 
 _MARK: Final = "TRACETYPES-ERROR "
 
 
-def envelope(error: _Coded) -> str:
+def envelope(error: CodedError) -> str:
     """One line that survives any transport of an exception as text, to be found again by :func:`from_text`."""
     return _MARK + json.dumps(
         {"kind": type(error).__name__, "code": error.code, "message": error.message, "fix": error.fix}
     )
 
 
-def from_text(text: str) -> _Coded | None:
+def from_text(text: str) -> CodedError | None:
     """The error that :func:`envelope` put somewhere into ``text``, or None."""
-    kinds: dict[str, type[_Coded]] = {c.__name__: c for c in (RunError, UsageError, DataError, OperatorFailed)}
+    kinds: dict[str, type[CodedError]] = {
+        c.__name__: c for c in (RunError, UsageError, DataError, LawBroken, OperatorFailed)
+    }
     at = text.find(_MARK)
     while at >= 0:
         try:

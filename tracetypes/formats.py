@@ -65,9 +65,11 @@ def csv(*, separator: str | None = ",", columns: Sequence[str] | None = None) ->
 
     ``columns`` names the columns of files that have no header line.
     """
-    if separator is not None and len(separator) != 1:
+    if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
         raise UsageError(
-            "TT115", f"the separator is {show(separator)}", fix="use one character, or None for white space"
+            "TT115",
+            f"the separator is {show(separator)}",
+            fix="use one character that is no quote and ends no line, or None for white space",
         )
     return Csv(separator, None if columns is None else tuple(columns))
 
@@ -195,6 +197,7 @@ def text_parser(
     names = list(header if header is not None else format.columns or [name for name, _ in layout.columns])
     position = {name: at for at, name in enumerate(names)}
     wanted = [(name, schema, position.get(name)) for name, schema in layout.columns]
+    absent = [one for one in wanted if one[2] is None and not isinstance(one[1], Optional | UnitValue)]
     separator, width = format.separator, len(names)
     build = _builder(layout)
 
@@ -207,6 +210,8 @@ def text_parser(
             cells = line.split(separator)
         if len(cells) != width:
             raise Mismatch("", line, f"{width} columns ({', '.join(names)}), not {len(cells)}")
+        if absent:
+            raise Mismatch(f".{absent[0][0]}", Absent(), name_of(absent[0][1]))
         return build([from_text(s, cells[at] if at is not None else "", f".{name}") for name, s, at in wanted])
 
     return parse
@@ -260,9 +265,10 @@ def header_problem(format: Csv, layout: Layout, found: Sequence[str], where: str
 
 def split_header(format: Csv, line: str) -> list[str]:
     """The names in a header line."""
+    line = line.removeprefix("\ufeff")
     if format.separator is None:
         return line.split()
-    return [cell.strip() for cell in next(csv_module.reader([line.lstrip("\ufeff")], delimiter=format.separator), [])]
+    return [cell.strip() for cell in next(csv_module.reader([line], delimiter=format.separator), [])]
 
 
 def checked_key(schema: Schema) -> Callable[[Any], Any]:

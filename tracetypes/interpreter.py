@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, TypeAlias, assert_never
 
 import attrs
@@ -32,7 +33,7 @@ from tracetypes.graph import (
 )
 from tracetypes.markers import EventTime, Marker
 from tracetypes.records import Mismatch, Schema, canonical, conformer, key_conformer, key_problem, show, stable_hash
-from tracetypes.sources import reader
+from tracetypes.sources import placeless, reader
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
 
@@ -194,7 +195,7 @@ def interpret(
     def run(node: Node, given: list[Channels]) -> Channels:
         match node:
             case Source():
-                return list(inputs.get(node.name, ()))
+                return list(Trace(checked.streams[node.id], tuple(inputs.get(node.name, ()))).items)
             case Sink():
                 result = given[0]
                 assert isinstance(result, list), "a sink reads one channel"
@@ -217,8 +218,9 @@ def interpret(
                 hashed = stable_hash(checked.streams[node.id].key)
                 return _each_split(lambda channel: _split(node, channel, hashed), given[0])
             case Gather():
+                # The channels of one edge have the same markers: none waits for another.
                 assert isinstance(given[0], tuple)
-                return _merge_all(list(given[0]), complete, None)
+                return _merge_all(list(given[0]), True, None)
             case Merge():
                 stream = checked.streams[node.id]
                 return _merge_all(given, complete, node if stream.ordered else None)
@@ -264,13 +266,17 @@ def _split(node: Split, channel: Sequence[Element], hashed: Callable[[Any], int]
 
 def _merge_all(inputs: Sequence[Channels], complete: bool, ordered: Merge | None) -> Channels:
     if any(isinstance(one, tuple) for one in inputs):
+        assert all(isinstance(one, tuple) for one in inputs), "some inputs of a merge are split, others are not"
         columns = zip(*[one for one in inputs if isinstance(one, tuple)], strict=True)
         return tuple(_merge_all(list(column), complete, ordered) for column in columns)
     return merge_channels([list(one) for one in inputs], complete, ordered)  # type: ignore[arg-type]
 
 
 def merge_channels(inputs: Sequence[Sequence[Element]], complete: bool, ordered: Merge | None) -> list[Element]:
-    """MRG: all markers of all inputs, up to the last one that every input has reached; blocks are united."""
+    """MRG: all markers of all inputs, up to the last one that every input has reached; blocks are united.
+
+    While the inputs go on, nothing behind that marker is sent: a slower input may still send a marker before it.
+    """
     ends: set[int] = set()
     frontier: int | None = None
     held: dict[int | None, list[Item]] = {}
@@ -295,8 +301,8 @@ def merge_channels(inputs: Sequence[Sequence[Element]], complete: bool, ordered:
         if frontier is None or end <= frontier:
             merged.extend(held.pop(end, ()))
             merged.append(Marker(end))
-    for end in sorted(held, key=lambda e: (e is None, e)):
-        merged.extend(held[end])
+    if complete:
+        merged.extend(held.pop(None, ()))
     return merged
 
 
@@ -316,8 +322,16 @@ def _sort(node: Sort, channel: Sequence[Element], value: Schema) -> list[Element
     order = sort_order(node, value)
     out: list[Element] = []
     for block in blocks(channel):
-        items: list[Item] = sorted(block.items, key=lambda item: order(item.value))
-        out.extend(items)
+        items = [(order(item.value), item) for item in block.items]
+        try:
+            items.sort(key=itemgetter(0))
+        except TypeError as error:
+            raise OperatorFailed(
+                "TT204",
+                f"SORT at {node.where}: what by gives cannot be compared: {error}",
+                fix="let by return values of one type",
+            ) from error
+        out.extend(item for _, item in items)
         if block.marker is not None:
             out.append(block.marker)
     return out
@@ -328,8 +342,8 @@ def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
     whole, by = canonical(value), node.by
 
     def order(item: Any) -> Any:
-        key = by(item)
-        if key is None or key != key:
+        key = guarded(node, "by", f"item {show(item)}", by, item)
+        if placeless(key):
             raise OperatorFailed(
                 "TT204",
                 f"SORT at {node.where}: by gave {key!r} for {show(item)}, which has no place in an order",
@@ -436,7 +450,8 @@ def _unordered(
                 states[key] = guarded(op, "update_state", at, op.update_state, states[key], aggregates[key])
                 aggregates[key] = guarded(op, "identity", at, op.identity)
                 guarded(op, "on_marker", at, op.on_marker, states[key], key, item, emitter.pair)
-            start = guarded(op, "update_state", f"marker {item}", op.update_state, start, op.identity())
+            nothing = guarded(op, "identity", f"marker {item}", op.identity)
+            start = guarded(op, "update_state", f"marker {item}", op.update_state, start, nothing)
             emitter.out.append(item)
         else:
             at = f"item {item}"

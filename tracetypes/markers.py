@@ -54,7 +54,8 @@ def micros_from(time: object, unit: TimeUnit) -> int:
     if isinstance(time, float):
         if not math.isfinite(time):
             raise ValueError(f"the time is {time}")
-        micros = round(time * _MICROS[unit])
+        # Beyond the largest float there is no number to round; the bound below refuses it.
+        micros = round(min(max(time * _MICROS[unit], -1e300), 1e300))
     else:
         micros = time * _MICROS[unit]
     if abs(micros) > 2**62:
@@ -107,6 +108,8 @@ Markers: TypeAlias = EventTime | InBand
 def _span(name: str, seconds: object, least: int) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
         raise UsageError("TT115", f"{name} is {show(seconds)}", fix=f"give {name} as a number of seconds")
+    if seconds > 10**12:
+        raise UsageError("TT115", f"{name} is {seconds}", fix=f"give {name} in seconds: this is 30,000 years")
     micros = round(seconds * 1_000_000)
     if micros < least:
         bound = "at least a microsecond" if least else "not negative"

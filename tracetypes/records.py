@@ -84,10 +84,16 @@ class Mismatch(ValueError):
         self.path, self.found, self.expected = path, found, expected
         super().__init__(f"{path or 'value'} is {show(found)}, expected {expected}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Mismatch, (self.path, self.found, self.expected)
+
 
 def show(value: object, limit: int = 120) -> str:
-    """A short repr, with its type when the repr does not tell."""
-    text = repr(value)
+    """A short repr."""
+    try:
+        text = repr(value)
+    except Exception:  # the author's own, or an integer of thousands of digits
+        return f"<{type(value).__name__} that has no repr>"
     if len(text) > limit:
         text = text[: limit - 3] + "..."
     return text
@@ -384,7 +390,7 @@ def _conform(schema: Schema, value: Any, path: str) -> Any:
             if isinstance(value, dt.datetime):
                 if value.tzinfo is None:
                     raise Mismatch(path, value, "datetime with a time zone")
-                return value if value.tzinfo is dt.UTC else value.astimezone(dt.UTC)
+                return value if value.tzinfo is dt.UTC else _in_utc(value, path)
         case Date():
             if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
                 return value
@@ -401,16 +407,27 @@ def _conform(schema: Schema, value: Any, path: str) -> Any:
             if isinstance(value, cls):
                 olds = [getattr(value, name) for name, _ in fields]
                 news = [_conform(inner, old, f"{path}.{name}") for (name, inner), old in zip(fields, olds, strict=True)]
-                if all(a is b for a, b in zip(olds, news, strict=True)):
+                if type(value) is cls and all(a is b for a, b in zip(olds, news, strict=True)):
                     return value
-                return cls(**dict(zip((n for n, _ in fields), news, strict=True)))
+                return _construct(cls, dict(zip((n for n, _ in fields), news, strict=True)), path)
         case OneOf(members):
-            for member in members:
-                if isinstance(value, member.cls):
-                    return _conform(member, value, path)
+            if (member := _member_of(members, value)) is not None:
+                return _conform(member, value, path)
         case _:
             assert_never(schema)
     raise Mismatch(path, value, name_of(schema))
+
+
+def _member_of(members: tuple[Record, ...], value: Any) -> Record | None:
+    """The member of a union that a value is of: by its class, or by the nearest class that it inherits from."""
+    return next((m for cls in type(value).__mro__ for m in members if m.cls is cls), None)
+
+
+def _in_utc(value: dt.datetime, path: str) -> dt.datetime:
+    try:
+        return value.astimezone(dt.UTC)
+    except OverflowError:
+        raise Mismatch(path, value, "datetime of the years 1 to 9999 in UTC") from None
 
 
 def name_of(schema: Schema) -> str:
@@ -462,7 +479,7 @@ def key_problem(schema: Schema, key: Any) -> str | None:
                     return problem.replace("the key is", f"the key's field {name} is", 1)
             return None
         case OneOf(members):
-            return next(key_problem(m, key) for m in members if isinstance(key, m.cls))
+            return next(key_problem(m, key) for m in members if type(key) is m.cls)
         case _:
             return "the key is None" if key is None else None
 
@@ -490,7 +507,7 @@ def positive_zeros(schema: Schema, key: Any) -> Any:
         case Record(cls, fields) if has_floats(schema):
             return _construct(cls, {name: positive_zeros(inner, getattr(key, name)) for name, inner in fields}, "")
         case OneOf(members):
-            return next(positive_zeros(member, key) for member in members if isinstance(key, member.cls))
+            return next(positive_zeros(member, key) for member in members if type(key) is member.cls)
         case _:
             return key
 
@@ -511,18 +528,26 @@ def has_floats(schema: Schema) -> bool:
 
 
 def hashable(schema: Schema) -> bool:
-    """Can a value of the schema be a key? Lists cannot; tuples can."""
+    """Can a value of the schema be a key? Lists cannot, tuples can; records can when they are equal by all their fields."""
     match schema:
         case ListOf(item, frozen):
             return frozen and hashable(item)
         case Optional(item):
             return hashable(item)
         case Record(cls, fields):
-            return getattr(cls, "__hash__", None) is not None and all(hashable(inner) for _, inner in fields)
+            return _equal_by_fields(cls) and all(hashable(inner) for _, inner in fields)
         case OneOf(members):
             return all(map(hashable, members))
         case _:
             return True
+
+
+def _equal_by_fields(cls: type[Any]) -> bool:
+    if getattr(cls, "__hash__", None) in (None, object.__hash__):
+        return False
+    if attrs.has(cls):
+        return all(a.eq and a.hash is not False for a in attrs.fields(cls))
+    return not dataclasses.is_dataclass(cls) or all(f.compare for f in dataclasses.fields(cls))
 
 
 # --------------------------------------------------------------------------------------- canonical order
@@ -624,7 +649,7 @@ def _encode(schema: Schema, value: Any) -> bytes:
         case Record(_, fields):
             return b"".join(_encode(inner, getattr(value, name)) for name, inner in fields)
         case OneOf(members):
-            at, member = next((i, m) for i, m in enumerate(members) if isinstance(value, m.cls))
+            at, member = next((i, m) for i, m in enumerate(members) if type(value) is m.cls)
             return struct.pack("<q", at) + _encode(member, value)
         case _:
             assert_never(schema)
@@ -653,7 +678,7 @@ def to_plain(schema: Schema, value: Any) -> Any:
         case Record(_, fields):
             return {name: to_plain(inner, getattr(value, name)) for name, inner in fields}
         case OneOf(members):
-            member = next(m for m in members if isinstance(value, m.cls))
+            member = next(m for m in members if type(value) is m.cls)
             return {member.cls.__name__: to_plain(member, value)}
         case _:
             return value
@@ -740,7 +765,7 @@ def _time_of(text: str, path: str) -> dt.datetime:
         raise Mismatch(path, text, "datetime in ISO 8601") from None
     if value.tzinfo is None:
         raise Mismatch(path, text, "datetime with a time zone (e.g. a trailing Z)")
-    return value.astimezone(dt.UTC)
+    return _in_utc(value, path)
 
 
 def from_text(schema: Schema, text: str, path: str = "") -> Any:
@@ -755,7 +780,7 @@ def from_text(schema: Schema, text: str, path: str = "") -> Any:
             return None if text == "" else from_text(item, text, path)
         case Integer():
             digits = text[1:] if text[:1] in ("-", "+") else text
-            if digits.isascii() and digits.isdigit():
+            if digits.isascii() and digits.isdigit() and len(digits) <= 64:
                 return _conform(schema, int(text), path)
         case Float():
             if text in _SPECIAL:

@@ -9,7 +9,7 @@ import attrs
 
 from tracetypes.edges import edge_type
 from tracetypes.formats import Row, checked_key
-from tracetypes.graph import Source
+from tracetypes.graph import RowPosition, Source
 from tracetypes.markers import InBand
 from tracetypes.records import Mismatch, conformer, key_conformer, schema_of, show
 
@@ -24,6 +24,11 @@ class Reader:
     read: Callable[[Any, Any], Row]
 
 
+def placeless(key: Any) -> bool:
+    """Has a key to sort by no place in a total order: None and NaN, alone or inside a tuple?"""
+    return key is None or key != key or (isinstance(key, tuple) and any(map(placeless, key)))
+
+
 def reader(source: Source) -> Reader:
     """The reader of a source: ``read(key, value)`` for parsed rows; the key is ignored where the source has ``key=``."""
     edge = edge_type(source.edge)
@@ -31,6 +36,7 @@ def reader(source: Source) -> Reader:
     fit_key, fit_value = key_conformer(key_schema), conformer(value_schema)
     check_key = checked_key(key_schema)
     markers, key_of = source.markers, source.key
+    order = None if isinstance(source.ordered_by, RowPosition) else source.ordered_by
 
     def read(key: Any, value: Any) -> Row:
         step = "value"
@@ -48,7 +54,12 @@ def reader(source: Source) -> Reader:
             step = "key"
             if key_of is not None:
                 key = key_of(value)
-            return Row("item", check_key(fit_key(key)), value, time)
+            key = check_key(fit_key(key))
+            if order is not None:
+                step = "ordered_by"
+                if placeless(place := order(value)):
+                    raise Mismatch(".ordered_by", place, "a value that has a place in an order")
+            return Row("item", key, value, time)
         except Mismatch as error:
             path = error.path or f".{step}"
             return Row("reject", reason=str(Mismatch(path, error.found, error.expected)))

@@ -18,7 +18,18 @@ import attrs
 from tracetypes.edges import EdgeType
 from tracetypes.errors import DataError
 from tracetypes.markers import Marker
-from tracetypes.records import Schema, canonical, conformer, has_floats, key_conformer, positive_zeros, schema_of
+from tracetypes.records import (
+    Mismatch,
+    Schema,
+    canonical,
+    conformer,
+    has_floats,
+    key_conformer,
+    name_of,
+    positive_zeros,
+    schema_of,
+    show,
+)
 
 __all__ = ["MARKER", "Block", "Item", "StreamType", "Tagged", "TagsType", "Trace", "TraceType", "stream_type"]
 
@@ -237,7 +248,11 @@ class StreamType(TraceType[Element]):
     def admit(self, item: Element) -> Element:
         if isinstance(item, Marker):
             return item
-        key, value = key_conformer(self.key)(item.key), conformer(self.value)(item.value)
+        try:
+            key, value = key_conformer(self.key)(item.key), conformer(self.value)(item.value)
+        except Mismatch as error:
+            wanted = f"({name_of(self.key)}, {name_of(self.value)})"
+            raise DataError("TT201", f"the item {show(item)}: {error}", fix=f"give pairs {wanted}") from None
         return item if key is item.key and value is item.value else Item(key, value)
 
     def normal_form(self, items: Sequence[Element]) -> tuple[Step, ...]:

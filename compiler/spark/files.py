@@ -1,0 +1,167 @@
+"""Files as Spark reads them: paths, headers, schemas, and what can be wrong with them before anything runs."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import ByteType, DataType, FloatType, IntegerType, ShortType
+
+from tracetypes.compiler.columns import arrow_type
+from tracetypes.compiler.plan import FromSource
+from tracetypes.errors import RunError
+from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, split_header
+from tracetypes.records import Optional, Schema, name_of
+
+__all__ = ["FileInput", "open_input"]
+
+
+class FileInput:
+    """A file, or a directory with all files below it, as the input of a source."""
+
+    def __init__(self, spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None) -> None:
+        self.spark, self.leaf, self.path, self.files_per_step = spark, leaf, path, files_per_step
+        self.files = existing(leaf, path)
+        self.format: Format = format_of(self.files[0] if self.files else path, leaf.source.format)
+        self.header = self._header()
+
+    def _header(self) -> list[str] | None:
+        if not isinstance(self.format, Csv) or self.format.columns is not None:
+            if isinstance(self.format, Csv) and self.format.columns is not None:
+                problem = header_problem(self.format, self.leaf.layout, self.format.columns, "format=csv(columns=...)")
+                if problem is not None:
+                    raise problem
+            return None
+        for name in self.files:
+            line = _first_line(name)
+            if line.strip():
+                found = split_header(self.format, line)
+                problem = header_problem(self.format, self.leaf.layout, found, name)
+                if problem is not None:
+                    raise problem
+                return found
+        return [name for name, _ in self.leaf.layout.columns]
+
+    def frame(self) -> DataFrame:
+        """The rows with the piece that each belongs to: see :class:`SourceTask`."""
+        reader = self.spark.readStream.option("recursiveFileLookup", "true").option("maxFileAge", "36500d")
+        if self.files_per_step is not None:
+            reader = reader.option("maxFilesPerTrigger", self.files_per_step)
+        place = [
+            F.unix_micros("_metadata.file_modification_time").alias("_time"),
+            F.xxhash64("_metadata.file_path").alias("_file"),
+            F.col("_metadata.file_block_start").alias("_start"),
+        ]
+        if isinstance(self.format, Parquet):
+            schema = self.spark.read.option("recursiveFileLookup", "true").parquet(_glob(self.path)).schema
+            self._check_types({field.name: field.dataType for field in schema})
+            columns = []
+            for name, wanted in self.leaf.layout.columns:
+                quoted = F.col(f"`{name}`") if name in schema.names else F.lit(None)
+                columns.append(quoted.cast(_spark_type(wanted)).alias(name))
+            return reader.schema(schema).parquet(_glob(self.path)).select(*columns, *place)
+        lines = reader.format("text").load(_glob(self.path))
+        return lines.select(F.col("value").cast("binary").alias("raw"), *place)
+
+    def _check_types(self, found: dict[str, DataType]) -> None:
+        for name, schema in self.leaf.layout.columns:
+            if name not in found:
+                if isinstance(schema, Optional):
+                    continue
+                raise RunError(
+                    "TT203",
+                    f"{self.path} has no column {name!r}; it has {', '.join(map(repr, found)) or 'no columns'}",
+                    fix=f"name the column {name!r}, or rename the field",
+                )
+            if not _fits(found[name], schema):
+                raise RunError(
+                    "TT203",
+                    f"{self.path}: the column {name!r} is {found[name].simpleString()}, expected {name_of(schema)}",
+                    fix="change the field's type, or write the file with the type of the field",
+                )
+
+
+def _spark_type(schema: Schema) -> DataType:
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(arrow_type(schema))
+
+
+def _fits(found: DataType, schema: Schema) -> bool:
+    wanted = _spark_type(schema)
+    if type(found) is type(wanted) and not hasattr(found, "fields") and not hasattr(found, "elementType"):
+        return True
+    narrower: dict[str, tuple[type[DataType], ...]] = {
+        "bigint": (ByteType, ShortType, IntegerType),
+        "double": (FloatType,),
+    }
+    if isinstance(found, narrower.get(wanted.simpleString(), ())):
+        return True
+    try:
+        return bool(_plain(to_arrow_type(found)) == _plain(arrow_type(schema)))
+    except Exception:
+        return False
+
+
+def _plain(type: Any) -> str:
+    return str(type).replace(" not null", "").replace("element: ", "item: ")
+
+
+def existing(leaf: FromSource, path: str) -> list[str]:
+    """The local files of an input, sorted by time. Raises :class:`RunError` ``TT208`` when there is nothing there."""
+    if "://" in path and not path.startswith("file://"):
+        return [path]
+    local = Path(path.removeprefix("file://"))
+    if not local.exists():
+        raise RunError(
+            "TT208",
+            f"source {leaf.source.name!r}: {path} does not exist",
+            fix=f"give an existing file or directory: --input {leaf.source.name}=PATH",
+        )
+    if local.is_file():
+        if local.name.startswith(("_", ".")) or ":" in local.name:
+            raise RunError(
+                "TT208",
+                f"source {leaf.source.name!r}: Spark does not read files named like {local.name!r}",
+                fix="rename it: no leading '_' or '.', no ':'",
+            )
+        if not os.access(local, os.R_OK):
+            raise RunError("TT208", f"{path} cannot be read", fix="change its permissions")
+        return [str(local)]
+    found = [
+        p
+        for p in local.rglob("*")
+        if p.is_file() and not any(part.startswith(("_", ".")) for part in p.relative_to(local).parts)
+    ]
+    return [str(p) for p in sorted(found, key=lambda p: (p.stat().st_mtime_ns, str(p)))]
+
+
+def _first_line(name: str) -> str:
+    opener = gzip.open if name.endswith(".gz") else open
+    with opener(name, "rb") as file:
+        return bytes(file.readline()).decode("utf-8-sig", "replace").rstrip("\r\n")
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", text)
+
+
+def _glob(path: str) -> str:
+    """A path that Spark's streaming file source accepts: a single file must be spelled as a pattern."""
+    local = path.removeprefix("file://")
+    if "://" in local or not os.path.isfile(local):
+        special = "://" not in local and re.search(r"[\\*?\[\]{}]", local)
+        return _escaped(os.path.abspath(local)) if special else path
+    head, tail = os.path.split(os.path.abspath(local))
+    return f"{_escaped(head)}/{_escaped(tail[:-1])}[{tail[-1]}]"
+
+
+def open_input(spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None = None) -> FileInput:
+    """The input of a source from a path."""
+    return FileInput(spark, leaf, path, files_per_step)

@@ -1,0 +1,76 @@
+"""From a plan to one streaming DataFrame of messages.
+
+::
+
+    source files -> mapInArrow(SourceTask) -+
+                    control file (drain)  --+-> groupBy(key group).stateful(KeyedTask) -> ... -> messages
+    earlier stage ------------------------- +
+
+Every edge is ``(group int, kind tinyint, header binary, payload binary)``; a payload is a batch of items in Arrow. A stage is
+one stateful operator grouped by key group: ``applyInPandasWithState`` for the last one (it is twice as fast),
+``transformWithStateInPandas`` for those before it (Spark allows the other only once in a query).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tracetypes.compiler.messages import Kind
+from tracetypes.compiler.plan import FromSource, FromStage, Plan, Stage, links
+from tracetypes.compiler.spark.files import FileInput
+from tracetypes.compiler.spark.session import groups_to_ids
+from tracetypes.compiler.spark.tasks import MESSAGES, KeyedTask, Processor, SourceTask
+
+__all__ = ["lower"]
+
+
+def lower(spark: SparkSession, plan: Plan, inputs: Mapping[str, FileInput], control: str) -> DataFrame:
+    """The messages that leave the last stage. ``control``: a directory in which a file means that the sources ended."""
+    ids = groups_to_ids(plan.key_groups)
+    frames: dict[int, DataFrame] = {}
+    for stage in plan.stages:
+        frames[stage.number] = _stage(spark, plan, stage, inputs, frames, ids, control)
+    return frames[plan.stages[-1].number]
+
+
+def _stage(
+    spark: SparkSession,
+    plan: Plan,
+    stage: Stage,
+    inputs: Mapping[str, FileInput],
+    frames: Mapping[int, DataFrame],
+    ids: list[int],
+    control: str,
+) -> DataFrame:
+    arriving: list[DataFrame] = []
+    for link in links(stage.region):
+        match link.leaf:
+            case FromSource(source=source):
+                given = inputs[source.name]
+                task = SourceTask(plan, stage, link, ids, given.format, given.header)
+                arriving.append(given.frame().mapInArrow(task, MESSAGES))
+            case FromStage(stage=earlier):
+                arriving.append(frames[earlier.number])
+    if any(isinstance(link.leaf, FromSource) for link in links(stage.region)):
+        arriving.append(_drain(spark, control, ids))
+    together = reduce(DataFrame.unionAll, arriving)
+    grouped = together.groupBy("group")
+    task_of_group = KeyedTask(plan, stage, ids)
+    if stage is plan.stages[-1]:
+        return grouped.applyInPandasWithState(task_of_group.__call__, MESSAGES, "state binary", "append", "NoTimeout")
+    return grouped.transformWithStateInPandas(Processor(task_of_group), MESSAGES, "append", "None")
+
+
+def _drain(spark: SparkSession, control: str, ids: list[int]) -> DataFrame:
+    """One message to each key group for each line in the control directory."""
+    lines = spark.readStream.format("text").option("maxFileAge", "36500d").load(control)
+    return lines.select(
+        F.explode(F.array(*[F.lit(id) for id in ids])).alias("group"),
+        F.lit(int(Kind.DRAIN)).cast("tinyint").alias("kind"),
+        F.lit(b"").alias("header"),
+        F.lit(b"").alias("payload"),
+    )

@@ -1,0 +1,192 @@
+"""Where a run's output goes, exactly once: files that are moved into place batch by batch, or a list in memory.
+
+A batch is written to a hidden staging directory, its files are moved to the output directory under names that hold the run
+and the batch, and a commit record is written into the checkpoint. A batch that was begun and not committed is removed and
+written again. A reader may see some files of a batch before the others; it never sees one twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from tracetypes.compiler.columns import END, POSITION, schema_of_rows
+from tracetypes.compiler.messages import Kind
+from tracetypes.compiler.plan import Plan
+from tracetypes.compiler.simulate import Answer, Collector
+from tracetypes.compiler.spark.tasks import AsideTask, SinkTask
+from tracetypes.errors import RunError
+from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
+
+__all__ = ["FileOutput", "MemoryOutput", "NoOutput", "Output", "open_output"]
+
+HIDDEN = "_tracetypes"
+
+
+class Output(ABC):
+    """Takes the messages of one micro-batch after the other."""
+
+    @abstractmethod
+    def take(self, messages: DataFrame, batch: int, asides: dict[str, dict[str, int]]) -> None:
+        """Write a batch; ``asides``: how many rows are ``late`` and ``rejects``, by source. Idempotent in ``batch``."""
+
+    def undo(self, batch: int) -> None:  # noqa: B027
+        """Remove what a batch that did not commit may have left."""
+
+
+class FileOutput(Output):
+    """Files in a directory: JSON lines, CSV or Parquet."""
+
+    def __init__(self, plan: Plan, path: str, run: str, late: str | None, rejects: str | None) -> None:
+        self.plan, self.path, self.run = plan, Path(path), run
+        self.format: Format = format_of(path, plan.sink.format, JsonLines())
+        self.late = Path(late) if late else self.path / "_late"
+        self.rejects = Path(rejects) if rejects else self.path / "_rejects"
+        if isinstance(self.format, Csv):
+            refuse_nested(plan)
+        for directory in (self.path, self.late, self.rejects):
+            writable(directory)
+
+    def undo(self, batch: int) -> None:
+        """Remove what a batch that did not commit may have left."""
+        for directory in [self.path, *_below(self.late), *_below(self.rejects)]:
+            for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
+                left.unlink()
+
+    def take(self, messages: DataFrame, batch: int, asides: dict[str, dict[str, int]]) -> None:
+        """Write a batch."""
+        self.undo(batch)
+        frame = rows_of(self.plan, messages)
+        stage = self.path / HIDDEN / f"batch-{batch:08d}"
+        writer = frame.write.mode("overwrite")
+        match self.format:
+            case JsonLines():
+                writer.option("ignoreNullFields", "false").json(str(stage))
+            case Csv(separator=separator):
+                writer.option("sep", separator or " ").option("header", "true").option("emptyValue", "").csv(str(stage))
+            case Parquet():
+                writer.parquet(str(stage))
+        self._move(stage, self.path, batch, self.format.extension)
+        for kind, name, directory in ((Kind.LATE, "late", self.late), (Kind.REJECT, "rejects", self.rejects)):
+            for source in asides.get(name, {}):
+                chosen = messages.where(F.col("kind") == int(kind)).where(
+                    F.get_json_object(F.col("header").cast("string"), "$.source") == source
+                )
+                lines = chosen.select("kind", "header", "payload").mapInArrow(AsideTask(), "value string")
+                lines.write.mode("overwrite").text(str(stage))
+                (directory / source).mkdir(parents=True, exist_ok=True)
+                self._move(stage, directory / source, batch, "jsonl")
+
+    def _move(self, stage: Path, to: Path, batch: int, extension: str) -> None:
+        parts = sorted(p for p in stage.iterdir() if p.name.startswith("part-") and p.stat().st_size > 0)
+        for number, part in enumerate(parts):
+            os.replace(part, to / f"part-{self.run}-{batch:08d}-{number:04d}.{extension}")
+        for left in stage.iterdir():
+            left.unlink()
+        stage.rmdir()
+
+
+class MemoryOutput(Output):
+    """Collects the trace at the sink, late items and rejects on the driver: for tests."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.collector = plan, Collector(plan)
+        self.taken: set[int] = set()
+
+    def take(self, messages: DataFrame, batch: int, asides: dict[str, dict[str, int]]) -> None:
+        """Collect a batch."""
+        if batch in self.taken:
+            return
+        self.taken.add(batch)
+        from tracetypes.compiler.messages import Message
+
+        for row in messages.collect():
+            self.collector.take(Message(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b"")))
+
+    @property
+    def answer(self) -> Answer:
+        """What has come so far."""
+        return self.collector.answer(self.plan.region.stream)
+
+
+class NoOutput(Output):
+    """Computes everything and keeps nothing: for benchmarks. Spark's ``noop``."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def take(self, messages: DataFrame, batch: int, asides: dict[str, dict[str, int]]) -> None:
+        """Compute a batch."""
+        rows_of(self.plan, messages).write.mode("overwrite").format("noop").save()
+
+
+def rows_of(plan: Plan, messages: DataFrame) -> DataFrame:
+    """The sink's rows in a micro-batch."""
+    schema = from_arrow_schema(schema_of_rows(plan.layout))
+    rows = messages.where(F.col("kind") == int(Kind.ROWS)).select("payload").mapInArrow(SinkTask(plan), schema)
+    columns = [F.col(f"`{name}`") for name, _ in plan.layout.columns]
+    if plan.sink.marker is not None:
+        columns.append(F.timestamp_micros(F.col(END)).alias(plan.sink.marker))
+    if plan.sink.position is not None:
+        columns.append(F.col(POSITION).alias(plan.sink.position))
+    return rows.select(*columns)
+
+
+def open_output(plan: Plan, path: str, run: str, late: str | None = None, rejects: str | None = None) -> Output:
+    """The output for a path. ``noop:`` keeps nothing."""
+    if path == "noop:":
+        return NoOutput(plan)
+    if "://" in path:
+        raise RunError(
+            "TT209", f"{path} is not a local directory", fix="write to a directory of a local or mounted disk"
+        )
+    return FileOutput(plan, path, run, late, rejects)
+
+
+def refuse_nested(plan: Plan) -> None:
+    """CSV has flat columns only."""
+    for field in from_arrow_schema(schema_of_rows(plan.layout)):
+        if field.dataType.typeName() in ("struct", "array"):
+            raise RunError(
+                "TT207",
+                f"sink {plan.sink.name!r}: CSV cannot hold the nested column {field.name!r}",
+                fix="write JSON lines or Parquet: declare format=json_lines() at the sink, or name the output *.parquet",
+            )
+
+
+def writable(directory: Path) -> None:
+    """Make a directory. Raises :class:`RunError` ``TT209`` when it cannot be written."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe = directory / f".{HIDDEN}-{uuid.uuid4().hex}"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise RunError(
+            "TT209",
+            f"{directory} cannot be written: {error.strerror or error}",
+            fix="give a directory you may write to",
+        ) from error
+
+
+def _below(directory: Path) -> list[Path]:
+    return [p for p in directory.iterdir() if p.is_dir()] if directory.is_dir() else []
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a small file so that it is there whole or not at all, also after a power cut."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with temporary.open("w") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

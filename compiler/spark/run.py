@@ -1,0 +1,427 @@
+"""Starting, watching, draining and stopping the query of a plan."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tracetypes.compiler.fingerprint import fingerprint
+from tracetypes.compiler.messages import Kind, Reread
+from tracetypes.compiler.plan import FromSource, Plan
+from tracetypes.compiler.spark.files import FileInput, open_input
+from tracetypes.compiler.spark.lowering import lower
+from tracetypes.compiler.spark.outputs import MemoryOutput, Output, writable, write_json
+from tracetypes.compiler.spark.session import configure
+from tracetypes.compiler.spark.tasks import BEFORE
+from tracetypes.errors import RunError, UsageError, from_text
+
+__all__ = ["Batch", "Checkpoint", "Rows", "Summary", "collect", "run"]
+
+
+@attrs.frozen
+class Batch:
+    """What one micro-batch did. ``marker``: the last marker that was closed at the sink (microseconds), if any."""
+
+    number: int
+    rows: int
+    markers: int
+    marker: int | None
+    late: Mapping[str, int]
+    rejects: Mapping[str, int]
+    seconds: float
+
+
+@attrs.define
+class Summary:
+    """What a run did."""
+
+    batches: int = 0
+    rows: int = 0
+    markers: int = 0
+    marker: int | None = None
+    late: dict[str, int] = attrs.Factory(dict)
+    rejects: dict[str, int] = attrs.Factory(dict)
+    seconds: float = 0.0
+    stopped: bool = False
+
+    def add(self, batch: Batch) -> None:
+        """Count a batch."""
+        self.batches += 1
+        self.rows += batch.rows
+        self.markers += batch.markers
+        self.marker = batch.marker if batch.marker is not None else self.marker
+        for mine, theirs in ((self.late, batch.late), (self.rejects, batch.rejects)):
+            for source, count in theirs.items():
+                mine[source] = mine.get(source, 0) + count
+
+
+@attrs.frozen
+class Rows:
+    """Rows in memory as the input of a source, for tests: a file a list, in this order; ``files_per_step`` of them a
+    micro-batch. Each row is a value, or a pair ``(key, value)`` where the rows have a key column; text is taken as a line."""
+
+    files: tuple[tuple[Any, ...], ...]
+    files_per_step: int | None = None
+
+
+# ---------------------------------------------------------------------------------------------- checkpoint
+
+
+class Checkpoint:
+    """The directory that makes a run one run across restarts: Spark's checkpoint, the graph, commits, the drain."""
+
+    def __init__(self, path: str, plan: Plan) -> None:
+        self.path = Path(path)
+        writable(self.path)
+        about = self.path / "graph.json"
+        mine = fingerprint(plan)
+        if about.exists():
+            known = json.loads(about.read_text())
+            if known["graph"] != mine:
+                raise RunError(
+                    "TT211",
+                    f"the checkpoint {path} belongs to another graph:\n{_difference(known['graph'], mine)}",
+                    fix="give another --checkpoint, or delete that one to start anew",
+                )
+            self.run: str = known["run"]
+        else:
+            self.run = uuid.uuid4().hex[:8]
+            write_json(about, {"run": self.run, "graph": mine})
+        self.control.mkdir(exist_ok=True)
+
+    @property
+    def spark(self) -> str:
+        """Spark's own checkpoint."""
+        return str(self.path / "spark")
+
+    @property
+    def control(self) -> Path:
+        """A file in here drains the sources."""
+        return self.path / "control"
+
+    @property
+    def drained(self) -> bool:
+        """Have the sources ended?"""
+        return (self.control / "drain").exists()
+
+    @property
+    def finished(self) -> bool:
+        """Has the drain been answered?"""
+        return (self.path / "finished").exists()
+
+    def finish(self) -> None:
+        """The drain has been answered."""
+        write_json(self.path / "finished", {})
+
+    def drain(self) -> None:
+        """End the sources."""
+        temporary = self.control / f".drain-{uuid.uuid4().hex}"
+        temporary.write_text("drain\n")
+        os.replace(temporary, self.control / "drain")
+
+    def committed(self, batch: int) -> dict[str, Any] | None:
+        """The commit record of a batch."""
+        path = self.path / "commits" / f"{batch:08d}.json"
+        found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+        return found
+
+    def commit(self, batch: int, record: dict[str, Any]) -> None:
+        """Record that a batch is out."""
+        write_json(self.path / "commits" / f"{batch:08d}.json", record)
+
+    @property
+    def next(self) -> tuple[int, dict[str, Any]]:
+        """The number of the batch that Spark will run next, and the newest event times before it."""
+        done = [int(p.name) for p in (self.path / "spark" / "commits").glob("[0-9]*")]
+        number = max(done, default=-1) + 1
+        before = self.committed(number - 1)
+        return number, (before or {}).get("newest", {})
+
+
+def _difference(old: list[str], new: list[str]) -> str:
+    lines = [line for line in difflib.unified_diff(old, new, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]
+    return "\n".join(f"    {line}" for line in lines[:8])
+
+
+# ---------------------------------------------------------------------------------------------------- run
+
+
+class _Batches:
+    """What ``foreachBatch`` calls."""
+
+    def __init__(
+        self, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, output: Output, told: Callable[[Batch], None]
+    ) -> None:
+        self.spark, self.plan, self.checkpoint, self.output, self.told = spark, plan, checkpoint, output, told
+        self.error: BaseException | None = None
+
+    def __call__(self, messages: DataFrame, number: int) -> None:
+        started = time.monotonic()
+        record = self.checkpoint.committed(number)
+        if record is None:
+            record = self.write(messages, number)
+            self.checkpoint.commit(number, record)
+            self.told(
+                Batch(
+                    number,
+                    record["rows"],
+                    record["markers"],
+                    record["marker"],
+                    record["late"],
+                    record["rejects"],
+                    time.monotonic() - started,
+                )
+            )
+        tell(self.spark, number + 1, record["newest"])
+
+    def write(self, messages: DataFrame, number: int) -> dict[str, Any]:
+        """Compute a micro-batch once, and send out what came of it."""
+        messages.persist()
+        try:
+            aside = messages.where(F.col("kind").isin(int(Kind.LATE), int(Kind.REJECT), int(Kind.PROGRESS)))
+            told = (
+                aside.select(
+                    "kind",
+                    F.when(F.col("kind") == int(Kind.PROGRESS), F.col("header").cast("string")).alias("header"),
+                    F.get_json_object(F.col("header").cast("string"), "$.source").alias("source"),
+                )
+                .groupBy("kind", "header", "source")
+                .count()
+                .collect()
+            )
+            before = self.checkpoint.committed(number - 1) or {}
+            record: dict[str, Any] = {
+                "rows": 0,
+                "markers": 0,
+                "marker": None,
+                "late": {},
+                "rejects": {},
+                "newest": dict(before.get("newest", {})),
+            }
+            for row in told:
+                if row["kind"] == int(Kind.PROGRESS):
+                    head = json.loads(row["header"])
+                    record["newest"].update({k: v for k, v in head["newest"].items() if v is not None})
+                    record["rows"] += head["rows"]
+                    if head["stage"] == self.plan.stages[-1].number and head["markers"]:
+                        record["markers"] += len(head["markers"])
+                        record["marker"] = head["markers"][-1]
+                else:
+                    name = "late" if row["kind"] == int(Kind.LATE) else "rejects"
+                    record[name][row["source"]] = row["count"]
+            self.output.take(messages, number, {"late": record["late"], "rejects": record["rejects"]})
+            return record
+        finally:
+            messages.unpersist()
+
+
+def tell(spark: SparkSession, batch: int, newest: Mapping[str, int], pieces: Mapping[str, Any] | None = None) -> None:
+    """Let the workers of the coming batch know the newest event times before it."""
+    known = {"batch": batch, "newest": newest, "pieces": pieces or {}}
+    spark.sparkContext.setLocalProperty(BEFORE, json.dumps(known))
+
+
+def run(
+    spark: SparkSession,
+    plan: Plan,
+    inputs: Mapping[str, str | Rows],
+    output: Output | Callable[[str], Output],
+    *,
+    checkpoint: str,
+    drain: bool = True,
+    follow: bool = False,
+    files_per_step: int | None = None,
+    told: Callable[[Batch], None] | None = None,
+) -> Summary:
+    """Run a plan until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C, SIGTERM).
+
+    ``inputs``: a path or :class:`Rows` for each source. ``output``: an output, or a function from the run's name to one.
+    ``drain``: at the end of the inputs the sources end too, and the open blocks are answered; a checkpoint that was
+    drained takes no further rows. ``files_per_step``: files of a micro-batch at most. ``told``: called after each batch.
+
+    Raises :class:`RunError`, :class:`OperatorFailed` and what a source or sink finds wrong. After an error the run can be
+    started again with the same checkpoint and goes on where it was.
+    """
+    for source in plan.sources:
+        if source.source.name not in inputs:
+            raise UsageError(
+                "TT402",
+                f"source {source.source.name!r} has no input",
+                fix=f"give --input {source.source.name}=PATH",
+            )
+    names = {source.source.name for source in plan.sources}
+    for name in inputs:
+        if name not in names:
+            raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
+    configure(spark, plan.parallelism)
+    with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch:
+        opened = {
+            s.source.name: _opened(spark, s, inputs[s.source.name], scratch, files_per_step) for s in plan.sources
+        }
+        kept = Checkpoint(checkpoint, plan)
+        if kept.finished:
+            raise RunError(
+                "TT212",
+                f"the run of checkpoint {checkpoint} is finished: its sources were drained",
+                fix="give another --checkpoint and output for a new run; use --no-drain for runs that go on later",
+            )
+        sink = output if isinstance(output, Output) else output(kept.run)
+        summary = Summary()
+        started = time.monotonic()
+
+        def count(batch: Batch) -> None:
+            summary.add(batch)
+            if told is not None:
+                told(batch)
+
+        handler = _Batches(spark, plan, kept, sink, count)
+        with _stop_on_signal() as stop:
+            _go(spark, plan, opened, kept, handler, drain=drain and not follow, follow=follow, stop=stop)
+        summary.stopped = stop.is_set()
+        summary.seconds = time.monotonic() - started
+        return summary
+
+
+def _go(
+    spark: SparkSession,
+    plan: Plan,
+    inputs: Mapping[str, FileInput],
+    checkpoint: Checkpoint,
+    handler: _Batches,
+    *,
+    drain: bool,
+    follow: bool,
+    stop: threading.Event,
+) -> None:
+    number, newest = checkpoint.next
+    tell(spark, number, newest)
+    last: dict[str, Any] = {}
+    while not stop.is_set():
+        query = _start(spark, plan, inputs, checkpoint, handler)
+        try:
+            if follow:
+                _wait(query, stop, until=None)
+            else:
+                _wait(query, stop, until=query.processAllAvailable)
+                if drain and not stop.is_set():
+                    checkpoint.drain()
+                    _wait(query, stop, until=query.processAllAvailable)
+                    if not stop.is_set():
+                        checkpoint.finish()
+            return
+        except PySparkException as error:
+            again = Reread.from_text(str(error))
+            if again is None or again.before == last:
+                raise _translated(error) from error
+            last = again.before
+            number, newest = checkpoint.next
+            tell(spark, number, newest, again.before)
+        finally:
+            query.stop()
+
+
+def _start(
+    spark: SparkSession, plan: Plan, inputs: Mapping[str, FileInput], checkpoint: Checkpoint, handler: _Batches
+) -> StreamingQuery:
+    messages = lower(spark, plan, inputs, str(checkpoint.control))
+    writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
+    return writer.option("checkpointLocation", checkpoint.spark).foreachBatch(handler).start()
+
+
+def _wait(query: StreamingQuery, stop: threading.Event, until: Callable[[], None] | None) -> None:
+    """Wait until ``until`` returns, the query fails, or somebody asks to stop."""
+    failed: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            if until is not None:
+                until()
+            else:
+                query.awaitTermination()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    while thread.is_alive() and not stop.is_set():
+        thread.join(0.1)
+    if failed and not stop.is_set():
+        raise failed[0]
+
+
+@contextmanager
+def _stop_on_signal() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set while the run lasts."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _translated(error: PySparkException) -> Exception:
+    """Our own error, if one is inside what Spark reports."""
+    found = from_text(str(error))
+    if found is not None:
+        return found
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    shown = "\n    ".join(lines[:1] + [line for line in lines[1:] if "Error" in line or "Exception" in line][-3:])
+    return RunError("TT214", f"Spark stopped the query: {shown}", fix="see the cause above; run again to go on")
+
+
+def _opened(
+    spark: SparkSession, leaf: FromSource, given: str | Rows, scratch: str, files_per_step: int | None
+) -> FileInput:
+    if isinstance(given, str):
+        return open_input(spark, leaf, given, files_per_step)
+    directory = Path(scratch) / leaf.source.name
+    directory.mkdir()
+    for number, rows in enumerate(given.files):
+        path = directory / f"{number:06d}.jsonl"
+        path.write_text("".join(_line(leaf, row) for row in rows))
+        os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
+    return open_input(spark, leaf, str(directory), given.files_per_step or files_per_step)
+
+
+def _line(leaf: FromSource, row: Any) -> str:
+    if isinstance(row, str):
+        return row + "\n"
+    from tracetypes.records import UNIT
+
+    key, value = row if leaf.layout.keyed else (UNIT, row)
+    return json.dumps(leaf.layout.plain(key, value)) + "\n"
+
+
+def collect(
+    spark: SparkSession, plan: Plan, inputs: Mapping[str, str | Rows], *, drain: bool = True, **options: Any
+) -> MemoryOutput:
+    """Run a plan with a throw-away checkpoint and give what came out: for tests."""
+    output = MemoryOutput(plan)
+    checkpoint = tempfile.mkdtemp(prefix="tracetypes-")
+    try:
+        run(spark, plan, inputs, output, checkpoint=checkpoint, drain=drain, **options)
+    finally:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    return output

@@ -1,0 +1,116 @@
+"""A Spark session that the backend can run on: what must be set, and what must be quiet."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tracetypes.errors import RunError
+
+__all__ = ["configure", "groups_to_ids", "session"]
+
+_LOG4J = """status = off
+rootLogger.level = off
+rootLogger.appenderRef.c.ref = c
+appender.c.type = Console
+appender.c.name = c
+appender.c.target = SYSTEM_ERR
+appender.c.layout.type = PatternLayout
+appender.c.layout.pattern = %m%n
+"""
+
+_RUNTIME = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.files.openCostInBytes": "65536",
+}
+
+
+def session(*, parallelism: int, master: str | None = None) -> SparkSession:
+    """The running session, configured; or a new local one with ``parallelism`` task slots.
+
+    Raises :class:`RunError` ``TT213`` when there is no Java to run it.
+    """
+    running = SparkSession.getActiveSession()
+    if running is None:
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+        paths = [path for path in sys.path if path and Path(path).is_dir()]
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+        quiet = Path(tempfile.mkdtemp(prefix="tracetypes-")) / "log4j2.properties"
+        quiet.write_text(_LOG4J)
+        before = signal.getsignal(signal.SIGINT)
+        builder = (
+            SparkSession.Builder()
+            .appName("tracetypes")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.memory", os.environ.get("TRACETYPES_DRIVER_MEMORY", "4g"))
+            .config("spark.driver.extraJavaOptions", f"-Xss16m -Dlog4j2.configurationFile=file:{quiet}")
+            .config("spark.python.worker.reuse", "true")
+            .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "false")
+        )
+        chosen = master or os.environ.get("SPARK_MASTER")
+        if chosen is None and "SPARK_REMOTE" not in os.environ:
+            chosen = f"local[{parallelism}]"
+        if chosen is not None:
+            builder = builder.master(chosen)
+        try:
+            running = builder.getOrCreate()
+        except Exception as error:
+            raise RunError(
+                "TT213",
+                f"Spark did not start: {str(error).strip().splitlines()[-1] if str(error) else type(error).__name__}",
+                fix="install a Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME",
+            ) from error
+        running.sparkContext.setLogLevel("OFF")
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+    configure(running, parallelism)
+    return running
+
+
+def configure(spark: SparkSession, parallelism: int) -> None:
+    """Set what a query takes from its session when it starts."""
+    for name, value in _RUNTIME.items():
+        spark.conf.set(name, value)
+    spark.conf.set("spark.sql.shuffle.partitions", str(parallelism))
+    spark.conf.set("spark.sql.files.minPartitionNum", str(parallelism))
+
+
+def groups_to_ids(key_groups: int) -> list[int]:
+    """The number that stands for each key group in Spark's grouping column.
+
+    Spark sends a group to partition ``murmur3(id) mod partitions``. These ids hit every residue modulo the number of key
+    groups once, so that key groups spread evenly over any number of partitions that divides it (0 and 1 do not, over 2).
+    """
+    ids: dict[int, int] = {}
+    candidate = 0
+    while len(ids) < key_groups:
+        ids.setdefault(_murmur3(candidate) % key_groups, candidate)
+        candidate += 1
+    return [ids[group] for group in range(key_groups)]
+
+
+def _murmur3(value: int, seed: int = 42) -> int:
+    """Spark's ``hash`` of an int, as a signed number: Murmur3 x86 32 bit of four bytes."""
+    mask = 0xFFFFFFFF
+
+    def rotate(x: int, by: int) -> int:
+        return ((x << by) | (x >> (32 - by))) & mask
+
+    k = (rotate((value & mask) * 0xCC9E2D51 & mask, 15) * 0x1B873593) & mask
+    h = (rotate(seed ^ k, 13) * 5 + 0xE6546B64) & mask
+    h ^= 4
+    h = ((h ^ (h >> 16)) * 0x85EBCA6B) & mask
+    h = ((h ^ (h >> 13)) * 0xC2B2AE35) & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >= 1 << 31 else h
