@@ -750,10 +750,15 @@ class Case:
     parallelism: int
     key_groups: int
     drain: bool
+    steps: int = 4
+    pieces: int = 3
 
     def __repr__(self) -> str:
         lines = [*listing(self.flow.graph), *(f"{name}: {rows}" for name, rows in self.rows.items())]
-        run = f"seed {self.seed}, parallelism {self.parallelism}, {self.key_groups} key groups, drain {self.drain}"
+        run = (
+            f"seed {self.seed}, parallelism {self.parallelism}, {self.key_groups} key groups, drain {self.drain}, "
+            f"up to {self.steps} steps of {self.pieces} pieces"
+        )
         return "\n".join(["Case:", *lines, run])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -809,6 +814,8 @@ def cases(draw: DrawFn, *, most_sources: int = 3, most_operators: int = 4) -> Ca
         parallelism=draw(st.integers(1, groups)),
         key_groups=groups,
         drain=draw(st.sampled_from((True, True, False))),
+        steps=draw(st.integers(1, 5)),
+        pieces=draw(st.integers(1, 4)),
     )
 
 

@@ -881,10 +881,10 @@ def test_generic_operators_are_told_their_types() -> None:
     check_laws(Twice[str, Point](), types=(str, Point), max_examples=30)
     check_laws(Previous[Point, Day](), types=(Point, Day), max_examples=30)
     with pytest.raises(
-        UsageError, match=r"TT402 Twice is generic: the types K, V are not known(.|\n)*types=\(str, int\)"
+        UsageError, match=r"TT406 Twice is generic: the types K, V are not known(.|\n)*types=\(str, int\)"
     ):
         check_laws(Twice[str, int].__origin__())  # type: ignore[attr-defined]
-    with pytest.raises(UsageError, match="TT402 IntegerSum takes"):
+    with pytest.raises(UsageError, match="TT406 IntegerSum takes"):
         check_laws(IntegerSum(), types=(int, int))
     with pytest.raises(DataError, match="TT106"):
         check_laws(Twice[str, Any](), types=(str, dict))
@@ -938,18 +938,18 @@ def test_it_says_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_is_not_an_operator_and_what_does_not_fit() -> None:
-    with pytest.raises(UsageError, match="TT402 3 is no operator"):
+    with pytest.raises(UsageError, match="TT406 3 is no operator"):
         check_laws(3)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"TT403 items drew \('a', 'x'\)(.|\n)*pairs \(str, int\)"):
+    with pytest.raises(UsageError, match=r"TT407 items drew \('a', 'x'\)(.|\n)*pairs \(str, int\)"):
         check_laws(IntegerSum(), items=st.just(("a", "x")))
-    with pytest.raises(UsageError, match=r"TT403 items drew \(None, 0\)"):
+    with pytest.raises(UsageError, match=r"TT407 items drew \(None, 0\)"):
         check_laws(IntegerSum(), items=st.just((None, 0)))
-    with pytest.raises(UsageError, match=r"TT402 Twice has keys of type list\[int\] in U\[list\[int\], int\]"):
+    with pytest.raises(UsageError, match=r"TT406 Twice has keys of type list\[int\] in U\[list\[int\], int\]"):
         check_laws(Twice[Any, int](), types=(list[int], int))
-    with pytest.raises(UsageError, match=r"TT403 .*cannot be copied") as caught:
+    with pytest.raises(UsageError, match=r"TT407 .*cannot be copied") as caught:
         check_laws(Uncopyable())
     assert not getattr(caught.value, "__notes__", [])
-    with pytest.raises(UsageError, match=r"TT403 .*no example could be judged: every item failed, .*ZeroDivision"):
+    with pytest.raises(UsageError, match=r"TT407 .*no example could be judged: every item failed, .*ZeroDivision"):
         laws(Ratio(), items=st.just(("a", 0)))[2].check(20)
 
 
@@ -1031,7 +1031,7 @@ def test_the_awkward_values_are_among_them() -> None:
 
 
 def test_a_record_that_no_value_fits_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="TT403"):
+    with pytest.raises(UsageError, match="TT407"):
         check_laws(Twice[str, Never](), types=(str, Never), max_examples=20)
 
 

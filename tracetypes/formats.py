@@ -117,7 +117,7 @@ def format_of(name: str, declared: Format | None, default: Format | None = None)
 @attrs.frozen
 class Layout:
     """How a pair ``(key, value)`` lies in columns: a column ``key`` unless it is ``Unit``, then the fields of a record
-    value, or a column ``value``. A record with a field that is called ``key`` or ``value`` is not opened."""
+    value, or a column ``value``. A record with a field that is called ``key`` is not opened when there is a key column."""
 
     key: Schema
     value: Schema
@@ -131,7 +131,7 @@ class Layout:
     @property
     def opened(self) -> bool:
         """Are the fields of the value columns?"""
-        taken = {"key", "value", *self.reserved}
+        taken = {*(("key",) if self.keyed else ()), *self.reserved}
         return isinstance(self.value, Record) and not any(name in taken for name, _ in self.value.fields)
 
     @property

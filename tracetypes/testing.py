@@ -237,7 +237,7 @@ def _copied(value: Any) -> Any:
         return copy.deepcopy(value)
     except Exception as error:
         raise UsageError(
-            "TT403",
+            "TT407",
             f"{show(value)} cannot be copied: {type(error).__name__}: {error}",
             fix="build states and aggregates of plain data: they are saved and sent between processes",
         ) from None
@@ -269,7 +269,6 @@ class _World:
     def __init__(self, op: Any) -> None:
         self.places: list[_Place] = []
         self.seen: set[int] = set()
-        self.name = type(op).__name__
         for name, value in _fields_of(op).items():
             self._place(f"self.{name}", value, partial(getattr, op, name, _ABSENT), _setter(op, name), own=True)
             self._function(value)
@@ -677,7 +676,7 @@ class Law:
         first = failures[0].message.partition("\n")[0] if failures else ""
         why = f"every item failed, e.g. {first}" if failures else "no value was accepted"
         raise UsageError(
-            "TT403",
+            "TT407",
             f"{self}: no example could be judged: {why}",
             fix="give a strategy of (key, value) pairs that the operator accepts: check_laws(op, items=...)",
         ) from None
@@ -1165,21 +1164,21 @@ def _subject(op: Operator, items: SearchStrategy[tuple[Any, Any]] | None, types:
     given_op: object = op
     if not isinstance(given_op, TEMPLATES):
         raise UsageError(
-            "TT402", f"{show(given_op)} is no operator", fix="pass an instance of a class that fills a template in"
+            "TT406", f"{show(given_op)} is no operator", fix="pass an instance of a class that fills a template in"
         )
     name = type(op).__name__
     takes, gives = template_types(op)
     bound: dict[Any, Any] = {}
     if types is not None and not (unify(takes.key, types[0], bound) and unify(takes.value, types[1], bound)):
         raise UsageError(
-            "TT402",
+            "TT406",
             f"{name} takes ({show_type(takes.key)}, {show_type(takes.value)}), which types={types!r} does not fit",
             fix="pass types=(K, V), the types of its keys and values",
         )
     closed = [_closed(edge, bound) for edge in (takes, gives)]
     if unknown := [v for edge in closed for v in _variables(edge)]:
         raise UsageError(
-            "TT402",
+            "TT406",
             f"{name} is generic: the types {', '.join(sorted({v.__name__ for v in unknown}))} are not known",
             fix=f"pass them, e.g. check_laws({name}(...), types=(str, int)), or derive a class with concrete types",
         )
@@ -1187,7 +1186,7 @@ def _subject(op: Operator, items: SearchStrategy[tuple[Any, Any]] | None, types:
     for edge, stream in zip(closed, (into, out), strict=True):
         if isinstance(stream.key, Optional) or not hashable(stream.key):
             raise UsageError(
-                "TT402",
+                "TT406",
                 f"{name} has keys of type {show_type(edge.key)} in {edge}",
                 fix="use a scalar, a tuple or a frozen record as a key",
             )
@@ -1216,7 +1215,7 @@ def _fitted(stream: StreamType, pair: Any) -> Item:
     except (Mismatch, TypeError, ValueError) as error:
         wanted = f"({name_of(stream.key)}, {name_of(stream.value)})"
         raise UsageError(
-            "TT403", f"items drew {show(pair)}: {error}", fix=f"let the strategy draw pairs {wanted}"
+            "TT407", f"items drew {show(pair)}: {error}", fix=f"let the strategy draw pairs {wanted}"
         ) from None
 
 

@@ -32,7 +32,7 @@ from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.tasks import BEFORE
 from tracetypes.errors import RunError, UsageError, from_text
 
-__all__ = ["Batch", "Checkpoint", "Rows", "Summary", "collect", "run"]
+__all__ = ["Batch", "Checkpoint", "Rows", "Summary", "collect", "require", "run"]
 
 
 @attrs.frozen
@@ -259,17 +259,7 @@ def run(
     Raises :class:`RunError`, :class:`OperatorFailed` and what a source or sink finds wrong. After an error the run can be
     started again with the same checkpoint and goes on where it was.
     """
-    for source in plan.sources:
-        if source.source.name not in inputs:
-            raise UsageError(
-                "TT402",
-                f"source {source.source.name!r} has no input",
-                fix=f"give --input {source.source.name}=PATH",
-            )
-    names = {source.source.name for source in plan.sources}
-    for name in inputs:
-        if name not in names:
-            raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
+    require(plan, inputs)
     configure(spark, plan.parallelism)
     with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch:
         opened = {
@@ -297,6 +287,15 @@ def run(
         summary.stopped = stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
+
+
+def require(plan: Plan, inputs: Mapping[str, object]) -> None:
+    """Every source must have an input, and every input a source. Raises :class:`UsageError` ``TT402``."""
+    names = {source.source.name for source in plan.sources}
+    for name in sorted(names - set(inputs)):
+        raise UsageError("TT402", f"source {name!r} has no input", fix=f"give --input {name}=PATH")
+    for name in sorted(set(inputs) - names):
+        raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
 
 
 def _go(

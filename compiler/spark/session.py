@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -46,13 +50,16 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
         os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
         paths = [path for path in sys.path if path and Path(path).is_dir()]
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-        quiet = Path(tempfile.mkdtemp(prefix="tracetypes-")) / "log4j2.properties"
+        scratch = Path(tempfile.mkdtemp(prefix="tracetypes-"))
+        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+        quiet, log = scratch / "log4j2.properties", scratch / "jvm.log"
         quiet.write_text(_LOG4J)
         before = signal.getsignal(signal.SIGINT)
         builder = (
             SparkSession.Builder()
             .appName("tracetypes")
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.memory", os.environ.get("TRACETYPES_DRIVER_MEMORY", "4g"))
             .config("spark.driver.extraJavaOptions", f"-Xss16m -Dlog4j2.configurationFile=file:{quiet}")
             .config("spark.python.worker.reuse", "true")
@@ -64,11 +71,13 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
         if chosen is not None:
             builder = builder.master(chosen)
         try:
-            running = builder.getOrCreate()
+            with _stderr_to(log):
+                running = builder.getOrCreate()
         except Exception as error:
+            told = [line for line in [*log.read_text(errors="replace").splitlines(), *str(error).splitlines()] if line]
             raise RunError(
                 "TT213",
-                f"Spark did not start: {str(error).strip().splitlines()[-1] if str(error) else type(error).__name__}",
+                f"Spark did not start: {next(iter(told), type(error).__name__)}",
                 fix="install a Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME",
             ) from error
         running.sparkContext.setLogLevel("OFF")
@@ -76,6 +85,20 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             signal.signal(signal.SIGINT, before)
     configure(running, parallelism)
     return running
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """While the JVM is started: what it and the workers print there for their whole life goes to a file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def configure(spark: SparkSession, parallelism: int) -> None:

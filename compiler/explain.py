@@ -1,0 +1,117 @@
+"""What the compiler did, as text: the graph, the graph after each pass with its equation, and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracetypes.check import Checked
+from tracetypes.compiler.passes import passes
+from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Plan, Region, Stage, links
+from tracetypes.compiler.planner import plan_of, refuse_sharing
+from tracetypes.edges import edge_type
+from tracetypes.graph import Apply, Fused, Restore, RowPosition, Sort, steps_of, title
+from tracetypes.markers import EventTime
+from tracetypes.templates import OpKeyedUnordered, overrides
+
+__all__ = ["explain", "show_graph", "show_plan"]
+
+
+def explain(checked: Checked, *, parallelism: int, key_groups: int) -> str:
+    """The whole story of a compilation."""
+    refuse_sharing(checked)
+    lines = [f"dataflow {checked.graph.name}", "", "graph", *show_graph(checked)]
+    for one in passes(parallelism=parallelism, key_groups=key_groups):
+        before = list(show_graph(checked))
+        checked = one.run(checked)
+        after = list(show_graph(checked))
+        lines += ["", f"after {one.name}:  {one.equation}"]
+        lines += after if after != before else ["    (no change)"]
+    lines += ["", *show_plan(plan_of(checked, parallelism=parallelism, key_groups=key_groups))]
+    return "\n".join(lines)
+
+
+def show_graph(checked: Checked) -> Iterator[str]:
+    """A line a node: number, name, the type of the edge that leaves it, and where it reads from."""
+    for node in checked.graph.nodes:
+        reads = f" <- {', '.join(map(str, node.inputs))}" if node.inputs else ""
+        name = f"[{title(node)}]" if isinstance(node, Fused) else title(node)
+        copies = next(
+            (f" x{n.parallelism}" for n in steps_of(node) if isinstance(n, Apply) and n.parallelism is not None), ""
+        )
+        yield f"    {node.id:>3}  {name}{copies}{reads} : {checked.types[node.id]}"
+
+
+def show_plan(plan: Plan) -> Iterator[str]:
+    """Stages, exchanges, sorts, and where Python runs and where Catalyst does."""
+    yield f"plan: {len(plan.stages)} stages, parallelism {plan.parallelism}, {plan.key_groups} key groups"
+    for stage in plan.stages:
+        yield from _stage(plan, stage)
+    tail = [step for step in _path(plan.region)]
+    last = plan.stages[-1]
+    yield f"    sink {plan.sink.name!r} : {plan.edge}"
+    if tail:
+        yield f"        Python    {' ; '.join(tail)}   (in stage {last.number})"
+    yield "        Catalyst  write rows, a batch at a time, committed with the checkpoint"
+
+
+def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
+    for link in links(stage.region):
+        match link.leaf:
+            case FromSource(source=source):
+                how = source.markers
+                told = (
+                    f"every {how.period / 1e6:g} s of event time, delay {how.delay / 1e6:g} s"
+                    if isinstance(how, EventTime)
+                    else "records in band"
+                )
+                yield f"    source {source.name!r} : {edge_type(source.edge)}   markers: {told}"
+                yield "        Catalyst  scan files, in pieces (the pieces are the RR split: no data moves)"
+                yield f"        Python    {' ; '.join(['parse, key, time, block', *_names(link.path), 'HASH'])}"
+            case FromStage(stage=earlier):
+                yield f"    from stage {earlier.number}"
+                yield f"        Python    {' ; '.join([*_names(link.path), 'HASH'])}   (in stage {earlier.number})"
+        yield f"        Exchange  HASH to {plan.key_groups} key groups: items and markers in Arrow batches, shuffled by Catalyst"
+    many = len(links(stage.region)) > 1
+    steps = [*(["MRG"] if many else []), *[_step(stage, at) for at in range(len(stage.steps))]]
+    yield f"    stage {stage.number}, one stateful operator by key group, {_tasks(plan)} : {_edge(stage)}"
+    yield f"        Python    {' ; '.join(steps) if stage.steps else 'close blocks'}"
+
+
+def _tasks(plan: Plan) -> str:
+    return f"{plan.parallelism} task{'s' if plan.parallelism > 1 else ''}"
+
+
+def _edge(stage: Stage) -> str:
+    return "ordered per key" if stage.gives.ordered else "unordered"
+
+
+def _step(stage: Stage, at: int) -> str:
+    step = stage.steps[at]
+    match step.node:
+        case Sort():
+            return "SORT (fused)"
+        case Restore():
+            by = [link.leaf.source.ordered_by for link in links(stage.region) if isinstance(link.leaf, FromSource)]
+            own = [b for b in by if b is not None and not isinstance(b, RowPosition)]
+            return "SORT by the source's own order (fused)" if own else "SORT by position (fused)"
+        case Apply(op=op):
+            name = title(step.node)
+            if isinstance(op, OpKeyedUnordered):
+                folds = (
+                    "items folded as they come"
+                    if not overrides(op, "on_item") and at == 0
+                    else "items kept to the marker"
+                )
+                skips = ", untouched keys skipped" if op.skips_untouched else ", every key visited at every marker"
+                return f"{name} ({folds}{skips})"
+            return name
+    raise AssertionError
+
+
+def _names(path: tuple[Mapped, ...]) -> list[str]:
+    return [title(mapped.node) for mapped in path]
+
+
+def _path(region: Region) -> list[str]:
+    (link,) = links(region)
+    return _names(link.path)

@@ -1,0 +1,330 @@
+"""``tracetypes check | explain | run | test TARGET``."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tracetypes.check import Checked, check, violations
+from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
+from tracetypes.graph import Dataflow
+
+__all__ = ["load", "main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line. Exit status: 0 done, 1 the flow, its data or its laws are at fault, 2 wrong usage, 130 stopped."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    try:
+        command: Callable[[argparse.Namespace], int] = given.command
+        return command(given)
+    except UsageError as error:
+        print(f"tracetypes: {error}", file=sys.stderr)
+        return 2
+    except TraceTypesError as error:
+        print(f"tracetypes: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("tracetypes: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    from tracetypes import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="tracetypes",
+        description="Typed streaming dataflows that give the same answer at every parallelism.",
+        epilog="TARGET is FILE.py:NAME or package.module:NAME of a Dataflow; NAME may be left out when there is just one.",
+    )
+    parser.add_argument("--version", action="version", version=f"tracetypes {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    one = commands.add_parser("check", help="say everything that is wrong with a dataflow")
+    one.add_argument("target", metavar="TARGET")
+    one.set_defaults(command=_check)
+
+    one = commands.add_parser("explain", help="show the graph, what each pass made of it and why, and the plan")
+    one.add_argument("target", metavar="TARGET")
+    _compiling(one)
+    one.set_defaults(command=_explain)
+
+    one = commands.add_parser("run", help="run a dataflow")
+    one.add_argument("target", metavar="TARGET")
+    _compiling(one)
+    one.add_argument("--backend", choices=["spark"], default="spark", help="what runs it (default: spark)")
+    one.add_argument(
+        "--master", help="Spark master (default: SPARK_MASTER, else local with as many slots as parallelism)"
+    )
+    one.add_argument(
+        "--input", "-i", action="append", default=[], metavar="SOURCE=PATH", help="a file or directory to read"
+    )
+    one.add_argument("--output", "-o", action="append", default=[], metavar="SINK=DIR", help="the directory to write")
+    one.add_argument("--late", metavar="DIR", help="where late items go (default: DIR/_late of the output)")
+    one.add_argument("--rejects", metavar="DIR", help="where rejected rows go (default: DIR/_rejects of the output)")
+    one.add_argument(
+        "--checkpoint", metavar="DIR", help="where progress is kept (default: DIR/_checkpoint of the output)"
+    )
+    one.add_argument("--files-per-step", type=_positive, metavar="N", help="read at most N files a micro-batch")
+    one.add_argument("--no-drain", action="store_true", help="leave the open blocks open at the end, to go on later")
+    one.add_argument("--follow", action="store_true", help="wait for more files until stopped")
+    one.add_argument("--quiet", "-q", action="store_true", help="no progress, only errors")
+    one.set_defaults(command=_run)
+
+    one = commands.add_parser("test", help="test the laws of its operators, and random deployments")
+    one.add_argument("target", metavar="TARGET")
+    one.add_argument("--examples", type=_positive, default=100, metavar="N", help="random examples for each law")
+    one.set_defaults(command=_test)
+    return parser
+
+
+def _compiling(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--parallelism", "-p", type=_positive, default=1, metavar="N", help="tasks at once (default: 1)"
+    )
+    parser.add_argument(
+        "--key-groups",
+        type=_positive,
+        metavar="N",
+        help="pieces that keys are hashed to (default: 16); fixed for a checkpoint",
+    )
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return value
+
+
+# ------------------------------------------------------------------------------------------------- targets
+
+
+def load(target: str) -> Dataflow:
+    """The dataflow that a target names. Raises :class:`UsageError` ``TT403``."""
+    place, _, name = target.partition(":")
+    module = _module(place)
+    flows = {n: v for n, v in vars(module).items() if isinstance(v, Dataflow)}
+    if name:
+        found = vars(module).get(name)
+        if isinstance(found, Dataflow):
+            return found
+        kind = f"{name} is a {type(found).__name__}" if found is not None else f"there is no {name}"
+        raise UsageError("TT403", f"{place}: {kind}", fix=f"its dataflows are {', '.join(flows) or 'none'}")
+    if len({id(f) for f in flows.values()}) == 1:
+        return next(iter(flows.values()))
+    raise UsageError(
+        "TT403", f"{place} has {len(flows)} dataflows", fix=f"name one: {place}:{next(iter(flows), 'NAME')}"
+    )
+
+
+def _module(place: str) -> ModuleType:
+    """Import a file under the name that workers can import it by, or a module."""
+    if not place.endswith(".py"):
+        sys.path[:0] = [os.getcwd()] if os.getcwd() not in sys.path else []
+        return _imported(place, place)
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise UsageError("TT403", f"{place} is no file", fix="give FILE.py:NAME or package.module:NAME")
+    parts, root = [path.stem], path.parent
+    while (root / "__init__.py").is_file():
+        parts.insert(0, root.name)
+        root = root.parent
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    name = ".".join(parts)
+    found = sys.modules.get(name)
+    if found is not None and Path(str(found.__file__)).resolve() != path:
+        raise UsageError("TT403", f"{place}: another module is called {name}", fix="rename the file")
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None or Path(spec.origin).resolve() != path:
+        where = f"{spec.origin} comes first" if spec is not None else "it is no Python name"
+        raise UsageError("TT403", f"{place} cannot be imported as {name}: {where}", fix="rename the file")
+    return _imported(name, place)
+
+
+def _imported(name: str, place: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except TraceTypesError:
+        raise
+    except Exception as error:
+        import traceback
+
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+        at = f" at {frames[-1].filename}:{frames[-1].lineno}" if len(frames) > 1 else ""
+        raise UsageError(
+            "TT403",
+            f"{place} cannot be imported: {type(error).__name__}: {error}{at}",
+            fix="correct it, or name another",
+        ) from error
+
+
+def _pairs(given: list[str], option: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not equals or not name or not path:
+            raise UsageError("TT402", f"{option} {one}", fix=f"write {option} NAME=PATH")
+        if name in found:
+            raise UsageError(
+                "TT402", f"{option} {name}=... is given twice", fix="give it once; a directory may hold many files"
+            )
+        found[name] = path
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- commands
+
+
+def _check(given: argparse.Namespace) -> int:
+    flow = load(given.target)
+    found = violations(flow)
+    if found:
+        print(CheckFailed(found), file=sys.stderr)
+        return 1
+    checked = check(flow)
+    print(f"{flow.name}: {len(checked.graph.nodes)} nodes, no violations")
+    return 0
+
+
+def _explain(given: argparse.Namespace) -> int:
+    from tracetypes.compiler.explain import explain
+    from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS
+
+    checked = check(load(given.target))
+    groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
+    print(explain(checked, parallelism=given.parallelism, key_groups=groups))
+    return 0
+
+
+def _run(given: argparse.Namespace) -> int:
+    from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS, plan
+
+    checked = check(load(given.target))
+    groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
+    planned = plan(checked, parallelism=given.parallelism, key_groups=groups)
+    inputs, outputs = _pairs(given.input, "--input"), _pairs(given.output, "--output")
+    sink = planned.sink.name
+    if set(outputs) != {sink}:
+        wrong = [name for name in outputs if name != sink]
+        message = f"there is no sink {wrong[0]!r}" if wrong else f"sink {sink!r} has no output"
+        raise UsageError("TT402", message, fix=f"give --output {sink}=DIR")
+    if given.follow and given.no_drain:
+        raise UsageError("TT402", "--follow never drains", fix="leave --no-drain out")
+    return _run_on_spark(given, checked, planned, inputs, outputs[sink])
+
+
+def _run_on_spark(
+    given: argparse.Namespace, checked: Checked, planned: Any, inputs: dict[str, str], output: str
+) -> int:
+    try:
+        importlib.import_module("pyspark")
+    except ModuleNotFoundError as error:
+        raise UsageError("TT401", "PySpark is not installed", fix="pip install 'tracetypes[spark]'") from error
+    from tracetypes.compiler.spark.outputs import open_output
+    from tracetypes.compiler.spark.run import Batch, require, run
+    from tracetypes.compiler.spark.session import session
+
+    require(planned, inputs)
+    checkpoint = given.checkpoint or (None if output == "noop:" else str(Path(output) / "_checkpoint"))
+    if checkpoint is None:
+        raise UsageError("TT402", "noop: keeps nothing, also no checkpoint", fix="give --checkpoint DIR")
+    say = _Progress(quiet=given.quiet)
+    say.status("starting Spark")
+    spark = session(parallelism=given.parallelism, master=given.master)
+
+    def told(batch: Batch) -> None:
+        marker = "" if batch.marker is None else f", answered up to {_time(batch.marker)}"
+        aside = "".join(
+            f", {sum(counts.values()):,} {what}"
+            for what, counts in (("late", batch.late), ("rejected", batch.rejects))
+            if counts
+        )
+        say.line(
+            f"batch {batch.number}: {batch.rows:,} rows, {batch.markers:,} markers{marker}{aside}, {batch.seconds:.1f} s"
+        )
+
+    say.status("running; Ctrl-C stops between batches")
+    try:
+        summary = run(
+            spark,
+            planned,
+            inputs,
+            lambda name: open_output(planned, output, name, given.late, given.rejects),
+            checkpoint=checkpoint,
+            drain=not given.no_drain,
+            follow=given.follow,
+            files_per_step=given.files_per_step,
+            told=told,
+        )
+    finally:
+        say.clear()
+    late = given.late or str(Path(output) / "_late")
+    rejects = given.rejects or str(Path(output) / "_rejects")
+    for what, counts, place in (("late", summary.late, late), ("rejected", summary.rejects, rejects)):
+        for source, count in counts.items():
+            say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {Path(place) / source}")
+    if summary.rows == 0 and not summary.stopped:
+        say.line("no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)")
+    verb = "stopped" if summary.stopped else "done"
+    say.line(f"{verb}: {summary.rows:,} rows in {summary.batches} batches, {summary.seconds:.1f} s; output in {output}")
+    if summary.stopped:
+        say.line("the same command goes on where it stopped")
+    return 130 if summary.stopped else 0
+
+
+def _time(micros: int) -> str:
+    try:
+        return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)).isoformat(" ") + "Z"
+    except OverflowError:
+        return f"{micros} us"
+
+
+class _Progress:
+    """Progress on stderr: lines, and on a terminal a status that the next line replaces."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet, self.tty = quiet, sys.stderr.isatty()
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+        if not self.quiet:
+            self.clear()
+            print(text, file=sys.stderr, flush=True)
+
+    def status(self, text: str) -> None:
+        """A line that goes."""
+        if not self.quiet and self.tty:
+            self.clear()
+            print(f"{text} ...", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Wipe the status."""
+        if self.tty and not self.quiet:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _test(given: argparse.Namespace) -> int:
+    from tracetypes.testing import test_flow
+
+    return test_flow(load(given.target), max_examples=given.examples, say=print)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
