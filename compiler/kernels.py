@@ -20,7 +20,7 @@ from tracetypes.compiler.plan import FromSource, FromStage, Link, Mapped, Plan, 
 from tracetypes.errors import OperatorFailed
 from tracetypes.formats import Row
 from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort
-from tracetypes.interpreter import check_jump, emitted_wrongly, failed, overlapping, sort_order
+from tracetypes.interpreter import check_jump, emitted_wrongly, failed, guarded, incomparable, overlapping, sort_order
 from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.records import Mismatch, canonical, conformer, key_conformer, key_problem, stable_hash, to_plain
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, overrides
@@ -336,7 +336,8 @@ class StageKernel:
     def _initial(step: Step) -> Any:
         if isinstance(step.node, Apply):
             if isinstance(step.node.op, OpKeyedUnordered):
-                return UnorderedState({}, step.node.op.initial_state())
+                op = step.node.op
+                return UnorderedState({}, guarded(op, "initial_state", "the start", op.initial_state))
             return {}
         return None
 
@@ -641,12 +642,22 @@ class Folded:
                     last, sums = end, held.setdefault(end, {})
                 sums[key] = combine(sums[key] if key in sums else identity(), lift(key, value))
         except Exception as error:
-            raise failed(op, "lift or combine", f"item ({key!r}, {value!r})", error) from error
+            raise failed(op, self._raising(key, value), f"item ({key!r}, {value!r})", error) from error
+
+    def _raising(self, key: Any, value: Any) -> str:
+        """Which method raised for an item. They are pure: they may be asked again."""
+        for method, call in (("identity", self.op.identity), ("lift", lambda: self.op.lift(key, value))):
+            try:
+                call()
+            except Exception:
+                return method
+        return "combine"
 
     def unite(self, one: Any, other: Any) -> None:
         """Add the aggregates of another block to one."""
         for key, agg in other.items():
-            one[key] = self.op.combine(one[key], agg) if key in one else agg
+            at = f"key {key!r}, two parts of a block"
+            one[key] = guarded(self.op, "combine", at, self.op.combine, one[key], agg) if key in one else agg
 
     def take(self, block: Any) -> Any:
         """The block for the first step: aggregates by key."""
@@ -715,13 +726,11 @@ def _sorter(node: Sort, step: Step) -> Runner:
 
     def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Any:
         by_key = _by_key(flowing)
-        for key, values in by_key.items():
+        for values in by_key.values():
             try:
                 values.sort(key=order)
-            except OperatorFailed:
-                raise
-            except Exception as error:
-                raise failed(node, "by", f"the block of key {key!r} before {marker}", error) from error
+            except TypeError as error:
+                raise incomparable(node, error) from error
         return by_key
 
     return run
@@ -750,7 +759,7 @@ def _ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Runne
                 if key in kept:
                     state = kept[key]
                 else:
-                    method = "initial_state"
+                    method, value = "initial_state", values[0]
                     state = op.initial_state()
                     method = "on_item"
                 for value in values:

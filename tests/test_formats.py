@@ -46,6 +46,14 @@ class Keyed:
 
 
 @attrs.frozen
+class Valued:
+    """Its field is called as the column of a value that is no record."""
+
+    value: int
+    other: int
+
+
+@attrs.frozen
 class Flat:
     """A field for each kind that CSV can hold."""
 
@@ -119,7 +127,8 @@ def test_TT115_a_separator_is_one_character(separator: str) -> None:
         (Unit, int, ["value"]),
         (str, int, ["key", "value"]),
         (str, Keyed, ["key", "value"]),
-        (Unit, Keyed, ["value"]),
+        (Unit, Keyed, ["key", "other"]),
+        (str, Valued, ["key", "value", "other"]),
         (Place, Reading | None, ["key", "value"]),
     ],
 )

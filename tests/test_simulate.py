@@ -490,13 +490,13 @@ def test_all_rows_are_rejects_or_late() -> None:
 # -------------------------------------------------------------------------------------------------- failures
 
 
-def both(flow: Dataflow, rows: dict[str, list[Any]], seed: int = 0) -> tuple[str, str]:
+def both(flow: Dataflow, rows: dict[str, list[Any]], *, seed: int = 0, key_groups: int = 1) -> tuple[str, str]:
     """What the interpreter and a plan say of a run that fails."""
     checked = check(flow)
     with pytest.raises((OperatorFailed, RunError)) as defined:
         interpret_rows(checked, rows)
     with pytest.raises((OperatorFailed, RunError)) as found:
-        simulate.simulate(plan(checked, key_groups=3), rows, seed=seed)
+        simulate.simulate(plan(checked, key_groups=key_groups), rows, seed=seed)
     return str(defined.value), str(found.value)
 
 
@@ -624,7 +624,8 @@ def test_an_order_of_several_types_fails() -> None:
     flow = Dataflow("unsorted")
     flow.sink("out", amounts("s", flow, seconds(10)).through(sort(by=lambda v: v.note or v.amount)))
     defined, found = both(flow, {"s": [Sample(3, 5, 4), Sample(4, 5, 5, note="a")]})
-    assert found[:5] == defined[:5] == "TT204"
+    assert "TT204" in found
+    assert found.startswith(defined.split("between")[0])
 
 
 def test_an_order_of_several_types_is_only_between_items_of_one_key() -> None:
@@ -644,7 +645,7 @@ def overlapping() -> Dataflow:
 @pytest.mark.parametrize("seed", range(8))
 def test_overlapping_keys_of_ordered_inputs_fail(seed: int) -> None:
     rows = {"a": at(1, 15, 30, id=1), "b": [*at(2, 12, id=2), *at(40, id=1)]}
-    defined, found = both(overlapping(), rows, seed)
+    defined, found = both(overlapping(), rows, seed=seed, key_groups=3)
     assert found == defined
     assert "TT205" in found
     assert "the key 1 " in found
@@ -658,7 +659,7 @@ def test_a_jump_of_event_time_over_too_many_markers_fails() -> None:
     flow = Dataflow("jump")
     flow.sink("out", amounts("s", flow, seconds(1)).through(Amount()).through(Total()))
     for seed in range(4):
-        defined, found = both(flow, {"s": at(1, 2, 5_000_000)}, seed)
+        defined, found = both(flow, {"s": at(1, 2, 5_000_000)}, seed=seed, key_groups=3)
         assert found == defined
         assert "TT210" in found
 

@@ -261,6 +261,13 @@ class Stream(Generic[E_co]):
 
         ``parallelism``: how many copies of the operators that ``op`` adds may run at once (None: as the run says).
         """
+        given: object = op
+        if isinstance(given, type) or not callable(given):
+            raise UsageError(
+                "TT116",
+                f"{given.__name__} is a class" if isinstance(given, type) else f"{given!r} is no operator",
+                fix="pass an instance of an operator, sort(by=...), or a function from Stream to Stream",
+            )
         first = len(self.flow._nodes)
         made = op(self)
         if not isinstance(made, Stream):

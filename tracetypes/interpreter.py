@@ -322,19 +322,27 @@ def _sort(node: Sort, channel: Sequence[Element], value: Schema) -> list[Element
     order = sort_order(node, value)
     out: list[Element] = []
     for block in blocks(channel):
-        items = [(order(item.value), item) for item in block.items]
-        try:
-            items.sort(key=itemgetter(0))
-        except TypeError as error:
-            raise OperatorFailed(
-                "TT204",
-                f"SORT at {node.where}: what by gives cannot be compared: {error}",
-                fix="let by return values of one type",
-            ) from error
-        out.extend(item for _, item in items)
+        by_key: dict[Any, list[tuple[Any, Item]]] = {}
+        for item in block.items:
+            by_key.setdefault(item.key, []).append((order(item.value), item))
+        for items in by_key.values():
+            try:
+                items.sort(key=itemgetter(0))
+            except TypeError as error:
+                raise incomparable(node, error) from error
+            out.extend(item for _, item in items)
         if block.marker is not None:
             out.append(block.marker)
     return out
+
+
+def incomparable(node: Sort, error: TypeError) -> OperatorFailed:
+    """The error of a SORT whose ``by`` gave values of several types for the items of one key and block."""
+    return OperatorFailed(
+        "TT204",
+        f"SORT at {node.where}: what by gives cannot be compared: {error}",
+        fix="let by return values of one type",
+    )
 
 
 def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:

@@ -14,7 +14,7 @@ consumers, and before a MRG of several streams.
 from __future__ import annotations
 
 from tracetypes.check import Checked
-from tracetypes.graph import Fused, Graph, Node, Split
+from tracetypes.graph import Fused, Graph, Node, Split, steps_of
 
 EQUATION = "b >> HASH = (b; HASH);  MRG >> g = (MRG; g)   (Corollary 4.4)"
 
@@ -36,11 +36,17 @@ def fuse(checked: Checked) -> Checked:
     fused = tuple(
         chain[0]
         if len(chain) == 1
-        else Fused(id=chain[-1].id, where=chain[0].where, inputs=chain[0].inputs, steps=tuple(chain))
+        else Fused(
+            id=chain[-1].id,
+            where=chain[0].where,
+            inputs=chain[0].inputs,
+            steps=tuple(step for node in chain for step in steps_of(node)),
+        )
         for chain in sorted(order, key=lambda chain: places[chain[-1].id])
     )
     return Checked(Graph(checked.graph.name, fused), checked.types)
 
 
 def _moves(node: Node) -> bool:
-    return isinstance(node, Split) and node.how == "HASH"
+    last = steps_of(node)[-1]
+    return isinstance(last, Split) and last.how == "HASH"

@@ -11,6 +11,7 @@ After:   ``source -> RR(n) -> b -> MRG -> HASH(k) -> sort -> MRG -> HASH(k) -> g
 Why it holds: a splitter followed by MRG is the identity, and each template commutes with MRG; the paper proves it for
 ``b``. Its proof leaves ``on_marker`` of ``b`` aside: every copy sees every marker, so of ``n`` naive copies each would
 emit. Here one copy speaks at markers (design, corner 1). ``n`` is the operator's parallelism, ``k`` the number of key groups.
+Unlike the other passes this one is not idempotent: it would split the channels again that it made.
 """
 
 from __future__ import annotations

@@ -8,10 +8,13 @@ Before:  ``b || b -> MRG -> HASH(k) -> g``
 After:   ``b || b -> HASH(k) || HASH(k) -> MRG, one for each of the k channels -> g``
 
 Why it holds: HASH looks at one item at a time and MRG unites blocks, so each of the ``k`` channels gets the same items and
-the same markers either way. It holds for MRG of the channels of one edge and of several streams alike.
+the same markers either way. It holds for MRG of the channels of one edge and of several streams alike. Where streams of
+several key types are merged, the moved HASH looks at keys as the merged stream has them, so that equal keys stay together.
 """
 
 from __future__ import annotations
+
+import attrs
 
 from tracetypes.check import Checked
 from tracetypes.compiler.rewrite import Rewrite, hashing
@@ -37,9 +40,13 @@ def reorder(checked: Checked) -> Checked:
         if waits(node):
             if isinstance(node, Merge):
                 return to.place(node, tuple(hashed(i, split) for i in node.inputs))
-            below = to.add(hashing(split.ways), (to.input_of(node.inputs[0]),), split)
-            return to.place(node, (below,))
-        return to.add(hashing(split.ways), (to.input_of(id),), split)
+            return to.place(node, (split_before(to.input_of(node.inputs[0]), split),))
+        return split_before(to.input_of(id), split)
+
+    def split_before(upstream: int, split: Split) -> int:
+        below = to.add(hashing(split.ways), (upstream,), split)
+        to.types[below] = attrs.evolve(to.types[below], key=checked.types[split.id].key)
+        return below
 
     for node in checked.graph.nodes:
         if waits(node):
