@@ -13,8 +13,11 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 import attrs
+import numpy as np
 
-from tracetypes.compiler.columns import Batch, decode, encode, rows, to_bytes
+from tracetypes.compiler.chunks import Chunk, place, scatter
+from tracetypes.compiler.chunks import Placed as PlacedChunk
+from tracetypes.compiler.columns import Batch, decode, encode, from_array, rows, to_bytes
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, header
 from tracetypes.compiler.plan import FromSource, FromStage, Link, Mapped, Plan, Region, Stage, Step, United, links
 from tracetypes.errors import OperatorFailed
@@ -30,6 +33,9 @@ __all__ = ["SourceKernel", "StageKernel", "StageState"]
 
 BATCH = 50_000
 """Items of one message at most."""
+
+FLUSH = 200_000
+"""Rows after which what was collected is sent on, so that a large piece does not fill the memory."""
 
 Emit: TypeAlias = Callable[[Any, Any], None]
 
@@ -141,7 +147,7 @@ class SourceKernel:
     def _put(self, key: Any, value: Any) -> None:
         self.outbox.put(key, value, self.end, self.position)
 
-    def piece(self, piece: Piece, taken: Iterable[Taken], before: int | None) -> Iterator[Message]:
+    def piece(self, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None) -> Iterator[Message]:
         """One piece in its order. ``before``: the newest event time that came before the piece, None for none."""
         how = self.leaf.source.markers
         if isinstance(how, EventTime):
@@ -149,12 +155,25 @@ class SourceKernel:
         else:
             yield from self._in_band(piece, taken)
 
-    def _by_time(self, how: EventTime, piece: Piece, taken: Iterable[Taken], before: int | None) -> Iterator[Message]:
+    def _by_time(
+        self, how: EventTime, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None
+    ) -> Iterator[Message]:
         newest, seen, count = before, None, 0
         closed = None if before is None else how.frontier(before)
         blocks: set[int] = set()
         push, period, delay = self.push, how.period, how.delay
-        for at, one in enumerate(taken):
+        for one in taken:
+            if isinstance(one, Chunk):
+                placed = place(how, one, newest)
+                for at, end, sent in placed.late:
+                    yield self._late(piece, one.row(at), end, sent)
+                if len(placed.ends):
+                    blocks.update(np.unique(placed.ends).tolist())
+                    seen = max(int(one.times.max()), placed.newest if seen is None else seen)
+                    newest, closed = placed.newest, how.frontier(placed.newest)
+                    yield from self._chunk(piece, placed, count)
+                count += len(one)
+                continue
             row = one.row
             count += 1
             if row.kind != "item":
@@ -171,8 +190,10 @@ class SourceKernel:
             if seen is None or time > seen:
                 seen = time
             blocks.add(end)
-            self.end, self.position = end, at
+            self.end, self.position = end, count
             push(row.key, row.value)
+            if count % FLUSH == 0:
+                yield from self.outbox.messages(piece)
         yield from self.outbox.messages(piece)
         ends = sorted(blocks)
         jump = max(pairwise(ends), key=lambda pair: pair[1] - pair[0], default=None)
@@ -187,10 +208,26 @@ class SourceKernel:
         )
         yield from self._to_all(report)
 
-    def _in_band(self, piece: Piece, taken: Iterable[Taken]) -> Iterator[Message]:
+    def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
+        """Rows as columns: straight to the exchange, or as objects to the first operator."""
+        if self.link.path:
+            key, value = self.late_schema
+            ends = placed.ends.tolist()
+            pairs = zip(from_array(key, placed.keys), from_array(value, placed.values), ends, strict=True)
+            for key_, value_, self.end in pairs:
+                self.push(key_, value_)
+            yield from self.outbox.messages(piece)
+            return
+        head = header(link=self.link.number, piece=piece)
+        positions = placed.at + (count + 1) if self.outbox.positioned else None
+        for group, payload in scatter(self.outbox.stream, placed, self.key_groups, positions):
+            yield Message(group, Kind.ITEMS, head, payload)
+
+    def _in_band(self, piece: Piece, taken: Iterable[Taken | Chunk]) -> Iterator[Message]:
         markers: list[int] = []
         counts = [0]
         for at, one in enumerate(taken):
+            assert isinstance(one, Taken)
             row = one.row
             if row.kind == "reject":
                 yield self._aside(Kind.REJECT, row.reason, one.show())

@@ -125,9 +125,12 @@ class Reread(Exception):
 def dumps(value: Any) -> bytes:
     """State for a checkpoint. Classes of importable modules by name, those of scripts and notebooks by value."""
     try:
-        return pickle.dumps(value, protocol=5)
+        data = pickle.dumps(value, protocol=5)
+        if b"__main__" not in data:  # by name it would be found in this process only
+            return data
     except (pickle.PicklingError, AttributeError, TypeError):
-        return bytes(cloudpickle.dumps(value, protocol=5))
+        pass
+    return bytes(cloudpickle.dumps(value, protocol=5))
 
 
 def loads(data: bytes) -> Any:

@@ -234,12 +234,11 @@ def _run_on_spark(
     given: argparse.Namespace, checked: Checked, planned: Any, inputs: dict[str, str], output: str
 ) -> int:
     try:
-        importlib.import_module("pyspark")
+        from tracetypes.compiler.spark.outputs import open_output
+        from tracetypes.compiler.spark.run import Batch, require, run
+        from tracetypes.compiler.spark.session import session
     except ModuleNotFoundError as error:
-        raise UsageError("TT401", "PySpark is not installed", fix="pip install 'tracetypes[spark]'") from error
-    from tracetypes.compiler.spark.outputs import open_output
-    from tracetypes.compiler.spark.run import Batch, require, run
-    from tracetypes.compiler.spark.session import session
+        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
     require(planned, inputs)
     checkpoint = given.checkpoint or (None if output == "noop:" else str(Path(output) / "_checkpoint"))

@@ -20,7 +20,7 @@ __all__ = ["EventTime", "InBand", "Marker", "Markers", "TimeUnit", "every", "in_
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us"]
 Time: TypeAlias = int | float | dt.datetime
-_MICROS: Final[dict[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1}
+MICROS: Final[dict[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 @attrs.frozen(order=True)
@@ -55,9 +55,9 @@ def micros_from(time: object, unit: TimeUnit) -> int:
         if not math.isfinite(time):
             raise ValueError(f"the time is {time}")
         # Beyond the largest float there is no number to round; the bound below refuses it.
-        micros = round(min(max(time * _MICROS[unit], -1e300), 1e300))
+        micros = round(min(max(time * MICROS[unit], -1e300), 1e300))
     else:
-        micros = time * _MICROS[unit]
+        micros = time * MICROS[unit]
     if abs(micros) > 2**62:
         raise ValueError(f"the time {time} {unit} is beyond the year 148,000: is the unit right?")
     return micros
@@ -124,7 +124,7 @@ def every(*, seconds: float, time: Callable[[Any], Time], delay: float = 0, unit
     ``"us"``), or an aware datetime. ``delay`` (seconds) is how far an item may lie behind the newest one and still be in
     time; what lies further behind and whose block is closed goes to the source's late output.
     """
-    if unit not in _MICROS:
+    if unit not in MICROS:
         raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
     return EventTime(_span("seconds", seconds, 1), _span("delay", delay, 0), time, unit)
 
@@ -135,6 +135,6 @@ def in_band(*, is_marker: Callable[[Any], bool], time: Callable[[Any], Time], un
     A record for which ``is_marker`` holds is no item: it closes the block of everything before it. A marker whose time
     does not lie after the previous one's is rejected, and counted.
     """
-    if unit not in _MICROS:
+    if unit not in MICROS:
         raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
     return InBand(is_marker, time, unit)

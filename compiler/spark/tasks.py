@@ -9,6 +9,7 @@ from itertools import chain as chained
 from itertools import groupby, pairwise
 from typing import Any
 
+import attrs
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -16,14 +17,28 @@ from pyspark import TaskContext
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from tracetypes.compiler.columns import builder, from_array, schema_of_rows
+from tracetypes.compiler.chunks import Chunk
+from tracetypes.compiler.columns import arrow_type, builder, from_array, schema_of_rows
 from tracetypes.compiler.kernels import SourceKernel, StageKernel, StageState, Taken
 from tracetypes.compiler.messages import Kind, Message, Piece, dumps, loads
 from tracetypes.compiler.plan import FromSource, Link, Plan, Stage
 from tracetypes.errors import CodedError, RunError, envelope
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, Row, split_header, text_parser
-from tracetypes.records import UNIT, Mismatch, Optional, Record, name_of, to_plain
-from tracetypes.sources import reader
+from tracetypes.markers import MICROS, EventTime
+from tracetypes.records import (
+    UNIT,
+    Boolean,
+    Integer,
+    Mismatch,
+    Optional,
+    Record,
+    String,
+    Timestamp,
+    UnitValue,
+    name_of,
+    to_plain,
+)
+from tracetypes.sources import field_of, reader
 
 __all__ = ["BEFORE", "MESSAGES", "AsideTask", "KeyedTask", "Processor", "SentError", "SinkTask", "SourceTask"]
 
@@ -107,12 +122,12 @@ class SourceTask:
 
     def text_taker(
         self, format: Csv | JsonLines, read: Callable[[Any, Any], Row]
-    ) -> Callable[[Piece, pa.RecordBatch], Iterator[Taken]]:
+    ) -> Callable[[Piece, pa.RecordBatch], Iterator[Taken | Chunk]]:
         """Parses lines."""
         parse = text_parser(format, self.leaf.layout, self.header)
         headed: set[Piece] = set()
 
-        def take(piece: Piece, batch: pa.RecordBatch) -> Iterator[Taken]:
+        def take(piece: Piece, batch: pa.RecordBatch) -> Iterator[Taken | Chunk]:
             for raw in batch.column(0).to_pylist():
                 if not raw or raw.isspace():
                     continue
@@ -136,7 +151,7 @@ class SourceTask:
                 fix="give all files of a source the same columns in the same order",
             )
 
-    def row_taker(self, read: Callable[[Any, Any], Row]) -> Callable[[Piece, pa.RecordBatch], Iterator[Taken]]:
+    def row_taker(self, read: Callable[[Any, Any], Row]) -> Callable[[Piece, pa.RecordBatch], Iterator[Taken | Chunk]]:
         """Takes rows that come as columns of the layout."""
         layout = self.leaf.layout
         schemas = [schema for _, schema in layout.columns]
@@ -146,7 +161,13 @@ class SourceTask:
         if layout.opened and isinstance(value, Record):
             make = builder(value.cls, tuple(name for name, _ in value.fields))
 
-        def take(piece: Piece, batch: pa.RecordBatch) -> Iterator[Taken]:
+        columnar = Columns.of(self.leaf)
+
+        def take(piece: Piece, batch: pa.RecordBatch) -> Iterator[Taken | Chunk]:
+            chunk = columnar.chunk(batch, read) if columnar is not None else None
+            if chunk is not None:
+                yield chunk
+                return
             columns = [from_array(Optional(s), batch.column(at)) for at, s in enumerate(schemas)]
 
             def show(row: int) -> str:
@@ -161,14 +182,76 @@ class SourceTask:
                     missing |= {row: reason for row, cell in enumerate(column) if cell is None}
             kept = [row for row in range(batch.num_rows) if row not in missing]
             whole = columns if not missing else [[column[row] for row in kept] for column in columns]
-            keys = whole[0] if layout.keyed else [UNIT] * len(kept)
-            values = make(whole[1:] if layout.keyed else whole)
-            for row, reason in missing.items():
-                yield Taken(Row("reject", reason=reason), partial(show, row))
-            for row, key, value in zip(kept, keys, values, strict=True):
-                yield Taken(read(key, value), partial(show, row))
+            keys = iter(whole[0] if layout.keyed else [UNIT] * len(kept))
+            values = iter(make(whole[1:] if layout.keyed else whole))
+            for row in range(batch.num_rows):
+                if row in missing:
+                    yield Taken(Row("reject", reason=missing[row]), partial(show, row))
+                else:
+                    yield Taken(read(next(keys), next(values)), partial(show, row))
 
         return take
+
+
+@attrs.frozen
+class Columns:
+    """How to take a :class:`Chunk` from a batch of the layout's columns: only when the key is a column, the event time is
+    a field of whole numbers or datetimes, and every column is required."""
+
+    leaf: FromSource
+    time: int
+    key: int | None
+    first: int
+
+    @classmethod
+    def of(cls, leaf: FromSource) -> Columns | None:
+        """None where rows must be looked at one by one."""
+        how, layout, source = leaf.source.markers, leaf.layout, leaf.source
+        if not isinstance(how, EventTime) or not layout.opened or isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
+            return None
+        names = [name for name, _ in layout.columns]
+        time = field_of(how.time)
+        key = "key" if layout.keyed else field_of(source.key) if source.key is not None else None
+        if time not in names or (source.key is not None and key is None):
+            return None
+        schemas = dict(layout.columns)
+        simple = (Integer, Boolean, String, Timestamp, UnitValue)
+        if not isinstance(schemas[time], Integer | Timestamp):
+            return None
+        if not isinstance(leaf.stream.key, simple) or (key is not None and schemas[key] != leaf.stream.key):
+            return None
+        at = names.index(key) if key is not None else None
+        return cls(leaf, names.index(time), at, 1 if layout.keyed else 0)
+
+    def chunk(self, batch: pa.RecordBatch, read: Callable[[Any, Any], Row]) -> Chunk | None:
+        """The chunk of a batch, or None when a row of it might be rejected."""
+        layout, value = self.leaf.layout, self.leaf.layout.value
+        assert isinstance(value, Record)
+        count = len(layout.columns)
+        schemas = [schema for _, schema in layout.columns]
+        for at in range(count):
+            if batch.column(at).null_count and not isinstance(schemas[at], Optional):
+                return None
+        how = self.leaf.source.markers
+        assert isinstance(how, EventTime)
+        column = batch.column(self.time)
+        if isinstance(schemas[self.time], Timestamp):
+            times = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        else:
+            factor = MICROS[how.unit]
+            times = column.to_numpy(zero_copy_only=False)
+            if len(times) and max(-int(times.min()), int(times.max())) > 2**61 // factor:
+                return None
+            times = times * factor
+        keys = pa.nulls(batch.num_rows) if self.key is None else batch.column(self.key)
+        columns = [batch.column(at) for at in range(self.first, count)]
+        values = pa.StructArray.from_arrays(columns, fields=list(arrow_type(value)))
+
+        def row(at: int) -> Row:
+            key = UNIT if not layout.keyed else from_array(layout.key, batch.column(0).slice(at, 1))[0]
+            return read(key, from_array(value, values.slice(at, 1))[0])
+
+        return Chunk(times, keys, values, row)
 
 
 def _parsed(raw: bytes, parse: Callable[[str], tuple[Any, Any]], read: Callable[[Any, Any], Row]) -> Row:
@@ -183,7 +266,7 @@ def _parsed(raw: bytes, parse: Callable[[str], tuple[Any, Any]], read: Callable[
 
 def _runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:
     """Batches cut where the piece changes."""
-    for batch in batches:
+    for batch in _larger(batches):
         count = batch.num_rows
         if count == 0:
             continue
@@ -195,6 +278,20 @@ def _runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordB
         for start, end in pairwise(starts):
             piece = (int(places[0][start]), int(places[1][start]), int(places[2][start]))
             yield piece, batch.slice(start, end - start)
+
+
+def _larger(batches: Iterator[pa.RecordBatch], rows: int = 100_000) -> Iterator[pa.RecordBatch]:
+    """Batches joined to about ``rows`` rows: what is done once a batch is done less often."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, count = [], 0
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 class _Before:

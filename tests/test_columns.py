@@ -1,0 +1,238 @@
+"""Values become Arrow columns and come back as they were, whatever they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from tests.strategies import (
+    RECORDS,
+    SCALARS,
+    Everything,
+    Meter,
+    Pair,
+    Place,
+    key_schemas,
+    keys,
+    schemas,
+    values,
+)
+from tracetypes.compiler.columns import (
+    END,
+    POSITION,
+    Batch,
+    array,
+    arrow_type,
+    builder,
+    decode,
+    encode,
+    from_array,
+    from_rows,
+    rows,
+    schema_of_rows,
+    to_bytes,
+)
+from tracetypes.formats import Layout
+from tracetypes.records import (
+    INT_MAX,
+    INT_MIN,
+    UNIT,
+    Integer,
+    ListOf,
+    Optional,
+    Record,
+    Schema,
+    UnitValue,
+    canonical,
+    schema_of,
+)
+from tracetypes.trace import StreamType
+
+
+def same(schema: Schema, ones: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Are two lists of values identical? NaN is like NaN, -0.0 is not like 0.0, 1 is not like 1.0 or True."""
+    order = canonical(schema)
+    texts = [repr(some).replace(", fold=1", "") for some in (ones, others)]  # no time in UTC is there twice
+    return list(map(order, ones)) == list(map(order, others)) and texts[0] == texts[1]
+
+
+@given(st.data())
+def test_values_survive_columns(data: DataObject) -> None:
+    schema = data.draw(schemas())
+    some = data.draw(st.lists(values(schema), max_size=6))
+    column = array(schema, some)
+    assert column.type == arrow_type(schema)
+    assert len(column) == len(some)
+    column.validate(full=True)
+    assert same(schema, from_array(schema, column), some)
+
+
+@given(st.data())
+def test_values_survive_slices_and_joins_of_columns(data: DataObject) -> None:
+    schema = data.draw(schemas())
+    some = data.draw(st.lists(values(schema), max_size=6))
+    start = data.draw(st.integers(0, len(some)))
+    end = data.draw(st.integers(start, len(some)))
+    column = array(schema, some)
+    assert same(schema, from_array(schema, column.slice(start, end - start)), some[start:end])
+    joined = pa.concat_arrays([column.slice(start), column.slice(0, start)])
+    assert same(schema, from_array(schema, joined), some[start:] + some[:start])
+
+
+@pytest.mark.parametrize("schema", [*SCALARS, *RECORDS], ids=repr)
+def test_no_values_survive_columns(schema: Schema) -> None:
+    for one in (schema, ListOf(schema, True), Optional(ListOf(schema, False))):
+        column = array(one, [])
+        assert column.type == arrow_type(one)
+        assert from_array(one, column) == []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "some"),
+    [
+        (float, [0.0, -0.0, math.nan, math.inf, -math.inf, 5e-324]),
+        (int, [INT_MIN, INT_MAX, 0]),
+        (float | None, [None, math.nan, -0.0, None]),
+        (int | None, [None, None]),
+        (str, ["", "\0", "𝄞"]),
+        (list[int | None], [[], [None], [1, None, 2]]),
+        (tuple[int, ...] | None, [None, (), (1,), None]),
+        (list[list[float]], [[], [[]], [[math.nan], []]]),
+        (tuple[Place, ...], [(), (Place("a", -0.0), Place("", math.nan))]),
+        (Meter | None, [None, Meter(1, Place("a", 0.0), None), None, Meter(2, Place("b", 1.0), "note")]),
+        (Place | Pair, [Pair(1, True), Place("a", 0.0), Pair(2, False)]),
+        (Place | Pair | None, [None, Pair(1, True), None, Place("a", 0.0)]),
+        (list[Place | Pair], [[Pair(1, True), Place("a", 0.0)], []]),
+        (list[Meter | None], [[None, Meter(1, Place("a", 0.0), None)], [], [None]]),
+    ],
+    ids=str,
+)
+def test_edge_values(annotation: Any, some: list[Any]) -> None:
+    schema = schema_of(annotation)
+    assert same(schema, from_array(schema, array(schema, some)), some)
+
+
+@attrs.frozen(kw_only=True)
+class Keywords:
+    """Fields that are given by name only."""
+
+    b: int
+    a: str
+
+
+@attrs.frozen
+class Mixed:
+    """Fields of both kinds, and with defaults."""
+
+    b: int = attrs.field(kw_only=True)
+    a: str = "none"
+
+
+@pytest.mark.parametrize("some", [[Keywords(b=1, a="x"), Keywords(b=2, a="y")], [Mixed("x", b=1), Mixed(b=2)]])
+def test_records_are_built_by_name_where_position_will_not_do(some: list[Any]) -> None:
+    schema = schema_of(type(some[0]))
+    assert same(schema, from_array(schema, array(schema, some)), some)
+
+
+def test_records_are_built_by_position() -> None:
+    assert builder(Pair, ("left", "right"))([[1, 2], [True, False]]) == [Pair(1, True), Pair(2, False)]
+    assert builder(Pair, ("left", "right"))([[], []]) == []
+
+
+# ----------------------------------------------------------------------------------------------------- batches
+
+
+@st.composite
+def batches(draw: st.DrawFn, key: Schema, value: Schema, *, positioned: bool) -> Batch:
+    count = draw(st.integers(0, 5))
+
+    def column(one: st.SearchStrategy[Any]) -> list[Any]:
+        return draw(st.lists(one, min_size=count, max_size=count))
+
+    numbers = st.integers(INT_MIN, INT_MAX)
+    return Batch(column(keys(key)), column(values(value)), column(numbers), column(numbers) if positioned else None)
+
+
+def assert_same(key: Schema, value: Schema, one: Batch, other: Batch) -> None:
+    assert same(key, one.keys, other.keys)
+    assert same(value, one.values, other.values)
+    assert one.ends == other.ends
+    assert one.positions == other.positions
+    assert len(one) == len(other) == len(one.ends)
+
+
+@given(st.data(), st.booleans(), st.booleans())
+def test_batches_survive_messages(data: DataObject, positioned: bool, ordered: bool) -> None:
+    key, value = data.draw(key_schemas()), data.draw(schemas())
+    batch = data.draw(batches(key, value, positioned=positioned))
+    stream = StreamType(ordered, key, value)
+    raw = encode(stream, batch)
+    assert isinstance(raw, bytes)
+    assert_same(key, value, decode(stream, raw), batch)
+
+
+@given(st.data(), st.booleans())
+def test_batches_survive_rows(data: DataObject, reserved: bool) -> None:
+    key, value = data.draw(key_schemas()), data.draw(schemas())
+    layout = Layout(key, value, ("marker",) if reserved else ())
+    batch = data.draw(batches(key, value, positioned=True))
+    made = rows(layout, batch)
+    assert made.schema == schema_of_rows(layout)
+    assert made.schema.names[-2:] == [END, POSITION]
+    assert_same(key, value, from_rows(layout, made), batch)
+    read = pa.ipc.open_stream(to_bytes(made)).read_next_batch()
+    assert_same(key, value, from_rows(layout, read), batch)
+
+
+@given(st.data())
+def test_batches_survive_tables_of_several_chunks(data: DataObject) -> None:
+    key, value = data.draw(key_schemas()), data.draw(schemas())
+    layout = Layout(key, value)
+    batch = data.draw(batches(key, value, positioned=True))
+    cut = data.draw(st.integers(0, len(batch)))
+    made = rows(layout, batch)
+    assert_same(key, value, from_rows(layout, pa.Table.from_batches([made.slice(0, cut), made.slice(cut)])), batch)
+
+
+def test_a_table_without_chunks_is_an_empty_batch() -> None:
+    for key, value in ((Integer(), schema_of(Everything)), (UnitValue(), Integer())):
+        layout = Layout(key, value)
+        table = pa.Table.from_batches([], schema=schema_of_rows(layout))
+        assert_same(key, value, from_rows(layout, table), Batch([], [], [], []))
+
+
+def test_columns_of_rows_are_those_of_the_layout() -> None:
+    def names(key: Any, value: Any, *reserved: str) -> list[str]:
+        return schema_of_rows(Layout(schema_of(key), schema_of(value), reserved)).names[:-2]  # type: ignore[no-any-return]
+
+    from tracetypes import Unit
+
+    assert names(int, Pair) == ["key", "left", "right"]
+    assert names(Unit, Pair) == ["left", "right"]
+    assert names(Unit, int) == ["value"]
+    assert names(str, Pair, "left") == ["key", "value"]
+
+
+def test_a_unit_value_has_a_column_of_its_own() -> None:
+    layout = Layout(UnitValue(), UnitValue())
+    batch = Batch([UNIT] * 2, [UNIT] * 2, [1, 2], [0, 0])
+    assert_same(UnitValue(), UnitValue(), from_rows(layout, rows(layout, batch)), batch)
+
+
+@given(st.data())
+def test_every_field_of_a_record_is_a_column(data: DataObject) -> None:
+    schema = schema_of(Everything)
+    assert isinstance(schema, Record)
+    some = data.draw(st.lists(values(schema), max_size=3))
+    made = rows(Layout(UnitValue(), schema), Batch([UNIT] * len(some), some, [0] * len(some), [0] * len(some)))
+    assert made.schema.names[:-2] == [name for name, _ in schema.fields]
+    for (name, inner), column in zip(schema.fields, made.columns, strict=False):
+        assert same(inner, from_array(inner, column), [getattr(one, name) for one in some])

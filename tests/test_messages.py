@@ -1,0 +1,180 @@
+"""Messages, reports and state survive the ways on which they travel."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.graphs import Inner, Left, Sample
+from tests.strategies import Everything, values
+from tracetypes import UNIT, ExactSum, RunError, Unit
+from tracetypes.compiler.kernels import Progress, StageState, UnorderedState
+from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, header, loads
+from tracetypes.errors import envelope
+from tracetypes.records import canonical, schema_of
+
+MICROS = st.integers(-(2**62), 2**62)
+PIECES: st.SearchStrategy[Piece] = st.tuples(*[st.integers(0, 2**62)] * 3)
+REPORTS = st.builds(
+    Report,
+    link=st.integers(0, 9),
+    piece=PIECES,
+    rows=st.integers(0, 2**40),
+    newest=st.none() | MICROS,
+    first=st.none() | MICROS,
+    before=st.none() | MICROS,
+    jump=st.none() | st.tuples(MICROS, MICROS),
+    markers=st.lists(MICROS, max_size=4).map(tuple),
+    counts=st.lists(st.integers(0, 99), min_size=1, max_size=5).map(tuple),
+)
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(("hub", "}", '"', Reread.MARK))
+BEFORE = st.dictionaries(NAMES, st.lists(st.tuples(PIECES, st.none() | MICROS), max_size=4), max_size=3)
+
+
+@given(REPORTS)
+def test_reports_survive_headers(report: Report) -> None:
+    raw = report.to_header()
+    assert isinstance(raw, bytes)
+    assert Report.from_head(Message(0, Kind.REPORT, raw).head) == report
+
+
+def test_a_report_of_nothing_survives() -> None:
+    report = Report(link=0, piece=(0, 0, 0))
+    assert Report.from_head(json.loads(report.to_header())) == report
+    assert report.counts == (0,)
+
+
+@given(st.dictionaries(st.text(max_size=5), st.none() | MICROS | st.text() | st.lists(MICROS)))
+def test_headers_are_read_back(fields: dict[str, Any]) -> None:
+    assert Message(0, Kind.MARKERS, header(**fields)).head == fields
+
+
+def test_an_empty_header_has_no_fields() -> None:
+    assert Message(3, Kind.DRAIN, b"").head == {}
+
+
+def test_kinds_are_numbers_that_never_change() -> None:
+    assert {kind.name: int(kind) for kind in Kind} == {
+        "ITEMS": 0,
+        "REPORT": 1,
+        "MARKERS": 2,
+        "DRAIN": 3,
+        "LATE": 4,
+        "REJECT": 5,
+        "PROGRESS": 6,
+        "ROWS": 7,
+    }
+
+
+# ------------------------------------------------------------------------------------------------------ reread
+
+
+@given(BEFORE, st.text(max_size=20), st.text(max_size=20))
+def test_a_reread_survives_text(before: dict[str, list[tuple[Piece, int | None]]], above: str, below: str) -> None:
+    """As it comes out of a worker: as part of a longer text, with what a traceback adds."""
+    text = f"{above.replace(Reread.MARK, '')}{Reread(before)}\n  at org.apache.spark {below}"
+    found = Reread.from_text(text)
+    assert found is not None
+    assert found.before == before
+
+
+@given(BEFORE)
+def test_a_reread_survives_pickling(before: dict[str, list[tuple[Piece, int | None]]]) -> None:
+    again = pickle.loads(pickle.dumps(Reread(before)))
+    assert isinstance(again, Reread)
+    assert again.before == before
+
+
+@pytest.mark.parametrize("text", ["", "an error", str(RunError("TT203", "no column")), "TRACETYPES-ERROR {}"])
+def test_other_texts_are_no_reread(text: str) -> None:
+    assert Reread.from_text(text) is None
+
+
+def test_an_error_on_its_way_is_no_reread() -> None:
+    assert Reread.from_text(envelope(RunError("TT203", "no column"))) is None
+
+
+# ------------------------------------------------------------------------------------------------------- state
+
+
+def progress() -> Progress:
+    return Progress(newest=-5, first=-10, sent=0, waiting=[3, 4], last=2, open=True, complete=False)
+
+
+def test_the_state_of_a_stage_survives() -> None:
+    sample = Sample(None, 1, 2, inner=Inner(1, -0.0), more=[None, Inner(2, None)])
+    state = StageState(
+        progress=[progress(), Progress()],
+        held={10: ([Left(1)], [sample]), 2**62: {"a": ExactSum.of(0.1)}},
+        operators=[UnorderedState({Left(1): (1, 2.5)}, start=(0, 0.0)), {UNIT: [1, 2]}, None],
+        owners={Left(1): 0},
+        closed=-7,
+    )
+    again = loads(dumps(state))
+    assert repr(again) == repr(state)
+    assert again.progress == state.progress
+    assert again.operators[1][Unit.UNIT] == [1, 2]
+
+
+@given(values(schema_of(Everything)))
+def test_records_survive(value: Everything) -> None:
+    order = canonical(schema_of(Everything))
+    assert order(loads(dumps(value))) == order(value)
+
+
+def test_what_is_shared_stays_shared() -> None:
+    shared = [1]
+    one, other = loads(dumps([shared, shared]))
+    assert one is other
+
+
+def test_classes_of_no_module_survive_by_value() -> None:
+    @attrs.frozen
+    class Local:
+        x: int
+
+    again = loads(dumps([Local(1)]))
+    assert [one.x for one in again] == [1]
+    assert loads(dumps(lambda: 5))() == 5
+
+
+SCRIPT = """
+import attrs, sys
+sys.path[:0] = [{root!r}]
+from tracetypes.compiler.messages import dumps, loads
+@attrs.frozen
+class Mine:
+    x: int
+open({path!r}, "wb").write(dumps(Mine(3)))
+"""
+
+
+def test_a_class_of_a_script_survives_in_another_process(tmp_path: Path) -> None:
+    root = str(Path(__file__).resolve().parent.parent)
+    file = tmp_path / "state"
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(root=root, path=str(file)))
+    subprocess.run([sys.executable, str(script)], check=True)
+    assert loads(file.read_bytes()).x == 3
+
+
+def test_a_class_of_a_module_that_is_gone_from_it_survives() -> None:
+    """As in a worker: the class came by value, and its module is there, but without it."""
+    module = ModuleType("gone")
+    sys.modules["gone"] = module
+    try:
+        exec("import attrs\n@attrs.frozen\nclass Away:\n    x: int\n", module.__dict__)
+        away = module.__dict__.pop("Away")
+        assert loads(dumps(away(4))).x == 4
+    finally:
+        del sys.modules["gone"]
