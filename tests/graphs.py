@@ -656,11 +656,11 @@ def operators(shape: Shape) -> list[tuple[SearchStrategy[Any], Shape]]:
             (st.just(sort(by=amount_of)), attrs.evolve(shape, ordered=True)),
         ]
         if shape.ordered:
-            found.append((st.just(Chained()), shape))
+            found = [(st.just(Chained()), shape)] * 2 + found
         return found
     found = [
         *[(st.just(op), unordered(key, int)) for op in (Total(), Clocked(), Echo(), Sparse())],
-        (st.builds(Announce, st.just(SOME_KEYS[key])), unordered(key, int)),
+        *[(st.builds(Announce, st.just(SOME_KEYS[key])), unordered(key, int))] * 3,
         (st.builds(Scale, st.integers(1, 3)) | st.builds(Keep, st.integers(2, 3)), unordered(key, int)),
         (st.just(Spread()), unordered(int, int)),
         (st.just(Wrap()), unordered(key, Sample)),
@@ -670,13 +670,13 @@ def operators(shape: Shape) -> list[tuple[SearchStrategy[Any], Shape]]:
         (st.sampled_from((sort(by=modulo_three), sort(by=backwards))), attrs.evolve(shape, ordered=True)),
     ]
     if key is float:
-        found.append((st.just(SignOfKey()), unordered(key, int)))
+        found += [(st.just(SignOfKey()), unordered(key, int))] * 4
     else:
         found += [(st.just(ToText()), unordered(str, int)), (st.just(ToUnit()), unordered(Unit, int))]
         found += [(st.builds(ToLeft, ways), unordered(Left, int)), (st.builds(ToRight, ways), unordered(Right, int))]
     if shape.ordered:
         kept = [(st.just(op), shape) for op in (RunningSum(), Differences(), OrderHash(), Heartbeat())]
-        return kept + kept + found[::2]
+        return kept * 2 + found
     return found
 
 
@@ -836,6 +836,8 @@ def features(case: Case) -> set[str]:
                 found.add("Unit key" if checked.types[node.id].key is Unit else f"key of {key is not None}")
             case Apply(op=op):
                 found.add(type(op).__name__)
+                if isinstance(op, SignOfKey) and isinstance(checked.graph.node(node.inputs[0]), Apply):
+                    found.add("a look at keys that an operator made")
                 stages += not isinstance(op, OpStateless)
                 if node.parallelism is not None:
                     found.add("parallelism")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime as dt
 import importlib
 import importlib.util
+import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +17,9 @@ from typing import Any
 
 from tracetypes.check import Checked, check, violations
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
-from tracetypes.graph import Dataflow
+from tracetypes.formats import Csv, Parquet, format_of, split_header, text_parser
+from tracetypes.graph import Dataflow, Source
+from tracetypes.records import Mismatch
 
 __all__ = ["load", "main"]
 
@@ -86,6 +90,14 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("test", help="test the laws of its operators, and random deployments")
     one.add_argument("target", metavar="TARGET")
     one.add_argument("--examples", type=_positive, default=100, metavar="N", help="random examples for each law")
+    one.add_argument(
+        "--input",
+        "-i",
+        action="append",
+        default=[],
+        metavar="SOURCE=FILE",
+        help="a file to take rows from (default: random)",
+    )
     one.set_defaults(command=_test)
     return parser
 
@@ -320,9 +332,41 @@ class _Progress:
 
 
 def _test(given: argparse.Namespace) -> int:
-    from tracetypes.testing import test_flow
+    from tracetypes.testing import check_flow, slices
 
-    return test_flow(load(given.target), max_examples=given.examples, say=print)
+    flow = load(given.target)
+    checked = check(flow)
+    given_rows = _pairs(given.input, "--input")
+    sources = {source.name: source for source in checked.graph.sources}
+    for name in given_rows:
+        if name not in sources:
+            raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sources)}")
+    rows = {name: slices(_recorded(checked, sources[name], path)) for name, path in given_rows.items()}
+    return check_flow(flow, rows=rows, max_examples=given.examples, say=print)
+
+
+def _recorded(checked: Checked, source: Source, path: str, most: int = 2_000) -> list[Any]:
+    """The first rows of a text file that fit a source."""
+    layout, format = checked.layout(source), format_of(path, source.format)
+    if isinstance(format, Parquet):
+        raise UsageError("TT402", f"{path} is Parquet", fix="give rows as JSON lines or CSV")
+    rows: list[Any] = []
+    try:
+        with open(path, encoding="utf-8-sig", errors="replace") as file:
+            headed = isinstance(format, Csv) and format.columns is None
+            header = split_header(format, file.readline()) if headed and isinstance(format, Csv) else None
+            parse = text_parser(format, layout, header)
+            for line in itertools.islice(file, most):
+                with contextlib.suppress(Mismatch):
+                    key, value = parse(line.rstrip("\r\n"))
+                    rows.append((key, value) if layout.keyed else value)
+    except OSError as error:
+        raise UsageError("TT402", f"{path}: {error.strerror}", fix="give a file with rows of the source") from error
+    if not rows:
+        raise UsageError(
+            "TT402", f"no row of {path} fits source {source.name!r}", fix="give a file with rows of the source"
+        )
+    return rows
 
 
 if __name__ == "__main__":

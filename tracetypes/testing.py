@@ -15,15 +15,16 @@ import inspect
 import itertools
 import math
 import types as python_types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Generic, NoReturn, TypeAlias, TypeVar, assert_never, get_args
 
 import attrs
 
-from tracetypes.check import is_frozen, unify
+from tracetypes.check import Checked, check, is_frozen, unify
 from tracetypes.edges import EdgeType
-from tracetypes.errors import LawBroken, OperatorFailed, UsageError
+from tracetypes.errors import LawBroken, OperatorFailed, RunError, UsageError
+from tracetypes.graph import Apply, Dataflow, Source
 from tracetypes.interpreter import (
     _Emitter,
     _ordered,
@@ -31,6 +32,7 @@ from tracetypes.interpreter import (
     _unordered,
     emitted_wrongly,
     guarded,
+    interpret_rows,
     merge_channels,
 )
 from tracetypes.markers import Marker
@@ -69,7 +71,7 @@ from tracetypes.templates import (
     substitute,
     template_types,
 )
-from tracetypes.trace import Element, Item, StreamType, blocks, stream_type
+from tracetypes.trace import Element, Item, StreamType, blocks, closed, stream_type
 
 try:
     from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
@@ -81,7 +83,7 @@ except ImportError as error:
         "TT401", f"tests of laws need Hypothesis, which is not here ({error})", fix="pip install 'tracetypes[test]'"
     ) from None
 
-__all__ = ["Law", "check_laws", "law_tests", "laws", "values"]
+__all__ = ["Law", "check_deployments", "check_flow", "check_laws", "law_tests", "laws", "slices", "values"]
 
 # ------------------------------------------------------------------------------------------------- values
 #
@@ -1238,3 +1240,155 @@ def _streams(items: SearchStrategy[Item], *, blocks: int, size: int) -> SearchSt
 
 
 # ------------------------------------------------------------------------------------------------- deployments
+
+
+@attrs.frozen
+class _Deployment:
+    """A way to run a flow: copies, key groups, and the seed that cuts, interleaves and orders everything."""
+
+    rows: dict[str, list[Any]]
+    parallelism: int
+    key_groups: int
+    seed: int
+    steps: int
+    pieces: int
+
+
+def check_deployments(
+    flow: Dataflow,
+    *,
+    rows: Mapping[str, SearchStrategy[list[Any]]] | None = None,
+    max_examples: int = 50,
+    drain: bool = True,
+) -> int:
+    """Run a flow at random parallelism, splits, interleavings and block boundaries, against its definition.
+
+    The compiled plan is executed by :func:`tracetypes.compiler.simulate.simulate`, which does with the data whatever a
+    backend may do; the answer must be the interpreter's, late items and rejects included. ``rows``: for some or all
+    sources a strategy of their rows in order of arrival (values, or pairs ``(key, value)`` where the rows have a key
+    column); default: lists of :func:`values` of the source's type. Rows on which an operator raises are passed over.
+
+    Returns in how many examples something reached the sink: 0 means that nothing was tested but the sources.
+    Raises :class:`CheckFailed` for a flow that is refused, :class:`UsageError` ``TT407`` when no rows could be judged,
+    and :class:`LawBroken` ``TT310`` with the smallest rows and the deployment that differ. Deterministic.
+    """
+    __tracebackhide__ = True
+    from tracetypes.compiler.planner import plan
+    from tracetypes.compiler.simulate import simulate
+
+    checked = check(flow)
+    plan(checked)
+    chosen = {source.name: _rows(checked, source, rows) for source in checked.graph.sources}
+    deployments = st.builds(
+        _Deployment,
+        rows=st.fixed_dictionaries(chosen),
+        parallelism=st.integers(1, 4),
+        key_groups=st.integers(4, 8),
+        seed=st.integers(0, 2**16),
+        steps=st.integers(1, 5),
+        pieces=st.integers(1, 4),
+    )
+    judged, reached = [0], [0]
+
+    @settings(
+        max_examples=max_examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=Verbosity.quiet,
+    )
+    @given(deployments)
+    def judge(one: _Deployment) -> None:
+        try:
+            traces, arranged = interpret_rows(checked, one.rows, drain=drain)
+        except (OperatorFailed, RunError):
+            reject()
+        judged[0] += any(one.rows.values())
+        planned = plan(checked, parallelism=one.parallelism, key_groups=one.key_groups)
+        answer = simulate(planned, one.rows, seed=one.seed, steps=one.steps, pieces=one.pieces, drain=drain)
+        wanted = traces[planned.sink.name] if drain else closed(traces[planned.sink.name])
+        reached[0] += bool(_items(wanted))
+        late = sum(len(source.late) for source in arranged.values())
+        rejects = sum(len(source.rejects) for source in arranged.values())
+        if answer.trace != wanted or (len(answer.late), len(answer.rejects)) != (late, rejects):
+            raise LawBroken(
+                "TT310",
+                f"dataflow {flow.name!r} gives another answer when it is deployed\n"
+                f"    rows:     {'; '.join(f'{name}: {show(r, 400)}' for name, r in one.rows.items())}\n"
+                f"    defined:  {_elements(wanted)}, {late} late, {rejects} rejected\n"
+                f"    deployed: {_elements(answer.trace)}, {len(answer.late)} late, {len(answer.rejects)} rejected\n"
+                f"    with:     parallelism {one.parallelism}, {one.key_groups} key groups, seed {one.seed}, "
+                f"{one.steps} steps of {one.pieces} pieces",
+                fix="check the laws of its operators first (tracetypes test); if they all hold, please report this",
+            )
+
+    judge()
+    if not judged[0]:
+        raise UsageError(
+            "TT407",
+            f"dataflow {flow.name!r}: every random row made an operator fail",
+            fix="pass rows={source: strategy} with rows that the operators can take",
+        )
+    return reached[0]
+
+
+def slices(rows: Sequence[Any], size: int = 40) -> SearchStrategy[list[Any]]:
+    """Pieces of a recorded input, in its order: for ``rows`` of :func:`check_deployments`."""
+    starts = st.integers(0, max(0, len(rows) - 1))
+    return st.builds(lambda start, length: list(rows[start : start + length]), starts, st.integers(0, size))
+
+
+def _rows(
+    checked: Checked, source: Source, given: Mapping[str, SearchStrategy[list[Any]]] | None
+) -> SearchStrategy[list[Any]]:
+    if given is not None and source.name in given:
+        return given[source.name]
+    layout = checked.layout(source)
+    row = values(layout.value)
+    if layout.keyed:
+        return st.lists(st.tuples(values(layout.key), row), max_size=20)
+    return st.lists(row, max_size=20)
+
+
+def check_flow(
+    flow: Dataflow,
+    *,
+    rows: Mapping[str, SearchStrategy[list[Any]]] | None = None,
+    max_examples: int = 100,
+    say: Callable[[str], None] = print,
+) -> int:
+    """What ``tracetypes test`` does: the laws of every operator of a flow, then random deployments. The exit status."""
+    checked = check(flow)
+    broken = 0
+    for node in checked.graph.nodes:
+        if not isinstance(node, Apply):
+            continue
+        edge = checked.types[node.inputs[0]]
+        for law in laws(node.op, types=(edge.key, edge.value)):
+            broken += _told(f"{law}", partial(law.check, max_examples), say)
+    reached = [0]
+
+    def deployments() -> None:
+        reached[0] = check_deployments(flow, rows=rows, max_examples=max_examples)
+
+    broken += _told(f"{flow.name}: deployments", deployments, say)
+    if not broken and not reached[0]:
+        say("note    no random row reached the sink: give rows that do with --input SOURCE=FILE (or rows= in Python)")
+    say(f"{broken} broken" if broken else "all laws hold")
+    return 1 if broken else 0
+
+
+def _told(name: str, test: Callable[[], None], say: Callable[[str], None]) -> int:
+    try:
+        test()
+    except LawBroken as error:
+        say(f"BROKEN  {name}\n{error}")
+        return 1
+    except UsageError as error:
+        say(f"unknown {name}: {error}")
+        return 0
+    say(f"ok      {name}")
+    return 0
