@@ -25,7 +25,16 @@ from tracetypes.formats import Row
 from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort
 from tracetypes.interpreter import check_jump, emitted_wrongly, failed, guarded, incomparable, overlapping, sort_order
 from tracetypes.markers import EventTime, InBand, Marker
-from tracetypes.records import Mismatch, canonical, conformer, key_conformer, key_problem, stable_hash, to_plain
+from tracetypes.records import (
+    Mismatch,
+    always_a_key,
+    canonical,
+    conformer,
+    key_conformer,
+    key_problem,
+    stable_hash,
+    to_plain,
+)
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, overrides
 from tracetypes.trace import StreamType
 
@@ -56,7 +65,14 @@ def conforming(op: object, stream: StreamType, then: Emit) -> Emit:
             raise emitted_wrongly(op, problem, key, value)
         then(fitted_key, fitted)
 
-    return emit
+    def emit_sound(key: Any, value: Any) -> None:
+        try:
+            fitted_key, fitted = fit_key(key), fit_value(value)
+        except Mismatch as error:
+            raise emitted_wrongly(op, error, key, value) from None
+        then(fitted_key, fitted)
+
+    return emit_sound if always_a_key(key_schema) else emit
 
 
 def chain(path: Sequence[Mapped], last: Emit) -> Emit:
@@ -719,8 +735,8 @@ class Placed:
         """Add items to their blocks."""
         by = self.by[link]
         places: Iterable[Any] = batch.positions or [0] * len(batch)
-        for key, value, end, place in zip(batch.keys, batch.values, batch.ends, places, strict=True):
-            order = (link, by(value)) if by is not None else (link, piece, place)
+        for key, value, end, position in zip(batch.keys, batch.values, batch.ends, places, strict=True):
+            order = (link, by(value)) if by is not None else (link, piece, position)
             held.setdefault(end, []).append((order, key, value))
 
     def unite(self, one: Any, other: Any) -> None:
@@ -830,7 +846,8 @@ def _unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: 
         out: list[tuple[Any, Any]] = []
         emit = conforming(op, step.gives, lambda key, value: out.append((key, value)))
         key: Any = None
-        method, what = "on_item", ""
+        value: Any = None
+        method, where = "on_item", "item ({key!r}, {value!r})"
         try:
             if folded:
                 sums = flowing
@@ -838,7 +855,6 @@ def _unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: 
                 pairs = list(_pairs(flowing))
                 if emits_items:
                     for key, value in pairs:
-                        what = f"item ({key!r}, {value!r})"
                         op.on_item(kept.states.get(key, kept.start), key, value, emit)
                 held: dict[int, Any] = {}
                 fold.hold(held, 0, (0, 0, 0), Batch([k for k, _ in pairs], [v for _, v in pairs], [0] * len(pairs)))
@@ -851,19 +867,21 @@ def _unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: 
                     if key not in current:
                         current[key] = start
                 touched = current
+            where = "key {key!r}, marker {marker}"
+            identity, update_state, on_marker = op.identity, op.update_state, op.on_marker
             for key in touched:
-                method, what = "update_state", f"key {key!r}, marker {marker}"
-                agg = sums[key] if key in sums else op.identity()
-                state = current[key] = op.update_state(current.get(key, start), agg)
+                method = "update_state"
+                agg = sums[key] if key in sums else identity()
+                state = current[key] = update_state(current.get(key, start), agg)
                 method = "on_marker"
-                op.on_marker(state, key, marker, emit)
+                on_marker(state, key, marker, emit)
             if not skips:
-                method, what = "update_state", f"marker {marker}"
+                method, where = "update_state", "marker {marker}"
                 kept.start = op.update_state(start, op.identity())
         except OperatorFailed:
             raise
         except Exception as error:
-            raise failed(op, method, what, error) from error
+            raise failed(op, method, where.format(key=key, value=value, marker=marker), error) from error
         return out
 
     return run

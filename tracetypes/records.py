@@ -512,6 +512,11 @@ def positive_zeros(schema: Schema, key: Any) -> Any:
             return key
 
 
+def always_a_key(schema: Schema) -> bool:
+    """Can no value of the schema be refused by :func:`key_problem`?"""
+    return isinstance(schema, Boolean | Integer | String | Bytes | Timestamp | Date | UnitValue)
+
+
 def has_floats(schema: Schema) -> bool:
     """Can a value of the schema hold a float (and so a NaN)?"""
     match schema:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import chain as chained
 from itertools import groupby, pairwise
@@ -49,6 +51,16 @@ BEFORE = "tracetypes.before"
 
 FLUSH = 8 << 20
 """Bytes of payload of one Arrow batch of messages, about."""
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Without Python's cycle collector, which walks all the millions of records of a step again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class SentError(Exception):
@@ -340,9 +352,10 @@ class KeyedTask:
                 frame["kind"].tolist(), frame["header"].tolist(), frame["payload"].tolist(), strict=True
             )
         ]
-        state: StageState = self.kernel.fresh() if before is None else loads(before)
-        out = list(self.kernel.step(state, group, messages))
-        return dumps(state), out
+        with no_collector():
+            state: StageState = self.kernel.fresh() if before is None else loads(before)
+            out = list(self.kernel.step(state, group, messages))
+            return dumps(state), out
 
     def frame(self, messages: list[Message]) -> pd.DataFrame:
         """Messages as Spark wants them from a pandas function."""
