@@ -44,8 +44,9 @@ def refuse_sharing(checked: Checked) -> None:
             f"dataflow {checked.graph.name!r} has {len(sinks)} sinks ({names}), and this version runs one at a time",
             fix="give each sink a dataflow of its own",
         )
+    consumers = checked.graph.consumers
     for node in checked.graph.nodes:
-        readers = checked.graph.consumers[node.id]
+        readers = consumers[node.id]
         if len(readers) > 1:
             names = ", ".join(f"{title(r)} ({r.where})" for r in readers)
             raise UsageError(
