@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tracetypes.compiler.columns import from_array, to_bytes
 from tracetypes.formats import Row
 from tracetypes.markers import EventTime
-from tracetypes.records import Integer, Schema, stable_hash
+from tracetypes.records import Integer, Schema, String, stable_hash
 from tracetypes.trace import StreamType
 
 __all__ = ["Chunk", "Placed", "hashes", "place", "scatter"]
@@ -71,14 +71,12 @@ def hashes(schema: Schema, keys: Any) -> Any:
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return x ^ (x >> np.uint64(31))
-    try:
-        encoded = keys.dictionary_encode()
-    except pa.ArrowNotImplementedError:
-        each = stable_hash(schema)
-        return np.array([each(key) for key in from_array(schema, keys)], np.uint64)
     each = stable_hash(schema)
-    known = np.array([each(key) for key in from_array(schema, encoded.dictionary)], np.uint64)
-    return known[encoded.indices.to_numpy(zero_copy_only=False)] if len(known) else np.zeros(len(keys), np.uint64)
+    if isinstance(schema, String):
+        encoded = keys.dictionary_encode()
+        known = np.array([each(key) for key in encoded.dictionary.to_pylist()], np.uint64)
+        return known[encoded.indices.to_numpy(zero_copy_only=False)]
+    return np.array([each(key) for key in from_array(schema, keys)], np.uint64)
 
 
 def scatter(stream: StreamType, placed: Placed, key_groups: int, positions: Any) -> Iterator[tuple[int, bytes]]:

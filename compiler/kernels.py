@@ -20,9 +20,9 @@ from tracetypes.compiler.chunks import Placed as PlacedChunk
 from tracetypes.compiler.columns import Batch, decode, encode, from_array, rows, to_bytes
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, header
 from tracetypes.compiler.plan import FromSource, FromStage, Link, Mapped, Plan, Region, Stage, Step, United, links
-from tracetypes.errors import OperatorFailed
+from tracetypes.errors import OperatorFailed, RunError
 from tracetypes.formats import Row
-from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort
+from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, title
 from tracetypes.interpreter import check_jump, emitted_wrongly, failed, guarded, incomparable, overlapping, sort_order
 from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.records import (
@@ -185,7 +185,8 @@ class SourceKernel:
                     yield self._late(piece, one.row(at), end, sent)
                 if len(placed.ends):
                     blocks.update(np.unique(placed.ends).tolist())
-                    seen = max(int(one.times.max()), placed.newest if seen is None else seen)
+                    top = int(one.times.max())
+                    seen = top if seen is None else max(seen, top)
                     newest, closed = placed.newest, how.frontier(placed.newest)
                     yield from self._chunk(piece, placed, count)
                 count += len(one)
@@ -439,6 +440,12 @@ class StageKernel:
             progress, how = state.progress[report.link], self.hows[report.link]
             leaf = self.links[report.link].leaf
             assert isinstance(leaf, FromSource)
+            if progress.complete and report.rows:
+                raise RunError(
+                    "TT212",
+                    f"{title(leaf.source)}: {report.rows:,} rows came after the sources were drained",
+                    fix="take them out of the input, or run them with another checkpoint and output",
+                )
             if isinstance(how, EventTime):
                 if report.jump is not None:
                     check_jump(leaf.source, *report.jump, how.period)

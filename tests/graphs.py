@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -279,9 +280,7 @@ class Chained(OpKeyedOrdered[K, Sample, Sample, Sample | None], Generic[K]):
     def initial_state(self) -> Sample | None:
         return None
 
-    def on_item(
-        self, state: Sample | None, key: K, value: Sample, emit: Callable[[Sample], None]
-    ) -> Sample | None:
+    def on_item(self, state: Sample | None, key: K, value: Sample, emit: Callable[[Sample], None]) -> Sample | None:
         before = 0 if state is None else state.amount
         made = attrs.evolve(value, amount=(before * 31 + value.amount) % PRIME, more=[None, Inner(before, None)])
         emit(made)
@@ -615,16 +614,13 @@ def sources(draw: DrawFn, flow: Dataflow, name: str) -> tuple[Any, Shape, Rows]:
         key_type = draw(st.sampled_from((int, str, float)))
     if ordered := draw(st.booleans()):
         by = draw(st.sampled_from((ROW_POSITION, amount_of if value is Sample else backwards)))
-    edge: Any = (O if ordered else U)[key_type, value]  # type: ignore[index]
+    edge: Any = (O if ordered else U)[key_type, value]
     stream = flow.source(name, edge, markers=markers, key=key, ordered_by=by)
     if draw(st.integers(0, 9)) == 0:
         return stream, Shape(key_type, value, ordered), []
     at = draw(times(markers.delay // 1_000_000 if isinstance(markers, EventTime) else 0))
-    if value is Sample:
-        rows = draw(samples(at, marks=banded))
-    else:
-        rows = draw(numbers(at, marks=banded, keys=KEYS_OF_ROWS[key_type]))
-    return stream, Shape(key_type, value, ordered), rows
+    some = samples(at, marks=banded) if value is Sample else numbers(at, marks=banded, keys=KEYS_OF_ROWS[key_type])
+    return stream, Shape(key_type, value, ordered), draw(some)
 
 
 # -------------------------------------------------------------------------------------------------- operators
@@ -658,8 +654,9 @@ def operators(shape: Shape) -> list[tuple[SearchStrategy[Any], Shape]]:
         if shape.ordered:
             found = [(st.just(Chained()), shape)] * 2 + found
         return found
+    sums: tuple[Any, ...] = (Total(), Clocked(), Echo(), Sparse())
     found = [
-        *[(st.just(op), unordered(key, int)) for op in (Total(), Clocked(), Echo(), Sparse())],
+        *[(st.just(op), unordered(key, int)) for op in sums],
         *[(st.builds(Announce, st.just(SOME_KEYS[key])), unordered(key, int))] * 3,
         (st.builds(Scale, st.integers(1, 3)) | st.builds(Keep, st.integers(2, 3)), unordered(key, int)),
         (st.just(Spread()), unordered(int, int)),
@@ -675,7 +672,8 @@ def operators(shape: Shape) -> list[tuple[SearchStrategy[Any], Shape]]:
         found += [(st.just(ToText()), unordered(str, int)), (st.just(ToUnit()), unordered(Unit, int))]
         found += [(st.builds(ToLeft, ways), unordered(Left, int)), (st.builds(ToRight, ways), unordered(Right, int))]
     if shape.ordered:
-        kept = [(st.just(op), shape) for op in (RunningSum(), Differences(), OrderHash(), Heartbeat())]
+        ordered: tuple[Any, ...] = (RunningSum(), Differences(), OrderHash(), Heartbeat())
+        kept = [(st.just(op), shape) for op in ordered]
         return kept * 2 + found
     return found
 
@@ -687,8 +685,9 @@ WIDTHS = st.sampled_from((None, None, 1, 2, 3))
 def chains(draw: DrawFn, stream: Any, shape: Shape, most: int) -> tuple[Any, Shape]:
     """A stream with up to ``most`` operators behind it."""
     for _ in range(draw(st.integers(0, most))):
-        op, shape = draw(st.sampled_from(operators(shape)))
-        stream = stream.through(draw(op), parallelism=draw(WIDTHS))
+        ops, shape = draw(st.sampled_from(operators(shape)))
+        op: Any = draw(ops)
+        stream = stream.through(op, parallelism=draw(WIDTHS))
     return stream, shape
 
 
@@ -767,12 +766,17 @@ class Case:
     @property
     def checked(self) -> Checked:
         """The checked graph."""
-        return check(self.flow)
+        return _checked(self.flow)
 
     def expected(self) -> tuple[Trace[Element], Mapping[str, Arranged]]:
         """What the interpreter says."""
         traces, arranged = interpret_rows(self.checked, self.rows, drain=self.drain)
         return traces["out"], arranged
+
+
+@lru_cache(maxsize=16)
+def _checked(flow: Dataflow) -> Checked:
+    return check(flow)
 
 
 def listing(graph: Graph) -> Iterator[str]:
@@ -862,9 +866,7 @@ def features(case: Case) -> set[str]:
         found.add("markers at the sink")
     if any(not isinstance(element, Marker) for element in trace):
         found.add("items at the sink")
-    periods = {
-        node.markers.period for node in checked.graph.sources if isinstance(node.markers, EventTime)
-    }
+    periods = {node.markers.period for node in checked.graph.sources if isinstance(node.markers, EventTime)}
     if len(periods) > 1:
         found.add("different periods")
     if any(one.late for one in arranged.values()):

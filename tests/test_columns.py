@@ -50,6 +50,7 @@ from tracetypes.records import (
     Optional,
     Record,
     Schema,
+    Unit,
     UnitValue,
     canonical,
     schema_of,
@@ -118,6 +119,12 @@ def test_no_values_survive_columns(schema: Schema) -> None:
 def test_edge_values(annotation: Any, some: list[Any]) -> None:
     schema = schema_of(annotation)
     assert same(schema, from_array(schema, array(schema, some)), some)
+
+
+@pytest.mark.xfail(reason="a missing Unit and a Unit are both null: T | None needs a T that is not Unit")
+def test_an_optional_unit() -> None:
+    schema = schema_of(Unit | None)
+    assert from_array(schema, array(schema, [UNIT, None])) == [UNIT, None]
 
 
 @attrs.frozen(kw_only=True)
@@ -212,8 +219,6 @@ def test_a_table_without_chunks_is_an_empty_batch() -> None:
 def test_columns_of_rows_are_those_of_the_layout() -> None:
     def names(key: Any, value: Any, *reserved: str) -> list[str]:
         return schema_of_rows(Layout(schema_of(key), schema_of(value), reserved)).names[:-2]  # type: ignore[no-any-return]
-
-    from tracetypes import Unit
 
     assert names(int, Pair) == ["key", "left", "right"]
     assert names(Unit, Pair) == ["left", "right"]

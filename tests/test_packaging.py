@@ -1,6 +1,7 @@
 """The wheel as a user gets it: built from the sdist, installed where there is nothing else, run outside of here."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -138,6 +139,13 @@ def test_the_installed_wheel_is_imported_without_extras(core: Installed) -> None
     for file in core.run("python", "-c", script).splitlines():
         assert Path(file).is_relative_to(core.site)
     assert {path.name for path in core.site.iterdir()} & {"pyspark", "pandas", "numpy", "hypothesis", "tests"} == set()
+
+
+@pytest.mark.spark
+def test_the_demo_runs_from_the_wheel(install: Install) -> None:
+    installed = install("spark")
+    shutil.copytree(ROOT / "examples", installed.folder / "examples")
+    assert "The three traces are equal." in installed.run("python", "-m", "examples.demo")
 
 
 def test_the_command_line_tells_its_version(core: Installed) -> None:

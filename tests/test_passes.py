@@ -98,7 +98,9 @@ def test_each_pass_keeps_the_meaning_after_parallelisation(case: Case) -> None:
 
 
 @given(cases(), st.sampled_from(ORDERS))
-def test_passes_between_the_first_and_the_last_keep_the_meaning_in_any_order(case: Case, order: tuple[str, ...]) -> None:
+def test_passes_between_the_first_and_the_last_keep_the_meaning_in_any_order(
+    case: Case, order: tuple[str, ...]
+) -> None:
     checked, inputs = case.checked, rows_of(case)
     after = applied(checked, ["parallelize", *order, "fuse"], key_groups=case.key_groups)
     assert meaning(after, inputs, case.drain) == meaning(checked, inputs, case.drain)
@@ -152,7 +154,9 @@ def test_every_pass_changes_some_graph() -> None:
 def test_all_passes_run_in_order() -> None:
     assert NAMES == ["parallelize", "drop splitters", "reorder", "restore order", "fuse"]
     flow = flow_of(lambda s: s.through(Total()))
-    assert text(compile_graph(check(flow), parallelism=2, key_groups=3).graph) == text(applied(check(flow), NAMES).graph)
+    assert text(compile_graph(check(flow), parallelism=2, key_groups=3).graph) == text(
+        applied(check(flow), NAMES).graph
+    )
 
 
 def test_a_pass_has_its_equation() -> None:
@@ -178,6 +182,10 @@ def text(graph: Graph) -> str:
 
 
 EVERY = every(seconds=1, time=own_value)
+
+
+def source(flow: Dataflow, name: str) -> Any:
+    return flow.source(name, U[int, int], markers=EVERY)
 
 
 def flow_of(build: Callable[[Any], Any], edge: Any = U[int, int], **more: Any) -> Dataflow:
@@ -247,7 +255,7 @@ def test_reorder_over_a_merge_of_streams() -> None:
 
 def test_reorder_over_merges_of_merges() -> None:
     flow = Dataflow("three")
-    a, b, c = (flow.source(name, U[int, int], markers=EVERY) for name in "abc")
+    a, b, c = (source(flow, name) for name in "abc")
     flow.sink("out", merge(merge(a, b), c).through(Total()))
     assert after(flow, "parallelize", "reorder") == (
         "source 'a' -> source 'b' -> source 'c' -> HASH(3) <- 0 -> HASH(3) <- 1 -> MRG <- 3, 4 -> HASH(3) <- 2 -> "
@@ -259,10 +267,9 @@ def test_reorder_over_merges_of_merges() -> None:
 def test_reorder_hashes_keys_of_the_merged_type(data: DataObject) -> None:
     """The same key comes over an edge of ``Left`` and over one of ``Left | Right``: it must go to one channel."""
     flow = Dataflow("keys")
-    a, b, c = (flow.source(name, U[int, int], markers=EVERY) for name in "abc")
-    mixed = merge(a.through(ToLeft(3)), b.through(ToRight(3))).through(Scale(1))
-    one: Any = merge(mixed, c.through(ToLeft(3)))  # type: ignore[arg-type]
-    flow.sink("out", one.through(Total()))
+    a, b, c = (source(flow, name) for name in "abc")
+    mixed: Any = merge(a.through(ToLeft(3)), b.through(ToRight(3))).through(Scale(1))
+    flow.sink("out", merge(mixed, c.through(ToLeft(3))).through(Total()))
     checked = check(flow)
     inputs = inputs_of(data, checked)
     compiled = applied(checked, ["parallelize", "reorder"], key_groups=5)
@@ -326,9 +333,9 @@ def test_fuse() -> None:
 
 def test_fuse_ends_chains_at_merges_of_streams_and_at_several_consumers() -> None:
     flow = Dataflow("shared")
-    shared = flow.source("s", U[int, int], markers=EVERY).through(Scale(2))
+    shared = source(flow, "s").through(Scale(2))
     flow.sink("one", shared.through(Scale(3)))
-    flow.sink("both", merge(shared, flow.source("t", U[int, int], markers=EVERY)).through(Scale(5)))
+    flow.sink("both", merge(shared, source(flow, "t")).through(Scale(5)))
     assert after(flow, "fuse") == (
         "[source 's' ; Scale] -> [Scale ; sink 'one'] -> source 't' -> [MRG ; Scale ; sink 'both'] <- 0, 2"
     )

@@ -39,6 +39,10 @@ def flow_of(build: Any, edge: Any = U[int, int], **more: Any) -> Dataflow:
     return flow
 
 
+def source(flow: Dataflow, name: str) -> Any:
+    return flow.source(name, U[int, int], markers=EVERY)
+
+
 def shape(plan: Plan) -> str:
     """A plan as text: stages in order, what is left for the sink."""
     stages = [f"{region(stage.region)} => [{' ; '.join(title(s.node) for s in stage.steps)}]" for stage in plan.stages]
@@ -142,8 +146,8 @@ def test_a_merge_of_stages_before_the_sink_is_a_stage_and_the_stages_are_made_on
 
 def test_links_are_numbered_from_the_left_with_the_operators_on_their_way() -> None:
     flow = Dataflow("links")
-    a, b = (flow.source(name, NUMBERS, markers=EVERY) for name in "ab")
-    flow.sink("out", merge(a.through(Keep(2)).through(Scale(3)), b).through(Announce((1,))).through(Total()))
+    a, b = (source(flow, name) for name in "ab")
+    flow.sink("out", merge(a.through(Keep(2)).through(Scale(3)), b).through(Announce((1,))).through(Total[int]()))
     (stage,) = plan(check(flow)).stages
     shown = [(link.number, region(link.leaf), [title(m.node) for m in link.path]) for link in links(stage.region)]
     assert shown == [(0, "a", ["Keep", "Scale", "Announce"]), (1, "b", ["Announce"])]
@@ -165,9 +169,7 @@ def test_a_stage_is_as_parallel_as_the_run_unless_its_operators_say() -> None:
     assert widths(lambda s: s.through(Scale(2), parallelism=7)) == [2]
 
 
-@pytest.mark.parametrize(
-    ("parallelism", "key_groups"), [(0, 16), (-1, 16), (1, 0), (1, -3), (17, 16), (3, 2)]
-)
+@pytest.mark.parametrize(("parallelism", "key_groups"), [(0, 16), (-1, 16), (1, 0), (1, -3), (17, 16), (3, 2)])
 def test_more_parallelism_than_key_groups_is_refused(parallelism: int, key_groups: int) -> None:
     with pytest.raises(UsageError) as refused:
         plan(check(flow_of(lambda s: s)), parallelism=parallelism, key_groups=key_groups)
@@ -184,9 +186,9 @@ def test_as_much_parallelism_as_key_groups_is_fine() -> None:
 
 def test_several_consumers_are_refused_by_name() -> None:
     flow = Dataflow("fan-out")
-    shared = flow.source("s", NUMBERS, markers=EVERY).through(Scale(2))
+    shared = source(flow, "s").through(Scale(2))
     flow.sink("out", merge(shared.through(Keep(2)), shared.through(Total())))
-    with pytest.raises(UsageError, match="Scale .* has 2 consumers .Keep .*, Total ") as refused:
+    with pytest.raises(UsageError, match=r"Scale .* has 2 consumers .Keep .*, Total ") as refused:
         plan(check(flow))
     assert refused.value.code == "TT405"
 
@@ -195,7 +197,7 @@ def test_a_stream_that_is_merged_with_itself_is_refused() -> None:
     flow = Dataflow("twice")
     source = flow.source("s", NUMBERS, markers=EVERY)
     flow.sink("out", merge(source, source))
-    with pytest.raises(UsageError, match="source 's' .* has 2 consumers") as refused:
+    with pytest.raises(UsageError, match=r"source 's' .* has 2 consumers") as refused:
         plan(check(flow))
     assert refused.value.code == "TT405"
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import attrs
 import pytest
@@ -27,12 +29,16 @@ from tests.graphs import (
     Right,
     RunningSum,
     Sample,
+    Scale,
+    SignOfKey,
+    ToFloat,
     Total,
     amount_of,
     cases,
     id_of,
     is_mark,
     modulo_three,
+    note_of,
     own_value,
     ts_of,
 )
@@ -42,9 +48,9 @@ from tracetypes import (
     Dataflow,
     Marker,
     O,
+    OperatorFailed,
     OpKeyedOrdered,
     OpKeyedUnordered,
-    OperatorFailed,
     OpStateless,
     RunError,
     U,
@@ -56,7 +62,7 @@ from tracetypes import (
     merge,
     sort,
 )
-from tracetypes.compiler import kernels, simulate
+from tracetypes.compiler import kernels, messages, simulate
 from tracetypes.compiler.kernels import Outbox, SourceKernel, StageKernel, StageState
 from tracetypes.compiler.messages import Message, Piece, Reread
 from tracetypes.compiler.passes import passes
@@ -243,17 +249,15 @@ def test_late_items_across_pieces_that_are_not_read_again_are_caught(monkeypatch
     advance = StageKernel._advance
 
     def ignore(self: StageKernel, *args: Any) -> None:
-        try:
+        with suppress(Reread):
             advance(self, *args)
-        except Reread:
-            pass
 
     monkeypatch.setattr(StageKernel, "_advance", ignore)
     assert caught(run)
 
 
 def test_state_that_is_not_restored_between_steps_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = simulate.loads
+    restore = messages.loads
 
     def forget(data: bytes) -> Any:
         state: StageState = restore(data)
@@ -269,7 +273,7 @@ def test_state_that_is_not_restored_between_steps_is_caught(monkeypatch: pytest.
 
 
 def test_open_blocks_that_are_not_restored_between_steps_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = simulate.loads
+    restore = messages.loads
 
     def forget(data: bytes) -> Any:
         state: StageState = restore(data)
@@ -291,22 +295,25 @@ def test_a_combine_of_tuples_that_is_not_commutative_is_caught(monkeypatch: pyte
 
 
 def test_markers_that_do_not_wait_for_slower_inputs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh = StageKernel.fresh
+    close = StageKernel._close
 
-    def eager(self: StageKernel) -> StageState:
-        state = fresh(self)
+    def eager(self: StageKernel, state: StageState, group: int, drained: bool) -> Iterator[Message]:
+        ended = [progress.complete for progress in state.progress]
         for progress in state.progress[1:]:
             progress.complete = True
-        return state
+        yield from close(self, state, group, drained)
+        if not drained:
+            for progress, complete in zip(state.progress, ended, strict=True):
+                progress.complete = complete
 
-    monkeypatch.setattr(StageKernel, "fresh", eager)
+    monkeypatch.setattr(StageKernel, "_close", eager)
     assert caught(run)
 
 
 # ---------------------------------------------------------------------------------------------- special cases
 
 
-def agree(flow: Dataflow, rows: dict[str, list[Any]], *, key_groups: int = 3, seeds: int = 40) -> Answer:
+def agree(flow: Dataflow, rows: dict[str, list[Any]], *, key_groups: int = 3, seeds: int = 20) -> Answer:
     """Run a dataflow many times, cut in many ways; all answers are the interpreter's. One of them."""
     answer: Answer | None = None
     for seed in range(seeds):
@@ -349,7 +356,7 @@ class Amount(OpStateless[int, Sample, int, int]):
 def test_an_item_is_late_across_pieces_of_one_step() -> None:
     flow = Dataflow("late")
     flow.sink("out", amounts("s", flow, seconds(10, delay=5)).through(Amount()).through(Clocked()))
-    answer = agree(flow, {"s": at(1, 50, 3, 44, 39, 52, 100, 47, 99)}, seeds=80)
+    answer = agree(flow, {"s": at(1, 50, 3, 44, 39, 52, 100, 47, 99)}, seeds=40)
     assert Counter(reason for _, reason, _ in answer.late) == {
         "its block ended at #10, and #40 was already sent": 1,
         "its block ended at #40, and #40 was already sent": 1,
@@ -362,7 +369,7 @@ def test_two_stages_ask_to_read_their_sources_again_in_one_step() -> None:
     a = amounts("a", flow, seconds(10)).through(Amount()).through(Total())
     b = amounts("b", flow, seconds(5)).through(Amount()).through(Clocked())
     flow.sink("out", merge(a, b).through(Total()))
-    answer = agree(flow, {"a": at(1, 30, 2, 60, 31), "b": at(4, 40, 3, 80, 41, 81)}, seeds=80)
+    answer = agree(flow, {"a": at(1, 30, 2, 60, 31), "b": at(4, 40, 3, 80, 41, 81)}, seeds=40)
     assert {source for source, _, _ in answer.late} == {"a", "b"}
 
 
@@ -384,7 +391,7 @@ def test_markers_in_band_over_borders_of_pieces_and_steps() -> None:
     flow = Dataflow("band")
     flow.sink("out", amounts("s", flow, IN_BAND).through(Amount()).through(Clocked()))
     rows = [*at(1, 2), mark(5), mark(6), *at(1), mark(6), *at(7, 8), mark(2), *at(9), mark(7), *at(1, 2, 3)]
-    answer = agree(flow, {"s": rows}, seeds=80)
+    answer = agree(flow, {"s": rows}, seeds=40)
     assert [reason for _, reason, _ in sorted(answer.rejects)] == [
         "marker #2 does not lie after #6",
         "marker #6 does not lie after #6",
@@ -397,7 +404,7 @@ def test_an_ordered_source_with_markers_in_band() -> None:
     flow = Dataflow("band")
     source = amounts("s", flow, IN_BAND, O[int, Sample], ordered_by=ROW_POSITION)
     flow.sink("out", source.through(Ordered()))
-    agree(flow, {"s": [*at(3, 1, 2), mark(5), *at(2, 9, 1, 4), mark(9), *at(5, 3)]}, seeds=80)
+    agree(flow, {"s": [*at(3, 1, 2), mark(5), *at(2, 9, 1, 4), mark(9), *at(5, 3)]}, seeds=40)
 
 
 @attrs.frozen
@@ -421,11 +428,12 @@ def test_an_ordered_source_that_goes_straight_to_the_sink(by: Any) -> None:
 
 def test_a_merge_of_ordered_sources_that_goes_straight_to_the_sink() -> None:
     flow = Dataflow("merged")
-    a = flow.source("a", O[Left, int], markers=every(seconds=2, time=own_value), ordered_by=ROW_POSITION)
-    b = flow.source("b", O[Right, int], markers=every(seconds=3, time=own_value), ordered_by=modulo_three)
-    flow.sink("out", merge(a, b))
-    rows = {"a": [(Left(n % 2), n) for n in (0, 1, 1, 3, 5, 4, 9)], "b": [(Right(n % 2), n) for n in (0, 2, 1, 7, 8)]}
-    agree(flow, rows)
+    a = flow.source("a", O[Left, int], markers=seconds(2, value=int), ordered_by=ROW_POSITION)
+    b = flow.source("b", O[Right, int], markers=seconds(3, value=int), ordered_by=modulo_three)
+    merged = merge(a, b)
+    flow.sink("out", merged)
+    lefts, rights = (0, 1, 1, 3, 5, 4, 9), (0, 2, 1, 7, 8)
+    agree(flow, {"a": [(Left(n % 2), n) for n in lefts], "b": [(Right(n % 2), n) for n in rights]})
 
 
 def test_a_merge_of_sources_of_different_periods() -> None:
@@ -441,7 +449,7 @@ def test_a_merge_of_sources_of_different_periods() -> None:
 def test_a_source_without_rows_holds_a_merge_up_until_it_ends(markers: Any) -> None:
     flow = Dataflow("silent")
     a, b = amounts("a", flow, seconds(3)), amounts("b", flow, markers)
-    flow.sink("out", merge(a, b).through(Amount()).through(Total()))
+    flow.sink("out", merge(a, b).through(Amount()).through(Total[int]()))
     rows = {"a": at(1, 5, 20), "b": []}
     agree(flow, rows)
     open_ = run(Case(flow, rows, 0, 1, 2, drain=False))
@@ -485,6 +493,62 @@ def test_all_rows_are_rejects_or_late() -> None:
     flow.sink("out", amounts("s", flow, seconds(10)).through(Amount()).through(Total()))
     assert len(agree(flow, {"s": ["text", None, *at(None)]}).trace) == 0
     assert len(agree(flow, {"s": [*at(100, 1, 2, 3), "text"]}).late) == 3
+
+
+@attrs.frozen
+class SignedTotal(Adding[float, float]):
+    """A keyed operator that would see which of the two zeros a key is."""
+
+    def on_marker(self, new_state: int, key: float, marker: Marker, emit: Callable[[float, int], None]) -> None:
+        emit(key, int(new_state * math.copysign(1, key)))
+
+
+def test_keys_that_are_equal_are_identical_wherever_an_operator_sees_them() -> None:
+    for op in (SignOfKey(), SignedTotal()):
+        flow = Dataflow("zeros")
+        floats = amounts("s", flow, seconds(5)).through(Amount()).through(ToFloat())
+        flow.sink("out", floats.through(op).through(SignOfKey()).through(SignedTotal()))
+        agree(flow, {"s": at(1, 2, 3, 4, 6, 7, 8)})
+
+
+def test_a_source_that_has_sent_no_marker_yet_holds_a_merge_up() -> None:
+    """Its frontier is known, but only a marker says so: the definition knows markers alone."""
+    flow = Dataflow("slow")
+    a, b = amounts("a", flow, seconds(1)).through(Amount()), amounts("b", flow, seconds(10)).through(Amount())
+    flow.sink("out", merge(a, b).through(Total()))
+    rows = {"a": at(-3, -1, 4), "b": at(5)}
+    agree(flow, rows)
+    assert len(run(Case(flow, rows, 0, 1, 2, drain=False)).trace) == 0
+
+
+@pytest.mark.xfail(reason="only stages that take an O look for overlaps; the definition looks in every merge of O")
+def test_overlapping_keys_fail_also_where_the_order_is_forgotten() -> None:
+    flow = Dataflow("forgotten")
+    a, b = (amounts(name, flow, seconds(10)).through(Amount()).through(sort(by=modulo_three)) for name in "ab")
+    flow.sink("out", merge(a, b).through(Scale(2)))
+    both(flow, {"a": at(1, 2, 12), "b": at(3, 4, 15)})
+
+
+class One(NamedTuple):
+    """A key that equals a :class:`Two`, as tuples do."""
+
+    id: int
+
+
+class Two(NamedTuple):
+    """A key that equals a :class:`One`."""
+
+    id: int
+
+
+@pytest.mark.xfail(reason="NamedTuples of two types may be equal: distinct record types do not prove distinct keys")
+def test_keys_of_two_types_of_tuples_are_distinct() -> None:
+    flow = Dataflow("tuples")
+    one = flow.source("a", O[One, int], markers=seconds(2, value=int), ordered_by=ROW_POSITION)
+    two = flow.source("b", O[Two, int], markers=seconds(2, value=int), ordered_by=ROW_POSITION)
+    merged = merge(one, two)
+    flow.sink("out", merged)
+    agree(flow, {"a": [(One(1), 1)], "b": [(Two(1), 1)]})
 
 
 # -------------------------------------------------------------------------------------------------- failures
@@ -612,9 +676,13 @@ class Again(Gathered[int]):
     """A stage that gives samples."""
 
 
+def note_or_amount(value: Sample) -> Any:
+    return value.note or value.amount
+
+
 def test_a_failing_order_is_named() -> None:
     flow = Dataflow("unsorted")
-    flow.sink("out", amounts("s", flow, seconds(10)).through(sort(by=lambda v: v.note)))
+    flow.sink("out", amounts("s", flow, seconds(10)).through(sort(by=note_of)))
     defined, found = both(flow, {"s": [Sample(3, 5, 4), Sample(4, 5, 5, note="a")]})
     assert found == defined
     assert "TT204" in found
@@ -622,7 +690,7 @@ def test_a_failing_order_is_named() -> None:
 
 def test_an_order_of_several_types_fails() -> None:
     flow = Dataflow("unsorted")
-    flow.sink("out", amounts("s", flow, seconds(10)).through(sort(by=lambda v: v.note or v.amount)))
+    flow.sink("out", amounts("s", flow, seconds(10)).through(sort(by=note_or_amount)))
     defined, found = both(flow, {"s": [Sample(3, 5, 4), Sample(4, 5, 5, note="a")]})
     assert "TT204" in found
     assert found.startswith(defined.split("between")[0])
@@ -630,7 +698,7 @@ def test_an_order_of_several_types_fails() -> None:
 
 def test_an_order_of_several_types_is_only_between_items_of_one_key() -> None:
     flow = Dataflow("sorted")
-    flow.sink("out", amounts("s", flow, seconds(10)).through(sort(by=lambda v: v.note or v.amount)))
+    flow.sink("out", amounts("s", flow, seconds(10)).through(sort(by=note_or_amount)))
     agree(flow, {"s": [Sample(3, 5, 4), Sample(4, 6, 5, note="a")]})
 
 
@@ -666,6 +734,6 @@ def test_a_jump_of_event_time_over_too_many_markers_fails() -> None:
 
 def test_a_source_of_units() -> None:
     flow = Dataflow("units")
-    flow.sink("out", flow.source("s", U[Unit, int], markers=seconds(3, value=int)).through(Total()))
+    flow.sink("out", flow.source("s", U[Unit, int], markers=seconds(3, value=int)).through(Total[Unit]()))
     answer = agree(flow, {"s": [1, 2, 4, 9]})
     assert sum(isinstance(element, Item) for element in answer.trace) == 4

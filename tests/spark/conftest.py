@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.support import Cli
+
 HERE = Path(__file__).parent
 
 
@@ -26,3 +28,9 @@ def spark() -> Iterator[SparkSession]:
     made = session(parallelism=2)
     yield made
     made.stop()
+
+
+@pytest.fixture
+def cli(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """The command line, on the session."""
+    return Cli(capsys)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tests.graphs import OrderHash
 from tracetypes import (
     ROW_POSITION,
     Dataflow,
     Marker,
     O,
+    OpKeyedOrdered,
     OpKeyedUnordered,
     OpStateless,
     U,
-    Unit,
     csv,
     every,
     in_band,
@@ -27,8 +25,6 @@ from tracetypes import (
     parquet,
 )
 from tracetypes.formats import Format
-
-K = Any
 
 
 @attrs.frozen
@@ -151,11 +147,16 @@ class Slow(OpStateless[str, Reading, str, Reading]):
 
 
 @attrs.frozen
-class Copy(OpStateless[Unit, Any, Unit, Any]):
-    """Not used: a value of any type has no schema."""
+class Named(OpKeyedOrdered[str, Reading, int, int]):
+    """A number that differs when any two items change places."""
 
-    def on_item(self, key: Unit, value: Any, emit: Callable[[Unit, Any], None]) -> None:
-        emit(key, value)
+    def initial_state(self) -> int:
+        return 7
+
+    def on_item(self, state: int, key: str, value: Reading, emit: Callable[[int], None]) -> int:
+        state = (state * 31 + value.watts) % 1_000_003
+        emit(state)
+        return state
 
 
 def id_of(value: Reading) -> str:
@@ -214,11 +215,6 @@ def ordered(by: Any = ROW_POSITION) -> Dataflow:
     return flow
 
 
-@attrs.frozen
-class Named(OrderHash[str]):
-    """A number that differs when any two items change places."""
-
-
 def fragile(flag: str) -> Dataflow:
     """A flow with an operator that can be mended."""
     return summing(before=Fragile(flag))
@@ -242,4 +238,3 @@ def here(name: str) -> str:
     return f"{__name__}:{name}"
 
 
-SLOW = int(os.environ.get("TRACETYPES_TEST_ROUNDS", "10000"))

@@ -1,0 +1,436 @@
+"""What is wrong with the input, the operators or the directories is said by name, and nothing is lost silently."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark import flows
+from tests.spark.flows import here
+from tests.spark.support import Cli, asides, defined, row, rows_at_sink, rows_in, write_lines
+from tracetypes import OperatorFailed, check
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark.outputs import open_output
+from tracetypes.compiler.spark.run import Rows, collect, run
+from tracetypes.formats import Csv
+from tracetypes.trace import Trace
+
+GOOD = [row(id=i, ts=ts, watts=w) for i, ts, w in (("a", 1, 5), ("b", 2, 7), ("a", 11, 1), ("b", 25, 2), ("a", 3, 9))]
+IN_TIME = GOOD[:4]
+
+
+def reading(id: str, ts: int, watts: int = 1) -> str:
+    return row(id=id, ts=ts, watts=watts)
+
+
+# ------------------------------------------------------------------------------- before anything is computed
+
+
+@pytest.mark.parametrize(
+    ("files", "target", "path", "said"),
+    [
+        ({}, "sums", "none.jsonl", ("TT208", "source 'readings'", "none.jsonl does not exist", "--input readings=PATH")),
+        ({"in.csv": "id,time,watts\n"}, "sums", "in.csv", ("TT203", "in.csv has no column 'ts'", "'id', 'time', 'watts'")),
+        ({"in.csv": "\n\nid,time,watts\n"}, "sums", "in.csv", ("TT203", "no column 'ts'", "'id', 'time', 'watts'")),
+        ({"in.csv": "a,1,2\n"}, "short", "in.csv", ("TT203", "columns=...", "no column 'watts'")),
+        ({"in.xyz": "a,1,2\n"}, "sums", "in.xyz", ("TT207", "in.xyz", "unknown", "format=csv")),
+        ({"in.csv.gz": "no gzip"}, "sums", "in.csv.gz", ("TT208", "in.csv.gz", "cannot be read")),
+        ({"in.jsonl": "{}\n"}, "columns", "in.jsonl", ("TT20", "in.jsonl", "Parquet")),
+        ({"_in.jsonl": "{}\n"}, "sums", "_in.jsonl", ("TT208", "'_in.jsonl'", "rename")),
+        ({"a:b.jsonl": "{}\n"}, "sums", "a:b.jsonl", ("TT208", "'a:b.jsonl'", "rename")),
+        ({"d/a:b.jsonl": "{}\n"}, "sums", "d", ("TT208", "'a:b.jsonl'", "rename")),
+        ({"d/_hidden/in.jsonl": "{}\n"}, "sums", "d", ("TT207", "holds no files")),
+    ],
+)
+def test_an_input_that_cannot_be_read(
+    cli: Cli, tmp_path: Path, files: dict[str, str], target: str, path: str, said: tuple[str, ...]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    ran = cli("run", here(target), "-i", f"readings={tmp_path / path}", "-o", f"sums={tmp_path / 'out'}")
+    assert ran.code == 1
+    for part in said:
+        assert part in ran.err
+    assert not list((tmp_path / "out").glob("part-*"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"id": ["a"], "ts": [1]}, ("TT203", "no column 'watts'", "'id', 'ts'")),
+        ({"id": ["a"], "ts": ["1"], "watts": [1]}, ("TT203", "'ts' is string", "expected int")),
+        ({"id": ["a"], "ts": [1.0], "watts": [1]}, ("TT203", "'ts' is double", "expected int")),
+        ({"id": [1], "ts": [1], "watts": [1]}, ("TT203", "'id' is bigint", "expected str")),
+        ({"id": ["a"], "ts": [1], "watts": [[1]]}, ("TT203", "'watts' is array<bigint>", "expected int")),
+    ],
+)
+def test_a_parquet_column_that_is_missing_or_of_another_type(
+    cli: Cli, tmp_path: Path, columns: dict[str, list[object]], said: tuple[str, ...]
+) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in.parquet", "-o", f"sums={tmp_path / 'out'}")
+    assert ran.code == 1
+    for part in said:
+        assert part in ran.err
+
+
+def test_names_of_sources_and_sinks(cli: Cli, tmp_path: Path) -> None:
+    given = write_lines(tmp_path / "in.jsonl", IN_TIME)
+    out = f"sums={tmp_path / 'out'}"
+    for arguments, said in (
+        (["-o", out], "source 'readings' has no input"),
+        (["-i", f"readings={given}"], "sink 'sums' has no output"),
+        (["-i", f"readings={given}", "-i", f"x={given}", "-o", out], "there is no source 'x'"),
+        (["-i", f"readings={given}", "-o", out, "-o", f"x={tmp_path}"], "there is no sink 'x'"),
+        (["-i", f"readings={given}", "-i", f"readings={given}", "-o", out], "--input readings=... is given twice"),
+        (["-i", str(given), "-o", out], "write --input NAME=PATH"),
+        (["-i", f"readings={given}", "-o", "sums=noop:"], "give --checkpoint DIR"),
+        (["-i", f"readings={given}", "-o", out, "--follow", "--no-drain"], "--follow never drains"),
+    ):
+        ran = cli("run", here("sums"), *arguments)
+        assert ran.code == 2
+        assert said in ran.err
+
+
+@pytest.mark.parametrize("option", ["--output", "--late", "--rejects", "--checkpoint"])
+@pytest.mark.parametrize("where", ["file", "file/below", "/proc/nowhere"])
+def test_a_directory_that_cannot_be_written(cli: Cli, tmp_path: Path, option: str, where: str) -> None:
+    """(Root may write everywhere: a file in the way stands for missing permissions.)"""
+    given = write_lines(tmp_path / "in.jsonl", IN_TIME)
+    (tmp_path / "file").write_text("")
+    place = f"{where if where.startswith('/') else tmp_path / where}"
+    arguments = ["--output", f"sums={tmp_path / 'out'}", option, place]
+    if option == "--output":
+        arguments = ["--output", f"sums={place}", "--checkpoint", str(tmp_path / "c")]
+    ran = cli("run", here("sums"), "-i", f"readings={given}", *arguments)
+    assert ran.code == 1
+    assert "TT209" in ran.err
+    assert f"{place} cannot be written" in ran.err
+
+
+def test_late_items_and_rejects_need_places_of_their_own(cli: Cli, tmp_path: Path) -> None:
+    given = write_lines(tmp_path / "in.jsonl", IN_TIME)
+    same = str(tmp_path / "aside")
+    out = tmp_path / "out"
+    for more in (["--late", same, "--rejects", same], ["--late", str(out)], ["--rejects", f"{tmp_path}/x/../out"]):
+        ran = cli("run", here("sums"), "-i", f"readings={given}", "-o", f"sums={out}", *more)
+        assert ran.code == 2
+        assert "directory of its own" in ran.err
+
+
+# ------------------------------------------------------------------------------------------------- bad rows
+
+
+def test_rows_that_do_not_fit_are_rejected_with_the_reason(cli: Cli, tmp_path: Path) -> None:
+    bad = [
+        '{"id": "a", "ts": 1, "watts": ',
+        "[1, 2]",
+        "null",
+        "text",
+        row(id="a", ts=1),
+        row(id="a", ts="1", watts=5),
+        row(id="a", ts=1.0, watts=5),
+        row(id=None, ts=1, watts=5),
+        row(id="a", ts=1, watts=2**63),
+        row(id="a", ts=2**60, watts=1),
+        '{"id": "\\ud800", "ts": 1, "watts": 5}',
+        "[" * 100_000,
+    ]
+    lines = [*IN_TIME[:2], *bad, *IN_TIME[2:]]
+    encoded = [line.encode() for line in lines]
+    encoded.insert(3, b'{"id": "\xff", "ts": 1, "watts": 5}')
+    text = b"\xef\xbb\xbf" + b"\r\n\r\n  \t\r\n".join(encoded) + b"\r\n\r\n"
+    (tmp_path / "in.jsonl").write_bytes(text)
+    ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in.jsonl", "-o", f"sums={tmp_path / 'out'}")
+    assert ran.code == 0
+    trace, arranged = defined(flows.sums, {"readings": lines})
+    assert len(arranged["readings"].rejects) == len(bad)
+    assert rows_in(tmp_path / "out", "at") == rows_at_sink(flows.sums, trace)
+    rejects = asides(tmp_path / "out/_rejects", "readings")
+    reasons = Counter(reason for _, reason in arranged["readings"].rejects)
+    reasons["not UTF-8: invalid start byte at byte 8"] += 1
+    assert Counter(reject["reason"] for reject in rejects) == reasons
+    assert Counter(r["row"] for r in rejects) == Counter([*bad, '{"id": "\\xff", "ts": 1, "watts": 5}'])
+    assert f"source 'readings': {len(bad) + 1} rejected, with the reason of each in " in ran.err
+
+
+def test_lines_that_all_lack_a_field(cli: Cli, tmp_path: Path) -> None:
+    lines = [row(id="a", time=n, watts=n) for n in range(20)]
+    given = write_lines(tmp_path / "in.jsonl", lines)
+    ran = cli("run", here("sums"), "-i", f"readings={given}", "-o", f"sums={tmp_path / 'out'}")
+    assert ran.code == 0
+    assert "20 rejected" in ran.err
+    assert rows_in(tmp_path / "out") == Counter()
+    reasons = {r["reason"] for r in asides(tmp_path / "out/_rejects", "readings")}
+    assert reasons == {".ts is missing, expected int"}
+
+
+def test_csv_as_it_comes(cli: Cli, tmp_path: Path) -> None:
+    """A header in each file, a byte order mark, Windows line ends, blank lines, quotes; and rows that do not fit."""
+    good = ["a,1,5", '"b, the ""2nd""",2,7', "a,11,1"]
+    bad = ['a,1,"5', 'a,"1" ,5', "a,1", "a,1,5,6", "a,x,5", "a,1, 5", "a,1_0,5", ",,", '"a\0",,1']
+    head = "id,ts,watts"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.csv").write_bytes("\r\n".join(["\ufeff" + head, "", good[0], *bad, good[1]]).encode())
+    (tmp_path / "in/2.csv").write_text("\n".join(["", " ", head, good[2], ""]))
+    (tmp_path / "in/3.csv").write_text("")
+    (tmp_path / "in/4.csv").write_text(f"{head}\n")
+    for number in (1, 2, 3, 4):
+        os.utime(tmp_path / f"in/{number}.csv", (number, number))
+    ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={tmp_path / 'out'}")
+    assert ran.code == 0, ran.err
+    lines = [good[0], *bad, *good[1:]]
+    trace, arranged = defined(flows.sums, {"readings": lines}, format=Csv(), header=head.split(","))
+    assert len(arranged["readings"].rejects) == len(bad)
+    assert rows_in(tmp_path / "out", "at") == rows_at_sink(flows.sums, trace)
+    rejects = asides(tmp_path / "out/_rejects", "readings")
+    assert Counter(r["row"] for r in rejects) == Counter(bad)
+    assert Counter(r["reason"] for r in rejects) == Counter(reason for _, reason in arranged["readings"].rejects)
+
+
+def test_csv_of_which_one_file_has_another_header(cli: Cli, tmp_path: Path) -> None:
+    write_lines(tmp_path / "in/1.csv", ["id,ts,watts", "a,1,5"], at=1)
+    write_lines(tmp_path / "in/2.csv", ["ts,id,watts", "1,a,5"], at=2)
+    ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={tmp_path / 'out'}")
+    assert ran.code == 1
+    assert "TT203" in ran.err
+    assert "a file has the columns ts, id, watts; the first file has id, ts, watts" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("target", "rows", "reasons"),
+    [
+        ("by_plug", [{"id": None, "ts": 1, "watts": 1.0}, {"ts": 1, "watts": 1.0}], ["None"] * 2),
+        ("by_watts", [{"id": "a", "ts": 1, "watts": "NaN"}], ["NaN"]),
+    ],
+)
+@pytest.mark.parametrize("extension", ["jsonl", "parquet"])
+def test_a_key_of_the_source_that_is_none_or_nan(
+    cli: Cli, tmp_path: Path, target: str, rows: list[dict[str, object]], reasons: list[str], extension: str
+) -> None:
+    good = {"id": "a", "ts": 2, "watts": 2.0}
+    if extension == "jsonl":
+        write_lines(tmp_path / "in.jsonl", map(json.dumps, [*rows, good]))
+    else:
+        plain = [{"id": None, **r, "watts": float(str(r["watts"]))} for r in [*rows, good]]
+        types = pa.schema([("id", pa.string()), ("ts", pa.int32()), ("watts", pa.float64())])
+        pq.write_table(pa.Table.from_pylist(plain, types), tmp_path / "in.parquet")
+    ran = cli("run", here(target), "-i", f"plugs={tmp_path}/in.{extension}", "-o", f"out={tmp_path / 'out'}")
+    assert ran.code == 0, ran.err
+    rejects = asides(tmp_path / "out/_rejects", "plugs")
+    assert len(rejects) == len(reasons)
+    for reject, reason in zip(rejects, reasons, strict=True):
+        assert reason in reject["reason"]
+        assert "key" in reject["reason"]
+    assert sum(rows_in(tmp_path / "out").values()) == 1
+
+
+@pytest.mark.parametrize(("target", "said"), [("emits_nan", "NaN"), ("emits_none", "None")])
+def test_a_key_of_an_operator_that_is_none_or_nan(cli: Cli, tmp_path: Path, target: str, said: str) -> None:
+    lines = [row(id="a", ts=1, watts=1.0), row(id="a", ts=1, watts="NaN" if said == "NaN" else 0.0)]
+    given = write_lines(tmp_path / "in.jsonl", lines)
+    ran = cli("run", here(target), "-i", f"plugs={given}", "-o", f"out={tmp_path / 'out'}")
+    assert ran.code == 1
+    assert "TT206" in ran.err
+    assert ("Unkeyed" if said == "NaN" else "Keyless") in ran.err
+    assert said in ran.err
+
+
+# ------------------------------------------------------------------------------------------------- lateness
+
+EARLY, LATER = [reading("a", 1), reading("a", 100)], [reading("b", 2), reading("b", 95), reading("b", 5), reading("a", 107)]
+BACKWARDS = {
+    "within a file": ([[*EARLY, *LATER]], None),
+    "across files of a micro-batch": ([EARLY, LATER, [reading("a", 3)]], None),
+    "across micro-batches": ([EARLY, LATER, [reading("a", 3)]], 1),
+}
+
+
+@pytest.mark.parametrize("case", BACKWARDS)
+def test_time_that_runs_backwards(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    files, step = BACKWARDS[case]
+    lines = [line for file in files for line in file]
+    for number, file in enumerate(files):
+        write_lines(tmp_path / f"in/{number}.jsonl", file, at=number + 1)
+    checked = check(flows.sums)
+    planned = plan(checked, parallelism=2, key_groups=3)
+    answer = collect(spark, planned, {"readings": str(tmp_path / "in")}, files_per_step=step).answer
+    trace, arranged = defined(checked, {"readings": lines})
+    late = arranged["readings"].late
+    assert len(late) == len(lines) - 4
+    assert answer.trace == trace
+    assert Counter(reason for _, reason, _ in answer.late) == Counter(one.reason for one in late)
+    assert Counter(json.loads(text)["value"]["ts"] for _, _, text in answer.late) == Counter(one.value.ts for one in late)
+
+
+def test_time_that_runs_backwards_across_restarts(cli: Cli, tmp_path: Path) -> None:
+    """Two runs and a draining one give what one run gives: the trace, the late items and the reasons."""
+    files = [EARLY, LATER, [reading("a", 3), reading("c", 120)]]
+    out = tmp_path / "out"
+    for number, file in enumerate(files):
+        write_lines(tmp_path / f"in/{number}.jsonl", file, at=number + 1)
+        more = ["--no-drain"] if number < 2 else []
+        ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={out}", *more)
+        assert ran.code == 0
+    trace, arranged = defined(flows.sums, {"readings": [line for file in files for line in file]})
+    assert rows_in(out, "at") == rows_at_sink(flows.sums, trace)
+    late = asides(out / "_late", "readings")
+    assert Counter(one["reason"] for one in late) == Counter(one.reason for one in arranged["readings"].late)
+    assert [one["row"]["value"]["ts"] for one in late] == [2, 3, 5]
+    again = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={out}")
+    assert again.code == 1
+    assert "TT212" in again.err
+    assert "finished" in again.err
+
+
+def test_sources_of_two_stages_that_must_both_be_read_again(spark: SparkSession) -> None:
+    """Each stage asks for the step to be done again, one after the other."""
+    from tracetypes import Dataflow, U, merge
+
+    flow = Dataflow("two")
+    one = flow.source("one", U[str, flows.Reading], key=flows.id_of, markers=flows.TEN)
+    other = flow.source("other", U[str, flows.Reading], key=flows.id_of, markers=flows.TEN)
+    flow.sink("out", merge(one.through(flows.Sum()), other).through(flows.Sum()))
+    checked = check(flow)
+    back = (EARLY, LATER)
+    rows = Rows(tuple(tuple(file) for file in back))
+    lines = [line for file in back for line in file]
+    answer = collect(spark, plan(checked, key_groups=2), {"one": rows, "other": rows}).answer
+    trace, arranged = defined(checked, {"one": lines, "other": lines})
+    assert len(arranged["one"].late) == len(arranged["other"].late) == 2
+    assert answer.trace == trace
+    assert Counter(source for source, _, _ in answer.late) == {"one": 2, "other": 2}
+
+
+# ------------------------------------------------------------------------------------------ failing operators
+
+
+def test_an_operator_that_raises_and_is_mended(spark: SparkSession, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    flag.write_text("")
+    files = [[reading("a", 1), reading("b", 12)], [reading("c", 14), reading("c", 15, -1)], [reading("a", 33)]]
+    for number, file in enumerate(files):
+        write_lines(tmp_path / f"in/{number}.jsonl", file, at=number + 1)
+    checked = check(flows.fragile(str(flag)))
+    planned = plan(checked, parallelism=2, key_groups=3)
+
+    def go() -> int:
+        out = str(tmp_path / "out")
+        return run(
+            spark,
+            planned,
+            {"readings": str(tmp_path / "in")},
+            lambda name: open_output(planned, out, name),
+            checkpoint=str(tmp_path / "checkpoint"),
+            files_per_step=1,
+        ).batches
+
+    for _ in range(2):
+        with pytest.raises(OperatorFailed) as failed:
+            go()
+        assert failed.value.code == "TT202"
+        assert "Fragile.on_item raised ValueError: c is broken" in failed.value.message
+        assert "Reading(id='c', ts=15, watts=-1)" in failed.value.message
+    flag.unlink()
+    assert go() > 0
+    trace, _ = defined(checked, {"readings": [line for file in files for line in file]})
+    assert rows_in(tmp_path / "out", "at") == rows_at_sink(checked, trace)
+
+
+# ------------------------------------------------------------------------------------- nothing, and odd names
+
+
+def test_no_rows(cli: Cli, tmp_path: Path) -> None:
+    for number, (target, name) in enumerate(
+        (("sums", "in.jsonl"), ("sums", "in.csv"), ("lines", "directory"), ("typed_csv", "directory"), ("columns", "directory"))
+    ):
+        path = tmp_path / name
+        path.mkdir(exist_ok=True) if name == "directory" else path.write_text("")
+        ran = cli("run", here(target), "-i", f"readings={path}", "-o", f"sums={tmp_path / str(number)}")
+        assert ran.code == 0, ran.err
+        assert "no rows in the input" in ran.err
+        assert "done: 0 rows in " in ran.err
+        assert rows_in(tmp_path / str(number)) == Counter()
+
+
+def test_parquet_without_rows(cli: Cli, tmp_path: Path) -> None:
+    types = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("watts", pa.int64())])
+    pq.write_table(pa.Table.from_pylist([], types), tmp_path / "in.parquet")
+    ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in.parquet", "-o", f"sums={tmp_path / 'out'}")
+    assert ran.code == 0, ran.err
+    assert "no rows in the input" in ran.err
+
+
+@pytest.mark.parametrize("directory", ["plain", "a b", "[x]", "{a,b}", "50%", "a%20b", "_under", "é*?", "a\\b", "a,b"])
+def test_names_that_mean_something_to_spark(cli: Cli, tmp_path: Path, directory: str) -> None:
+    """The name stands for a single file, for the directory of the input and for that of the output in turn."""
+    trace, _ = defined(flows.lines, {"readings": IN_TIME})
+    expected = rows_at_sink(flows.lines, trace)
+    under = directory.startswith("_")
+    single = write_lines(tmp_path / "single" / f"{directory.lstrip('_')}", IN_TIME)
+    several = write_lines(tmp_path / directory / ("in.jsonl" if under else f"{directory}.jsonl"), IN_TIME).parent
+    out = tmp_path / f"out {directory}"
+    for number, path in enumerate((single, several)):
+        ran = cli("run", here("lines"), "-i", f"readings={path}", "-o", f"sums={out}/{number}")
+        assert ran.code == 0, ran.err
+        assert rows_in(out / str(number), "at") == expected
+
+
+def test_compressed_files(cli: Cli, tmp_path: Path) -> None:
+    import bz2
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.csv.gz").write_bytes(gzip.compress(b"id,ts,watts\na,1,5\nb,2,7\n"))
+    (tmp_path / "in/2.csv.bz2").write_bytes(bz2.compress(b"id,ts,watts\na,11,1\nb,25,2\n"))
+    for number, name in enumerate(("1.csv.gz", "2.csv.bz2")):
+        os.utime(tmp_path / "in" / name, (number, number))
+    trace, _ = defined(flows.lines, {"readings": IN_TIME})
+    for path in ("in", "in/2.csv.bz2"):
+        out = tmp_path / f"out{len(path)}"
+        ran = cli("run", here("sums"), "-i", f"readings={tmp_path / path}", "-o", f"sums={out}")
+        assert ran.code == 0, ran.err
+        if path == "in":
+            assert rows_in(out, "at") == rows_at_sink(flows.lines, trace)
+
+
+# ------------------------------------------------------------------------------------------------ checkpoints
+
+
+def test_a_checkpoint_of_another_graph(cli: Cli, tmp_path: Path) -> None:
+    given = write_lines(tmp_path / "in.jsonl", IN_TIME)
+    arguments = ["-i", f"readings={given}", "-o", f"sums={tmp_path / 'out'}", "--no-drain"]
+    assert cli("run", here("lines"), *arguments).code == 0
+    before = rows_in(tmp_path / "out", "at")
+    ran = cli("run", here("delayed"), *arguments)
+    assert ran.code == 1
+    assert "TT211" in ran.err
+    assert "-  source readings: U[str, Reading], markers every 10000000 us, delay 0 us" in ran.err
+    assert "+  source readings: U[str, Reading], markers every 10000000 us, delay 10000000 us" in ran.err
+    assert rows_in(tmp_path / "out", "at") == before
+
+
+def test_more_files_after_a_run_that_did_not_drain(cli: Cli, tmp_path: Path) -> None:
+    """Runs with more files each, at changing parallelism, give the trace of one run; an idle run changes nothing."""
+    files = [[reading("a", 1), reading("b", 12)], [reading("c", 14), reading("a", 19, 5)], [reading("a", 33)]]
+    out = tmp_path / "out"
+    for number, file in enumerate(files):
+        write_lines(tmp_path / f"in/{number}.jsonl", file, at=number + 1)
+        for _ in range(2 if number == 1 else 1):
+            ran = cli("run", here("sums"), "-p", number + 1, "-i", f"readings={tmp_path}/in", "-o", f"sums={out}", "--no-drain")
+            assert ran.code == 0
+        trace, _ = defined(flows.sums, {"readings": [line for f in files[: number + 1] for line in f]}, drain=False)
+        assert rows_in(out, "at") == rows_at_sink(flows.sums, trace)
+    assert cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={out}").code == 0
+    trace, _ = defined(flows.sums, {"readings": [line for f in files for line in f]})
+    assert rows_in(out, "at") == rows_at_sink(flows.sums, trace)
+    assert not math.isnan(len(Trace(trace.type, trace.items)))
