@@ -399,6 +399,26 @@ class StageKernel:
 
     def step(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
         """Take the messages of one step, in any order; close the blocks that can be closed; give what comes out."""
+        late: dict[str, int] = {}
+        rejects: dict[str, int] = {}
+        for message in self._step(state, group, messages):
+            if message.kind in (Kind.LATE, Kind.REJECT):
+                counts, source = (late if message.kind == Kind.LATE else rejects), message.head["source"]
+                counts[source] = counts.get(source, 0) + 1
+            yield message
+        if group == 0:
+            yield self._progress(state, late, rejects)
+
+    def _progress(self, state: StageState, late: dict[str, int], rejects: dict[str, int]) -> Message:
+        """What a step did. Late and rejected rows are counted where they pass: they are counted by the last stage."""
+        pairs = zip(self.links, state.progress, strict=True)
+        newest = {link.leaf.source.name: p.newest for link, p in pairs if isinstance(link.leaf, FromSource)}
+        head = header(
+            stage=self.stage.number, markers=self.closed, newest=newest, rows=self.rows, late=late, rejects=rejects
+        )
+        return Message(0, Kind.PROGRESS, head)
+
+    def _step(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
         items: list[tuple[dict[str, Any], bytes]] = []
         reports: list[Report] = []
         late: list[Message] = []
@@ -555,20 +575,8 @@ class StageKernel:
             self._block(state, group, end, coming[end], outlet)
             state.closed = end
         complete = all(progress.complete for progress in progresses)
-        newest = {
-            link.leaf.source.name: progress.newest
-            for link, progress in zip(self.links, progresses, strict=True)
-            if isinstance(link.leaf, FromSource)
-        }
-        yield from outlet.messages(group, sorted(coming), complete)
-        if group == 0:
-            yield Message(
-                0,
-                Kind.PROGRESS,
-                header(
-                    stage=self.stage.number, markers=sorted(coming), newest=newest, rows=self.rows, complete=complete
-                ),
-            )
+        self.closed = sorted(coming)
+        yield from outlet.messages(group, self.closed, complete)
 
     def _block(self, state: StageState, group: int, end: int, present: set[int], outlet: Outlet) -> None:
         marker = Marker(end)

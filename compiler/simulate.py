@@ -1,6 +1,6 @@
 """A seeded adversarial executor of a plan: everything that a backend may do to the data, without a backend.
 
-Rows are cut into steps and steps into pieces at random; the messages of a step are shuffled; groups run in random order; all
+Rows are cut into steps and steps into pieces at random, some of them as columns; the messages of a step are shuffled; groups run in random order; all
 state and all messages are serialised and read back between steps. Whatever seed it is given, the traces at the sink must
 be those of the interpreter.
 """
@@ -8,18 +8,21 @@ be those of the interpreter.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columns import from_rows
+from tracetypes.compiler.chunks import Chunk
+from tracetypes.compiler.columns import array, from_rows
 from tracetypes.compiler.kernels import SourceKernel, StageKernel, StageState, Taken
 from tracetypes.compiler.messages import Kind, Message, Piece, Reread, dumps, loads
 from tracetypes.compiler.plan import FromSource, Link, Plan, links
 from tracetypes.formats import Row
-from tracetypes.markers import Marker
+from tracetypes.markers import EventTime, Marker
 from tracetypes.records import UNIT
 from tracetypes.sources import reader
 from tracetypes.trace import Element, Item, StreamType, Trace
@@ -131,8 +134,9 @@ def _step(
                 for link in links(stage.region):
                     if isinstance(link.leaf, FromSource):
                         name = link.leaf.source.name
-                        for message in _read(plan, stage.number, link, sliced.get(name, []), number, collector, before):
-                            waiting[stage.number].append(message)
+                        pieces = sliced.get(name, [])
+                        read = _read(plan, stage.number, link, pieces, number, collector, before, chance)
+                        waiting[stage.number].extend(read)
                 messages = [Message(*_copied(m)) for m in waiting[stage.number]]
                 if drained:
                     messages += [Message(group, Kind.DRAIN, b"") for group in range(plan.key_groups)]
@@ -179,19 +183,38 @@ def _read(
     number: int,
     collector: Collector,
     before: Mapping[str, Mapping[Piece, int | None]],
+    chance: random.Random,
 ) -> list[Message]:
     assert isinstance(link.leaf, FromSource)
     source, keyed = link.leaf.source, link.leaf.layout.keyed
     read = reader(source).read
     messages: list[Message] = []
+    columnar = isinstance(source.markers, EventTime)
     for at, rows in enumerate(pieces):
         place = (number, 0, at)
         kernel = SourceKernel(plan.stages[stage], link, plan.key_groups)
         known = before.get(source.name, {})
         newest = known[place] if place in known else collector.newest.get(source.name)
         taken = [_taken(read(*row) if keyed else read(UNIT, row), row) for row in rows]
-        messages.extend(kernel.piece(place, taken, newest))
+        some = _chunked(taken, link.leaf.stream, chance) if columnar and chance.random() < 0.5 else taken
+        messages.extend(kernel.piece(place, some, newest))
     return messages
+
+
+def _chunked(taken: list[Taken], stream: StreamType, chance: random.Random) -> Iterator[Taken | Chunk]:
+    """Some of the adjacent rows that are no rejects as columns."""
+    for is_item, group in groupby(taken, lambda one: one.row.kind == "item"):
+        for part in _cut(list(group), chance.randint(1, 3), chance):
+            if is_item and part and chance.random() < 0.7:
+                rows = [one.row for one in part]
+                yield Chunk(
+                    times=np.array([row.time for row in rows], np.int64),
+                    keys=array(stream.key, [row.key for row in rows]),
+                    values=array(stream.value, [row.value for row in rows]),
+                    row=rows.__getitem__,
+                )
+            else:
+                yield from part
 
 
 def _taken(row: Row, raw: Any) -> Taken:
