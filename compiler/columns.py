@@ -45,6 +45,7 @@ __all__ = [
     "encode",
     "from_array",
     "from_rows",
+    "has_gaps",
     "rows",
     "schema_of_rows",
 ]
@@ -152,6 +153,29 @@ def from_array(schema: Schema, column: Any) -> list[Any]:
             return made
         case _:
             return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def has_gaps(schema: Schema, column: Any) -> bool:
+    """Is there a null, at any level, where the schema has no optional? Such a column is none of :func:`array`'s: its rows
+    must be looked at one by one."""
+    match schema:
+        case UnitValue():
+            return False
+        case Optional(item):
+            return has_gaps(item, column.drop_null())
+        case ListOf(item, _):
+            return column.null_count > 0 or has_gaps(item, column.flatten())
+        case Record(_, fields):
+            parts = zip(fields, column.flatten(), strict=True)
+            return column.null_count > 0 or any(has_gaps(inner, part) for (_, inner), part in parts)
+        case OneOf(members):
+            columns = column.flatten()
+            present = zip(*[part.is_valid().to_pylist() for part in columns], strict=True)
+            alone = all(sum(row) == 1 for row in present)
+            inside = (has_gaps(Optional(m), part) for m, part in zip(members, columns, strict=True))
+            return not alone or any(inside)
+        case _:
+            return bool(column.null_count > 0)
 
 
 def builder(cls: Callable[..., Any], names: tuple[str, ...]) -> Callable[[list[list[Any]]], list[Any]]:

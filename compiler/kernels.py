@@ -226,12 +226,13 @@ class SourceKernel:
         yield from self._to_all(report)
 
     def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
-        """Rows as columns: straight to the exchange, or as objects to the first operator."""
-        if self.link.path:
-            key, value = self.late_schema
-            ends = placed.ends.tolist()
-            pairs = zip(from_array(key, placed.keys), from_array(value, placed.values), ends, strict=True)
-            for key_, value_, self.end in pairs:
+        """Rows as columns: straight to the exchange, or as objects to the first operator, or where keys of several types
+        are merged."""
+        key, value = self.late_schema
+        if self.link.path or key != self.outbox.stream.key:
+            ends, at = placed.ends.tolist(), (placed.at + (count + 1)).tolist()
+            rows_ = zip(from_array(key, placed.keys), from_array(value, placed.values), ends, at, strict=True)
+            for key_, value_, self.end, self.position in rows_:
                 self.push(key_, value_)
             yield from self.outbox.messages(piece)
             return
@@ -361,7 +362,7 @@ class StageKernel:
         self.hash = stable_hash(stage.takes.key)
         self.first = stage.steps[0] if stage.steps else None
         self.gather = self._gatherer()
-        self.ordered_merge = _ordered_merge(stage.region) if len(self.links) > 1 and stage.takes.ordered else None
+        self.ordered_merge = _ordered_merge(stage.region) if len(self.links) > 1 and stage.restores else None
         self.speaks = _speaks(stage.region)
         self.runs = [self._runner(at, step) for at, step in enumerate(stage.steps)]
         self._connect()

@@ -1,8 +1,8 @@
 """A seeded adversarial executor of a plan: everything that a backend may do to the data, without a backend.
 
-Rows are cut into steps and steps into pieces at random, some of them as columns; the messages of a step are shuffled; groups run in random order; all
-state and all messages are serialised and read back between steps. Whatever seed it is given, the traces at the sink must
-be those of the interpreter.
+Rows are cut into steps and steps into pieces at random, some of them as columns; the messages of a step are shuffled;
+groups run in random order; all state and all messages are serialised and read back between steps. Whatever seed it is
+given, the traces at the sink must be those of the interpreter.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from tracetypes.compiler.columns import (
     encode,
     from_array,
     from_rows,
+    has_gaps,
     rows,
     schema_of_rows,
     to_bytes,
@@ -125,6 +126,41 @@ def test_edge_values(annotation: Any, some: list[Any]) -> None:
 def test_an_optional_unit() -> None:
     schema = schema_of(Unit | None)
     assert from_array(schema, array(schema, [UNIT, None])) == [UNIT, None]
+
+
+@given(st.data())
+def test_columns_of_values_have_no_gaps(data: DataObject) -> None:
+    schema = data.draw(schemas())
+    column = array(schema, data.draw(st.lists(values(schema), max_size=6)))
+    assert not has_gaps(schema, column)
+    assert not has_gaps(schema, column.slice(1))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "column"),
+    [
+        (int, pa.array([1, None], pa.int64())),
+        (str, pa.array([None], pa.string())),
+        (list[int], pa.array([[1], None], pa.list_(pa.int64()))),
+        (list[int], pa.array([[1], [2, None]], pa.list_(pa.int64()))),
+        (list[int] | None, pa.array([None, [None]], pa.list_(pa.int64()))),
+        (Pair, pa.array([{"left": 1, "right": None}], arrow_type(schema_of(Pair)))),
+        (Pair, pa.array([None], arrow_type(schema_of(Pair)))),
+        (Pair | None, pa.array([None, {"left": None, "right": True}], arrow_type(schema_of(Pair)))),
+        (Meter, pa.array([{"id": 1, "place": {"name": "a"}}], arrow_type(schema_of(Meter)))),
+        (Place | Pair, pa.array([{}], arrow_type(schema_of(Place | Pair)))),
+        (
+            Place | Pair,
+            pa.array(
+                [{"Place": {"name": "a", "height": 0.0}, "Pair": {"left": 1, "right": True}}],
+                arrow_type(schema_of(Place | Pair)),
+            ),
+        ),
+    ],
+    ids=str,
+)
+def test_gaps_are_found_at_any_level(annotation: Any, column: Any) -> None:
+    assert has_gaps(schema_of(annotation), column)
 
 
 @attrs.frozen(kw_only=True)

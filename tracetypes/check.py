@@ -303,7 +303,7 @@ class _Checker:
             joined = distinct[0]
             for member in distinct[1:]:
                 joined = joined | member
-            return joined
+            return joined if hashable(schema_of(joined)) else None
         except (DataError, TypeError):
             return None
 

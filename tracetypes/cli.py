@@ -290,6 +290,9 @@ def _run_on_spark(
     rejects = given.rejects or str(Path(output) / "_rejects")
     for what, counts, place in (("late", summary.late, late), ("rejected", summary.rejects, rejects)):
         for source, count in counts.items():
+            if output == "noop:":
+                say.line(f"source {source!r}: {count:,} {what}, and not kept")
+                continue
             say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {Path(place) / source}")
     if summary.rows == 0 and not summary.stopped:
         say.line("no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)")

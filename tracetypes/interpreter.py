@@ -29,6 +29,7 @@ from tracetypes.graph import (
     Sort,
     Source,
     Split,
+    steps_of,
     title,
 )
 from tracetypes.markers import EventTime, Marker
@@ -190,6 +191,7 @@ def interpret(
     ``complete``: the sources have ended, so that a merge need not wait for markers of an input that will never come.
     """
     labels: dict[int, Channels] = {}
+    ordered = _orders_read(checked)
     out: dict[str, Trace[Element]] = {}
 
     def run(node: Node, given: list[Channels]) -> Channels:
@@ -222,8 +224,7 @@ def interpret(
                 assert isinstance(given[0], tuple)
                 return _merge_all(list(given[0]), True, None)
             case Merge():
-                stream = checked.streams[node.id]
-                return _merge_all(given, complete, node if stream.ordered else None)
+                return _merge_all(given, complete, node if node.id in ordered else None)
             case Fused():
                 flowing = given
                 for step in node.steps:
@@ -235,6 +236,22 @@ def interpret(
     for node in checked.graph.nodes:
         labels[node.id] = run(node, [labels[i] for i in node.inputs])
     return out
+
+
+def _orders_read(checked: Checked) -> set[int]:
+    """The nodes whose output is ordered, and read by somebody who looks at the order."""
+    steps: list[tuple[Node, tuple[int, ...]]] = []
+    for node in checked.graph.nodes:
+        given = node.inputs
+        for step in steps_of(node):
+            steps.append((step, given))
+            given = (step.id,)
+    read: set[int] = set()
+    for step, given in reversed(steps):
+        looks = isinstance(step, Sink | Restore) or (isinstance(step, Apply) and isinstance(step.op, OpKeyedOrdered))
+        if looks or (isinstance(step, Merge | Split | Gather) and step.id in read):
+            read.update(given)
+    return {id for id in read if checked.types[id].ordered}
 
 
 def _each(function: Callable[[list[Element]], list[Element]], channels: Channels) -> Channels:

@@ -542,7 +542,8 @@ def hashable(schema: Schema) -> bool:
         case Record(cls, fields):
             return _equal_by_fields(cls) and all(hashable(inner) for _, inner in fields)
         case OneOf(members):
-            return all(map(hashable, members))
+            tuples = sum(issubclass(m.cls, tuple) for m in members)  # NamedTuples of different types may be equal
+            return tuples < 2 and all(map(hashable, members))
         case _:
             return True
 

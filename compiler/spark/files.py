@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 import os
 import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import ByteType, DataType, FloatType, IntegerType, ShortType
+from pyspark.sql.types import ByteType, DataType, FloatType, IntegerType, ShortType, StructField, StructType
 
 from tracetypes.compiler.columns import arrow_type
 from tracetypes.compiler.plan import FromSource
@@ -19,7 +22,7 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, split_header
 from tracetypes.records import Optional, Schema, name_of
 
-__all__ = ["FileInput", "open_input"]
+__all__ = ["FileInput", "literal", "open_input"]
 
 
 class FileInput:
@@ -28,8 +31,17 @@ class FileInput:
     def __init__(self, spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None) -> None:
         self.spark, self.leaf, self.path, self.files_per_step = spark, leaf, path, files_per_step
         self.files = existing(leaf, path)
-        self.format: Format = format_of(self.files[0] if self.files else path, leaf.source.format)
+        self.format: Format = self._format()
         self.header = self._header()
+
+    def _format(self) -> Format:
+        if not self.files and self.leaf.source.format is None:
+            raise RunError(
+                "TT207",
+                f"{self.path} holds no files yet, so their format is unknown",
+                fix="declare format=csv(...), json_lines() or parquet() at the source",
+            )
+        return format_of(self.files[0] if self.files else self.path, self.leaf.source.format)
 
     def _header(self) -> list[str] | None:
         if not isinstance(self.format, Csv) or self.format.columns is not None:
@@ -59,7 +71,7 @@ class FileInput:
             F.col("_metadata.file_block_start").alias("_start"),
         ]
         if isinstance(self.format, Parquet):
-            schema = self.spark.read.option("recursiveFileLookup", "true").parquet(_glob(self.path)).schema
+            schema = self._schema()
             self._check_types({field.name: field.dataType for field in schema})
             columns = []
             for name, wanted in self.leaf.layout.columns:
@@ -68,6 +80,18 @@ class FileInput:
             return reader.schema(schema).parquet(_glob(self.path)).select(*columns, *place)
         lines = reader.format("text").load(_glob(self.path))
         return lines.select(F.col("value").cast("binary").alias("raw"), *place)
+
+    def _schema(self) -> StructType:
+        """The columns of the files; without files yet, those of the layout."""
+        if not self.files:
+            return StructType([StructField(name, _spark_type(schema)) for name, schema in self.leaf.layout.columns])
+        try:
+            return self.spark.read.option("recursiveFileLookup", "true").parquet(_glob(self.path)).schema
+        except (PySparkException, Py4JError) as error:
+            first = next(line for line in str(error).splitlines() if not line.startswith("An error occurred"))
+            raise RunError(
+                "TT208", f"{self.path} cannot be read as Parquet: {first}", fix="give Parquet files, or another format"
+            ) from error
 
     def _check_types(self, found: dict[str, DataType]) -> None:
         for name, schema in self.leaf.layout.columns:
@@ -143,12 +167,19 @@ def existing(leaf: FromSource, path: str) -> list[str]:
 
 
 def _first_line(name: str) -> str:
-    opener = gzip.open if name.endswith(".gz") else open
-    with opener(name, "rb") as file:
-        return bytes(file.readline()).decode("utf-8-sig", "replace").rstrip("\r\n")
+    """The first line of a file that is not blank; the empty string when there is none."""
+    try:
+        with pa.input_stream(name, compression="detect") as file:
+            for line in io.TextIOWrapper(file, "utf-8-sig", "replace"):
+                if line.strip():
+                    return line.rstrip("\r\n")
+    except (OSError, EOFError) as error:
+        raise RunError("TT208", f"{name} cannot be read: {error}", fix="see whether the file is whole") from error
+    return ""
 
 
-def _escaped(text: str) -> str:
+def literal(text: str) -> str:
+    """A path as a pattern that only that path matches."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", text)
 
 
@@ -157,9 +188,12 @@ def _glob(path: str) -> str:
     local = path.removeprefix("file://")
     if "://" in local or not os.path.isfile(local):
         special = "://" not in local and re.search(r"[\\*?\[\]{}]", local)
-        return _escaped(os.path.abspath(local)) if special else path
+        return literal(os.path.abspath(local)) if special else path
     head, tail = os.path.split(os.path.abspath(local))
-    return f"{_escaped(head)}/{_escaped(tail[:-1])}[{tail[-1]}]"
+    at = next((at for at in range(len(tail) - 1, -1, -1) if tail[at].isalnum()), None)
+    if at is None:
+        raise RunError("TT208", f"{path} has no letter in its name", fix="rename it")
+    return f"{literal(head)}/{literal(tail[:at])}[{tail[at]}]{literal(tail[at + 1 :])}"
 
 
 def open_input(spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None = None) -> FileInput:

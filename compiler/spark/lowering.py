@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from tracetypes.compiler.messages import Kind
 from tracetypes.compiler.plan import FromSource, FromStage, Plan, Stage, links
-from tracetypes.compiler.spark.files import FileInput
+from tracetypes.compiler.spark.files import FileInput, literal
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.tasks import MESSAGES, KeyedTask, Processor, SourceTask
 
@@ -67,7 +67,7 @@ def _stage(
 
 def _drain(spark: SparkSession, control: str, ids: list[int]) -> DataFrame:
     """One message to each key group for each line in the control directory."""
-    lines = spark.readStream.format("text").option("maxFileAge", "36500d").load(control)
+    lines = spark.readStream.format("text").option("maxFileAge", "36500d").load(literal(control))
     return lines.select(
         F.explode(F.array(*[F.lit(id) for id in ids])).alias("group"),
         F.lit(int(Kind.DRAIN)).cast("tinyint").alias("kind"),

@@ -23,12 +23,24 @@ from tracetypes.compiler.messages import Kind
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.simulate import Answer, Collector
 from tracetypes.compiler.spark.tasks import AsideTask, SinkTask
-from tracetypes.errors import RunError
+from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
 
 __all__ = ["FileOutput", "MemoryOutput", "NoOutput", "Output", "open_output"]
 
 HIDDEN = "_tracetypes"
+
+INSTANT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+"""Spark would write milliseconds."""
+
+PLAIN_CSV = {
+    "header": "true",
+    "emptyValue": "",
+    "escape": '"',
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}
+"""RFC 4180, and text as it is: Spark would escape quotes by backslashes, and trim."""
 
 
 class Output(ABC):
@@ -46,12 +58,19 @@ class FileOutput(Output):
     """Files in a directory: JSON lines, CSV or Parquet."""
 
     def __init__(self, plan: Plan, path: str, run: str, late: str | None, rejects: str | None) -> None:
-        self.plan, self.path, self.run = plan, Path(path), run
+        self.plan, self.path, self.run = plan, Path(os.path.abspath(path)), run
         self.format: Format = format_of(path, plan.sink.format, JsonLines())
-        self.late = Path(late) if late else self.path / "_late"
-        self.rejects = Path(rejects) if rejects else self.path / "_rejects"
+        self.late = Path(os.path.abspath(late)) if late else self.path / "_late"
+        self.rejects = Path(os.path.abspath(rejects)) if rejects else self.path / "_rejects"
         if isinstance(self.format, Csv):
             refuse_nested(plan)
+        places = [Path(os.path.realpath(place)) for place in (self.path, self.late, self.rejects)]
+        if len(set(places)) < 3:
+            raise UsageError(
+                "TT402",
+                f"output, late items and rejects: {', '.join(map(str, places))}",
+                fix="give each a directory of its own with --output, --late and --rejects",
+            )
         for directory in (self.path, self.late, self.rejects):
             writable(directory)
 
@@ -69,9 +88,9 @@ class FileOutput(Output):
         writer = frame.write.mode("overwrite")
         match self.format:
             case JsonLines():
-                writer.option("ignoreNullFields", "false").json(str(stage))
+                writer.option("ignoreNullFields", "false").option("timestampFormat", INSTANT).json(str(stage))
             case Csv(separator=separator):
-                writer.option("sep", separator or " ").option("header", "true").option("emptyValue", "").csv(str(stage))
+                writer.options(sep=separator or " ", timestampFormat=INSTANT, **PLAIN_CSV).csv(str(stage))
             case Parquet():
                 writer.parquet(str(stage))
         self._move(stage, self.path, batch, self.format.extension)
@@ -81,9 +100,10 @@ class FileOutput(Output):
                     F.get_json_object(F.col("header").cast("string"), "$.source") == source
                 )
                 lines = chosen.select("kind", "header", "payload").mapInArrow(AsideTask(), "value string")
-                lines.write.mode("overwrite").text(str(stage))
+                aside = directory / HIDDEN / f"batch-{batch:08d}"  # it may lie on another disk than the output
+                lines.write.mode("overwrite").text(str(aside))
                 (directory / source).mkdir(parents=True, exist_ok=True)
-                self._move(stage, directory / source, batch, "jsonl")
+                self._move(aside, directory / source, batch, "jsonl")
 
     def _move(self, stage: Path, to: Path, batch: int, extension: str) -> None:
         parts = sorted(p for p in stage.iterdir() if p.name.startswith("part-") and p.stat().st_size > 0)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,7 +31,7 @@ from tracetypes.compiler.spark.lowering import lower
 from tracetypes.compiler.spark.outputs import MemoryOutput, Output, writable, write_json
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.tasks import BEFORE
-from tracetypes.errors import RunError, UsageError, from_text
+from tracetypes.errors import RunError, TraceTypesError, UsageError, from_text
 
 __all__ = ["Batch", "Checkpoint", "Rows", "Summary", "collect", "require", "run"]
 
@@ -170,9 +171,25 @@ class _Batches:
         self, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, output: Output, told: Callable[[Batch], None]
     ) -> None:
         self.spark, self.plan, self.checkpoint, self.output, self.told = spark, plan, checkpoint, output, told
-        self.error: BaseException | None = None
+        self.error: TraceTypesError | None = None
 
     def __call__(self, messages: DataFrame, number: int) -> None:
+        try:
+            self.run(messages, number)
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            self.error = RunError(
+                "TT209",
+                f"batch {number} cannot be written: {place}{error.strerror or error}",
+                fix="see the cause above; run again to go on",
+            )
+            raise
+        except TraceTypesError as error:
+            self.error = error
+            raise
+
+    def run(self, messages: DataFrame, number: int) -> None:
+        """Take a micro-batch, unless it was taken before."""
         started = time.monotonic()
         record = self.checkpoint.committed(number)
         if record is None:
@@ -204,6 +221,7 @@ class _Batches:
                 "late": {},
                 "rejects": {},
                 "newest": dict(before.get("newest", {})),
+                "complete": False,
             }
             for row in told:
                 head = json.loads(bytes(row["header"]))
@@ -211,6 +229,7 @@ class _Batches:
                 record["rows"] += head["rows"]
                 if head["stage"] == self.plan.stages[-1].number:
                     record["late"], record["rejects"] = head["late"], head["rejects"]
+                    record["complete"] = head["complete"]
                     if head["markers"]:
                         record["markers"], record["marker"] = len(head["markers"]), head["markers"][-1]
             self.output.take(messages, number, {"late": record["late"], "rejects": record["rejects"]})
@@ -298,7 +317,7 @@ def _go(
 ) -> None:
     number, newest = checkpoint.next
     tell(spark, number, newest)
-    last: dict[str, Any] = {}
+    pieces: dict[str, Any] = {}
     while not stop.is_set():
         query = _start(spark, plan, inputs, checkpoint, handler)
         try:
@@ -310,25 +329,43 @@ def _go(
                     checkpoint.drain()
                     _wait(query, stop, until=query.processAllAvailable)
                     if not stop.is_set():
+                        _answered(checkpoint)
                         checkpoint.finish()
             return
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
+            if handler.error is not None:
+                raise handler.error from error
             again = Reread.from_text(str(error))
-            if again is None or again.before == last:
+            failed, newest = checkpoint.next
+            known = pieces if failed == number else {}
+            if again is None or again.before.items() <= known.items():
                 raise _translated(error) from error
-            last = again.before
-            number, newest = checkpoint.next
-            tell(spark, number, newest, again.before)
+            number, pieces = failed, {**known, **again.before}  # each stage asks for its own sources
+            tell(spark, number, newest, pieces)
         finally:
             query.stop()
+
+
+def _answered(checkpoint: Checkpoint) -> None:
+    """Make sure that the sources' end has reached the last stage, before anybody is told that the run is finished."""
+    number, _ = checkpoint.next
+    if not (checkpoint.committed(number - 1) or {}).get("complete"):
+        raise RunError(
+            "TT214",
+            f"the end of the sources was not answered: Spark took no file from {checkpoint.control}",
+            fix="run again to go on; if it happens again, report it",
+        )
 
 
 def _start(
     spark: SparkSession, plan: Plan, inputs: Mapping[str, FileInput], checkpoint: Checkpoint, handler: _Batches
 ) -> StreamingQuery:
-    messages = lower(spark, plan, inputs, str(checkpoint.control))
-    writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
-    return writer.option("checkpointLocation", checkpoint.spark).foreachBatch(handler).start()
+    try:
+        messages = lower(spark, plan, inputs, str(checkpoint.control))
+        writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
+        return writer.option("checkpointLocation", checkpoint.spark).foreachBatch(handler).start()
+    except (PySparkException, Py4JError) as error:
+        raise _translated(error) from error
 
 
 def _wait(query: StreamingQuery, stop: threading.Event, until: Callable[[], None] | None) -> None:
@@ -367,7 +404,7 @@ def _stop_on_signal() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _translated(error: PySparkException) -> Exception:
+def _translated(error: Exception) -> Exception:
     """Our own error, if one is inside what Spark reports."""
     found = from_text(str(error))
     if found is not None:

@@ -236,5 +236,3 @@ def banded() -> Dataflow:
 def here(name: str) -> str:
     """A flow of this module as a target of the command line."""
     return f"{__name__}:{name}"
-
-

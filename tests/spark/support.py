@@ -161,5 +161,3 @@ class Cli:
         assert "Traceback" not in err
         assert "Traceback" not in out
         return Ran(code, out, err)
-
-

@@ -14,7 +14,6 @@ from typing import Any
 import attrs
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from examples import home_energy, sensors
@@ -40,7 +39,6 @@ from tracetypes import (
     check,
     csv,
     every,
-    in_band,
     json_lines,
     merge,
     parquet,
@@ -276,7 +274,10 @@ def test_totals_that_another_system_recorded(spark: SparkSession, level: str) ->
     """DEBS 2014, loads of two houses: every slice in the recorded output of a sequential Erlang program (Flumina)."""
     slices = recorded()
     assert len(slices) == 2
-    assert slices[1377986401500]["house"] == {0: (442.88199999999995, 64, 442.88199999999995, 64), 100: (16.456, 4, 16.456, 4)}
+    assert slices[1377986401500]["house"] == {
+        0: (442.88199999999995, 64, 442.88199999999995, 64),
+        100: (16.456, 4, 16.456, 4),
+    }
     assert [len(one["household"]) for one in slices.values()] == [16, 16]
     flow = Dataflow("debs")
     columns = ["id", "timestamp", "value", "property", "plug", "household", "house"]
@@ -307,7 +308,12 @@ def test_totals_that_another_system_recorded(spark: SparkSession, level: str) ->
         mine = found[1377986402000 + 1000 * at]
         assert end == 1377986401500 + 1000 * at
         for key, (watts, readings, all_watts, all_readings) in levels[level].items():
-            assert mine[key] == (pytest.approx(watts, abs=1e-9), readings, pytest.approx(all_watts, abs=1e-9), all_readings)
+            assert mine[key] == (
+                pytest.approx(watts, abs=1e-9),
+                readings,
+                pytest.approx(all_watts, abs=1e-9),
+                all_readings,
+            )
         assert mine.keys() == levels[level].keys()
 
 
@@ -449,7 +455,7 @@ RICHES = [
         amount=one.amount,
         raw=bytes([0, 255, at]),
         maybe=one.maybe,
-        note=(None, "", "a\nb\r\n\"c\"", "\x00\u2028")[at % 4],
+        note=(None, "", 'a\nb\r\n"c"', "\x00\u2028")[at % 4],
         inner=Plug(None if at % 2 else "x", at, one.amount),
         inners=[Plug("y", 1, 2.0), None][: at % 3],
         numbers=(1, 2)[: at % 3],
@@ -478,8 +484,8 @@ def test_what_a_sink_wrote_a_source_reads_back(spark: SparkSession, tmp_path: Pa
     assert arranged["rows"].rejects == ()
     planned = plan(first, key_groups=2)
     directory = str(tmp_path / "out")
-    for planned, rows in ((planned, Rows((tuple(lines),))),):
-        run(spark, planned, {"rows": rows}, open_output(planned, directory, "run"), checkpoint=str(tmp_path / "c"))
+    rows = Rows((tuple(lines),))
+    run(spark, planned, {"rows": rows}, open_output(planned, directory, "run"), checkpoint=str(tmp_path / "c"))
     back = collect(spark, plan(again, key_groups=2), {"rows": directory}).answer
     assert (back.rejects, back.late) == ([], [])
     assert back.trace == trace
@@ -494,7 +500,13 @@ def test_units(spark: SparkSession, tmp_path: Path) -> None:
         planned = plan(check(flow), key_groups=2)
         out = tmp_path / f"out.{extension}"
         checkpoint = str(tmp_path / f"c-{extension}")
-        run(spark, planned, {"rows": Rows((tuple(numbers(1, 2, 30)),))}, open_output(planned, str(out), "x"), checkpoint=checkpoint)
+        run(
+            spark,
+            planned,
+            {"rows": Rows((tuple(numbers(1, 2, 30)),))},
+            open_output(planned, str(out), "x"),
+            checkpoint=checkpoint,
+        )
         assert list(out.glob(f"part-*.{extension}"))
 
 
@@ -505,21 +517,3 @@ class Nothing(OpStateless[str, int, str, Unit]):
     def on_item(self, key: str, value: int, emit: Callable[[str, Unit], None]) -> None:
         emit(key, UNIT)
 
-
-@attrs.frozen
-class Kept(OpKeyedOrdered[str, int, int, int]):
-    """Unused values are kept."""
-
-    def initial_state(self) -> int:
-        return 0
-
-    def on_item(self, state: int, key: str, value: int, emit: Callable[[int], None]) -> int:
-        emit(value)
-        return state
-
-
-def remove(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)
-
-
-_ = Checked

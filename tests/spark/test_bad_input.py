@@ -38,16 +38,25 @@ def reading(id: str, ts: int, watts: int = 1) -> str:
 @pytest.mark.parametrize(
     ("files", "target", "path", "said"),
     [
-        ({}, "sums", "none.jsonl", ("TT208", "source 'readings'", "none.jsonl does not exist", "--input readings=PATH")),
-        ({"in.csv": "id,time,watts\n"}, "sums", "in.csv", ("TT203", "in.csv has no column 'ts'", "'id', 'time', 'watts'")),
+        (
+            {},
+            "sums",
+            "none.jsonl",
+            ("TT208", "source 'readings'", "none.jsonl does not exist", "--input readings=PATH"),
+        ),
+        (
+            {"in.csv": "id,time,watts\n"},
+            "sums",
+            "in.csv",
+            ("TT203", "in.csv has no column 'ts'", "'id', 'time', 'watts'"),
+        ),
         ({"in.csv": "\n\nid,time,watts\n"}, "sums", "in.csv", ("TT203", "no column 'ts'", "'id', 'time', 'watts'")),
         ({"in.csv": "a,1,2\n"}, "short", "in.csv", ("TT203", "columns=...", "no column 'watts'")),
         ({"in.xyz": "a,1,2\n"}, "sums", "in.xyz", ("TT207", "in.xyz", "unknown", "format=csv")),
         ({"in.csv.gz": "no gzip"}, "sums", "in.csv.gz", ("TT208", "in.csv.gz", "cannot be read")),
-        ({"in.jsonl": "{}\n"}, "columns", "in.jsonl", ("TT20", "in.jsonl", "Parquet")),
+        ({"in.jsonl": "{}\n"}, "columns", "in.jsonl", ("TT208", "in.jsonl cannot be read as Parquet")),
         ({"_in.jsonl": "{}\n"}, "sums", "_in.jsonl", ("TT208", "'_in.jsonl'", "rename")),
         ({"a:b.jsonl": "{}\n"}, "sums", "a:b.jsonl", ("TT208", "'a:b.jsonl'", "rename")),
-        ({"d/a:b.jsonl": "{}\n"}, "sums", "d", ("TT208", "'a:b.jsonl'", "rename")),
         ({"d/_hidden/in.jsonl": "{}\n"}, "sums", "d", ("TT207", "holds no files")),
     ],
 )
@@ -248,7 +257,10 @@ def test_a_key_of_an_operator_that_is_none_or_nan(cli: Cli, tmp_path: Path, targ
 
 # ------------------------------------------------------------------------------------------------- lateness
 
-EARLY, LATER = [reading("a", 1), reading("a", 100)], [reading("b", 2), reading("b", 95), reading("b", 5), reading("a", 107)]
+EARLY, LATER = (
+    [reading("a", 1), reading("a", 99)],
+    [reading("b", 2), reading("b", 95), reading("b", 5), reading("a", 107)],
+)
 BACKWARDS = {
     "within a file": ([[*EARLY, *LATER]], None),
     "across files of a micro-batch": ([EARLY, LATER, [reading("a", 3)]], None),
@@ -270,7 +282,9 @@ def test_time_that_runs_backwards(spark: SparkSession, tmp_path: Path, case: str
     assert len(late) == len(lines) - 4
     assert answer.trace == trace
     assert Counter(reason for _, reason, _ in answer.late) == Counter(one.reason for one in late)
-    assert Counter(json.loads(text)["value"]["ts"] for _, _, text in answer.late) == Counter(one.value.ts for one in late)
+    assert Counter(json.loads(text)["value"]["ts"] for _, _, text in answer.late) == Counter(
+        one.value.ts for one in late
+    )
 
 
 def test_time_that_runs_backwards_across_restarts(cli: Cli, tmp_path: Path) -> None:
@@ -352,7 +366,13 @@ def test_an_operator_that_raises_and_is_mended(spark: SparkSession, tmp_path: Pa
 
 def test_no_rows(cli: Cli, tmp_path: Path) -> None:
     for number, (target, name) in enumerate(
-        (("sums", "in.jsonl"), ("sums", "in.csv"), ("lines", "directory"), ("typed_csv", "directory"), ("columns", "directory"))
+        (
+            ("sums", "in.jsonl"),
+            ("sums", "in.csv"),
+            ("lines", "directory"),
+            ("typed_csv", "directory"),
+            ("columns", "directory"),
+        )
     ):
         path = tmp_path / name
         path.mkdir(exist_ok=True) if name == "directory" else path.write_text("")
@@ -426,7 +446,17 @@ def test_more_files_after_a_run_that_did_not_drain(cli: Cli, tmp_path: Path) -> 
     for number, file in enumerate(files):
         write_lines(tmp_path / f"in/{number}.jsonl", file, at=number + 1)
         for _ in range(2 if number == 1 else 1):
-            ran = cli("run", here("sums"), "-p", number + 1, "-i", f"readings={tmp_path}/in", "-o", f"sums={out}", "--no-drain")
+            ran = cli(
+                "run",
+                here("sums"),
+                "-p",
+                number + 1,
+                "-i",
+                f"readings={tmp_path}/in",
+                "-o",
+                f"sums={out}",
+                "--no-drain",
+            )
             assert ran.code == 0
         trace, _ = defined(flows.sums, {"readings": [line for f in files[: number + 1] for line in f]}, drain=False)
         assert rows_in(out, "at") == rows_at_sink(flows.sums, trace)

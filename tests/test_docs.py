@@ -1,0 +1,375 @@
+"""The documentation says what is so: its programs run, its errors are raised, its output is what is really printed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+
+import tracetypes.testing
+from tracetypes import CheckFailed, Dataflow, Item, TraceTypesError, check
+from tracetypes.formats import JsonLines, Row, text_parser
+from tracetypes.interpreter import arrange, interpret
+from tracetypes.records import Mismatch, to_plain
+from tracetypes.sources import reader
+
+ROOT = Path(__file__).resolve().parent.parent
+README, TOUR, ERRORS = ROOT / "README.md", ROOT / "docs" / "tour.md", ROOT / "docs" / "errors.md"
+DOCUMENTS = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+SOURCES = [path for folder in ("tracetypes", "compiler") for path in sorted((ROOT / folder).rglob("*.py"))]
+CODE = re.compile(r"\bTT\d\d\d\b")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of a language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def without_blocks(text: str) -> str:
+    """The prose."""
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def load(path: Path) -> ModuleType:
+    """Run a file as a module that functions and records of it can be found in."""
+    name = f"docs_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    return module
+
+
+# ------------------------------------------------------------------------------------------------- every page
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = without_blocks(path.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        there = path if not file else (path.parent / file).resolve()
+        assert there.exists(), target
+        if anchor:
+            assert anchor in anchors(without_blocks(there.read_text(encoding="utf-8"))), target
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_files_that_are_named_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for name in re.findall(r"`((?:docs|examples|benchmarks|scripts|tests|tracetypes|compiler|stdlib)/[\w./]+)`", text):
+        assert (ROOT / name).exists(), name
+    for name in re.findall(r"python -m ((?:examples|benchmarks)[\w.]*)", text):
+        assert (ROOT / name.replace(".", "/")).with_suffix(".py").exists(), name
+
+
+# -------------------------------------------------------------------------------------------- README and tour
+
+
+class Page(NamedTuple):
+    """A page that builds up a program. ``files``: its versions by name. ``folder``: where they lie."""
+
+    text: str
+    folder: Path
+    files: tuple[Path, ...]
+
+
+def written(folder: Path, page: Path, programs: dict[str, str]) -> Page:
+    """The programs of a page, in files."""
+    files = []
+    for name, program in programs.items():
+        files.append(folder / name)
+        files[-1].write_text(program, encoding="utf-8")
+    return Page(page.read_text(encoding="utf-8"), folder, tuple(files))
+
+
+@pytest.fixture(scope="module")
+def readme(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The README's program with its mistake, and without."""
+    wrong, last = blocks(README.read_text(encoding="utf-8"), "python")
+    right = "\n".join(wrong.splitlines()[:-1]) + "\n" + last
+    return written(tmp_path_factory.mktemp("readme"), README, {"gaps.py": wrong, "right.py": right})
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The tour's program, and the same without its sort."""
+    program = "\n\n".join(blocks(TOUR.read_text(encoding="utf-8"), "python"))
+    unsorted = program.replace(".through(sort(by=lambda r: r.ts))", "")
+    assert unsorted != program
+    return written(tmp_path_factory.mktemp("tour"), TOUR, {"sensors.py": program, "unsorted.py": unsorted})
+
+
+@pytest.fixture(scope="module")
+def mypy(readme: Page, tour: Page, programs: dict[str, Path]) -> Callable[[Path], str]:
+    """What mypy --strict says of a program: of all of them in one run."""
+    right = [path for name, path in programs.items() if "right" in name]
+    files = [str(path) for path in (*readme.files, *tour.files, *right)]
+    options = ["--strict", "--config-file=", "--follow-imports=silent", "--cache-dir=.mypy_cache/docs"]
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "--scripts-are-modules", "--explicit-package-bases", *files],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert run.returncode in (0, 1), run.stderr + run.stdout
+
+    def said(path: Path) -> str:
+        lines = [line for line in run.stdout.splitlines() if re.match(rf"\S*\b{re.escape(path.name)}:\d+:", line)]
+        return "\n".join(re.sub(r"^\S*/", "", line) for line in lines)
+
+    return said
+
+
+def unnumbered(text: str) -> str:
+    """Without line numbers."""
+    return re.sub(r"(\.py):\d+", r"\1", text)
+
+
+def sessions(text: str) -> Iterator[tuple[list[str], str]]:
+    """Commands of the console blocks, as words, with the output that is shown."""
+    for block in blocks(text, "console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            yield command.split(), output
+
+
+def printed(words: list[str], folder: Path) -> str:
+    """What a command of ours prints in a folder, with the folder left out."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tracetypes.cli", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    return (done.stdout + done.stderr).replace(f"{folder}/", "")
+
+
+def commands(page: str, *wanted: str) -> list[tuple[list[str], str]]:
+    """The commands of ours on a page of which the output is shown."""
+    found = [
+        (words[1:], output)
+        for words, output in sessions(page)
+        if Path(words[0]).name == "tracetypes" and words[1] in wanted and output
+    ]
+    assert found
+    return found
+
+
+def test_the_readme_has_two_commands() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert blocks(text, "sh") == ["make demo\nmake test\n"]
+    assert set(re.findall(r"\bmake (\w+)\b", "".join(re.findall(r"`[^`]+`", text)))) == {"demo", "test"}
+    targets = (ROOT / "scripts" / "run.sh").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{name}\)$", targets, re.MULTILINE) for name in ("demo", "test"))
+
+
+def test_what_mypy_says_in_the_readme(readme: Page, mypy: Callable[[Path], str]) -> None:
+    ((_, shown),) = [(words, output) for words, output in sessions(readme.text) if words[0].endswith("mypy")]
+    wrong, right = readme.files
+    *messages, last = shown.splitlines()
+    assert unnumbered("\n".join(messages)) == unnumbered(mypy(wrong))
+    assert last == "Found 1 error in 1 file (checked 1 source file)"
+    at = len(wrong.read_text(encoding="utf-8").splitlines())
+    assert mypy(wrong).startswith(f"gaps.py:{at}: error:"), "the mistake is the last line"
+    assert mypy(right) == ""
+
+
+def test_what_the_checker_says_in_the_readme(readme: Page) -> None:
+    refused, accepted = (output for _, output in commands(readme.text, "check"))
+    assert unnumbered(printed(["check", "gaps.py"], readme.folder)) == unnumbered(refused)
+    assert printed(["check", "right.py"], readme.folder) == accepted
+
+
+def test_mypy_accepts_the_tour(tour: Page, mypy: Callable[[Path], str]) -> None:
+    right, wrong = tour.files
+    assert mypy(right) == ""
+    assert "LinearInterpolation" in mypy(wrong)
+
+
+def test_the_tests_of_the_tour_pass(tour: Page) -> None:
+    module = load(tour.files[0])
+    module.test_gaps_are_filled()
+    module.test_deployments()
+    (mark,) = module.test_laws.pytestmark
+    for law in mark.args[1]:
+        law.check(10)
+
+
+def test_what_check_and_explain_say_in_the_tour(tour: Page) -> None:
+    for words, output in commands(tour.text, "check", "explain"):
+        assert unnumbered(printed(words, tour.folder)) == unnumbered(output), words
+
+
+def test_what_test_says_in_the_tour(tour: Page) -> None:
+    (tour.folder / "hub.jsonl").write_text(blocks(tour.text, "json")[0], encoding="utf-8")
+    ((words, output),) = commands(tour.text, "test")
+    assert printed([*words, "--examples", "10"], tour.folder) == output
+
+
+class Answer(NamedTuple):
+    """What a run gives, as the lines of its files would say it."""
+
+    rows: list[Any]
+    late: list[Any]
+    rejects: list[Any]
+
+
+def answered(flow: Dataflow, lines: list[str]) -> Answer:
+    """What the definition says of a flow with one source and one sink, for a file of JSON lines."""
+    checked = check(flow)
+    (source,), (sink,) = checked.graph.sources, checked.graph.sinks
+    parse, read = text_parser(JsonLines(), checked.layout(source), None), reader(source).read
+
+    def row(line: str) -> Row:
+        try:
+            return read(*parse(line))
+        except Mismatch as error:
+            return Row("reject", reason=str(error))
+
+    arranged = arrange(source, map(row, lines), drain=True)
+    trace = interpret(checked, {source.name: arranged.items})[sink.name]
+    layout, stream = checked.layout(sink), checked.streams[source.id]
+    return Answer(
+        [layout.plain(e.key, e.value) for e in trace if isinstance(e, Item)],
+        [
+            {
+                "reason": late.reason,
+                "row": {"key": to_plain(stream.key, late.key), "value": to_plain(stream.value, late.value)},
+            }
+            for late in arranged.late
+        ],
+        [{"reason": reason, "row": lines[at]} for at, reason in arranged.rejects],
+    )
+
+
+def parsed(block: str) -> list[Any]:
+    """The lines of a JSON block, in an order of their own."""
+    return sorted(map(json.loads, block.splitlines()), key=repr)
+
+
+def test_the_answer_in_the_readme(readme: Page) -> None:
+    given, rows = blocks(readme.text, "json")
+    answer = answered(load(readme.files[1]).flow, given.splitlines())
+    assert sorted(answer.rows, key=repr) == parsed(rows)
+    assert answer.late == answer.rejects == []
+
+
+def test_the_answer_in_the_tour(tour: Page) -> None:
+    given, *shown = blocks(tour.text, "json")
+    answer = answered(load(tour.files[0]).filled, given.splitlines())
+    assert [sorted(part, key=repr) for part in answer] == list(map(parsed, shown))
+    assert "1 late, 1 rejected" in tour.text
+
+
+def test_the_tour_is_the_example() -> None:
+    """The operators of the tour are those of the repository's example."""
+    example = (ROOT / "examples" / "sensors.py").read_text(encoding="utf-8")
+    for block in blocks(TOUR.read_text(encoding="utf-8"), "python"):
+        if block.startswith("@attrs.frozen"):
+            assert block in example
+
+
+# ------------------------------------------------------------------------------------------------- errors
+
+
+def sections() -> dict[str, str]:
+    """The sections of ``docs/errors.md`` by code."""
+    text = ERRORS.read_text(encoding="utf-8")
+    found = re.findall(r"^### (TT\d\d\d)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert len(found) == len(dict(found)), "two sections for one code"
+    return dict(found)
+
+
+def test_every_code_has_a_section_and_every_section_a_code() -> None:
+    used = {code for path in SOURCES for code in CODE.findall(path.read_text(encoding="utf-8"))}
+    assert sorted(sections()) == sorted(used)
+    assert list(sections()) == sorted(sections())
+
+
+def test_codes_that_the_documents_name_exist() -> None:
+    for path in DOCUMENTS:
+        assert set(CODE.findall(path.read_text(encoding="utf-8"))) <= set(sections()), path
+
+
+def error_programs() -> list[tuple[str, str, str]]:
+    """Code, ``wrong`` or ``right``, and text of each program in ``docs/errors.md``."""
+    found = []
+    for code, body in sections().items():
+        for block in blocks(body, "python"):
+            kind = re.match(r"# (wrong|right)\b", block)
+            assert kind is not None, f"{code}: a program begins with '# wrong' or '# right'"
+            found.append((code, kind[1], block))
+    return found
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The programs of ``docs/errors.md`` in files, with what they begin with."""
+    folder = tmp_path_factory.mktemp("errors")
+    start = blocks(ERRORS.read_text(encoding="utf-8"), "python")[0]
+    made = {}
+    for code, kind, block in error_programs():
+        path = made[f"{code}-{kind}"] = folder / f"{code}_{kind}.py"
+        path.write_text(start + "\n\n" + block, encoding="utf-8")
+    return made
+
+
+@pytest.mark.parametrize("name", [f"{code}-{kind}" for code, kind, _ in error_programs()])
+def test_programs_of_the_errors(name: str, programs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong program raises its code, all of its violations that code; a right one raises nothing."""
+    code, _, kind = name.partition("-")
+    few = 10 if kind == "right" else 25
+    monkeypatch.setattr(tracetypes.testing, "check_laws", partial(tracetypes.testing.check_laws, max_examples=few))
+    if kind == "right":
+        load(programs[name])
+        return
+    with pytest.raises(TraceTypesError) as raised:
+        load(programs[name])
+    if isinstance(raised.value, CheckFailed) and code != "TT100":
+        assert {violation.code for violation in raised.value.violations} == {code}
+    else:
+        assert raised.value.code == code
+
+
+def test_every_section_shows_what_is_wrong_and_what_is_right() -> None:
+    for code, body in sections().items():
+        kinds = [kind for other, kind, _ in error_programs() if other == code]
+        if code.startswith("TT1") or code.startswith("TT3"):
+            assert kinds == ["wrong", "right"], code
+        else:
+            texts = "".join(blocks(body, "text"))
+            shown = kinds == ["wrong", "right"] or ("wrong:" in texts and "right:" in texts) or blocks(body, "console")
+            assert shown or code == "TT000", code
+
+
+def test_mypy_accepts_the_right_programs(programs: dict[str, Path], mypy: Callable[[Path], str]) -> None:
+    assert "\n".join(said for name, path in programs.items() if "right" in name and (said := mypy(path))) == ""
+
+
+def test_commands_of_the_errors() -> None:
+    for words, output in commands(ERRORS.read_text(encoding="utf-8"), "run", "check"):
+        assert printed(words, ROOT) == output, words
