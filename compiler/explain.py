@@ -43,7 +43,7 @@ def show_graph(checked: Checked) -> Iterator[str]:
 
 def show_plan(plan: Plan) -> Iterator[str]:
     """Stages, exchanges, sorts, and where Python runs and where Catalyst does."""
-    yield f"plan: {len(plan.stages)} stages, parallelism {plan.parallelism}, {plan.key_groups} key groups"
+    yield f"plan: {_many(len(plan.stages), 'stage')}, parallelism {plan.width}, {plan.key_groups} key groups"
     for stage in plan.stages:
         yield from _stage(plan, stage)
     tail = [step for step in _path(plan.region)]
@@ -78,7 +78,11 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
 
 
 def _tasks(plan: Plan) -> str:
-    return f"{plan.parallelism} task{'s' if plan.parallelism > 1 else ''}"
+    return _many(plan.width, "task")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _edge(stage: Stage) -> str:

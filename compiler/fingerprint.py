@@ -59,5 +59,18 @@ def _operator(op: Operator) -> str:
 
 def _parameter(value: object) -> str:
     """A parameter by its value where that is the same in every process, else by its type."""
-    text = show(value, 200)
+    text = show(_sorted(value), 200)
     return type(value).__name__ if " at 0x" in text or callable(value) else text
+
+
+def _sorted(value: object) -> object:
+    """With its sets as sorted lists: the order of a set of texts differs from process to process."""
+    match value:
+        case set() | frozenset():
+            return sorted((_sorted(one) for one in value), key=repr)
+        case dict():
+            return {key: _sorted(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_sorted(one) for one in value]
+        case _:
+            return value

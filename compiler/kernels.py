@@ -415,7 +415,13 @@ class StageKernel:
         pairs = zip(self.links, state.progress, strict=True)
         newest = {link.leaf.source.name: p.newest for link, p in pairs if isinstance(link.leaf, FromSource)}
         head = header(
-            stage=self.stage.number, markers=self.closed, newest=newest, rows=self.rows, late=late, rejects=rejects
+            stage=self.stage.number,
+            markers=self.closed,
+            newest=newest,
+            rows=self.rows,
+            late=late,
+            rejects=rejects,
+            complete=all(progress.complete for progress in state.progress),
         )
         return Message(0, Kind.PROGRESS, head)
 

@@ -114,6 +114,11 @@ class Plan:
     key_groups: int
 
     @property
+    def width(self) -> int:
+        """Tasks of every stage where a backend has one number for all: the most that any of them asks for."""
+        return max(stage.parallelism for stage in self.stages)
+
+    @property
     def sources(self) -> tuple[FromSource, ...]:
         """The sources, in the order of the stages that read them."""
         found = [link.leaf for stage in self.stages for link in links(stage.region)]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import attrs
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
@@ -117,6 +117,29 @@ def differences(case: Case, answer: Answer) -> list[str]:
 @given(cases())
 def test_a_plan_gives_the_traces_of_the_interpreter(case: Case) -> None:
     assert differences(case, run(case)) == []
+
+
+@pytest.fixture
+def small_messages() -> Iterator[None]:
+    """A block is cut into several messages, which arrive in any order."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "BATCH", 2)
+        patch.setattr(kernels, "FLUSH", 3)
+        yield
+
+
+@pytest.mark.usefixtures("small_messages")
+@settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture])
+@given(cases())
+def test_blocks_may_travel_in_several_messages(case: Case) -> None:
+    assert differences(case, run(case)) == []
+
+
+@pytest.mark.usefixtures("small_messages")
+def test_positions_that_a_stage_does_not_send_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    put = Outbox.put
+    monkeypatch.setattr(Outbox, "put", lambda self, key, value, end, position: put(self, key, value, end, 0))
+    assert caught(run)
 
 
 @pytest.mark.nightly

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime as dt
-import importlib
 import importlib.util
 import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -172,7 +172,7 @@ def _module(place: str) -> ModuleType:
 
 def _imported(name: str, place: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        return import_module(name)
     except TraceTypesError:
         raise
     except Exception as error:
@@ -253,12 +253,14 @@ def _run_on_spark(
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
     require(planned, inputs)
+    if "://" in output:
+        raise UsageError("TT402", f"--output {output} is not local", fix="give a directory of a local or mounted disk")
     checkpoint = given.checkpoint or (None if output == "noop:" else str(Path(output) / "_checkpoint"))
     if checkpoint is None:
         raise UsageError("TT402", "noop: keeps nothing, also no checkpoint", fix="give --checkpoint DIR")
     say = _Progress(quiet=given.quiet)
     say.status("starting Spark")
-    spark = session(parallelism=given.parallelism, master=given.master)
+    spark = session(parallelism=planned.width, master=given.master)
 
     def told(batch: Batch) -> None:
         marker = "" if batch.marker is None else f", answered up to {_time(batch.marker)}"
@@ -268,10 +270,10 @@ def _run_on_spark(
             if counts
         )
         say.line(
-            f"batch {batch.number}: {batch.rows:,} rows, {batch.markers:,} markers{marker}{aside}, {batch.seconds:.1f} s"
+            f"batch {batch.number}: {batch.rows:,} rows, {batch.markers:,} marker{'' if batch.markers == 1 else 's'}{marker}{aside}, {batch.seconds:.1f} s"
         )
 
-    say.status("running; Ctrl-C stops between batches")
+    say.status("running; Ctrl-C stops, and the same command goes on")
     try:
         summary = run(
             spark,
@@ -335,7 +337,13 @@ class _Progress:
 
 
 def _test(given: argparse.Namespace) -> int:
-    from tracetypes.testing import check_flow, slices
+    try:
+        import_module("tracetypes.compiler.simulate")
+        from tracetypes.testing import check_flow, slices
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark,test]'"
+        ) from error
 
     flow = load(given.target)
     checked = check(flow)

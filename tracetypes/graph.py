@@ -259,7 +259,8 @@ class Stream(Generic[E_co]):
     def through(self, op: Callable[[Stream[E_co]], Stream[R]], *, parallelism: int | None = None) -> Stream[R]:
         """The stream that comes out of an operator, a structural operator or any function of streams.
 
-        ``parallelism``: how many copies of the operators that ``op`` adds may run at once (None: as the run says).
+        ``parallelism``: how many copies of the operators that ``op`` adds shall run at once (None: as the run says). A
+        backend with one width for all takes the most that is asked for.
         """
         given: object = op
         if isinstance(given, type) or not callable(given):

@@ -20,7 +20,7 @@ from tracetypes.compiler.columns import arrow_type
 from tracetypes.compiler.plan import FromSource
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, split_header
-from tracetypes.records import Optional, Schema, name_of
+from tracetypes.records import Optional, Schema, UnitValue, name_of
 
 __all__ = ["FileInput", "literal", "open_input"]
 
@@ -75,7 +75,8 @@ class FileInput:
             self._check_types({field.name: field.dataType for field in schema})
             columns = []
             for name, wanted in self.leaf.layout.columns:
-                quoted = F.col(f"`{name}`") if name in schema.names else F.lit(None)
+                here = name in schema.names and not isinstance(wanted, UnitValue)
+                quoted = F.col(f"`{name}`") if here else F.lit(None)
                 columns.append(quoted.cast(_spark_type(wanted)).alias(name))
             return reader.schema(schema).parquet(_glob(self.path)).select(*columns, *place)
         lines = reader.format("text").load(_glob(self.path))
@@ -95,6 +96,8 @@ class FileInput:
 
     def _check_types(self, found: dict[str, DataType]) -> None:
         for name, schema in self.leaf.layout.columns:
+            if isinstance(schema, UnitValue):
+                continue
             if name not in found:
                 if isinstance(schema, Optional):
                     continue

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, NullType, StringType, StructField, StructType
 
 from tracetypes.compiler.columns import END, POSITION, schema_of_rows
 from tracetypes.compiler.messages import Kind
@@ -152,12 +153,27 @@ def rows_of(plan: Plan, messages: DataFrame) -> DataFrame:
     """The sink's rows in a micro-batch."""
     schema = from_arrow_schema(schema_of_rows(plan.layout))
     rows = messages.where(F.col("kind") == int(Kind.ROWS)).select("payload").mapInArrow(SinkTask(plan), schema)
-    columns = [F.col(f"`{name}`") for name, _ in plan.layout.columns]
+    columns = [
+        F.col(f"`{name}`").cast(_without_void(schema[name].dataType)).alias(name) for name, _ in plan.layout.columns
+    ]
     if plan.sink.marker is not None:
         columns.append(F.timestamp_micros(F.col(END)).alias(plan.sink.marker))
     if plan.sink.position is not None:
         columns.append(F.col(POSITION).alias(plan.sink.position))
     return rows.select(*columns)
+
+
+def _without_void(type: DataType) -> DataType:
+    """The type with text for void, which no format can hold: Unit is written as a missing text."""
+    match type:
+        case NullType():
+            return StringType()
+        case ArrayType(elementType=item):
+            return ArrayType(_without_void(item))
+        case StructType(fields=fields):
+            return StructType([StructField(field.name, _without_void(field.dataType)) for field in fields])
+        case _:
+            return type
 
 
 def open_output(plan: Plan, path: str, run: str, late: str | None = None, rejects: str | None = None) -> Output:

@@ -266,7 +266,7 @@ def run(
     started again with the same checkpoint and goes on where it was.
     """
     require(plan, inputs)
-    configure(spark, plan.parallelism)
+    configure(spark, plan.width)
     with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch:
         opened = {
             s.source.name: _opened(spark, s, inputs[s.source.name], scratch, files_per_step) for s in plan.sources
