@@ -46,6 +46,7 @@ __all__ = [
     "from_array",
     "from_rows",
     "has_gaps",
+    "never_refuses",
     "rows",
     "schema_of_rows",
 ]
@@ -204,21 +205,36 @@ def builder(cls: Callable[..., Any], names: tuple[str, ...]) -> Callable[[list[l
 
 def _only_sets_slots(cls: Callable[..., Any]) -> bool:
     """Is it an attrs class with slots of its own and without validators, converters or hooks?"""
-    if (
-        not isinstance(cls, type)
-        or "__attrs_props__" not in vars(cls)
-        or any("__new__" in vars(c) for c in cls.__mro__[:-1])
-    ):
+    if not isinstance(cls, type) or "__attrs_props__" not in vars(cls) or not _accepts_anything(cls):
         return False
     props = attrs.inspect(cls)
-    hooks = ("__attrs_post_init__", "__attrs_pre_init__")
-    return (
-        props.is_slotted
-        and props.added_init
-        and props.hashability.value != "hashable_cached"
-        and not any(hasattr(cls, hook) for hook in hooks)
-        and all(a.validator is None and a.converter is None and a.name in vars(cls) for a in attrs.fields(cls))
-    )
+    cached = props.hashability.value == "hashable_cached"
+    return props.is_slotted and not cached and all(a.name in vars(cls) for a in attrs.fields(cls))
+
+
+def _accepts_anything(cls: type[Any]) -> bool:
+    """Does the class take whatever fits its annotations, as far as can be told: no validators, no code of its own?"""
+    if any("__new__" in vars(c) for c in cls.__mro__[:-1] if c is not tuple) and not issubclass(cls, tuple):
+        return False
+    if attrs.has(cls):
+        hooks = ("__attrs_post_init__", "__attrs_pre_init__")
+        added = all(attrs.inspect(c).added_init for c in cls.__mro__ if "__attrs_props__" in vars(c))
+        plain = all(a.validator is None and a.converter is None for a in attrs.fields(cls))
+        return added and plain and not any(hasattr(cls, hook) for hook in hooks)
+    return not hasattr(cls, "__post_init__")
+
+
+def never_refuses(schema: Schema) -> bool:
+    """Can records of the schema be built from any columns of its types?"""
+    match schema:
+        case Record(cls, fields):
+            return _accepts_anything(cls) and all(never_refuses(inner) for _, inner in fields)
+        case Optional(item) | ListOf(item, _):
+            return never_refuses(item)
+        case OneOf(members):
+            return all(map(never_refuses, members))
+        case _:
+            return True
 
 
 # ----------------------------------------------------------------------------------------- between stages

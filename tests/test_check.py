@@ -786,7 +786,7 @@ def test_check_raises_all_of_them() -> None:
     assert caught.value.violations == violations(flow)
     assert str(caught.value).startswith(f"{len(expected)} violations\n")
     for code, at in expected:
-        assert f"{code} {HERE}:{at}: " in str(caught.value)
+        assert f"{code} {Location(HERE, at)}: " in str(caught.value)
 
 
 # --------------------------------------------------------------------------------------- one cause, one report

@@ -264,13 +264,14 @@ def _run_on_spark(
 
     def told(batch: Batch) -> None:
         marker = "" if batch.marker is None else f", answered up to {_time(batch.marker)}"
+        markers = "marker" if batch.markers == 1 else "markers"
         aside = "".join(
             f", {sum(counts.values()):,} {what}"
             for what, counts in (("late", batch.late), ("rejected", batch.rejects))
             if counts
         )
         say.line(
-            f"batch {batch.number}: {batch.rows:,} rows, {batch.markers:,} marker{'' if batch.markers == 1 else 's'}{marker}{aside}, {batch.seconds:.1f} s"
+            f"batch {batch.number}: {batch.rows:,} rows, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s"
         )
 
     say.status("running; Ctrl-C stops, and the same command goes on")

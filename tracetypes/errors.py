@@ -41,7 +41,8 @@ class Location:
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        path, here = Path(self.file), Path.cwd()
+        return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{self.line}"
 
 
 NOWHERE: Final = Location("<unknown>", 0)

@@ -252,7 +252,10 @@ def _schema(annotation: Any, path: str, above: tuple[Any, ...]) -> Schema:
 def _union(annotation: Any, args: tuple[Any, ...], path: str, above: tuple[Any, ...]) -> Schema:
     some = [arg for arg in args if arg is not type(None)]
     if len(some) == 1:
-        return Optional(_schema(some[0], path, above))
+        item = _schema(some[0], path, above)
+        if isinstance(item, UnitValue):
+            raise _refuse(path, annotation, "a missing Unit looks like a Unit", "use bool")
+        return Optional(item)
     members = [_schema(arg, path, above) for arg in some]
     records = tuple(m for m in members if isinstance(m, Record))
     if len(records) != len(members):

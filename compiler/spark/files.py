@@ -6,15 +6,24 @@ import io
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import ByteType, DataType, FloatType, IntegerType, ShortType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StructField,
+    StructType,
+)
 
 from tracetypes.compiler.columns import arrow_type
 from tracetypes.compiler.plan import FromSource
@@ -121,23 +130,24 @@ def _spark_type(schema: Schema) -> DataType:
 
 
 def _fits(found: DataType, schema: Schema) -> bool:
-    wanted = _spark_type(schema)
-    if type(found) is type(wanted) and not hasattr(found, "fields") and not hasattr(found, "elementType"):
-        return True
-    narrower: dict[str, tuple[type[DataType], ...]] = {
-        "bigint": (ByteType, ShortType, IntegerType),
-        "double": (FloatType,),
-    }
-    if isinstance(found, narrower.get(wanted.simpleString(), ())):
-        return True
-    try:
-        return bool(_plain(to_arrow_type(found)) == _plain(arrow_type(schema)))
-    except Exception:
-        return False
+    return _casts(found, _spark_type(schema))
 
 
-def _plain(type: Any) -> str:
-    return str(type).replace(" not null", "").replace("element: ", "item: ")
+def _casts(found: DataType, wanted: DataType) -> bool:
+    """Is a column of a file of the wanted type, or of a narrower one? Fields of structs by name and in order."""
+    match wanted:
+        case StructType(fields=fields):
+            if not isinstance(found, StructType) or [f.name for f in found] != [f.name for f in fields]:
+                return False
+            return all(_casts(a.dataType, b.dataType) for a, b in zip(found, fields, strict=True))
+        case ArrayType(elementType=item):
+            return isinstance(found, ArrayType) and _casts(found.elementType, item)
+        case LongType():
+            return isinstance(found, LongType | ByteType | ShortType | IntegerType)
+        case DoubleType():
+            return isinstance(found, DoubleType | FloatType)
+        case _:
+            return type(found) is type(wanted)
 
 
 def existing(leaf: FromSource, path: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -409,8 +410,10 @@ def _translated(error: Exception) -> Exception:
     found = from_text(str(error))
     if found is not None:
         return found
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    shown = "\n    ".join(lines[:1] + [line for line in lines[1:] if "Error" in line or "Exception" in line][-3:])
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = lines[0].partition(" An exception was raised by the Python Proxy")[0]
+    causes = [line for line in lines[1:] if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    shown = "\n    ".join([first, *list(dict.fromkeys(causes))[-3:]])
     return RunError("TT214", f"Spark stopped the query: {shown}", fix="see the cause above; run again to go on")
 
 

@@ -63,6 +63,36 @@ class Rich:
 
 
 @attrs.frozen
+class Picky:
+    """A row that its author does not always accept."""
+
+    id: str
+    ts: int
+    watts: int = attrs.field(validator=attrs.validators.ge(0))
+
+
+@attrs.frozen
+class Nest:
+    """What lies in a :class:`Nested`."""
+
+    n: int
+    x: float
+    at: dt.datetime
+
+
+@attrs.frozen
+class Nested:
+    """A row with values that may be missing where they must not."""
+
+    id: str
+    ts: int
+    inner: Nest
+    ns: list[int]
+    xs: tuple[float, ...]
+    some: list[Nest | None]
+
+
+@attrs.frozen
 class Flat:
     """A row that CSV can hold."""
 
@@ -164,7 +194,7 @@ def id_of(value: Reading) -> str:
     return value.id
 
 
-def ts_of(value: Reading | Plug | Rich | Flat) -> Any:
+def ts_of(value: Reading | Plug | Rich | Flat | Picky | Nested) -> Any:
     """The time of any row here."""
     return value.ts
 

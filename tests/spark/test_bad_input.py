@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
-import math
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,12 +18,11 @@ from pyspark.sql import SparkSession
 from tests.spark import flows
 from tests.spark.flows import here
 from tests.spark.support import Cli, asides, defined, row, rows_at_sink, rows_in, write_lines
-from tracetypes import OperatorFailed, check
+from tracetypes import Dataflow, OperatorFailed, U, Unit, check, merge
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark.outputs import open_output
 from tracetypes.compiler.spark.run import Rows, collect, run
 from tracetypes.formats import Csv
-from tracetypes.trace import Trace
 
 GOOD = [row(id=i, ts=ts, watts=w) for i, ts, w in (("a", 1, 5), ("b", 2, 7), ("a", 11, 1), ("b", 25, 2), ("a", 3, 9))]
 IN_TIME = GOOD[:4]
@@ -244,6 +244,79 @@ def test_a_key_of_the_source_that_is_none_or_nan(
     assert sum(rows_in(tmp_path / "out").values()) == 1
 
 
+def nested(at: int, **changed: object) -> dict[str, object]:
+    inner = {"n": at, "x": 1.5, "at": dt.datetime(2020, 1, 1, tzinfo=dt.UTC)}
+    whole: dict[str, object] = {"id": "a", "ts": at, "inner": inner, "ns": [at], "xs": [0.5], "some": [None, inner]}
+    for path, value in changed.items():
+        if "." in path:
+            whole["inner"] = {**inner, path.partition(".")[2]: value}
+        else:
+            whole[path] = value
+    return whole
+
+
+def test_parquet_with_nothing_where_something_must_be(spark: SparkSession, tmp_path: Path) -> None:
+    """Only the rows that lack something are rejected, with the name of the column."""
+    less: dict[str, object] = {"n": 1, "x": None, "at": None}
+    bad: list[dict[str, object]] = [
+        nested(1, **{"inner.n": None}),
+        nested(1, **{"inner.x": None}),
+        nested(1, **{"inner.at": None}),
+        nested(1, inner=None),
+        nested(1, ns=None),
+        nested(1, ns=[1, None]),
+        nested(1, xs=[1.0, None]),
+        nested(1, some=None),
+        nested(1, some=[less]),
+        nested(1, id=None),
+    ]
+    rows = [nested(1), *bad, nested(2), nested(11, ns=[], xs=[], some=[])]
+    nest = pa.struct([("n", pa.int64()), ("x", pa.float64()), ("at", pa.timestamp("us", "UTC"))])
+    types = pa.schema(
+        [
+            ("id", pa.string()),
+            ("ts", pa.int64()),
+            ("inner", nest),
+            ("ns", pa.list_(pa.int64())),
+            ("xs", pa.list_(pa.float64())),
+            ("some", pa.list_(nest)),
+        ]
+    )
+    pq.write_table(pa.Table.from_pylist(rows, types), tmp_path / "in.parquet")
+    flow = Dataflow("nested")
+    source = flow.source("rows", U[str, flows.Nested], key=lambda r: r.id, markers=flows.TEN)
+    flow.sink("out", source)
+    lines = [json.dumps(one, default=lambda at: at.isoformat()) for one in rows]
+    expected = defined(flow, {"rows": lines})
+    assert len(expected[1]["rows"].rejects) == len(bad)
+    answer = collect(spark, plan(check(flow), key_groups=2), {"rows": f"{tmp_path}/in.parquet"}).answer
+    assert answer.trace == expected[0]
+    columns = sorted(reason.split(" ")[0].split(".")[1].split("[")[0] for _, reason in expected[1]["rows"].rejects)
+    assert sorted(reason.split(" ")[0].removeprefix(".") for _, reason, _ in answer.rejects) == columns
+
+
+@pytest.mark.parametrize("extension", ["jsonl", "parquet"])
+@pytest.mark.parametrize("keyed", [True, False])
+def test_rows_that_the_author_of_a_record_refuses(
+    spark: SparkSession, tmp_path: Path, extension: str, keyed: bool
+) -> None:
+    rows: list[dict[str, Any]] = [{"id": "a", "ts": n, "watts": 3 - n} for n in range(12)]
+    lines = [json.dumps(one) for one in rows]
+    flow = Dataflow("picky")
+    if keyed:
+        flow.sink("out", flow.source("rows", U[str, flows.Picky], key=lambda r: r.id, markers=flows.TEN))
+    else:
+        flow.sink("out", flow.source("rows", U[Unit, flows.Picky], markers=flows.TEN))
+    write_lines(tmp_path / "in.jsonl", lines)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
+    expected = defined(flow, {"rows": lines})
+    assert len(expected[1]["rows"].rejects) == 8
+    answer = collect(spark, plan(check(flow), key_groups=2), {"rows": f"{tmp_path}/in.{extension}"}).answer
+    assert answer.trace == expected[0]
+    assert len(answer.rejects) == 8
+    assert all("ValueError: 'watts' must be >= 0: -" in reason for _, reason, _ in answer.rejects)
+
+
 @pytest.mark.parametrize(("target", "said"), [("emits_nan", "NaN"), ("emits_none", "None")])
 def test_a_key_of_an_operator_that_is_none_or_nan(cli: Cli, tmp_path: Path, target: str, said: str) -> None:
     lines = [row(id="a", ts=1, watts=1.0), row(id="a", ts=1, watts="NaN" if said == "NaN" else 0.0)]
@@ -309,8 +382,6 @@ def test_time_that_runs_backwards_across_restarts(cli: Cli, tmp_path: Path) -> N
 
 def test_sources_of_two_stages_that_must_both_be_read_again(spark: SparkSession) -> None:
     """Each stage asks for the step to be done again, one after the other."""
-    from tracetypes import Dataflow, U, merge
-
     flow = Dataflow("two")
     one = flow.source("one", U[str, flows.Reading], key=flows.id_of, markers=flows.TEN)
     other = flow.source("other", U[str, flows.Reading], key=flows.id_of, markers=flows.TEN)
@@ -463,4 +534,3 @@ def test_more_files_after_a_run_that_did_not_drain(cli: Cli, tmp_path: Path) -> 
     assert cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={out}").code == 0
     trace, _ = defined(flows.sums, {"readings": [line for f in files for line in f]})
     assert rows_in(out, "at") == rows_at_sink(flows.sums, trace)
-    assert not math.isnan(len(Trace(trace.type, trace.items)))
