@@ -699,6 +699,19 @@ class Lists:
         return [] if block is None else list(zip(*block, strict=True))
 
 
+MISSING = object()
+"""Stands for an aggregate that is not there; None may be one."""
+
+
+def runs_of(ends: list[int]) -> list[tuple[int, int]]:
+    """Start and end of each run of equal numbers."""
+    if not ends:
+        return []
+    array = np.array(ends, np.int64)
+    starts = [0, *(np.nonzero(array[1:] != array[:-1])[0] + 1).tolist()]
+    return list(zip(starts, [*starts[1:], len(ends)], strict=True))
+
+
 class Folded:
     """Holds a block as its aggregates by key: for an ``OpKeyedUnordered`` that emits nothing for single items."""
 
@@ -709,14 +722,18 @@ class Folded:
         """Add items to their blocks."""
         op = self.op
         lift, combine, identity = op.lift, op.combine, op.identity
-        key = value = last = None
-        sums: dict[Any, Any] = {}
+        count = 0
         try:
-            for key, value, end in zip(batch.keys, batch.values, batch.ends, strict=True):
-                if end != last:
-                    last, sums = end, held.setdefault(end, {})
-                sums[key] = combine(sums[key] if key in sums else identity(), lift(key, value))
+            for start, end in runs_of(batch.ends):
+                keys, values = batch.keys[start:end], batch.values[start:end]
+                sums = held.setdefault(batch.ends[start], {})
+                count, get = start, sums.get
+                for key, lifted in zip(keys, map(lift, keys, values), strict=True):
+                    agg = get(key, MISSING)
+                    sums[key] = combine(identity() if agg is MISSING else agg, lifted)
+                    count += 1
         except Exception as error:
+            key, value = batch.keys[count], batch.values[count]
             raise failed(op, self._raising(key, value), f"item ({key!r}, {value!r})", error) from error
 
     def _raising(self, key: Any, value: Any) -> str:

@@ -1,0 +1,299 @@
+"""Crashes at every point of a batch, killed processes and Ctrl-C: the files in the output are the trace, each row once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark import flows
+from tests.spark.support import Lines, asides, defined, row, rows_at_sink, rows_in, write_lines
+from tracetypes import RunError, check
+from tracetypes.check import Checked
+from tracetypes.compiler.plan import Plan
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark import run as runs
+from tracetypes.compiler.spark.outputs import FileOutput, open_output
+from tracetypes.compiler.spark.run import Checkpoint, Summary, run
+
+ROOT = Path(__file__).parents[2]
+
+
+class Crash(Exception):
+    """Stands for the end of the process."""
+
+
+def files(directory: Path, count: int = 3, rows: int = 12) -> list[str]:
+    """Files with readings, late ones and rejects among them; all lines in the order of arrival."""
+    lines: list[str] = []
+    for number in range(count):
+        some = [row(id="abc"[n % 3], ts=number * 10 + n - 2, watts=number + n) for n in range(rows)]
+        some += [row(id="late", ts=-40, watts=1), "{"] if number else []
+        write_lines(directory / f"{number}.jsonl", some, at=number + 1)
+        lines += some
+    return lines
+
+
+class Job:
+    """One run, as often as it takes."""
+
+    def __init__(self, spark: SparkSession, tmp_path: Path) -> None:
+        self.spark, self.path = spark, tmp_path
+        self.lines = files(tmp_path / "in")
+        self.checked: Checked = check(flows.delayed)
+        self.plan: Plan = plan(self.checked, parallelism=2, key_groups=3)
+
+    def __call__(self, told: Callable[[Any], None] | None = None) -> Summary:
+        out = str(self.path / "out")
+        return run(
+            self.spark,
+            self.plan,
+            {"readings": str(self.path / "in")},
+            lambda name: open_output(self.plan, out, name),
+            checkpoint=str(self.path / "checkpoint"),
+            files_per_step=1,
+            told=told,
+        )
+
+    def is_right(self) -> None:
+        expect(self.checked, self.lines, self.path / "out")
+
+
+def expect(checked: Checked, lines: Lines, out: Path) -> None:
+    """Assert that an output holds the trace of a run, its late rows and its rejects: each row once."""
+    trace, arranged = defined(checked, {"readings": lines})
+    assert rows_in(out, "at") == rows_at_sink(checked, trace)
+    late = Counter(one.reason for one in arranged["readings"].late)
+    assert Counter(one["reason"] for one in asides(out / "_late", "readings")) == late
+    rejects = Counter(reason for _, reason in arranged["readings"].rejects)
+    assert Counter(one["reason"] for one in asides(out / "_rejects", "readings")) == rejects
+
+
+def crashing(after: int, real: Callable[..., Any], *, first: bool) -> Callable[..., Any]:
+    """A function that does its work ``after`` times and then, before or after it does it once more, crashes; once."""
+    left = [after]
+
+    def call(*args: Any, **options: Any) -> Any:
+        left[0] -= 1
+        if left[0] == -1 and first:
+            raise Crash
+        result = real(*args, **options)
+        if left[0] == -1:
+            raise Crash
+        return result
+
+    return call
+
+
+POINTS: dict[str, tuple[Any, str, bool, int]] = {
+    "before anything is written": (FileOutput, "take", True, 1),
+    "rows are staged, not moved": (FileOutput, "_move", True, 1),
+    "rows are moved, late ones and rejects are not": (FileOutput, "_move", False, 1),
+    "some late ones are moved": (FileOutput, "_move", False, 2),
+    "all is moved, the commit is not written": (FileOutput, "take", False, 1),
+    "the commit is about to be written": (Checkpoint, "commit", True, 1),
+    "the commit is written, Spark does not know": (Checkpoint, "commit", False, 1),
+    "the next batch is not told": (runs, "tell", True, 2),
+    "the sources are about to be drained": (Checkpoint, "drain", True, 0),
+    "the sources are drained, nobody has answered": (Checkpoint, "drain", False, 0),
+    "the drain is answered, nobody knows": (Checkpoint, "finish", True, 0),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_at_any_point_of_a_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """The process ends there; the same command goes on and neither loses nor repeats a row."""
+    job = Job(spark, tmp_path)
+    owner, name, first, after = POINTS[point]
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, name, crashing(after, getattr(owner, name), first=first))
+        with pytest.raises((Crash, RunError)) as crashed:
+            job()
+    assert "Crash" in f"{crashed.type.__name__} {crashed.value}"
+    job()
+    job.is_right()
+    assert not list((tmp_path / "out/_tracetypes").glob("*"))
+
+
+def test_the_test_of_crashes_would_notice(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An output that leaves what a batch without a commit has written behind repeats rows."""
+    job = Job(spark, tmp_path)
+    with monkeypatch.context() as broken:
+        broken.setattr(FileOutput, "take", crashing(1, FileOutput.take, first=False))
+        with pytest.raises((Crash, RunError)):
+            job()
+    left = sorted((tmp_path / "out").glob("part-*-00000001-*"))
+    assert left
+    for part in left:
+        shutil.copy(part, part.with_name(part.name.replace("part-", "part-other-")))
+    job()
+    with pytest.raises(AssertionError):
+        job.is_right()
+
+
+def test_a_disk_error_while_a_batch_is_moved(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(spark, tmp_path)
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device", "part-1")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(FileOutput, "_move", full)
+        with pytest.raises(RunError, match="batch 0 cannot be written: part-1: No space left on device") as failed:
+            job()
+    assert failed.value.code == "TT209"
+    job()
+    job.is_right()
+
+
+OTHER_DISK = Path("/dev/shm")
+
+
+@pytest.mark.skipif(not os.access(OTHER_DISK, os.W_OK), reason="there is no second file system at /dev/shm")
+def test_late_rows_on_another_disk(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path)
+    aside = OTHER_DISK / f"tracetypes-test-{os.getpid()}"
+    try:
+        run(
+            spark,
+            job.plan,
+            {"readings": str(tmp_path / "in")},
+            open_output(job.plan, str(tmp_path / "out"), "run", str(aside / "late"), str(aside / "rejects")),
+            checkpoint=str(tmp_path / "checkpoint"),
+        )
+        assert len(asides(aside / "late", "readings")) == 2
+        assert len(asides(aside / "rejects", "readings")) == 2
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+# ------------------------------------------------------------------------------------------------- processes
+
+
+class Process:
+    """The command line in a process of its own, in a process group of its own as a shell would make it."""
+
+    def __init__(self, tmp_path: Path, *, count: int = 6) -> None:
+        self.path = tmp_path
+        self.lines = files(tmp_path / "in", count)
+        self.out = tmp_path / "out"
+
+    def start(self) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "tracetypes.cli", "run", "tests.spark.flows:slow", "--master", "local[1]"]
+        command += ["--files-per-step", "1", "-i", f"readings={self.path / 'in'}", "-o", f"sums={self.out}"]
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def until(self, running: subprocess.Popen[str], said: str) -> str:
+        """Read what it says until it says that."""
+        assert running.stderr is not None
+        heard = ""
+        for line in running.stderr:
+            heard += line
+            if said in line:
+                return heard
+        raise AssertionError(f"it never said {said!r}: {heard}")
+
+    def finish(self, code: int = 0) -> str:
+        """Run the same command to its end."""
+        running = self.start()
+        _, err = running.communicate(timeout=300)
+        assert running.returncode == code, err
+        assert "Traceback" not in err
+        return err
+
+    def is_right(self) -> None:
+        expect(check(flows.slow), self.lines, self.out)
+
+
+def children(pid: int) -> list[int]:
+    """The processes below one, from /proc."""
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found += [int(stat.parent.name), *children(int(stat.parent.name))]
+    return found
+
+
+def test_ctrl_c_stops_between_batches_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    job = Process(tmp_path)
+    running = job.start()
+    job.until(running, "batch 1:")
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to all processes
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == 130, err
+    assert "Traceback" not in err
+    assert "stopped: " in err
+    assert "the same command goes on where it stopped" in err
+    parts = {part.name for part in job.out.glob("part-*")}
+    assert parts
+    err = job.finish()
+    assert "done: " in err
+    assert parts < {part.name for part in job.out.glob("part-*")}
+    job.is_right()
+
+
+@pytest.mark.parametrize("victim", ["driver", "worker"])
+def test_a_kill_in_the_middle_of_a_batch(tmp_path: Path, victim: str) -> None:
+    """The driver dies twice: after its first commit, and when it has gone on; a worker dies once."""
+    job = Process(tmp_path)
+    for said in ("batch 0:", "batch 2:") if victim == "driver" else ("batch 1:",):
+        running = job.start()
+        job.until(running, said)
+        if victim == "driver":
+            below = children(running.pid)
+            running.kill()
+            running.communicate(timeout=60)
+            for pid in below:  # the JVM ends when its driver has: the next run must not have to wait for it
+                assert not Path(f"/proc/{pid}/cmdline").exists() or kill(pid)
+        else:
+            workers = [pid for pid in children(running.pid) if b"pyspark" in command_of(pid)]
+            assert workers
+            for pid in workers:
+                kill(pid)
+            _, err = running.communicate(timeout=120)
+            assert "Traceback" not in err
+            if running.returncode != 0:
+                assert "TT214" in err
+    job.finish()
+    job.is_right()
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    return True
