@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tracetypes.check import Checked
 from tracetypes.compiler.passes import passes
 from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Plan, Region, Stage, links
-from tracetypes.compiler.planner import plan_of, refuse_sharing
+from tracetypes.compiler.planner import plan
 from tracetypes.edges import edge_type
 from tracetypes.graph import Apply, Fused, Restore, RowPosition, Sort, steps_of, title
 from tracetypes.markers import EventTime
@@ -18,7 +18,7 @@ __all__ = ["explain", "show_graph", "show_plan"]
 
 def explain(checked: Checked, *, parallelism: int, key_groups: int) -> str:
     """The whole story of a compilation."""
-    refuse_sharing(checked)
+    planned = plan(checked, parallelism=parallelism, key_groups=key_groups)
     lines = [f"dataflow {checked.graph.name}", "", "graph", *show_graph(checked)]
     for one in passes(parallelism=parallelism, key_groups=key_groups):
         before = list(show_graph(checked))
@@ -26,7 +26,7 @@ def explain(checked: Checked, *, parallelism: int, key_groups: int) -> str:
         after = list(show_graph(checked))
         lines += ["", f"after {one.name}:  {one.equation}"]
         lines += after if after != before else ["    (no change)"]
-    lines += ["", *show_plan(plan_of(checked, parallelism=parallelism, key_groups=key_groups))]
+    lines += ["", *show_plan(planned)]
     return "\n".join(lines)
 
 

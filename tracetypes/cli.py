@@ -163,7 +163,10 @@ def _module(place: str) -> ModuleType:
     found = sys.modules.get(name)
     if found is not None and Path(str(found.__file__)).resolve() != path:
         raise UsageError("TT403", f"{place}: another module is called {name}", fix="rename the file")
-    spec = importlib.util.find_spec(name)
+    try:
+        spec = importlib.util.find_spec(name)
+    except ImportError:  # a.b.py is no module b of a package a
+        spec = None
     if spec is None or spec.origin is None or Path(spec.origin).resolve() != path:
         where = f"{spec.origin} comes first" if spec is not None else "it is no Python name"
         raise UsageError("TT403", f"{place} cannot be imported as {name}: {where}", fix="rename the file")
@@ -175,7 +178,7 @@ def _imported(name: str, place: str) -> ModuleType:
         return import_module(name)
     except TraceTypesError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         import traceback
 
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]

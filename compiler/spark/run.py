@@ -13,12 +13,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -333,7 +333,7 @@ def _go(
                         _answered(checkpoint)
                         checkpoint.finish()
             return
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             if handler.error is not None:
                 raise handler.error from error
             again = Reread.from_text(str(error))
@@ -344,7 +344,8 @@ def _go(
             number, pieces = failed, {**known, **again.before}  # each stage asks for its own sources
             tell(spark, number, newest, pieces)
         finally:
-            query.stop()
+            with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
+                query.stop()
 
 
 def _answered(checkpoint: Checkpoint) -> None:
@@ -410,9 +411,16 @@ def _translated(error: Exception) -> Exception:
     found = from_text(str(error))
     if found is not None:
         return found
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    first = lines[0].partition(" An exception was raised by the Python Proxy")[0]
-    causes = [line for line in lines[1:] if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    if isinstance(error, ConnectionError | Py4JNetworkError):
+        return RunError(
+            "TT214",
+            "Spark's Java process has ended",
+            fix="run again to go on; if memory was short, set TRACETYPES_DRIVER_MEMORY (now 4g unless set)",
+        )
+    lines = str(error).partition("=== Streaming Query ===")[0].splitlines()
+    first = next((line for line in lines if line.strip()), type(error).__name__)
+    first = first.partition(" An exception was raised by the Python Proxy")[0]
+    causes = [line.strip() for line in lines if line != first and re.match(r"(Caused by: )?[A-Za-z_][\w.$]*(: .*)?$", line)]
     shown = "\n    ".join([first, *list(dict.fromkeys(causes))[-3:]])
     return RunError("TT214", f"Spark stopped the query: {shown}", fix="see the cause above; run again to go on")
 

@@ -83,6 +83,9 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
                 fix="install a Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME",
             ) from error
         running.sparkContext.setLogLevel("OFF")
+        accumulators = getattr(running.sparkContext, "_accumulatorServer", None)
+        if accumulators is not None:  # it would print a traceback when the JVM ends before us
+            accumulators.handle_error = lambda *_: None
         if before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
     configure(running, parallelism)

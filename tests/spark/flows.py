@@ -223,17 +223,17 @@ delayed = summing(delay=10)
 slow = summing(before=Slow())
 
 by_plug = Dataflow("by-plug")
-by_plug.sink("out", by_plug.source("plugs", U[str, Plug], key=lambda p: p.id, markers=TEN))  # type: ignore[arg-type, return-value]
+by_plug.sink("out", by_plug.source("plugs", U[str, Plug], key=lambda p: p.id, markers=TEN))
 
 by_watts = Dataflow("by-watts")
 by_watts.sink("out", by_watts.source("plugs", U[float, Plug], key=lambda p: p.watts, markers=TEN))
 
 emits_nan = Dataflow("emits-nan")
-_plugs = emits_nan.source("plugs", U[str, Plug], key=lambda p: p.id, markers=TEN)  # type: ignore[arg-type, return-value]
+_plugs = emits_nan.source("plugs", U[str, Plug], key=lambda p: p.id, markers=TEN)
 emits_nan.sink("out", _plugs.through(Unkeyed()))
 
 emits_none = Dataflow("emits-none")
-_plugs = emits_none.source("plugs", U[str, Plug], key=lambda p: p.id, markers=TEN)  # type: ignore[arg-type, return-value]
+_plugs = emits_none.source("plugs", U[str, Plug], key=lambda p: p.id, markers=TEN)
 emits_none.sink("out", _plugs.through(Keyless()))
 
 

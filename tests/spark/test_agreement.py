@@ -305,12 +305,7 @@ def test_totals_that_another_system_recorded(spark: SparkSession, level: str) ->
         mine = found[1377986402000 + 1000 * at]
         assert end == 1377986401500 + 1000 * at
         for key, (watts, readings, all_watts, all_readings) in levels[level].items():
-            assert mine[key] == (
-                pytest.approx(watts, abs=1e-9),
-                readings,
-                pytest.approx(all_watts, abs=1e-9),
-                all_readings,
-            )
+            assert mine[key] == pytest.approx((watts, readings, all_watts, all_readings), abs=1e-9)
         assert mine.keys() == levels[level].keys()
 
 
@@ -344,7 +339,7 @@ def test_two_sources_of_different_periods(spark: SparkSession) -> None:
     flow = Dataflow("periods")
     one = flow.source("one", U[str, int], markers=every(seconds=4, time=own_value))
     other = flow.source("other", U[str, int], markers=every(seconds=10, delay=3, time=own_value))
-    flow.sink("out", merge(one, other).through(Total()))
+    flow.sink("out", merge(one, other).through(Total[str]()))
     lines = {"one": numbers(*range(0, 40, 3)), "other": numbers(*range(1, 60, 7), 2, 90)}
     trace = agree(spark, flow, lines, seed=4)
     ends = [one.timestamp for one in trace if isinstance(one, Marker)]
@@ -367,7 +362,7 @@ def merged_ordered(keys: tuple[Any, Any]) -> Dataflow:
     flow = Dataflow("merged")
     one = flow.source("one", O[keys[0], int], markers=TEN, ordered_by=ROW_POSITION)  # type: ignore[valid-type]
     other = flow.source("other", O[keys[1], int], markers=TEN, ordered_by=ROW_POSITION)  # type: ignore[valid-type]
-    flow.sink("out", merge(one, other).through(OrderHash()))  # type: ignore[var-annotated]
+    flow.sink("out", merge(one, other).through(OrderHash()))
     return flow
 
 
@@ -396,7 +391,7 @@ def test_stateless_operators_speak_once_a_marker(spark: SparkSession) -> None:
     one = both.source("one", U[str, int], markers=TEN).through(Announce(say), parallelism=3)
     other = both.source("other", U[str, int], markers=every(seconds=5, time=own_value))
     merged = merge(one, other).through(Announce(("m",)), parallelism=2)
-    both.sink("out", merged.through(Total()).through(Announce(say), parallelism=3))
+    both.sink("out", merged.through(Total[str]()).through(Announce(say), parallelism=3))
     lines = {"one": numbers(*range(0, 60, 4)), "other": numbers(*range(1, 35, 3))}
     agree(spark, both, lines, parallelism=4, key_groups=4)
     only = Dataflow("only")
@@ -410,9 +405,9 @@ def test_stateless_operators_speak_once_a_marker(spark: SparkSession) -> None:
 def test_three_keyed_stages(spark: SparkSession, drain: bool) -> None:
     flow = Dataflow("stages")
     rows = flow.source("one", U[str, int], markers=TEN)
-    first = rows.through(sort(by=modulo_three)).through(RunningSum())
-    second = first.through(ByLast()).through(sort(by=lambda v: -v)).through(OrderHash())
-    flow.sink("out", second.through(ByLast()).through(Total()))
+    first = rows.through(sort(by=modulo_three)).through(RunningSum[str]())
+    second = first.through(ByLast()).through(sort(by=lambda v: -v)).through(OrderHash[int]())
+    flow.sink("out", second.through(ByLast()).through(Total[int]()))
     planned = plan(check(flow), parallelism=2, key_groups=3)
     assert len(planned.stages) == 3
     lines = numbers(*(n * 7 % 90 // 3 + n // 4 for n in range(120)))

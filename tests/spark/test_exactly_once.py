@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -258,28 +259,35 @@ def test_ctrl_c_stops_between_batches_and_the_same_command_goes_on(tmp_path: Pat
     job.is_right()
 
 
-@pytest.mark.parametrize("victim", ["driver", "worker"])
-def test_a_kill_in_the_middle_of_a_batch(tmp_path: Path, victim: str) -> None:
-    """The driver dies twice: after its first commit, and when it has gone on; a worker dies once."""
+def test_a_driver_that_is_killed(tmp_path: Path) -> None:
+    """Twice: after its first commit, and when it has gone on. Its JVM lives on for a moment, as after a real kill."""
     job = Process(tmp_path)
-    for said in ("batch 0:", "batch 2:") if victim == "driver" else ("batch 1:",):
+    for said in ("batch 0:", "batch 2:"):
         running = job.start()
         job.until(running, said)
-        if victim == "driver":
-            below = children(running.pid)
-            running.kill()
-            running.communicate(timeout=60)
-            for pid in below:  # the JVM ends when its driver has: the next run must not have to wait for it
-                assert not Path(f"/proc/{pid}/cmdline").exists() or kill(pid)
-        else:
-            workers = [pid for pid in children(running.pid) if b"pyspark" in command_of(pid)]
-            assert workers
-            for pid in workers:
-                kill(pid)
-            _, err = running.communicate(timeout=120)
-            assert "Traceback" not in err
-            if running.returncode != 0:
-                assert "TT214" in err
+        running.kill()
+        running.communicate(timeout=60)
+    job.finish()
+    job.is_right()
+
+
+@pytest.mark.parametrize(
+    ("victim", "said"), [(b"pyspark.daemon", "Python worker exited unexpectedly"), (b"java", "Java process has ended")]
+)
+def test_a_worker_or_the_jvm_is_killed(tmp_path: Path, victim: bytes, said: str) -> None:
+    job = Process(tmp_path, count=4)
+    running = job.start()
+    job.until(running, "batch 0:")
+    victims = [pid for pid in children(running.pid) if victim in command_of(pid).replace(b"/", b"\0").split(b"\0")]
+    assert victims
+    for pid in victims:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == 1
+    assert "TT214" in err
+    assert said in err
+    assert "Traceback" not in err
     job.finish()
     job.is_right()
 
@@ -289,11 +297,3 @@ def command_of(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
-
-
-def kill(pid: int) -> bool:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    return True

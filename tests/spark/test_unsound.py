@@ -21,6 +21,7 @@ from tracetypes.compiler.passes import compile_graph
 from tracetypes.compiler.planner import plan_of
 from tracetypes.compiler.spark.run import collect
 from tracetypes.edges import EdgeType
+from tracetypes.graph import Source
 from tracetypes.trace import Element
 
 unsound = Dataflow("unsound")
@@ -68,6 +69,7 @@ def _nothing_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole input lies within the delay: whatever order it arrives in, it is the same data trace."""
     for flow in (unsound, filled):
         nodes = flow._nodes
+        assert isinstance(nodes[0], Source)
         wide = attrs.evolve(TEN_SECONDS, delay=1_000_000_000)
         monkeypatch.setattr(flow, "_nodes", [attrs.evolve(nodes[0], markers=wide), *nodes[1:]])
 
