@@ -207,6 +207,8 @@ class _Batches:
                     time.monotonic() - started,
                 )
             )
+        else:  # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
+            messages.write.mode("overwrite").format("noop").save()
         tell(self.spark, number + 1, record["newest"])
 
     def write(self, messages: DataFrame, number: int) -> dict[str, Any]:
