@@ -140,6 +140,9 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=4_000_000)
     parser.add_argument("--keys", default="1000,10000,100000")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument(
+        "--other-runs", type=int, help="runs of the other side (default: as ours; one from 50,000 keys)"
+    )
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--only-ours", action="store_true", help="leave the others out, for profiling")
     given = parser.parse_args()
@@ -160,9 +163,8 @@ def main() -> None:
                 small.mkdir(exist_ok=True)
                 make(small, 8_000, 100)
                 other(spark, small, query)
-                theirs[name] = statistics.median(
-                    other(spark, root, query) for _ in range(given.runs if keys < 50_000 else 1)
-                )
+                times = given.other_runs or (given.runs if keys < 50_000 else 1)
+                theirs[name] = statistics.median(other(spark, root, query) for _ in range(times))
                 shutil.rmtree(small)
             best = min(theirs.values(), default=0.0)
             line = {

@@ -422,7 +422,9 @@ def _translated(error: Exception) -> Exception:
     lines = str(error).partition("=== Streaming Query ===")[0].splitlines()
     first = next((line for line in lines if line.strip()), type(error).__name__)
     first = first.partition(" An exception was raised by the Python Proxy")[0]
-    causes = [line.strip() for line in lines if line != first and re.match(r"(Caused by: )?[A-Za-z_][\w.$]*(: .*)?$", line)]
+    causes = [
+        line.strip() for line in lines if line != first and re.match(r"(Caused by: )?[A-Za-z_][\w.$]*(: .*)?$", line)
+    ]
     shown = "\n    ".join([first, *list(dict.fromkeys(causes))[-3:]])
     return RunError("TT214", f"Spark stopped the query: {shown}", fix="see the cause above; run again to go on")
 

@@ -462,7 +462,7 @@ def test_parquet_without_rows(cli: Cli, tmp_path: Path) -> None:
     assert "no rows in the input" in ran.err
 
 
-@pytest.mark.parametrize("directory", ["plain", "a b", "[x]", "{a,b}", "50%", "a%20b", "_under", "é*?", "a\\b", "a,b"])
+@pytest.mark.parametrize("directory", ["a b", "[x]", "{a,b} 50%20", "_under", "é*?\\"])
 def test_names_that_mean_something_to_spark(cli: Cli, tmp_path: Path, directory: str) -> None:
     """The name stands for a single file, for the directory of the input and for that of the output in turn."""
     trace, _ = defined(flows.lines, {"readings": IN_TIME})
