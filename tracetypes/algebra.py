@@ -7,10 +7,18 @@ so it differs between deployments. :class:`ExactSum` is the sum itself, without 
 from __future__ import annotations
 
 import math
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
-__all__ = ["ExactSum"]
+__all__ = ["ExactSum", "larger", "smaller"]
+
+
+class _Comparable(Protocol):
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+C = TypeVar("C", bound=_Comparable)
 
 
 @attrs.frozen
@@ -57,3 +65,13 @@ class ExactSum:
             return self.numerator / (1 << self.shift)
         except OverflowError:
             return math.inf if self.numerator > 0 else -math.inf
+
+
+def smaller(a: C, b: C) -> C:
+    """The smaller of two values of a total order; for floats NaN wins, so that the order of the arguments does not count."""
+    return a if a != a or a < b else b
+
+
+def larger(a: C, b: C) -> C:
+    """The larger of two values of a total order; for floats NaN wins, so that the order of the arguments does not count."""
+    return a if a != a or b < a else b

@@ -262,7 +262,9 @@ def _run_on_spark(
     checkpoint = given.checkpoint or (None if output == "noop:" else str(Path(output) / "_checkpoint"))
     if checkpoint is None:
         raise UsageError("TT402", "noop: keeps nothing, also no checkpoint", fix="give --checkpoint DIR")
-    logging.getLogger().addHandler(logging.NullHandler())  # py4j logs tracebacks there; our own messages say what it was
+    logging.getLogger().addHandler(
+        logging.NullHandler()
+    )  # py4j logs tracebacks there; our own messages say what it was
     say = _Progress(quiet=given.quiet)
     say.status("starting Spark")
     spark = session(parallelism=planned.width, master=given.master)
