@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -14,37 +14,62 @@ from tracetypes.compiler.columns import from_array, to_bytes
 from tracetypes.formats import Row
 from tracetypes.markers import EventTime
 from tracetypes.records import Integer, Schema, String, stable_hash
-from tracetypes.trace import StreamType
 
 __all__ = ["Chunk", "Placed", "hashes", "place", "scatter"]
 
 NEVER = -(2**62)
 
 
-@attrs.frozen
 class Chunk:
-    """Adjacent rows of a piece, none of them a reject. ``times``: int64 microseconds; ``keys`` and ``values``: Arrow
-    arrays of the source's schemas; ``row(n)``: one of them as the row path would have it."""
+    """Adjacent rows of a piece, none of them a reject. ``times``: int64 microseconds. Columns are read when they are asked
+    for: ``load(path)`` gives the Arrow array of ``("key", ...)`` or ``("value", field, ...)``; ``row(n)`` gives one of the rows
+    as the row path would have it."""
 
-    times: Any
-    keys: Any
-    values: Any
-    row: Callable[[int], Row]
+    def __init__(self, times: Any, load: Callable[[Path], Any], row: Callable[[int], Row]) -> None:
+        self.times, self.load, self.row = times, load, row
+        self.loaded: dict[Path, Any] = {}
+
+    @classmethod
+    def of(cls, times: Any, keys: Any, values: Any, row: Callable[[int], Row]) -> Chunk:
+        """From whole columns of keys and values."""
+        return cls(times, lambda path: inside(keys if path[0] == "key" else values, path[1:]), row)
 
     def __len__(self) -> int:
         return len(self.times)
 
+    def column(self, path: Path) -> Any:
+        """The column of a path, read once."""
+        if path not in self.loaded:
+            self.loaded[path] = self.load(path)
+        return self.loaded[path]
+
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+def inside(column: Any, path: Path) -> Any:
+    """What lies inside a column of structs, its nulls included."""
+    for name in path:
+        column = pc.struct_field(column, [str(name)]) if column.null_count else column.field(str(name))
+    return column
+
 
 @attrs.frozen
 class Placed:
-    """A chunk with the end of each row's block, its late rows taken out. ``late``: row, end, and marker sent before."""
+    """A chunk with the end of each row's block, its late rows taken out. ``kept``: which rows are left, None for all;
+    ``late``: row, end, and marker sent before."""
 
-    keys: Any
-    values: Any
+    chunk: Chunk
+    kept: Any
     ends: Any
     at: Any
     late: tuple[tuple[int, int, int], ...]
     newest: int
+
+    def column(self, path: Path) -> Any:
+        """The column of a path, without the late rows."""
+        whole = self.chunk.column(path)
+        return whole if self.kept is None else whole.filter(self.kept)
 
 
 def place(how: EventTime, chunk: Chunk, newest: int | None) -> Placed:
@@ -57,11 +82,10 @@ def place(how: EventTime, chunk: Chunk, newest: int | None) -> Placed:
     is_late = ends <= closed
     at = np.arange(len(times))
     if not is_late.any():
-        return Placed(chunk.keys, chunk.values, ends, at, (), int(running[-1]))
+        return Placed(chunk, None, ends, at, (), int(running[-1]))
     late = tuple((int(n), int(ends[n]), int(closed[n])) for n in np.nonzero(is_late)[0])
     kept = ~is_late
-    mask = pa.array(kept)
-    return Placed(chunk.keys.filter(mask), chunk.values.filter(mask), ends[kept], at[kept], late, int(running[-1]))
+    return Placed(chunk, pa.array(kept), ends[kept], at[kept], late, int(running[-1]))
 
 
 def hashes(schema: Schema, keys: Any) -> Any:
@@ -79,17 +103,11 @@ def hashes(schema: Schema, keys: Any) -> Any:
     return np.array([each(key) for key in from_array(schema, keys)], np.uint64)
 
 
-def scatter(stream: StreamType, placed: Placed, key_groups: int, positions: Any) -> Iterator[tuple[int, bytes]]:
-    """The rows of a placed chunk by key group, each as an encoded batch."""
-    groups = (hashes(stream.key, placed.keys) % np.uint64(key_groups)).astype(np.int64)
-    order = np.argsort(groups, kind="stable")
-    arrays = [placed.keys, placed.values, pa.array(placed.ends, pa.int64())]
-    names = ["key", "value", "end"]
-    if positions is not None:
-        arrays.append(pa.array(positions, pa.int64()))
-        names.append("position")
-    sorted_ = [pc.take(array, pa.array(order)) for array in arrays]
-    batch = pa.RecordBatch.from_arrays(sorted_, names=names)
+def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int) -> Iterator[tuple[int, bytes]]:
+    """Rows by key group, each group as an encoded batch: ``key``, then the other columns."""
+    groups = (hashes(key, keys) % np.uint64(key_groups)).astype(np.uint16)
+    order = pa.array(np.argsort(groups, kind="stable"))
+    batch = pa.RecordBatch.from_arrays([keys, *columns.values()], names=["key", *columns]).take(order)
     starts = np.concatenate(([0], np.cumsum(np.bincount(groups, minlength=key_groups))))
     for group in range(key_groups):
         start, end = int(starts[group]), int(starts[group + 1])

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
+import pyarrow as pa
 
 from tracetypes.compiler.chunks import Chunk, place, scatter
 from tracetypes.compiler.chunks import Placed as PlacedChunk
@@ -229,16 +230,20 @@ class SourceKernel:
         """Rows as columns: straight to the exchange, or as objects to the first operator, or where keys of several types
         are merged."""
         key, value = self.late_schema
+        positions = placed.at + (count + 1)
         if self.link.path or key != self.outbox.stream.key:
-            ends, at = placed.ends.tolist(), (placed.at + (count + 1)).tolist()
-            rows_ = zip(from_array(key, placed.keys), from_array(value, placed.values), ends, at, strict=True)
-            for key_, value_, self.end, self.position in rows_:
+            keys, values = from_array(key, placed.column(("key",))), from_array(value, placed.column(("value",)))
+            for key_, value_, self.end, self.position in zip(
+                keys, values, placed.ends.tolist(), positions.tolist(), strict=True
+            ):
                 self.push(key_, value_)
             yield from self.outbox.messages(piece)
             return
         head = header(link=self.link.number, piece=piece)
-        positions = placed.at + (count + 1) if self.outbox.positioned else None
-        for group, payload in scatter(self.outbox.stream, placed, self.key_groups, positions):
+        columns = {"value": placed.column(("value",)), "end": pa.array(placed.ends)}
+        if self.outbox.positioned:
+            columns["position"] = pa.array(positions)
+        for group, payload in scatter(key, placed.column(("key",)), columns, self.key_groups):
             yield Message(group, Kind.ITEMS, head, payload)
 
     def _in_band(self, piece: Piece, taken: Iterable[Taken | Chunk]) -> Iterator[Message]:

@@ -207,11 +207,11 @@ def _chunked(taken: list[Taken], stream: StreamType, chance: random.Random) -> I
         for part in _cut(list(group), chance.randint(1, 3), chance):
             if is_item and part and chance.random() < 0.7:
                 rows = [one.row for one in part]
-                yield Chunk(
-                    times=np.array([row.time for row in rows], np.int64),
-                    keys=array(stream.key, [row.key for row in rows]),
-                    values=array(stream.value, [row.value for row in rows]),
-                    row=rows.__getitem__,
+                yield Chunk.of(
+                    np.array([row.time for row in rows], np.int64),
+                    array(stream.key, [row.key for row in rows]),
+                    array(stream.value, [row.value for row in rows]),
+                    rows.__getitem__,
                 )
             else:
                 yield from part

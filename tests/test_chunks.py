@@ -105,7 +105,7 @@ def test_columns_are_taken_as_rows_are(
 
         times = np.array([ts * 1_000_000 for _, _, ts in part], np.int64)
         keys = array(stream.key, [key for key, _, _ in part])
-        return Chunk(times, keys, array(stream.value, [Event(value, ts) for _, value, ts in part]), row)
+        return Chunk.of(times, keys, array(stream.value, [Event(value, ts) for _, value, ts in part]), row)
 
     chunks = [chunk(part) for part in (rows[:cut], rows[cut:]) if part]
     assert seen(kernel, list(kernel.piece((1, 2, 3), chunks, micros))) == expected

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import (
     ArrayType,
     ByteType,
@@ -32,6 +33,11 @@ from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, 
 from tracetypes.records import Optional, Schema, UnitValue, name_of
 
 __all__ = ["FileInput", "literal", "open_input"]
+
+LARGE = 256 << 20
+"""Bytes from which a Parquet file is read by several tasks at once."""
+
+_BINARY = "path string, modificationTime timestamp, length long, content binary"
 
 
 class FileInput:
@@ -69,8 +75,13 @@ class FileInput:
                 return found
         return [name for name, _ in self.leaf.layout.columns]
 
+    @property
+    def is_read_by_workers(self) -> bool:
+        """Are these Parquet files on a local or mounted disk, which the workers read themselves?"""
+        return isinstance(self.format, Parquet) and "://" not in self.path.removeprefix("file://")
+
     def frame(self) -> DataFrame:
-        """The rows with the piece that each belongs to: see :class:`SourceTask`."""
+        """The rows, or the files, with the piece that each belongs to: see :mod:`tracetypes.compiler.spark.scan`."""
         reader = self.spark.readStream.option("recursiveFileLookup", "true").option("maxFileAge", "36500d")
         if self.files_per_step is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_step)
@@ -82,6 +93,8 @@ class FileInput:
         if isinstance(self.format, Parquet):
             schema = self._schema()
             self._check_types({field.name: field.dataType for field in schema})
+            if self.is_read_by_workers:
+                return self._descriptors(reader)
             columns = []
             for name, wanted in self.leaf.layout.columns:
                 here = name in schema.names and not isinstance(wanted, UnitValue)
@@ -90,6 +103,20 @@ class FileInput:
             return reader.schema(schema).parquet(_glob(self.path)).select(*columns, *place)
         lines = reader.format("text").load(_glob(self.path))
         return lines.select(F.col("value").cast("binary").alias("raw"), *place)
+
+    def _descriptors(self, reader: DataStreamReader) -> DataFrame:
+        """The files without their content. Large ones are given out in parts, to several tasks."""
+        files = reader.format("binaryFile").schema(_BINARY).load(_glob(self.path))
+        found = files.select(
+            "path", F.unix_micros("modificationTime").alias("_time"), F.xxhash64("path").alias("_file")
+        )
+        parts = 1
+        if any(os.path.getsize(name) > LARGE for name in self.files):
+            parts = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        split = found.select(
+            "*", F.explode(F.sequence(F.lit(0), F.lit(parts - 1))).alias("part"), F.lit(parts).alias("parts")
+        )
+        return split if parts == 1 else split.repartition(parts)
 
     def _schema(self) -> StructType:
         """The columns of the files; without files yet, those of the layout."""

@@ -2,7 +2,7 @@
 
 ::
 
-    source files -> mapInArrow(SourceTask) -+
+    source files -> mapInArrow(Scan) -+
                     control file (drain)  --+-> groupBy(key group).stateful(KeyedTask) -> ... -> messages
     earlier stage ------------------------- +
 
@@ -20,10 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tracetypes.compiler.messages import Kind
-from tracetypes.compiler.plan import FromSource, FromStage, Plan, Stage, links
+from tracetypes.compiler.plan import FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.spark.files import FileInput, literal
+from tracetypes.compiler.spark.scan import ColumnScan, ParquetScan, Scan, TextScan
 from tracetypes.compiler.spark.session import groups_to_ids
-from tracetypes.compiler.spark.tasks import MESSAGES, KeyedTask, Processor, SourceTask
+from tracetypes.compiler.spark.tasks import KeyedTask, Processor
+from tracetypes.compiler.spark.wire import MESSAGES
+from tracetypes.formats import Parquet
 
 __all__ = ["lower"]
 
@@ -51,8 +54,7 @@ def _stage(
         match link.leaf:
             case FromSource(source=source):
                 given = inputs[source.name]
-                task = SourceTask(plan, stage, link, ids, given.format, given.header)
-                arriving.append(given.frame().mapInArrow(task, MESSAGES))
+                arriving.append(given.frame().mapInArrow(_scan(plan, stage, link, ids, given), MESSAGES))
             case FromStage(stage=earlier):
                 arriving.append(frames[earlier.number])
     if any(isinstance(link.leaf, FromSource) for link in links(stage.region)):
@@ -63,6 +65,12 @@ def _stage(
     if stage is plan.stages[-1]:
         return grouped.applyInPandasWithState(task_of_group.__call__, MESSAGES, "state binary", "append", "NoTimeout")
     return grouped.transformWithStateInPandas(Processor(task_of_group), MESSAGES, "append", "None")
+
+
+def _scan(plan: Plan, stage: Stage, link: Link, ids: list[int], given: FileInput) -> Scan:
+    if not isinstance(given.format, Parquet):
+        return TextScan(plan, stage, link, ids, given.format, given.header)
+    return (ParquetScan if given.is_read_by_workers else ColumnScan)(plan, stage, link, ids)
 
 
 def _drain(spark: SparkSession, control: str, ids: list[int]) -> DataFrame:

@@ -31,7 +31,7 @@ from tracetypes.compiler.spark.files import FileInput, open_input
 from tracetypes.compiler.spark.lowering import lower
 from tracetypes.compiler.spark.outputs import MemoryOutput, Output, writable, write_json
 from tracetypes.compiler.spark.session import configure
-from tracetypes.compiler.spark.tasks import BEFORE
+from tracetypes.compiler.spark.wire import BEFORE
 from tracetypes.errors import RunError, TraceTypesError, UsageError, from_text
 
 __all__ = ["Batch", "Checkpoint", "Rows", "Summary", "collect", "require", "run"]

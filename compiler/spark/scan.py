@@ -1,0 +1,404 @@
+"""How workers read sources: rows of text that Spark has read, columns that Spark has read, or Parquet files themselves.
+
+Parquet on local disks is read by the workers with Arrow, column by column as columns are asked for: Spark only says which
+files there are. That takes a tenth of the time of Spark's scan and the copy of its rows to Python, and a row that turns out
+to be late can still be shown whole, though the query reads two of its columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain as chained
+from itertools import groupby, pairwise
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+
+from tracetypes.compiler.chunks import Chunk, inside
+from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gaps, never_refuses
+from tracetypes.compiler.kernels import SourceKernel, Taken
+from tracetypes.compiler.messages import Piece
+from tracetypes.compiler.plan import FromSource, Link, Plan, Stage
+from tracetypes.compiler.spark.wire import BEFORE, guarded, to_arrow
+from tracetypes.errors import RunError
+from tracetypes.formats import Csv, JsonLines, Row, split_header, text_parser
+from tracetypes.markers import MICROS, EventTime
+from tracetypes.records import (
+    UNIT,
+    Boolean,
+    Integer,
+    Mismatch,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+    name_of,
+)
+from tracetypes.sources import field_of, reader
+
+__all__ = ["ColumnScan", "ParquetScan", "Scan", "TextScan"]
+
+
+class Scan:
+    """``mapInArrow`` of a source: what Spark gives in, messages out."""
+
+    def __init__(self, plan: Plan, stage: Stage, link: Link, ids: list[int]) -> None:
+        self.stage, self.link, self.key_groups, self.ids = stage, link, plan.key_groups, ids
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return guarded(lambda: self.run(batches))
+
+    @property
+    def leaf(self) -> FromSource:
+        """The source."""
+        assert isinstance(self.link.leaf, FromSource)
+        return self.link.leaf
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All pieces of a task."""
+        read = reader(self.leaf.source).read
+        before = _Before(self.leaf.source.name)
+        for piece, taken in self.pieces(batches, read):
+            kernel = SourceKernel(self.stage, self.link, self.key_groups)
+            yield from to_arrow(kernel.piece(piece, taken, before.of(piece)), self.ids)
+
+    def pieces(
+        self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
+    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+        """The pieces with their rows, each to be read to its end before the next."""
+        raise NotImplementedError
+
+
+class TextScan(Scan):
+    """Lines. In: ``raw`` (bytes of a line), then ``_time``, ``_file``, ``_start``: the piece that the row belongs to. Rows of
+    a piece are adjacent and in order."""
+
+    def __init__(
+        self, plan: Plan, stage: Stage, link: Link, ids: list[int], format: Csv | JsonLines, header: list[str] | None
+    ) -> None:
+        super().__init__(plan, stage, link, ids)
+        self.format, self.header = format, header
+
+    def pieces(
+        self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
+    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+        """Parses lines."""
+        parse = text_parser(self.format, self.leaf.layout, self.header)
+
+        def take(piece: Piece, parts: Iterator[tuple[Piece, pa.RecordBatch]]) -> Iterator[Taken | Chunk]:
+            headed = self.header is None or piece[2] != 0
+            for _, batch in parts:
+                for raw in batch.column(0).to_pylist():
+                    if not raw or raw.isspace():
+                        continue
+                    if not headed:
+                        headed = True
+                        self.check_header(raw)
+                        continue
+                    yield Taken(_parsed(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
+
+        for piece, parts in groupby(_runs(batches), key=lambda run: run[0]):
+            yield piece, take(piece, parts)
+
+    def check_header(self, raw: bytes) -> None:
+        """Every file must have the header of the first."""
+        assert isinstance(self.format, Csv)
+        found = split_header(self.format, raw.decode("utf-8", "replace"))
+        if found != self.header:
+            raise RunError(
+                "TT203",
+                f"source {self.leaf.source.name!r}: a file has the columns {', '.join(found)}; "
+                f"the first file has {', '.join(self.header or [])}",
+                fix="give all files of a source the same columns in the same order",
+            )
+
+
+class Table(Protocol):
+    """Rows as columns of a layout, by their number: a record batch, or what has yet to be read."""
+
+    num_rows: int
+
+    def column(self, at: int, /) -> Any:
+        """An Arrow array of the layout's type."""
+
+
+class ColumnScan(Scan):
+    """Columns that Spark has read. In: the columns of the layout, then ``_time``, ``_file``, ``_start`` as for text."""
+
+    def pieces(
+        self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
+    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+        """Takes the batches as they come."""
+        take = taker(self.leaf, read)
+        for piece, parts in groupby(_runs(batches), key=lambda run: run[0]):
+            yield piece, chained.from_iterable(take(batch) for _, batch in parts)
+
+
+class ParquetScan(Scan):
+    """Files on local disks. In: ``path``, ``_time``, ``_file``, and which part of the file: ``part`` of ``parts``."""
+
+    def pieces(
+        self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
+    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+        """Reads the files."""
+        take = taker(self.leaf, read)
+        for batch in batches:
+            for row in batch.to_pylist():
+                piece = (row["_time"], row["_file"], row["part"])
+                tables = self.tables(row["path"].removeprefix("file:"), row["part"], row["parts"])
+                yield piece, chained.from_iterable(map(take, tables))
+
+    def tables(self, path: str, part: int, parts: int) -> Iterator[Table]:
+        """The row groups of a part of a file."""
+        try:
+            with pq.ParquetFile(path) as file:
+                groups = file.num_row_groups
+                for group in range(groups * part // parts, groups * (part + 1) // parts):
+                    if file.metadata.row_group(group).num_rows:
+                        yield RowGroup(file, group, self.leaf)
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(
+                "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"
+            ) from error
+
+
+class RowGroup:
+    """A row group of a Parquet file, of which a column is read when it is asked for."""
+
+    def __init__(self, file: pq.ParquetFile, group: int, leaf: FromSource) -> None:
+        self.file, self.group, self.columns = file, group, leaf.layout.columns
+        self.num_rows: int = file.metadata.row_group(group).num_rows
+        self.names = set(file.schema_arrow.names)
+        self.read: dict[int, Any] = {}
+
+    def column(self, at: int) -> Any:
+        """A column of the layout; one that the file lacks is null."""
+        if at not in self.read:
+            name, schema = self.columns[at]
+            if name in self.names and not isinstance(schema, UnitValue):
+                found = self.file.read_row_group(self.group, columns=[name], use_threads=False).column(name)
+                self.read[at] = found.combine_chunks().cast(arrow_type(schema))
+            else:
+                self.read[at] = pa.nulls(self.num_rows, arrow_type(schema))
+        return self.read[at]
+
+    def is_whole(self, at: int) -> bool:
+        """Is a column that has not been read known to hold no null, by the statistics of the file?"""
+        name, _ = self.columns[at]
+        about = self.file.metadata.row_group(self.group)
+        for number in range(about.num_columns):
+            column = about.column(number)
+            if column.path_in_schema == name:
+                statistics = column.statistics
+                return statistics is not None and statistics.has_null_count and statistics.null_count == 0
+        return False
+
+
+def taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[Taken | Chunk]]:
+    """Takes rows that come as columns of the layout: as columns where no row of them can be a reject, else one by one."""
+    columnar = Columns.of(leaf)
+
+    def take(table: Table) -> Iterator[Taken | Chunk]:
+        chunk = columnar.chunk(table, read) if columnar is not None else None
+        if chunk is not None:
+            yield chunk
+        else:
+            yield from by_rows(table)
+
+    by_rows = row_taker(leaf, read)
+    return take
+
+
+def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[Taken]]:
+    """Takes rows one by one."""
+    layout = leaf.layout
+    schemas = [schema for _, schema in layout.columns]
+    names = [name for name, _ in layout.columns]
+    value = layout.value
+    make: Callable[[list[list[Any]]], list[Any]] = lambda columns: columns[0]  # noqa: E731
+    if layout.opened and isinstance(value, Record):
+        make = builder(value.cls, tuple(name for name, _ in value.fields))
+
+    def pairs(columns: list[Any]) -> tuple[list[Any], list[Any]]:
+        whole = [from_array(schema, column) for schema, column in zip(schemas, columns, strict=True)]
+        values = make(whole[1:] if layout.keyed else whole)
+        return (whole[0] if layout.keyed else [UNIT] * len(values)), values
+
+    def take(table: Table) -> Iterator[Taken]:
+        count = table.num_rows
+        columns = [table.column(at) for at in range(len(schemas))]
+
+        def show(row: int) -> str:
+            cells = {name: column[row].as_py() for name, column in zip(names, columns, strict=True)}
+            return json.dumps(cells, ensure_ascii=False, default=str)
+
+        bad: dict[int, str] = {}
+        for name, schema, column in zip(names, schemas, columns, strict=True):
+            for row in range(count) if has_gaps(schema, column) else ():
+                if row not in bad and has_gaps(schema, column.slice(row, 1)):
+                    bad[row] = str(Mismatch(f".{name}", column[row].as_py(), name_of(schema)))
+        kept = pa.array([row for row in range(count) if row not in bad], pa.int64())
+        try:
+            keys, values = pairs([column.take(kept) for column in columns] if bad else columns)
+        except Exception:  # the author's own validators: find the rows
+            keys, values = [], []
+            for row in kept.to_pylist():
+                try:
+                    key, value = pairs([column.slice(row, 1) for column in columns])
+                except Exception as error:
+                    bad[row] = f"{type(error).__name__}: {error}"
+                else:
+                    keys += key
+                    values += value
+        rest = zip(keys, values, strict=True)
+        for row in range(count):
+            if row in bad:
+                yield Taken(Row("reject", reason=bad[row]), partial(show, row))
+            else:
+                yield Taken(read(*next(rest)), partial(show, row))
+
+    return take
+
+
+@attrs.frozen
+class Columns:
+    """How to take a :class:`Chunk` from columns of the layout: only when the key is a column, the event time is a field of
+    whole numbers or datetimes, and every column is required."""
+
+    leaf: FromSource
+    time: int
+    key: int | None
+
+    @classmethod
+    def of(cls, leaf: FromSource) -> Columns | None:
+        """None where rows must be looked at one by one."""
+        how, layout, source = leaf.source.markers, leaf.layout, leaf.source
+        if not never_refuses(layout.value) or not never_refuses(layout.key):
+            return None
+        if not isinstance(how, EventTime) or not layout.opened or isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
+            return None
+        names = [name for name, _ in layout.columns]
+        time = field_of(how.time)
+        key = "key" if layout.keyed else field_of(source.key) if source.key is not None else None
+        if time not in names or (source.key is not None and key is None):
+            return None
+        schemas = dict(layout.columns)
+        simple = (Integer, Boolean, String, Timestamp, UnitValue)
+        if not isinstance(schemas[time], Integer | Timestamp):
+            return None
+        if not isinstance(leaf.stream.key, simple) or (key is not None and schemas[key] != leaf.stream.key):
+            return None
+        return cls(leaf, names.index(time), names.index(key) if key is not None else None)
+
+    def chunk(self, table: Table, read: Callable[[Any, Any], Row]) -> Chunk | None:
+        """The chunk of columns, or None when a row of them might be rejected."""
+        layout, value = self.leaf.layout, self.leaf.layout.value
+        assert isinstance(value, Record)
+        if any(_has_gaps(table, at, schema) for at, (_, schema) in enumerate(layout.columns)):
+            return None
+        times = self.times(table)
+        if times is None:
+            return None
+        numbers = {name: at for at, (name, _) in enumerate(layout.columns)}
+
+        def load(path: tuple[str | int, ...]) -> Any:
+            if path[0] == "key":
+                whole = pa.nulls(table.num_rows) if self.key is None else table.column(self.key)
+                return inside(whole, path[1:])
+            if len(path) > 1:
+                return inside(table.column(numbers[str(path[1])]), path[2:])
+            columns = [table.column(numbers[name]) for name, _ in value.fields]
+            return pa.StructArray.from_arrays(columns, fields=list(arrow_type(value)))
+
+        def row(at: int) -> Row:
+            fields = [from_array(schema, table.column(numbers[name]).slice(at, 1)) for name, schema in value.fields]
+            key = from_array(layout.key, table.column(0).slice(at, 1))[0] if layout.keyed else UNIT
+            return read(key, builder(value.cls, tuple(name for name, _ in value.fields))(fields)[0])
+
+        return Chunk(times, load, row)
+
+    def times(self, table: Table) -> Any:
+        """The event times in microseconds, or None when one of them is beyond all bounds."""
+        how = self.leaf.source.markers
+        assert isinstance(how, EventTime)
+        column = table.column(self.time)
+        if isinstance(self.leaf.layout.columns[self.time][1], Timestamp):
+            return column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        factor = MICROS[how.unit]
+        times = column.to_numpy(zero_copy_only=False)
+        if len(times) and max(-int(times.min()), int(times.max())) > 2**61 // factor:
+            return None
+        return times * factor
+
+
+def _has_gaps(table: Table, at: int, schema: Schema) -> bool:
+    if isinstance(schema, Optional | UnitValue) and not isinstance(getattr(schema, "item", None), Record):
+        return False
+    if isinstance(table, RowGroup) and table.is_whole(at):
+        return False
+    return has_gaps(schema, table.column(at))
+
+
+def _parsed(raw: bytes, parse: Callable[[str], tuple[Any, Any]], read: Callable[[Any, Any], Row]) -> Row:
+    try:
+        key, value = parse(raw.decode())
+    except UnicodeDecodeError as error:
+        return Row("reject", reason=f"not UTF-8: {error.reason} at byte {error.start}")
+    except Mismatch as error:
+        return Row("reject", reason=str(error))
+    return read(key, value)
+
+
+def _runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:
+    """Batches cut where the piece changes."""
+    for batch in _larger(batches):
+        count = batch.num_rows
+        if count == 0:
+            continue
+        places = [batch.column(batch.num_columns - 3 + at).to_numpy(zero_copy_only=False) for at in range(3)]
+        changes = np.zeros(count, bool)
+        for place in places:
+            changes[1:] |= place[1:] != place[:-1]
+        starts = [0, *np.nonzero(changes)[0].tolist(), count]
+        for start, end in pairwise(starts):
+            piece = (int(places[0][start]), int(places[1][start]), int(places[2][start]))
+            yield piece, batch.slice(start, end - start)
+
+
+def _larger(batches: Iterator[pa.RecordBatch], rows: int = 100_000) -> Iterator[pa.RecordBatch]:
+    """Batches joined to about ``rows`` rows: what is done once a batch is done less often."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, count = [], 0
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+class _Before:
+    """What the driver knows of a source before this micro-batch."""
+
+    def __init__(self, source: str) -> None:
+        context = TaskContext.get()
+        told = context.getLocalProperty(BEFORE) if context is not None else None
+        known = json.loads(told) if told else {}
+        batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+        current = str(known.get("batch")) == str(batch)
+        self.newest: int | None = known.get("newest", {}).get(source) if current else None
+        self.pieces = {tuple(piece): newest for piece, newest in known.get("pieces", {}).get(source, [])}
+
+    def of(self, piece: Piece) -> int | None:
+        """The newest event time before a piece, as far as is known."""
+        return self.pieces.get(piece, self.newest)
