@@ -17,7 +17,7 @@ number: where Python raises, or where an integer leaves 64 bits, :func:`evaluate
 ``is_null``                               an input of optional schema -> Boolean
 ``length lower upper strip lstrip``       String -> Integer or String
 ``rstrip``
-``startswith endswith contains``          String, String -> Boolean
+``startswith endswith contains``          String, String -> Boolean: whether the first starts with, ends in, holds the second
 ``replace``                               String, String, String -> String
 ``concat``                                String, String -> String
 ``slice``                                 String, Integer or None constant, Integer or None constant -> String (``s[a:b]``)
@@ -36,12 +36,14 @@ number: where Python raises, or where an integer leaves 64 bits, :func:`evaluate
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias, final
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, assert_never, final
 
 import attrs
 
-from tracetypes.records import Schema
+from tracetypes.algebra import ExactSum
+from tracetypes.records import INT_MAX, INT_MIN, Schema, micros_of
 
 __all__ = [
     "Branch",
@@ -57,6 +59,8 @@ __all__ = [
     "Tree",
     "Undefined",
     "Value",
+    "evaluate",
+    "run",
 ]
 
 
@@ -151,3 +155,131 @@ class Branch:
 
 
 Tree: TypeAlias = Leaf | Branch
+
+
+# ------------------------------------------------------------------------------------------------------ meaning
+
+
+def evaluate(value: Value, inputs: Callable[[Input], Any]) -> Any:
+    """What a value is for one row; ``inputs`` gives its scalars, None where an optional one is missing.
+
+    Records are rebuilt by their constructors. Raises :class:`Undefined`.
+    """
+    return _evaluate(value, inputs, {})
+
+
+def run(tree: Tree, inputs: Callable[[Input], Any]) -> tuple[list[tuple[Any, Any]], Any]:
+    """What an operator emits for one row, in order, as pairs of key (None without one) and value, and what it returns.
+
+    Raises :class:`Undefined`, also where the row must be done in Python.
+    """
+    known: dict[int, Any] = {}
+    while isinstance(tree, Branch):
+        tree = tree.then if _evaluate(tree.condition, inputs, known) else tree.otherwise
+    if tree.raises:
+        raise Undefined("the path ends in an exception")
+    emitted = [
+        (None if one.key is None else _evaluate(one.key, inputs, known), _evaluate(one.value, inputs, known))
+        for one in tree.emissions
+    ]
+    return emitted, None if tree.result is None else _evaluate(tree.result, inputs, known)
+
+
+def _evaluate(value: Value, inputs: Callable[[Input], Any], known: dict[int, Any]) -> Any:
+    """``known``: values of the calls that were met before, by identity; expressions share their parts."""
+    match value:
+        case Input():
+            return inputs(value)
+        case Const():
+            return value.value
+        case Pack(cls, names, parts):
+            made = [_evaluate(part, inputs, known) for part in parts]
+            if cls is tuple:
+                return tuple(made)
+            try:
+                return cls(**dict(zip(names, made, strict=True)))
+            except Exception as error:  # the author's own validators
+                raise Undefined(f"{cls.__name__}: {error}") from error
+        case Call():
+            if id(value) not in known:
+                known[id(value)] = _call(value, inputs, known)
+            return known[id(value)]
+        case _:
+            assert_never(value)
+
+
+def _call(call: Call, inputs: Callable[[Input], Any], known: dict[int, Any]) -> Any:
+    if call.op == "if":
+        condition, then, otherwise = call.args
+        return _evaluate(then if _evaluate(condition, inputs, known) else otherwise, inputs, known)
+    args = [_evaluate(arg, inputs, known) for arg in call.args]
+    try:
+        if call.op == "has":
+            return args[0] in _table(call)
+        made = _look_up(call, args[0]) if call.op == "lookup" else _MEANING[call.op](*args)
+    except (ArithmeticError, ValueError, LookupError) as error:
+        raise Undefined(f"{call.op}: {error}") from error
+    if type(made) is int and not INT_MIN <= made <= INT_MAX:
+        raise Undefined(f"{call.op} leaves 64 bits")
+    return made
+
+
+def _table(call: Call) -> Mapping[Any, Any]:
+    if call.table is None:
+        raise TypeError(f"{call.op} without a table")
+    return call.table
+
+
+def _look_up(call: Call, key: Any) -> Any:
+    found = _table(call)[key]
+    for step in call.path:
+        found = getattr(found, step) if isinstance(step, str) else found[step]
+    return found
+
+
+_MEANING: Final[Mapping[str, Callable[..., Any]]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: -a,
+    "abs": abs,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "truediv": lambda a, b: a / b,
+    "to_float": float,
+    "to_int": int,
+    "round": round,
+    "eq": lambda a, b: a == b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "not": lambda a: not a,
+    "and": lambda *all_of: all(all_of),
+    "or": lambda *any_of: any(any_of),
+    "is_null": lambda a: a is None,
+    "length": len,
+    "lower": str.lower,
+    "upper": str.upper,
+    "strip": str.strip,
+    "lstrip": str.lstrip,
+    "rstrip": str.rstrip,
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+    "contains": lambda a, b: b in a,
+    "replace": str.replace,
+    "concat": lambda a, b: a + b,
+    "slice": lambda a, start, stop: a[start:stop],
+    "to_str": str,
+    "micros": micros_of,
+    "add_micros": lambda a, micros: a + dt.timedelta(microseconds=micros),
+    "year": lambda a: a.year,
+    "month": lambda a: a.month,
+    "day": lambda a: a.day,
+    "hour": lambda a: a.hour,
+    "minute": lambda a: a.minute,
+    "second": lambda a: a.second,
+    "microsecond": lambda a: a.microsecond,
+    "weekday": lambda a: a.weekday(),
+    "date": lambda a: a.date(),
+    "exact": ExactSum.of,
+    "exact_value": lambda a: a.value(),
+}

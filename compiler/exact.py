@@ -1,0 +1,274 @@
+"""Exact sums of floats in columns: what :class:`tracetypes.ExactSum` is, for many groups at once.
+
+A double is an integer times ``2**-1074``. A column holds such integers in limbs of 32 bits, signed 64-bit words in which
+carries may wait: adding two columns is adding words. The limbs that all rows have in common are kept, so that sums of
+measurements of similar size need three or four. Reading (:meth:`Exacts.sums`, :meth:`Exacts.rounded`) gives bit for bit
+what ``ExactSum`` gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.algebra import ExactSum
+
+__all__ = ["EXACT_TYPE", "Exacts", "exact_group_sums"]
+
+EXACT_TYPE: Final = pa.struct(
+    [
+        pa.field("low", pa.int32()),
+        pa.field("limbs", pa.list_(pa.int64())),
+        pa.field("plus", pa.int64()),
+        pa.field("minus", pa.int64()),
+        pa.field("nans", pa.int64()),
+    ]
+)
+"""The Arrow type of a column of exact sums."""
+
+_SCALE: Final = 1074
+"""Every double is an integer times ``2**-1074``."""
+
+_LIMB: Final = 32
+_MASK: Final = (1 << _LIMB) - 1
+_CHUNK: Final = 1 << 20
+"""So many limbs of 32 bits add up to less than ``2**53``, which a float counts exactly."""
+
+_FULL: Final = 1 << 29
+"""Carries are propagated before so many limbs have been added: then words stay below ``2**62``."""
+
+
+@final
+@attrs.frozen(eq=False)
+class Exacts:
+    """A column of exact sums.
+
+    ``limbs``: int64, rows by limbs; limb ``j`` counts ``2**(32 * (low + j) - 1074)``, and is less than
+    ``weight * 2**32`` in size. ``specials``: int64, rows by three, how many infinities, negative infinities and NaNs;
+    None when there are none.
+    """
+
+    low: int
+    limbs: Any
+    weight: int
+    specials: Any = None
+
+    def __len__(self) -> int:
+        return len(self.limbs)
+
+    @staticmethod
+    def of(values: Any) -> Exacts:
+        """The sums of one float each. ``values``: float64 array."""
+        return exact_group_sums(values, np.arange(len(values)), len(values))
+
+    @staticmethod
+    def zero(number: int) -> Exacts:
+        """Empty sums."""
+        return Exacts(0, np.zeros((number, 1), np.int64), 1)
+
+    def take(self, rows: Any) -> Exacts:
+        """The rows of these numbers."""
+        return Exacts(self.low, self.limbs[rows], self.weight, None if self.specials is None else self.specials[rows])
+
+    def spread(self, low: int, width: int) -> Any:
+        """The limbs from ``low`` on, ``width`` of them; all of the column's are among these."""
+        if low == self.low and width == self.limbs.shape[1]:
+            return self.limbs
+        wide = np.zeros((len(self.limbs), width), np.int64)
+        wide[:, self.low - low : self.low - low + self.limbs.shape[1]] = self.limbs
+        return wide
+
+    def __add__(self, other: Exacts) -> Exacts:
+        """Row by row; a column of one row is added to each row."""
+        if self.weight + other.weight >= _FULL:
+            return self.settled() + other.settled()
+        low, width = _range([self, other])
+        limbs = self.spread(low, width) + other.spread(low, width)
+        specials = self.specials
+        if other.specials is not None:
+            specials = other.specials if specials is None else specials + other.specials
+        if specials is not None and len(specials) < len(limbs):
+            specials = np.broadcast_to(specials, (len(limbs), 3))
+        return Exacts(low, limbs, self.weight + other.weight, specials)
+
+    def settled(self) -> Exacts:
+        """The same with all carries propagated: each limb in ``[0, 2**32)``, the last one signed, of 32 bits."""
+        limbs = self.limbs.copy()
+        for at in range(limbs.shape[1] - 1):
+            limbs[:, at + 1] += limbs[:, at] >> _LIMB
+            limbs[:, at] &= _MASK
+        while len(limbs) and (limbs[:, -1].max() >= 1 << 31 or limbs[:, -1].min() < -(1 << 31)):
+            carry = limbs[:, -1] >> _LIMB
+            limbs[:, -1] &= _MASK
+            limbs = np.concatenate([limbs, carry[:, None]], axis=1)
+        return Exacts(self.low, limbs, 1, self.specials)
+
+    def grouped(self, groups: Any, number: int) -> Exacts:
+        """The sums of each of ``number`` groups. ``groups``: int64, the group of each row."""
+        limbs = self.settled().limbs
+        width = limbs.shape[1]
+        total = np.zeros((number, width), np.int64)
+        for start in range(0, len(limbs), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            for at in range(width):
+                counted = np.bincount(groups[part], weights=limbs[part, at], minlength=number)
+                total[:, at] += counted.astype(np.int64)
+        most = int(np.bincount(groups, minlength=1).max()) if len(groups) else 1
+        specials = None
+        if self.specials is not None:
+            specials = np.zeros((number, 3), np.int64)
+            np.add.at(specials, groups, self.specials)
+        return Exacts(self.low, total, max(most, 1), specials).settled()
+
+    def sums(self) -> list[ExactSum]:
+        """As objects."""
+        specials = [(0, 0, 0)] * len(self) if self.specials is None else self.specials.tolist()
+        made = []
+        for total, (plus, minus, nans) in zip(self._integers(), specials, strict=True):
+            surplus = min(_SCALE, (total & -total).bit_length() - 1) if total else _SCALE
+            made.append(ExactSum(total >> surplus, _SCALE - surplus, (plus, minus), nans))
+        return made
+
+    @staticmethod
+    def from_sums(sums: Sequence[ExactSum]) -> Exacts:
+        """From objects. Raises ValueError for a sum of what were no doubles."""
+        if not sums:
+            return Exacts.zero(0)
+        if any(s.shift > _SCALE for s in sums):
+            raise ValueError("an ExactSum with a part below the smallest float")
+        totals = [s.numerator << (_SCALE - s.shift) for s in sums]
+        low = min(((t & -t).bit_length() - 1 for t in totals if t), default=0) // _LIMB
+        totals = [t >> (low * _LIMB) for t in totals]
+        width = max(t.bit_length() for t in totals) // _LIMB + 1
+        data = b"".join(t.to_bytes(4 * width, "little", signed=True) for t in totals)
+        words = np.frombuffer(data, "<u4").reshape(len(totals), width)
+        limbs = words.astype(np.int64)
+        limbs[:, -1] = words[:, -1].astype(np.int32)
+        specials = np.array([(*s.infinities, s.nans) for s in sums], np.int64)
+        return Exacts(low, limbs, 1, specials if specials.any() else None)
+
+    def rounded(self) -> Any:
+        """The nearest floats, as float64: ``ExactSum.value`` of each row."""
+        made = np.array([_float(total) for total in self._integers()], np.float64)
+        if self.specials is not None:
+            plus, minus, nans = self.specials.T
+            made[plus > 0] = math.inf
+            made[minus > 0] = -math.inf
+            made[(nans > 0) | ((plus > 0) & (minus > 0))] = math.nan
+        return made
+
+    def _integers(self) -> list[int]:
+        """The sums as integers, times ``2**-1074``."""
+        settled = self.settled().limbs
+        size = 4 * settled.shape[1]
+        data = (settled & _MASK).astype("<u4").tobytes()
+        up = _LIMB * self.low
+        return [
+            int.from_bytes(data[at : at + size], "little", signed=True) << up
+            for at in range(0, size * len(settled), size)
+        ]
+
+    def to_arrow(self) -> Any:
+        """As an array of ``EXACT_TYPE``."""
+        settled = self.settled()
+        rows, width = settled.limbs.shape
+        limbs = pa.ListArray.from_arrays(
+            pa.array(np.arange(rows + 1, dtype=np.int32) * width), pa.array(settled.limbs.reshape(-1))
+        )
+        specials = np.zeros((rows, 3), np.int64) if self.specials is None else self.specials
+        columns = [pa.array(np.full(rows, settled.low, np.int32)), limbs]
+        columns += [pa.array(np.ascontiguousarray(specials[:, at])) for at in range(3)]
+        return pa.StructArray.from_arrays(columns, fields=list(EXACT_TYPE))
+
+    @staticmethod
+    def from_arrow(column: Any) -> Exacts:
+        """The inverse of :meth:`to_arrow`; also of several such arrays behind one another."""
+        low, limbs, *counts = column.flatten()
+        if not len(column):
+            return Exacts.zero(0)
+        lows = low.to_numpy()
+        lengths = limbs.value_lengths().to_numpy()
+        words = limbs.flatten().to_numpy()
+        specials = np.stack([count.to_numpy() for count in counts], axis=1)
+        kept = specials if specials.any() else None
+        first = int(lows.min())
+        width = int((lows + lengths).max()) - first
+        if len(words) == width * len(column):
+            return Exacts(first, words.reshape(len(column), width), 1, kept)
+        starts = np.cumsum(lengths) - lengths
+        places = np.repeat(lows - first - starts + np.arange(len(column)) * width, lengths) + np.arange(len(words))
+        wide = np.zeros(len(column) * width, np.int64)
+        wide[places] = words
+        return Exacts(first, wide.reshape(len(column), width), 1, kept)
+
+    @staticmethod
+    def concat(parts: Sequence[Exacts]) -> Exacts:
+        """Columns behind one another."""
+        low, width = _range(parts)
+        specials = None
+        if any(part.specials is not None for part in parts):
+            none = [np.zeros((len(part), 3), np.int64) if part.specials is None else part.specials for part in parts]
+            specials = np.concatenate(none)
+        limbs = np.concatenate([part.spread(low, width) for part in parts])
+        return Exacts(low, limbs, max(part.weight for part in parts), specials)
+
+
+def _range(parts: Sequence[Exacts]) -> tuple[int, int]:
+    low = min(part.low for part in parts)
+    return low, max(part.low + part.limbs.shape[1] for part in parts) - low
+
+
+def _float(numerator: int) -> float:
+    """``numerator * 2**-1074``, rounded once."""
+    try:
+        return numerator / (1 << _SCALE)
+    except OverflowError:
+        return math.inf if numerator > 0 else -math.inf
+
+
+def exact_group_sums(values: Any, groups: Any, number: int) -> Exacts:
+    """The exact sum of the floats of each group.
+
+    ``values``: float64 array; ``groups``: int64 array of the same length, the group of each, below ``number``.
+    """
+    values = np.ascontiguousarray(values, np.float64)
+    bits = values.view(np.int64)
+    exponents = (bits >> 52) & 0x7FF
+    special = exponents == 0x7FF
+    specials = None
+    if special.any():
+        specials = np.zeros((number, 3), np.int64)
+        which = np.where(np.isnan(values), 2, np.where(values > 0, 0, 1))[special]
+        np.add.at(specials, (groups[special], which), 1)
+        values, groups, bits, exponents = values[~special], groups[~special], bits[~special], exponents[~special]
+    present = values != 0.0
+    if not present.all():
+        groups, bits, exponents = groups[present], bits[present], exponents[present]
+    if not len(bits):
+        return Exacts(0, np.zeros((number, 1), np.int64), 1, specials)
+    places = np.maximum(exponents, 1) - 1
+    bins = places >> 5
+    low = int(bins.min())
+    width = int(bins.max()) - low + 3
+    total = np.zeros(number * width, np.int64)
+    for start in range(0, len(bits), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        fraction = (bits[part] & ((1 << 52) - 1)) | ((exponents[part] > 0).astype(np.int64) << 52)
+        mantissas = fraction.astype(np.uint64)
+        shift = (places[part] & 31).astype(np.uint64)
+        sign = np.where(bits[part] < 0, -1.0, 1.0)
+        index = groups[part] * width + (bins[part] - low)
+        back = np.uint64(_LIMB) - shift
+        pieces = (mantissas << shift, mantissas >> back, (mantissas >> np.uint64(_LIMB)) >> back)
+        for at, piece in enumerate(pieces):
+            limb = (piece & np.uint64(_MASK)).astype(np.float64)
+            limb *= sign
+            total += np.bincount(index + at, weights=limb, minlength=len(total)).astype(np.int64)
+    most = int(np.bincount(groups).max())
+    made = Exacts(low, total.reshape(number, width), most, specials)
+    return made.settled() if most >= _FULL else made
