@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, TypeAlias
 
 import attrs
@@ -18,9 +18,25 @@ import pyarrow as pa
 
 from tracetypes.compiler.chunks import Chunk, place, scatter
 from tracetypes.compiler.chunks import Placed as PlacedChunk
-from tracetypes.compiler.columns import Batch, decode, encode, from_array, rows, to_bytes
-from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, header
-from tracetypes.compiler.plan import FromSource, FromStage, Link, Mapped, Plan, Region, Stage, Step, United, links
+from tracetypes.compiler.columnar import Flow, combine, encode_parts, fit, fit_key, objects, parts_of, read_by, through
+from tracetypes.compiler.columns import Batch, array, decode, from_array, rows, to_bytes
+from tracetypes.compiler.expr import Undefined
+from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, header, loads
+from tracetypes.compiler.monoids import Monoid
+from tracetypes.compiler.plan import (
+    FromSource,
+    FromStage,
+    Link,
+    Mapped,
+    Opaque,
+    Plan,
+    Region,
+    Stage,
+    Step,
+    United,
+    links,
+)
+from tracetypes.compiler.vector import from_arrow, inputs_of, to_arrow, values_of
 from tracetypes.errors import OperatorFailed, RunError
 from tracetypes.formats import Row
 from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, title
@@ -100,41 +116,140 @@ def _stateless(mapped: Mapped, emit: Emit) -> Emit:
 
 
 class Outbox:
-    """Collects items by key group and makes messages of them."""
+    """Collects items on their way to a stage and makes messages of them, by key group."""
 
-    def __init__(self, stream: StreamType, link: int, key_groups: int, positioned: bool) -> None:
-        self.stream, self.link, self.key_groups, self.positioned = stream, link, key_groups, positioned
-        self.hash = stable_hash(stream.key)
+    def __init__(self, stage: Stage, link: int, key_groups: int, positioned: bool) -> None:
+        self.stream, self.link, self.key_groups, self.positioned = stage.takes, link, key_groups, positioned
+        self.hash = stable_hash(self.stream.key)
         self.group_of: dict[Any, int] = {}
-        self.batches: list[Batch] = [self._empty() for _ in range(key_groups)]
+        self.monoid = combining(stage)
+        self.folding = Folding(stage) if self.monoid is None and folds(stage) else None
+        self.start()
 
-    def _empty(self) -> Batch:
-        return Batch([], [], [], [] if self.positioned else None)
+    def start(self) -> None:
+        """Begin anew, with nothing collected."""
+        self.batch = Batch([], [], [], [] if self.positioned else None)
 
     def put(self, key: Any, value: Any, end: int, position: int) -> None:
         """Add an item."""
-        group = self.group_of.get(key)
-        if group is None:
-            group = self.group_of[key] = self.hash(key) % self.key_groups
-        batch = self.batches[group]
+        batch = self.batch
         batch.keys.append(key)
         batch.values.append(value)
         batch.ends.append(end)
         if batch.positions is not None:
             batch.positions.append(position)
 
+    def columns(self, head: bytes, flow: Flow, ends: Any, positions: Any) -> Iterator[Message]:
+        """Messages of items that come as columns. Raises :class:`Undefined` before the first one when they have to be
+        taken one by one."""
+        schema, count = self.stream.key, flow.count
+        if self.monoid is not None:
+            assert flow.key is not None
+            combined = combine(self.monoid, flow, ends, flow.key)
+            keys = to_arrow(schema, combined.keys, len(combined))
+            columns, kind = encode_parts(self.monoid, combined), Kind.AGGREGATES
+        else:
+            assert flow.key is not None
+            assert flow.value is not None
+            keys = to_arrow(schema, flow.key, count)
+            columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(ends)}
+            if self.positioned:
+                columns["position"] = pa.array(positions)
+            kind = Kind.ITEMS
+        yield from self.scattered(kind, head, keys, columns)
+
+    def scattered(self, kind: Kind, head: bytes, keys: Any, columns: dict[str, Any]) -> Iterator[Message]:
+        """A message to each key group that has rows."""
+        for group, payload in scatter(self.stream.key, keys, columns, self.key_groups):
+            yield Message(group, kind, head, payload)
+
     def messages(self, piece: Piece | None) -> Iterator[Message]:
         """All that was collected, and a fresh start."""
-        head = header(link=self.link, piece=piece)
-        for group, batch in enumerate(self.batches):
-            for at in range(0, len(batch), BATCH):
-                part = batch
-                if len(batch) > BATCH:
-                    to = at + BATCH
-                    places = None if batch.positions is None else batch.positions[at:to]
-                    part = Batch(batch.keys[at:to], batch.values[at:to], batch.ends[at:to], places)
-                yield Message(group, Kind.ITEMS, head, encode(self.stream, part))
-        self.batches = [self._empty() for _ in range(self.key_groups)]
+        batch, head = self.batch, header(link=self.link, piece=piece)
+        self.start()
+        if not len(batch):
+            return
+        if self.monoid is not None and len(batch) >= MANY:
+            try:
+                yield from self.combined(head, batch)
+                return
+            except Undefined:
+                pass  # a number that columns cannot hold: the items go as they are
+        elif self.folding is not None and self.folding.pays:
+            yield from self.folded(head, batch)
+            return
+        yield from self.items(head, batch)
+
+    def combined(self, head: bytes, batch: Batch) -> Iterator[Message]:
+        """The items combined as columns."""
+        stream = self.stream
+        keys = from_arrow(stream.key, array(stream.key, batch.keys))
+        values = from_arrow(stream.value, array(stream.value, batch.values))
+        flow = Flow(len(batch), None, inputs_of({"key": keys, "value": values}), keys, values)
+        return self.columns(head, flow, np.array(batch.ends, np.int64), None)
+
+    def folded(self, head: bytes, batch: Batch) -> Iterator[Message]:
+        """The items combined as objects."""
+        assert self.folding is not None
+        groups: dict[int, tuple[list[Any], list[Any], list[int]]] = {}
+        for end, sums in self.folding.fold(batch).items():
+            for key, agg in sums.items():
+                keys, aggs, ends = groups.setdefault(self.group(key), ([], [], []))
+                keys.append(key)
+                aggs.append(agg)
+                ends.append(end)
+        for group, parts in groups.items():
+            yield Message(group, Kind.PARTIALS, head, dumps(parts))
+
+    def group(self, key: Any) -> int:
+        """The key group of a key."""
+        group = self.group_of.get(key)
+        if group is None:
+            group = self.group_of[key] = self.hash(key) % self.key_groups
+        return group
+
+    def items(self, head: bytes, batch: Batch) -> Iterator[Message]:
+        """The items as they are."""
+        stream = self.stream
+        keys = array(stream.key, batch.keys)
+        columns = {"value": array(stream.value, batch.values), "end": pa.array(batch.ends, pa.int64())}
+        if batch.positions is not None:
+            columns["position"] = pa.array(batch.positions, pa.int64())
+        yield from self.scattered(Kind.ITEMS, head, keys, columns)
+
+
+MANY = 64
+"""Items from which combining columns is worth its calls."""
+
+
+def folds(stage: Stage) -> bool:
+    """Is the first operator one that only sums its items up, so that they may be combined on their way?"""
+    node = stage.steps[0].node if stage.steps else None
+    op = node.op if isinstance(node, Apply) else None
+    return isinstance(op, OpKeyedUnordered) and not overrides(op, "on_item")
+
+
+def combining(stage: Stage) -> Monoid | None:
+    """The monoid by which columns of items may be combined on their way to a stage."""
+    monoid = stage.steps[0].monoid if folds(stage) else None
+    return monoid if isinstance(monoid, Monoid) else None
+
+
+class Folding:
+    """Combines items by the author's own methods, as long as that makes them fewer."""
+
+    def __init__(self, stage: Stage) -> None:
+        node = stage.steps[0].node
+        assert isinstance(node, Apply)
+        assert isinstance(node.op, OpKeyedUnordered)
+        self.gather, self.pays = Folded(node.op, None), True
+
+    def fold(self, batch: Batch) -> dict[int, dict[Any, Any]]:
+        """Aggregates by block and key."""
+        held: dict[int, Any] = {}
+        self.gather.hold(held, 0, (0, 0, 0), batch)
+        self.pays = 2 * sum(map(len, held.values())) < len(batch)
+        return held
 
 
 # ------------------------------------------------------------------------------------------------- sources
@@ -156,9 +271,13 @@ class SourceKernel:
         self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
         self.name = link.leaf.source.name
         positioned = stage.restores and isinstance(link.leaf.source.ordered_by, RowPosition)
-        self.outbox = Outbox(stage.takes, link.number, key_groups, positioned)
+        self.outbox = Outbox(stage, link.number, key_groups, positioned)
         self.end = self.position = 0
         self.push = chain(link.path, self._put)
+        traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
+        self.trees = [(mapped.traced, mapped.stream) for mapped in traced if not isinstance(mapped.traced, Opaque)]
+        self.rest = chain(link.path[len(traced) :], self._put)
+        self.whole = len(traced) == len(link.path)
         self.late_schema = (link.leaf.stream.key, link.leaf.stream.value)
 
     def _put(self, key: Any, value: Any) -> None:
@@ -227,24 +346,53 @@ class SourceKernel:
         yield from self._to_all(report)
 
     def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
-        """Rows as columns: straight to the exchange, or as objects to the first operator, or where keys of several types
-        are merged."""
+        """Rows as columns: through the traced operators, and from there as objects where one is opaque."""
+        yield from self.outbox.messages(piece)
+        messages: list[Message] = []
+        try:
+            self._columns(piece, placed, count, messages)
+        except Undefined:  # one of the rows must be run in Python: all of them are
+            self.outbox.start()
+            messages = []
+            self._objects(self.push, placed.ends, placed.at + (count + 1), *self._items(placed))
+        yield from messages
+        yield from self.outbox.messages(piece)
+
+    def _columns(self, piece: Piece, placed: PlacedChunk, count: int, messages: list[Message]) -> None:
         key, value = self.late_schema
-        positions = placed.at + (count + 1)
-        if self.link.path or key != self.outbox.stream.key:
-            keys, values = from_array(key, placed.column(("key",))), from_array(value, placed.column(("value",)))
-            for key_, value_, self.end, self.position in zip(
-                keys, values, placed.ends.tolist(), positions.tolist(), strict=True
-            ):
-                self.push(key_, value_)
-            yield from self.outbox.messages(piece)
-            return
+        stream = self.outbox.stream
         head = header(link=self.link.number, piece=piece)
-        columns = {"value": placed.column(("value",)), "end": pa.array(placed.ends)}
-        if self.outbox.positioned:
-            columns["position"] = pa.array(positions)
-        for group, payload in scatter(key, placed.column(("key",)), columns, self.key_groups):
-            yield Message(group, Kind.ITEMS, head, payload)
+        positions = placed.at + (count + 1)
+        start = Flow(len(placed.ends), None, read_by(placed.column))
+        for flow in through(self.trees, start):
+            ends, places = placed.ends, positions
+            if flow.rows is not None:
+                ends, places = ends[flow.rows], places[flow.rows]
+            if self.trees:
+                if not self.whole:
+                    assert flow.key is not None
+                    assert flow.value is not None
+                    keys, values = values_of(flow.key, flow.count), values_of(flow.value, flow.count)
+                    self._objects(self.rest, ends, places, keys, values)
+                    continue
+            elif not self.whole:
+                self._objects(self.push, ends, places, *self._items(placed))
+                continue
+            else:
+                needed = self.outbox.monoid is None
+                keys_ = fit_key(stream.key, from_arrow(key, placed.column(("key",))))
+                values_ = fit(stream.value, from_arrow(value, placed.column(("value",)))) if needed else None
+                flow = attrs.evolve(flow, key=keys_, value=values_)
+            messages.extend(self.outbox.columns(head, flow, ends, places))
+
+    def _items(self, placed: PlacedChunk) -> tuple[list[Any], list[Any]]:
+        key, value = self.late_schema
+        return from_array(key, placed.column(("key",))), from_array(value, placed.column(("value",)))
+
+    def _objects(self, push: Emit, ends: Any, places: Any, keys: list[Any], values: list[Any]) -> None:
+        rows_ = zip(keys, values, ends.tolist(), places.tolist(), strict=True)
+        for key, value, self.end, self.position in rows_:
+            push(key, value)
 
     def _in_band(self, piece: Piece, taken: Iterable[Taken | Chunk]) -> Iterator[Message]:
         markers: list[int] = []
@@ -431,14 +579,14 @@ class StageKernel:
         return Message(0, Kind.PROGRESS, head)
 
     def _step(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
-        items: list[tuple[dict[str, Any], bytes]] = []
+        items: list[Message] = []
         reports: list[Report] = []
         late: list[Message] = []
         drained = False
         for message in messages:
             match message.kind:
-                case Kind.ITEMS:
-                    items.append((message.head, message.payload))
+                case Kind.ITEMS | Kind.AGGREGATES | Kind.PARTIALS:
+                    items.append(message)
                 case Kind.REPORT:
                     reports.append(Report.from_head(message.head))
                 case Kind.MARKERS:
@@ -456,8 +604,8 @@ class StageKernel:
         self._advance(state, reports, group)
         yield from self.rejected
         yield from map(self._with_reason, late)
-        for head, payload in items:
-            self._hold(state, head, decode(self.stage.takes, payload))
+        for message in items:
+            self._take(state, message)
         yield from self._close(state, group, drained)
 
     def _advance(self, state: StageState, reports: list[Report], group: int) -> None:
@@ -539,18 +687,32 @@ class StageKernel:
         else:
             state.held[marker] = waiting
 
-    def _hold(self, state: StageState, head: dict[str, Any], batch: Batch) -> None:
-        link = head["link"]
-        piece = tuple(head["piece"]) if head["piece"] is not None else (0, 0, 0)
-        if isinstance(self.hows[link], InBand):
-            ends = self.starts[link, piece]
-            batch.ends = [ends[at] for at in batch.ends]
-        if self.ordered_merge is not None:
-            owners = state.owners
-            for key in batch.keys:
-                if owners.setdefault(key, link) != link:
-                    raise overlapping(self.ordered_merge, key)
-        self.gather.hold(state.held, link, piece, batch)
+    def _take(self, state: StageState, message: Message) -> None:
+        """Hold what has come for the blocks that are open."""
+        head = message.head
+        link, piece = head["link"], tuple(head["piece"]) if head["piece"] is not None else (0, 0, 0)
+        if message.kind == Kind.ITEMS:
+            batch = decode(self.stage.takes, message.payload)
+            batch.ends = self._ends(link, piece, batch.ends)
+            if self.ordered_merge is not None:
+                for key in batch.keys:
+                    if state.owners.setdefault(key, link) != link:
+                        raise overlapping(self.ordered_merge, key)
+            self.gather.hold(state.held, link, piece, batch)
+            return
+        assert isinstance(self.gather, Folded)
+        if message.kind == Kind.PARTIALS:
+            keys, aggs, ends = loads(message.payload)
+        else:
+            keys, aggs, ends = self.gather.decode(self.stage.takes, message.payload)
+        self.gather.absorb(state.held, keys, aggs, self._ends(link, piece, ends))
+
+    def _ends(self, link: int, piece: Piece, ends: list[int]) -> list[int]:
+        """The marker of each item's block: sources with markers in band number their blocks by piece."""
+        if not isinstance(self.hows[link], InBand):
+            return ends
+        starts = self.starts[link, piece]
+        return [starts[at] for at in ends]
 
     def _close(self, state: StageState, group: int, drained: bool) -> Iterator[Message]:
         progresses = state.progress
@@ -618,8 +780,8 @@ class StageKernel:
         if isinstance(step.node, Restore):
             return Placed(self)
         op = step.node.op if isinstance(step.node, Apply) else None
-        if isinstance(op, OpKeyedUnordered) and not overrides(op, "on_item"):
-            return Folded(op)
+        if isinstance(op, OpKeyedUnordered) and folds(self.stage):
+            return Folded(op, combining(self.stage))
         return Lists()
 
     def _runner(self, at: int, step: Step) -> Callable[[list[Any], int, Any, Marker], Any]:
@@ -720,8 +882,29 @@ def runs_of(ends: list[int]) -> list[tuple[int, int]]:
 class Folded:
     """Holds a block as its aggregates by key: for an ``OpKeyedUnordered`` that emits nothing for single items."""
 
-    def __init__(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any]) -> None:
-        self.op = op
+    def __init__(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid | None) -> None:
+        self.op, self.monoid = op, monoid
+
+    def decode(self, stream: StreamType, payload: bytes) -> tuple[list[Any], list[Any], list[int]]:
+        """Keys, aggregates and ends of a message of aggregates."""
+        assert self.monoid is not None
+        table = pa.ipc.open_stream(payload).read_next_batch()
+        aggs = objects(self.monoid, parts_of(self.monoid, table), table.num_rows)
+        return from_array(stream.key, table.column("key")), aggs, table.column("end").to_numpy().tolist()
+
+    def absorb(self, held: dict[int, Any], keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
+        """Add aggregates to their blocks."""
+        combine_ = self.op.combine
+        key: Any = None
+        try:
+            last, sums = None, {}
+            for key, agg, end in zip(keys, aggs, ends, strict=True):
+                if end != last:
+                    last, sums = end, held.setdefault(end, {})
+                other = sums.get(key, MISSING)
+                sums[key] = agg if other is MISSING else combine_(other, agg)
+        except Exception as error:
+            raise failed(self.op, "combine", f"key {key!r}, two parts of a block", error) from error
 
     def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
         """Add items to their blocks."""
@@ -883,7 +1066,7 @@ def _ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Runne
 
 def _unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: Step, *, folded: bool) -> Runner:
     emits_items, skips = overrides(op, "on_item"), op.skips_untouched
-    fold = Folded(op)
+    fold = Folded(op, None)
 
     def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Any:
         kept: UnorderedState = states[at]
@@ -939,7 +1122,7 @@ class ToStage:
 
     def __init__(self, later: Stage, link: Link, key_groups: int) -> None:
         self.link, self.key_groups, self.positioned = link.number, key_groups, later.restores
-        self.outbox = Outbox(later.takes, link.number, key_groups, later.restores)
+        self.outbox = Outbox(later, link.number, key_groups, later.restores)
         self.end = self.position = 0
         self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position))
 

@@ -33,6 +33,11 @@ class Kind(IntEnum):
     """From the last stage to whoever runs the plan. Header: markers closed, newest event time of each source."""
     ROWS = 7
     """Items for the sink. Payload: a batch of the sink's rows."""
+    AGGREGATES = 8
+    """Items for a key group, combined by block and key as columns. Header: link, piece. Payload: keys, ends, and the parts of
+    the aggregates in Arrow."""
+    PARTIALS = 9
+    """The same with aggregates as pickled objects, where the monoid has no columns."""
 
 
 Piece = tuple[int, int, int]

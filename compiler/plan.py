@@ -13,12 +13,14 @@ from typing import TypeAlias, final
 
 import attrs
 
+from tracetypes.compiler.expr import Tree
+from tracetypes.compiler.monoids import Monoid
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Layout
 from tracetypes.graph import Apply, Merge, Restore, Sink, Sort, Source
 from tracetypes.trace import StreamType
 
-__all__ = ["FromSource", "FromStage", "Link", "Mapped", "Plan", "Region", "Stage", "Step", "United", "links"]
+__all__ = ["FromSource", "FromStage", "Link", "Mapped", "Opaque", "Plan", "Region", "Stage", "Step", "United", "links"]
 
 
 @final
@@ -41,13 +43,22 @@ class FromStage:
 
 
 @final
+@attrs.frozen
+class Opaque:
+    """What must run in Python, item by item, and why."""
+
+    reason: str
+
+
+@final
 @attrs.frozen(eq=False, kw_only=True)
 class Mapped:
-    """A stateless operator."""
+    """A stateless operator. ``traced``: what it does to an item, as expressions."""
 
     node: Apply
     upstream: Region
     stream: StreamType
+    traced: Tree | Opaque = Opaque("it was not traced")
 
 
 @final
@@ -66,11 +77,13 @@ Region: TypeAlias = FromSource | FromStage | Mapped | United
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class Step:
-    """A sort or keyed operator inside a stage, with the streams it takes and gives."""
+    """A sort or keyed operator inside a stage, with the streams it takes and gives. ``monoid``: of an ``OpKeyedUnordered``,
+    where its aggregates can be combined as columns."""
 
     node: Apply | Sort | Restore
     takes: StreamType
     gives: StreamType
+    monoid: Monoid | Opaque = Opaque("it has none")
 
 
 @final

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
 from tracetypes.check import Checked
+from tracetypes.compiler.expr import Tree
+from tracetypes.compiler.monoids import Monoid, monoid_of
 from tracetypes.compiler.passes import compile_graph
-from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Plan, Region, Stage, Step, United
+from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, Step, United
+from tracetypes.compiler.tracing import Untraceable, trace_on_item
 from tracetypes.errors import UsageError
 from tracetypes.graph import Apply, Fused, Gather, Merge, Node, Restore, Sink, Sort, Source, Split, steps_of, title
-from tracetypes.templates import OpStateless
+from tracetypes.records import Schema
+from tracetypes.templates import Operator, OpKeyedUnordered, OpStateless
+from tracetypes.trace import StreamType
 
 __all__ = ["DEFAULT_KEY_GROUPS", "plan", "plan_of"]
 
@@ -106,7 +115,12 @@ class _Planner:
                 regions = tuple(self.region(i) for i in inputs)
                 return United(node=node, upstreams=regions, stream=self.streams[id])
             case Apply(op=OpStateless()):
-                return Mapped(node=node, upstream=self.region(inputs[0]), stream=self.streams[id])
+                return Mapped(
+                    node=node,
+                    upstream=self.region(inputs[0]),
+                    stream=self.streams[id],
+                    traced=traced(node.op, self.streams[inputs[0]]),
+                )
             case Apply() | Sort() | Restore():
                 return self.stage(id, [])
             case Split() | Gather():
@@ -122,7 +136,8 @@ class _Planner:
             if not isinstance(node, Sort | Restore | Apply) or _is_stateless(node):
                 break
             takes = self.streams[self.inputs[id][0]]
-            steps.insert(0, Step(node=node, takes=takes, gives=self.streams[id]))
+            monoid = monoid_in(node.op, takes) if isinstance(node, Apply) else Opaque("it is no operator")
+            steps.insert(0, Step(node=node, takes=takes, gives=self.streams[id], monoid=monoid))
             id = self.inputs[id][0]
         region = self.region(id)
         asked = [n.node.parallelism for n in steps if not isinstance(n.node, Restore) and n.node.parallelism]
@@ -136,6 +151,40 @@ class _Planner:
         )
         self.stages.append(made)
         return FromStage(stage=made, stream=made.gives)
+
+
+def traced(op: Operator, takes: StreamType) -> Tree | Opaque:
+    """What a stateless operator does to an item, as expressions where it can be said."""
+    assert isinstance(op, OpStateless)
+    try:
+        return _once(trace_on_item, op, takes.key, takes.value)  # type: ignore[no-any-return]
+    except Untraceable as why:
+        return Opaque(str(why))
+
+
+def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
+    """The monoid of a keyed unordered operator, where columns can be combined by it."""
+    if not isinstance(op, OpKeyedUnordered):
+        return Opaque("its items are ordered")
+    try:
+        return _once(monoid_of, op, takes.key, takes.value)  # type: ignore[no-any-return]
+    except Untraceable as why:
+        return Opaque(str(why))
+
+
+def _once(analyse: Callable[..., Any], op: Operator, *schemas: Schema) -> Any:
+    """The analysis of an operator, kept for others that equal it."""
+    try:
+        hash(op)
+    except TypeError:
+        return analyse(op, *schemas)
+    return _kept(analyse, op, repr(op), *schemas)
+
+
+@lru_cache(maxsize=1024)
+def _kept(analyse: Callable[..., Any], op: Operator, shown: str, *schemas: Schema) -> Any:
+    """``shown`` tells parameters apart that are equal, but not the same: 1 and 1.0."""
+    return analyse(op, *schemas)
 
 
 def _is_stateless(node: Node) -> bool:

@@ -73,6 +73,8 @@ def test_kinds_are_numbers_that_never_change() -> None:
         "REJECT": 5,
         "PROGRESS": 6,
         "ROWS": 7,
+        "AGGREGATES": 8,
+        "PARTIALS": 9,
     }
 
 

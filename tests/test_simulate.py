@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import attrs
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
@@ -63,7 +64,7 @@ from tracetypes import (
     sort,
 )
 from tracetypes.check import violations
-from tracetypes.compiler import kernels, messages, simulate
+from tracetypes.compiler import chunks, kernels, messages, simulate
 from tracetypes.compiler.kernels import Outbox, SourceKernel, StageKernel, StageState
 from tracetypes.compiler.messages import Message, Piece, Reread
 from tracetypes.compiler.passes import passes
@@ -216,13 +217,9 @@ def test_other_passes_need_not_run(name: str) -> None:
 
 
 def test_round_robin_before_a_keyed_operator_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    put, turns = Outbox.put, itertools.count()
-
-    def deal(self: Outbox, key: Any, value: Any, end: int, position: int) -> None:
-        self.group_of = {key: next(turns) % self.key_groups}
-        put(self, key, value, end, position)
-
-    monkeypatch.setattr(Outbox, "put", deal)
+    turns = itertools.count()
+    monkeypatch.setattr(chunks, "hashes", lambda schema, keys: np.array([next(turns) for _ in keys], np.uint64))
+    monkeypatch.setattr(Outbox, "group", lambda self, key: next(turns) % self.key_groups)
     assert caught(run)
 
 

@@ -25,7 +25,7 @@ from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gap
 from tracetypes.compiler.kernels import SourceKernel, Taken
 from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource, Link, Plan, Stage
-from tracetypes.compiler.spark.wire import BEFORE, guarded, to_arrow
+from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, to_arrow
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, Row, split_header, text_parser
 from tracetypes.markers import MICROS, EventTime
@@ -47,7 +47,7 @@ from tracetypes.sources import field_of, reader
 __all__ = ["ColumnScan", "ParquetScan", "Scan", "TextScan"]
 
 
-class Scan:
+class Scan(Task):
     """``mapInArrow`` of a source: what Spark gives in, messages out."""
 
     def __init__(self, plan: Plan, stage: Stage, link: Link, ids: list[int]) -> None:

@@ -17,7 +17,7 @@ from tracetypes.compiler.columns import schema_of_rows
 from tracetypes.compiler.kernels import StageKernel, StageState
 from tracetypes.compiler.messages import Kind, Message, dumps, loads
 from tracetypes.compiler.plan import Plan, Stage
-from tracetypes.compiler.spark.wire import guarded, no_collector
+from tracetypes.compiler.spark.wire import Task, guarded, no_collector
 
 __all__ = ["AsideTask", "KeyedTask", "Processor", "SinkTask"]
 
@@ -25,7 +25,7 @@ __all__ = ["AsideTask", "KeyedTask", "Processor", "SinkTask"]
 # ------------------------------------------------------------------------------------------------- stages
 
 
-class KeyedTask:
+class KeyedTask(Task):
     """A stage, one key group and micro-batch at a call: for ``applyInPandasWithState``."""
 
     def __init__(self, plan: Plan, stage: Stage, ids: list[int]) -> None:
@@ -33,7 +33,7 @@ class KeyedTask:
 
     @cached_property
     def kernel(self) -> StageKernel:
-        """The kernel, made once in each task."""
+        """The kernel, made once in each worker."""
         return StageKernel(self.plan, self.plan.stages[self.number])
 
     @cached_property
@@ -53,8 +53,12 @@ class KeyedTask:
         ]
         with no_collector():
             state: StageState = self.kernel.fresh() if before is None else loads(before)
-            out = list(self.kernel.step(state, group, messages))
-            return dumps(state), out
+            try:
+                out = list(self.kernel.step(state, group, messages))
+                return dumps(state), out
+            except BaseException:
+                del self.kernel  # it may hold what the failed step has sent
+                raise
 
     def frame(self, messages: list[Message]) -> pd.DataFrame:
         """Messages as Spark wants them from a pandas function."""
@@ -106,7 +110,7 @@ class Processor(StatefulProcessor):
 # ------------------------------------------------------------------------------------------------- sinks
 
 
-class SinkTask:
+class SinkTask(Task):
     """``mapInArrow`` before a sink: ``ROWS`` messages in, the sink's rows out, without a Python object a row."""
 
     def __init__(self, plan: Plan) -> None:

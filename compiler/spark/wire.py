@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gc
+import hashlib
+import pickle
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import cloudpickle
 import pyarrow as pa
 
 from tracetypes.compiler.messages import Message
 from tracetypes.errors import CodedError, envelope
 
-__all__ = ["BEFORE", "MESSAGES", "SentError", "guarded", "no_collector", "to_arrow"]
+__all__ = ["BEFORE", "MESSAGES", "SentError", "Task", "guarded", "no_collector", "to_arrow"]
 
 MESSAGES = "group int, kind tinyint, header binary, payload binary"
 _ARROW = pa.schema([("group", pa.int32()), ("kind", pa.int8()), ("header", pa.binary()), ("payload", pa.binary())])
@@ -31,6 +35,33 @@ def no_collector() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+class Task:
+    """What Spark sends to its workers with every micro-batch. A worker that is used again keeps it, with the kernels and
+    tables inside, instead of reading it anew each time."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        sent = vars(self).get("_sent")
+        if sent is None:
+            data = bytes(cloudpickle.dumps((type(self), vars(self)), protocol=5))
+            sent = self.__dict__["_sent"] = (hashlib.sha256(data).hexdigest(), data)
+        return _received, sent
+
+
+_KEPT: OrderedDict[str, Any] = OrderedDict()
+
+
+def _received(digest: str, data: bytes) -> Any:
+    if digest not in _KEPT:
+        cls, inside = pickle.loads(data)
+        made = object.__new__(cls)
+        made.__dict__.update(inside)
+        _KEPT[digest] = made
+        while len(_KEPT) > 16:
+            _KEPT.popitem(last=False)
+    _KEPT.move_to_end(digest)
+    return _KEPT[digest]
 
 
 class SentError(Exception):

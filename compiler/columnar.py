@@ -1,0 +1,433 @@
+"""Items as columns on their way from a source to an exchange: through traced operators, then combined by block and key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
+from tracetypes.compiler.monoids import Monoid, Part
+from tracetypes.compiler.vector import (
+    Column,
+    Columns,
+    Exacts,
+    Struct,
+    exact_group_sums,
+    from_arrow,
+    inputs_of,
+    run,
+    take,
+    to_arrow,
+    values_of,
+)
+from tracetypes.records import (
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+)
+from tracetypes.trace import StreamType
+
+__all__ = [
+    "Combined",
+    "Flow",
+    "Inputs",
+    "combine",
+    "encode_parts",
+    "fit_key",
+    "objects",
+    "parts_of",
+    "read_by",
+    "reduced",
+    "through",
+]
+
+Inputs: TypeAlias = Callable[[Input], Column]
+
+
+@attrs.frozen(eq=False)
+class Flow:
+    """Items as columns. ``rows``: which row of the chunk each comes from, None for one each; ``inputs``: their columns by
+    the paths of ``key`` and ``value``; ``key`` and ``value``: whole, None where they have to be read yet."""
+
+    count: int
+    rows: Any
+    inputs: Inputs
+    key: Columns | None = None
+    value: Columns | None = None
+
+
+def read_by(column: Callable[[tuple[str | int, ...]], Any]) -> Inputs:
+    """Inputs from Arrow arrays by path."""
+
+    def find(given: Input) -> Column:
+        schema: Any = given.kind
+        found = from_arrow(schema, column(given.path))
+        return found if isinstance(found, Column) else Column(UnitValue(), None, found.valid)
+
+    return find
+
+
+def through(trees: Sequence[tuple[Tree, StreamType]], flow: Flow) -> list[Flow]:
+    """The items that come out of a chain of traced stateless operators, each with the stream that it gives.
+
+    Raises :class:`Undefined` when a row must be run in Python.
+    """
+    flows = [flow]
+    for tree, stream in trees:
+        made = []
+        for one in flows:
+            for emitted in run(tree, one.inputs, one.count).emissions:
+                count = one.count if emitted.rows is None else len(emitted.rows)
+                if not count:
+                    continue
+                assert emitted.key is not None
+                key, value = fit_key(stream.key, emitted.key), fit(stream.value, emitted.value)
+                rows = (
+                    emitted.rows if one.rows is None else one.rows if emitted.rows is None else one.rows[emitted.rows]
+                )
+                made.append(Flow(count, rows, inputs_of({"key": key, "value": value}), key, value))
+        flows = made
+    return flows
+
+
+def fit(schema: Schema, columns: Columns) -> Columns:
+    """The columns as they conform to a schema: integers become floats where floats are declared.
+
+    Raises :class:`Undefined` when they do not.
+    """
+    if isinstance(schema, Optional):
+        if isinstance(columns, Column) and columns.kind is None:
+            return Column(None, None)
+        return (
+            fit(schema.item, attrs.evolve(columns, valid=None))
+            if columns.valid is None
+            else _masked(schema.item, columns)
+        )
+    if columns.valid is not None and not columns.valid.all():
+        raise Undefined(int(np.argmin(columns.valid)))
+    match schema:
+        case Record(cls, fields):
+            if not isinstance(columns, Struct) or columns.cls is not cls:
+                raise Undefined(0)
+            given = dict(zip(columns.names, columns.parts, strict=True))
+            parts = tuple(None if given[name] is None else fit(inner, given[name]) for name, inner in fields)  # type: ignore[arg-type]
+            return Struct(cls, tuple(name for name, _ in fields), parts)
+        case OneOf(members):
+            for member in members:
+                if isinstance(columns, Struct) and columns.cls is member.cls:
+                    return fit(member, columns)
+            raise Undefined(0)
+        case _:
+            pass
+    if not isinstance(columns, Column):
+        raise Undefined(0)
+    if isinstance(schema, Float) and isinstance(columns.kind, Integer):
+        values = columns.values
+        return Column(schema, values.astype(np.float64) if isinstance(values, np.ndarray) else float(values))
+    if columns.kind != schema:
+        raise Undefined(0)
+    return Column(columns.kind, columns.values)
+
+
+def _masked(schema: Schema, columns: Columns) -> Columns:
+    fitted = fit(schema, attrs.evolve(columns, valid=None))
+    return attrs.evolve(fitted, valid=columns.valid)
+
+
+def fit_key(schema: Schema, columns: Columns) -> Columns:
+    """The same for keys: none is missing or NaN, and ``-0.0`` becomes ``0.0``."""
+    return _zeros(fit(schema, columns), schema)
+
+
+def _zeros(columns: Columns, schema: Schema) -> Columns:
+    match schema:
+        case Optional():
+            raise Undefined(0)  # None is no key: Python says so of the right row
+        case Float():
+            assert isinstance(columns, Column)
+            values = columns.values + 0.0
+            if np.isnan(values).any():
+                raise Undefined(0)
+            return Column(schema, values)
+        case Record(_, fields) if isinstance(columns, Struct):
+            pairs = zip(columns.parts, fields, strict=True)
+            parts = tuple(part if part is None else _inside(part, inner) for part, (_, inner) in pairs)
+            return Struct(columns.cls, columns.names, parts)
+        case _:
+            return columns
+
+
+def _inside(columns: Columns, schema: Schema) -> Columns:
+    """Within a key a part may be missing."""
+    if isinstance(schema, Optional):
+        if isinstance(columns, Column) and columns.kind is None:
+            return columns
+        return attrs.evolve(_zeros(attrs.evolve(columns, valid=None), schema.item), valid=columns.valid)
+    return _zeros(columns, schema)
+
+
+# ------------------------------------------------------------------------------------------------ grouping
+
+
+@attrs.frozen(eq=False)
+class Combined:
+    """Aggregates by block and key, as columns: one row a block and key. ``parts`` in the order of the monoid's."""
+
+    ends: Any
+    keys: Columns
+    parts: tuple[Column, ...]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+
+def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns) -> Combined:
+    """Lift the items of a flow and combine those of one block and key. ``ends``: int64, the block of each.
+
+    Raises :class:`Undefined` when a number leaves its type, or a row must be run in Python.
+    """
+    lifted = run(monoid.lift, flow.inputs, flow.count).result
+    assert lifted is not None
+    parts = [_part(lifted, part) for part in monoid.parts]
+    return reduced(monoid.parts, ends, key, parts, flow.count)
+
+
+def reduced(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Combined:
+    """One row a block and key: the columns reduced as the parts say."""
+    codes, number = _codes(ends, key, count)
+    groups = Groups.of(codes, number)
+    made = tuple(_reduce(part, column, groups) for part, column in zip(parts, columns, strict=True))
+    return Combined(ends[groups.first], take(key, groups.first), made)
+
+
+def _part(columns: Columns | None, part: Part) -> Column:
+    for step in part.path:
+        assert isinstance(columns, Struct)
+        columns = columns.parts[step]
+    assert isinstance(columns, Column)
+    bare: Any = part.kind.item if isinstance(part.kind, Optional) else part.kind
+    if columns.kind is None:
+        return Column(bare, _zero(bare), np.zeros(1, np.bool_))
+    if isinstance(bare, Float) and isinstance(columns.kind, Integer):
+        fitted = fit(bare, attrs.evolve(columns, valid=None))
+        return attrs.evolve(fitted, valid=columns.valid)  # type: ignore[return-value]
+    if columns.kind != bare:
+        raise Undefined(0)
+    return columns
+
+
+def _zero(kind: Kind) -> Any:
+    return False if isinstance(kind, Boolean) else 0.0 if isinstance(kind, Float) else 0
+
+
+@attrs.frozen(eq=False)
+class Groups:
+    """Rows by group. ``of``: int64, the group of each row, from 0; ``first``: the first row of each group; ``sizes``."""
+
+    of_row: Any
+    first: Any
+    sizes: Any
+
+    @property
+    def number(self) -> int:
+        """How many groups there are."""
+        return len(self.first)
+
+    @classmethod
+    def of(cls, codes: Any, number: int) -> Groups:
+        """Groups of equal codes, which are below ``number``."""
+        count = len(codes)
+        if number <= max(4 * count, 1 << 16):
+            sizes = np.bincount(codes, minlength=number)
+            present = np.flatnonzero(sizes)
+            places = np.zeros(number, np.int64)
+            places[present] = np.arange(len(present))
+            of_row = places[codes]
+            sizes = sizes[present]
+        else:
+            encoded = pa.array(codes).dictionary_encode()
+            of_row = encoded.indices.to_numpy().astype(np.int64)
+            sizes = np.bincount(of_row, minlength=len(encoded.dictionary))
+        first = np.empty(len(sizes), np.int64)
+        first[of_row[::-1]] = np.arange(count - 1, -1, -1)
+        return cls(of_row, first, sizes)
+
+
+def _codes(ends: Any, key: Columns, count: int) -> tuple[Any, int]:
+    """A number for each block and key, and a bound of these numbers."""
+    codes, number = _of_integers(ends, count)
+    for column in _scalars(key):
+        more, size = _of_column(column, count)
+        if size == 1:
+            continue
+        if number * size > 1 << 62:
+            codes, number = _dense(codes)
+            more, size = _dense(more)
+        codes, number = codes * size + more, number * size
+    return codes, number
+
+
+def _scalars(columns: Columns) -> Iterator[Column]:
+    if isinstance(columns, Struct):
+        if columns.valid is not None:
+            yield Column(Boolean(), columns.valid)
+        for part in columns.parts:
+            assert part is not None
+            yield from _scalars(part)
+    else:
+        yield columns
+
+
+def _of_column(column: Column, count: int) -> tuple[Any, int]:
+    if column.valid is not None:
+        codes, number = _of_column(attrs.evolve(column, valid=None), count)
+        return np.where(column.valid, codes + 1, 0), number + 1
+    if column.scalar or isinstance(column.kind, UnitValue):
+        return np.zeros(count, np.int64), 1
+    match column.kind:
+        case Integer() | Timestamp() | Date():
+            return _of_integers(column.values, count)
+        case Boolean():
+            return column.values.astype(np.int64), 2
+        case Float():
+            return _of_integers(column.values.view(np.int64), count)
+        case String() | Bytes():
+            encoded = column.values.dictionary_encode()
+            return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
+        case _:
+            raise Undefined(0)
+
+
+def _of_integers(values: Any, count: int) -> tuple[Any, int]:
+    if not count:
+        return np.zeros(0, np.int64), 1
+    low, high = int(values.min()), int(values.max())
+    span = high - low + 1
+    if span <= max(4 * count, 1 << 16):
+        return values - low, span
+    step = int(np.gcd.reduce(values[: 1 << 12] - low)) if count else 1
+    if step > 1 and span // step <= max(4 * count, 1 << 16):
+        scaled, rest = np.divmod(values - low, step)
+        if not rest.any():
+            return scaled, span // step + 1
+    return _dense(values)
+
+
+def _dense(values: Any) -> tuple[Any, int]:
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
+
+
+def _reduce(part: Part, column: Column, groups: Groups) -> Column:
+    number, values = groups.number, column.values
+    bare: Any = column.kind
+    if isinstance(bare, Exact):
+        if isinstance(values, Exacts):
+            return Column(bare, values.grouped(groups.of_row, number))
+        if column.scalar:
+            values = np.full(len(groups.of_row), values.value() if hasattr(values, "value") else values, np.float64)
+        return Column(bare, exact_group_sums(values, groups.of_row, number))
+    if part.reduction == "sum":
+        return Column(bare, _sums(bare, values, column.scalar, groups))
+    if column.scalar and column.valid is None:
+        return Column(bare, np.full(number, values, _dtype(bare)))
+    return _extreme(part, column, groups)
+
+
+def _dtype(kind: Kind) -> Any:
+    return np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
+
+
+def _sums(kind: Kind, values: Any, scalar: bool, groups: Groups) -> Any:
+    if isinstance(kind, Float):
+        weights = np.full(len(groups.of_row), values) if scalar else values
+        return np.bincount(groups.of_row, weights=weights, minlength=groups.number)
+    most = int(groups.sizes.max()) if len(groups.sizes) else 0
+    size = abs(values) if scalar else max(abs(int(values.min())), abs(int(values.max()))) if len(values) else 0
+    if size * most >= 1 << 63:
+        raise Undefined(0)
+    if scalar:
+        return groups.sizes * values
+    if size * most < 1 << 53:
+        return np.bincount(groups.of_row, weights=values, minlength=groups.number).astype(np.int64)
+    made = np.zeros(groups.number, np.int64)
+    np.add.at(made, groups.of_row, values)
+    return made
+
+
+def _extreme(part: Part, column: Column, groups: Groups) -> Column:
+    kind: Any = column.kind
+    smallest = part.reduction == "min"
+    values = np.full(len(groups.of_row), column.values, _dtype(kind)) if column.scalar else column.values
+    at = groups.of_row
+    valid = None
+    if column.valid is not None:
+        present = np.broadcast_to(column.valid, len(at))
+        values, at = values[present], at[present]
+        valid = np.bincount(at, minlength=groups.number) > 0
+        valid = None if valid.all() else valid
+    if isinstance(kind, Float):
+        made = np.full(groups.number, np.inf if smallest else -np.inf)
+    elif isinstance(kind, Boolean):
+        values = values.astype(np.int64)
+        made = np.full(groups.number, 1 if smallest else 0, np.int64)
+    else:
+        bounds = np.iinfo(np.int64)
+        made = np.full(groups.number, bounds.max if smallest else bounds.min, np.int64)
+    with np.errstate(invalid="ignore"):
+        (np.minimum if smallest else np.maximum).at(made, at, values)
+    return Column(kind, made.astype(np.bool_) if isinstance(kind, Boolean) else made, valid)
+
+
+# ---------------------------------------------------------------------------------------------- messages
+
+
+def encode_parts(monoid: Monoid, combined: Combined) -> dict[str, Any]:
+    """The columns of a message behind the keys."""
+    columns = {"end": pa.array(combined.ends)}
+    for number, (part, column) in enumerate(zip(monoid.parts, combined.parts, strict=True)):
+        if isinstance(part.kind, Exact):
+            columns[f"part{number}"] = column.values.to_arrow()
+        else:
+            columns[f"part{number}"] = to_arrow(part.kind, column, len(combined))
+    return columns
+
+
+def parts_of(monoid: Monoid, table: Any) -> tuple[Column, ...]:
+    """The inverse of :func:`encode_parts`: columns from the record batch of a message."""
+    made = []
+    for number, part in enumerate(monoid.parts):
+        array = table.column(f"part{number}")
+        if isinstance(part.kind, Exact):
+            made.append(Column(part.kind, Exacts.from_arrow(array)))
+        else:
+            found = from_arrow(part.kind, array)
+            assert isinstance(found, Column)
+            made.append(found)
+    return tuple(made)
+
+
+def objects(monoid: Monoid, parts: Sequence[Column], count: int) -> list[Any]:
+    """Aggregates as the author's objects."""
+    by_path = {part.path: column for part, column in zip(monoid.parts, parts, strict=True)}
+    return values_of(_struct(monoid.shape, by_path, ()), count)
+
+
+def _struct(shape: Value, by_path: dict[tuple[int, ...], Column], path: tuple[int, ...]) -> Columns:
+    if isinstance(shape, Pack):
+        parts = tuple(_struct(part, by_path, (*path, at)) for at, part in enumerate(shape.parts))
+        return Struct(shape.cls, shape.names, parts)
+    return by_path[path]

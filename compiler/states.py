@@ -1,0 +1,420 @@
+"""A keyed operator over columns: the states of all keys of a group as columns, a block at a time.
+
+For an ``OpKeyedUnordered`` whose monoid is recognised and whose ``update_state`` and ``on_marker`` could be traced. It does
+what the sequential algorithm does, key by key, but for all keys at once. Whatever columns cannot hold (a number beyond 64
+bits, a type that changes) raises :class:`Undefined`; the caller then goes on with objects, from the states before the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracetypes.compiler.columnar import Combined, fit, fit_key, objects, reduced
+from tracetypes.compiler.expr import Const, Exact, Input, Kind, Leaf, Pack, Tree, Undefined, Value
+from tracetypes.compiler.monoids import Monoid, leaves, results, united
+from tracetypes.compiler.tracing import Given, Nested, Untraceable, trace_method
+from tracetypes.compiler.vector import Column, Columns, Exacts, Struct, concat, evaluate, from_arrow, run, take, to_arrow, values_of
+from tracetypes.markers import Marker
+from tracetypes.records import Boolean, Float, Integer, Optional, Schema, String, schema_of
+from tracetypes.templates import OpKeyedUnordered
+from tracetypes.trace import StreamType
+
+__all__ = ["ColumnState", "Keyed", "keyed_of"]
+
+
+@attrs.frozen(eq=False)
+class Keyed:
+    """A keyed operator, traced. ``state``: the structure of its state, its scalars as inputs of the name ``state``;
+    ``identity`` and ``initial``: as expressions."""
+
+    monoid: Monoid
+    state: Value
+    initial: Value
+    identity: Value
+    update: Tree
+    on_marker: Tree
+    skips: bool
+    key: Schema
+    gives: StreamType
+
+
+def keyed_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid, key: Schema, gives: StreamType) -> Keyed:
+    """Trace what an operator does with its aggregates. Raises :class:`Untraceable` with the reason."""
+    if not isinstance(key, Integer | String):
+        raise Untraceable("its keys are neither whole numbers nor text")
+    initial, identity = constant(op, "initial_state"), constant(op, "identity")
+    state = united([initial], "state") if not _nones(initial) else None
+    agg = _named(monoid.shape, "agg")
+    found: list[Value] = [initial]
+    for _ in range(3):
+        known = united(found, "state") if state is not None or len(found) > 1 else _guess(initial)
+        update = trace_method(op, "update_state", [Nested("state", known), Nested("agg", agg)], emits=None)
+        made = [result for result in results(update) if result is not None]
+        after = united([known, *made], "state")
+        if _same_shape(after, known):
+            arguments = [Nested("new_state", known), Given("key", key), Given("marker", schema_of(Marker))]
+            on_marker = trace_method(op, "on_marker", arguments, emits="pairs")
+            return Keyed(monoid, known, initial, identity, update, on_marker, op.skips_untouched, key, gives)
+        found = [initial, *made]
+        state = after
+    raise Untraceable("the type of its state keeps changing")
+
+
+def constant(op: object, method: str) -> Value:
+    """What a method without arguments returns, as constants."""
+    tree = trace_method(op, method, [], emits=None)
+    if not isinstance(tree, Leaf) or tree.raises or tree.result is None:
+        raise Untraceable(f"{method} is no constant")
+    return tree.result
+
+
+def _nones(value: Value) -> bool:
+    return any(at.kind is None for _, at in leaves(value))
+
+
+def _guess(initial: Value) -> Value:
+    raise Untraceable("its initial state holds None")
+
+
+def _named(value: Value, name: str) -> Value:
+    if isinstance(value, Pack):
+        return Pack(value.cls, value.names, tuple(_named(part, name) for part in value.parts))
+    assert isinstance(value, Input)
+    return Input((name, *value.path[1:]), value.kind)
+
+
+def _same_shape(one: Value, other: Value) -> bool:
+    return [(p, at.kind) for p, at in leaves(one)] == [(p, at.kind) for p, at in leaves(other)]
+
+
+# -------------------------------------------------------------------------------------------------- states
+
+
+@attrs.define
+class ColumnState:
+    """States of the keys of a group. ``keys``: an Arrow array, a slot each; ``parts``: the scalars of the states, as arrays as
+    long as ``keys``; ``start``: the state of a key that is still to come; ``held``: aggregates of open blocks."""
+
+    keys: Any
+    parts: list[Column]
+    start: Any
+    held: list[Combined]
+
+
+class Columnar:
+    """Runs a :class:`Keyed`."""
+
+    def __init__(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed) -> None:
+        self.op, self.keyed = op, keyed
+        self.paths = [path for path, _ in leaves(keyed.state)]
+        self.kinds = [at.kind for _, at in leaves(keyed.state)]
+
+    # ------------------------------------------------------------------------------- from and to objects
+
+    def from_objects(self, states: dict[Any, Any], start: Any, held: dict[int, dict[Any, Any]]) -> ColumnState:
+        """Columns for states by key. Raises :class:`Undefined` when they do not fit."""
+        keys = pa.array(list(states), _key_type(self.keyed.key))
+        parts = self._scalars(list(states.values()))
+        state = ColumnState(keys, parts, start, [])
+        for end, sums in held.items():
+            aggs = [_column_of(part.kind, [_at(agg, part.path) for agg in sums.values()]) for part in self.keyed.monoid.parts]
+            found = from_arrow(self.keyed.key, pa.array(list(sums), _key_type(self.keyed.key)))
+            state.held.append(Combined(np.full(len(sums), end, np.int64), found, tuple(aggs)))
+        return state
+
+    def to_objects(self, state: ColumnState) -> tuple[dict[Any, Any], dict[int, dict[Any, Any]]]:
+        """States by key, and aggregates by block and key."""
+        states = dict(zip(state.keys.to_pylist(), values_of(self._struct(state.parts), len(state.keys)), strict=True))
+        held: dict[int, dict[Any, Any]] = {}
+        for one in state.held:
+            keys = values_of(one.keys, len(one))
+            aggs = objects(self.keyed.monoid, one.parts, len(one))
+            for end, key, agg in zip(one.ends.tolist(), keys, aggs, strict=True):
+                sums = held.setdefault(end, {})
+                sums[key] = self.op.combine(sums[key], agg) if key in sums else agg
+        return states, held
+
+    def _scalars(self, states: list[Any]) -> list[Column]:
+        pairs = zip(self.kinds, self.paths, strict=True)
+        return [_column_of(kind, [_at(state, path) for state in states]) for kind, path in pairs]
+
+    def _struct(self, parts: Sequence[Column]) -> Columns:
+        return _struct(self.keyed.state, dict(zip(self.paths, parts, strict=True)), ())
+
+    # --------------------------------------------------------------------------------------------- blocks
+
+    def close(
+        self, state: ColumnState, ends: list[int], out: Callable[[int, Columns, Columns, int], None]
+    ) -> None:
+        """Close blocks, in order. ``out``: takes the end, keys, values and count of what a block emits.
+
+        Raises :class:`Undefined`; then ``state`` is as it was.
+        """
+        before = attrs.evolve(state, parts=[_copied(part) for part in state.parts], held=list(state.held))
+        try:
+            with np.errstate(all="ignore"):
+                self._close(state, ends, out)
+        except Undefined:
+            state.keys, state.parts, state.start, state.held = before.keys, before.parts, before.start, before.held
+            raise
+
+    def _close(self, state: ColumnState, ends: list[int], out: Callable[[int, Columns, Columns, int], None]) -> None:
+        keyed = self.keyed
+        due = self._due(state, ends[-1])
+        known = len(state.keys)
+        slots, starts, born = self._slots(state, due, ends)
+        for number, end in enumerate(ends):
+            here = slice(starts[number], starts[number + 1])
+            touched = slots[here]
+            count = born[number]
+            if count > known:
+                state.parts = [
+                    _extended(part, fresh, count - known) for part, fresh in zip(state.parts, self._fresh(state.start), strict=True)
+                ]
+                known = count
+            aggs = _sliced(due.parts, here) if due is not None else ()
+            if keyed.skips:
+                rows = touched
+            else:
+                rows = np.arange(count)
+                aggs = self._spread(aggs, touched, count)
+            if len(rows):
+                self._block(state, rows, aggs, end, out, whole=not keyed.skips)
+            if not keyed.skips:
+                state.start = self.op.update_state(state.start, self.op.identity())
+
+    def _due(self, state: ColumnState, last: int) -> Combined | None:
+        """The aggregates of the blocks up to ``last``, one row a block and key, in the order of blocks; the rest is held."""
+        due: list[Combined] = []
+        left: list[Combined] = []
+        for one in state.held:
+            ready = one.ends <= last
+            if ready.all():
+                due.append(one)
+            elif not ready.any():
+                left.append(one)
+            else:
+                due.append(_rows(one, np.flatnonzero(ready)))
+                left.append(_rows(one, np.flatnonzero(~ready)))
+        state.held = left
+        if not due:
+            return None
+        ends = np.concatenate([one.ends for one in due])
+        sizes = [len(one) for one in due]
+        keys = concat([(one.keys, len(one)) for one in due])
+        columns = [concat([(one.parts[at], size) for one, size in zip(due, sizes, strict=True)]) for at in range(len(due[0].parts))]
+        made = reduced(self.keyed.monoid.parts, ends, keys, columns, len(ends))  # type: ignore[arg-type]
+        return _rows(made, np.argsort(made.ends, kind="stable"))
+
+    def _slots(self, state: ColumnState, due: Combined | None, ends: list[int]) -> tuple[Any, list[int], list[int]]:
+        """The slot of each row of ``due``; where the rows of each block start; how many keys are known from each block on.
+        New keys get slots in the order of their first block."""
+        known = len(state.keys)
+        if due is None:
+            return np.zeros(0, np.int64), [0] * (len(ends) + 1), [known] * len(ends)
+        starts = np.searchsorted(due.ends, ends, "left").tolist() + [len(due)]
+        keys = to_arrow(self.keyed.key, due.keys, len(due))
+        found = pc.index_in(keys, value_set=state.keys) if known else pa.nulls(len(keys), pa.int32())
+        slots = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+        new = np.flatnonzero(slots < 0)
+        born = [known] * len(ends)
+        if len(new):
+            encoded = keys.take(pa.array(new)).dictionary_encode()  # in the order of first appearance
+            places = encoded.indices.to_numpy().astype(np.int64)
+            slots[new] = known + places
+            first = np.full(len(encoded.dictionary), len(due), np.int64)
+            np.minimum.at(first, places, new)
+            born = [known + int(n) for n in np.searchsorted(first, starts[1:], "left")]
+            state.keys = pa.concat_arrays([state.keys, encoded.dictionary])
+        return slots, starts, born
+
+    def _fresh(self, start: Any) -> list[Column]:
+        return self._scalars([start])
+
+    def _spread(self, aggs: tuple[Column, ...], touched: Any, count: int) -> tuple[Column, ...]:
+        """Aggregates for all keys: the identity where nothing has come."""
+        neutral = evaluate(self.keyed.identity, _nothing, 1)
+        made = []
+        places = np.zeros(count, np.int64)
+        places[touched] = np.arange(1, len(touched) + 1)
+        for at, part in enumerate(self.keyed.monoid.parts):
+            none = _full(part.kind, _part(neutral, part.path), 1)
+            some = [(none, 1)] + ([(aggs[at], len(touched))] if aggs else [])
+            made.append(take(concat(some), places))
+        return tuple(made)  # type: ignore[arg-type]
+
+    def _block(
+        self,
+        state: ColumnState,
+        rows: Any,
+        aggs: tuple[Column, ...],
+        end: int,
+        out: Callable[[int, Columns, Columns, int], None],
+        *,
+        whole: bool,
+    ) -> None:
+        keyed, count = self.keyed, len(rows)
+        old = state.parts if whole else [_taken(part, rows) for part in state.parts]
+        by_state = dict(zip(self.paths, old, strict=True))
+        by_agg = {part.path: column for part, column in zip(keyed.monoid.parts, aggs, strict=True)}
+        arguments = {
+            "state": _struct(keyed.state, by_state, ()),
+            "agg": _struct(keyed.monoid.shape, by_agg, ()),
+        }
+        made = run(keyed.update, _finder(arguments), count).result
+        assert made is not None
+        new = [_full(kind, _part(made, path), count) for kind, path in zip(self.kinds, self.paths, strict=True)]
+        state.parts = new if whole else [_put(part, rows, fresh) for part, fresh in zip(state.parts, new, strict=True)]
+        marker = Struct(Marker, ("micros",), (Column(Integer(), end),))
+        keys = from_arrow(keyed.key, state.keys.slice(0, count) if whole else state.keys.take(pa.array(rows)))
+        given = {"new_state": _struct(keyed.state, dict(zip(self.paths, new, strict=True)), ()), "key": keys, "marker": marker}
+        for emitted in run(keyed.on_marker, _finder(given), count).emissions:
+            size = count if emitted.rows is None else len(emitted.rows)
+            if size:
+                assert emitted.key is not None
+                out(end, fit_key(keyed.gives.key, emitted.key), fit(keyed.gives.value, emitted.value), size)
+
+
+def _finder(arguments: dict[str, Columns]) -> Callable[[Input], Column]:
+    from tracetypes.compiler.vector import inputs_of
+
+    return inputs_of(arguments)
+
+
+def _nothing(given: Input) -> Column:
+    raise LookupError(f"a constant has no inputs, and this asks for {given.path}")
+
+
+def _key_type(schema: Schema) -> Any:
+    return pa.int64() if isinstance(schema, Integer) else pa.string()
+
+
+def _at(value: Any, path: tuple[int, ...]) -> Any:
+    for step in path:
+        value = value[step] if isinstance(value, tuple) else attrs.astuple(value, recurse=False)[step]
+    return value
+
+
+def _column_of(kind: Kind | None, values: list[Any]) -> Column:
+    """A column of Python scalars. Raises :class:`Undefined` for what is not of the kind."""
+    if isinstance(kind, Exact):
+        return Column(kind, Exacts.from_sums(values) if values else Exacts.zero(0))
+    schema: Any = kind
+    bare = schema.item if isinstance(schema, Optional) else schema
+    wanted = {Integer: int, Float: float, Boolean: bool, String: str}.get(type(bare))
+    if wanted is not None:
+        allowed = {wanted, type(None)} if isinstance(schema, Optional) else {wanted}
+        if not set(map(type, values)) <= allowed:
+            raise Undefined(0)
+    try:
+        from tracetypes.compiler.columns import array
+
+        found = from_arrow(schema, array(schema, values))
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        raise Undefined(0) from None
+    assert isinstance(found, Column)
+    return found
+
+
+def _part(columns: Columns, path: tuple[int, ...]) -> Column:
+    for step in path:
+        assert isinstance(columns, Struct)
+        part = columns.parts[step]
+        assert part is not None
+        columns = part
+    assert isinstance(columns, Column)
+    return columns
+
+
+def _full(kind: Kind | None, column: Column, count: int) -> Column:
+    """The column of that kind as an array of ``count`` rows."""
+    bare: Any = kind.item if isinstance(kind, Optional) else kind
+    optional = isinstance(kind, Optional)
+    if column.kind is None:
+        if not optional:
+            raise Undefined(0)
+        return Column(bare, _zeros(bare, count), np.zeros(count, np.bool_))
+    if isinstance(bare, Float) and isinstance(column.kind, Integer):
+        column = Column(bare, np.asarray(column.values, np.float64) if not column.scalar else float(column.values), column.valid)
+    if column.kind != bare or (not optional and column.valid is not None and not column.valid.all()):
+        raise Undefined(0)
+    values = column.values
+    if isinstance(bare, Exact):
+        if column.scalar:
+            values = Exacts.from_sums([values]).take(np.zeros(count, np.int64))
+        elif not isinstance(values, Exacts):
+            values = Exacts.of(values)
+    elif column.scalar:
+        values = pa.repeat(values, count) if isinstance(bare, String) else np.full(count, values, _dtype(bare))
+    return Column(bare, values, column.valid)
+
+
+def _dtype(kind: Kind | None) -> Any:
+    return np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
+
+
+def _zeros(kind: Kind | None, count: int) -> Any:
+    if isinstance(kind, String):
+        return pa.repeat("", count)
+    return np.zeros(count, _dtype(kind))
+
+
+def _struct(shape: Value, by_path: dict[tuple[int, ...], Column], path: tuple[int, ...]) -> Columns:
+    if isinstance(shape, Pack):
+        return Struct(shape.cls, shape.names, tuple(_struct(p, by_path, (*path, at)) for at, p in enumerate(shape.parts)))
+    return by_path[path]
+
+
+def _copied(part: Column) -> Column:
+    values = part.values.copy() if isinstance(part.values, np.ndarray) else part.values
+    return Column(part.kind, values, None if part.valid is None else part.valid.copy())
+
+
+def _taken(part: Column, rows: Any) -> Column:
+    made = take(part, rows)
+    assert isinstance(made, Column)
+    return made
+
+
+def _extended(part: Column, fresh: Column, more: int) -> Column:
+    """The column with ``more`` rows of one value behind it."""
+    made = concat([(part, _length(part)), (_taken(fresh, np.zeros(more, np.int64)), more)])
+    assert isinstance(made, Column)
+    return made
+
+
+def _length(part: Column) -> int:
+    return len(part.values)
+
+
+def _put(part: Column, rows: Any, fresh: Column) -> Column:
+    """The column with some rows replaced."""
+    if isinstance(part.values, np.ndarray):
+        part.values[rows] = fresh.values
+        valid = part.valid
+        if fresh.valid is not None or valid is not None:
+            valid = np.ones(len(part.values), np.bool_) if valid is None else valid
+            valid[rows] = True if fresh.valid is None else fresh.valid
+        return Column(part.kind, part.values, valid)
+    places = np.arange(_length(part))
+    places[rows] = _length(part) + np.arange(len(rows))
+    made = concat([(part, _length(part)), (fresh, len(rows))])
+    return _taken(made, places)  # type: ignore[arg-type]
+
+
+def _rows(one: Combined, rows: Any) -> Combined:
+    return Combined(one.ends[rows], take(one.keys, rows), tuple(_taken(part, rows) for part in one.parts))
+
+
+def _sliced(parts: tuple[Column, ...], rows: slice) -> tuple[Column, ...]:
+    indices = np.arange(rows.start, rows.stop)
+    return tuple(_taken(part, indices) for part in parts)
+
+
+_ = (Const, Tree)
