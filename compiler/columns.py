@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, assert_never
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
 from tracetypes.formats import Layout
@@ -48,6 +49,7 @@ __all__ = [
     "has_gaps",
     "never_refuses",
     "rows",
+    "rows_of_columns",
     "schema_of_rows",
 ]
 
@@ -302,6 +304,14 @@ def rows(layout: Layout, batch: Batch) -> Any:
     else:
         arrays.append(array(layout.value, batch.values))
     arrays += [pa.array(batch.ends, pa.int64()), pa.array(batch.positions, pa.int64())]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema_of_rows(layout))
+
+
+def rows_of_columns(layout: Layout, keys: Any, values: Any, ends: Any) -> Any:
+    """The same of items that are columns already, in no order. ``keys`` and ``values``: Arrow arrays; ``ends``: int64."""
+    arrays = [keys] if layout.keyed else []
+    arrays += values.flatten() if layout.opened and isinstance(layout.value, Record) else [values]
+    arrays += [pa.array(ends, pa.int64()), pa.array(np.zeros(len(ends), np.int64))]
     return pa.RecordBatch.from_arrays(arrays, schema=schema_of_rows(layout))
 
 

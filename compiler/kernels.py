@@ -19,8 +19,8 @@ import pyarrow as pa
 from tracetypes.compiler.chunks import Chunk, place, scatter
 from tracetypes.compiler.chunks import Placed as PlacedChunk
 from tracetypes.compiler.columnar import Flow, combine, encode_parts, fit, fit_key, objects, parts_of, read_by, through
-from tracetypes.compiler.columns import Batch, array, decode, from_array, rows, to_bytes
-from tracetypes.compiler.expr import Undefined
+from tracetypes.compiler.columns import Batch, array, decode, from_array, rows, rows_of_columns, to_bytes
+from tracetypes.compiler.expr import Tree, Undefined
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, header, loads
 from tracetypes.compiler.monoids import Monoid
 from tracetypes.compiler.plan import (
@@ -36,7 +36,8 @@ from tracetypes.compiler.plan import (
     United,
     links,
 )
-from tracetypes.compiler.vector import from_arrow, inputs_of, to_arrow, values_of
+from tracetypes.compiler.states import Columnar, ColumnState
+from tracetypes.compiler.vector import Columns, concat, from_arrow, inputs_of, to_arrow, values_of
 from tracetypes.errors import OperatorFailed, RunError
 from tracetypes.formats import Row
 from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, title
@@ -503,6 +504,8 @@ class UnorderedState:
 
     states: dict[Any, Any]
     start: Any
+    plain: bool = False
+    """It has held what columns cannot hold, and stays as it is."""
 
 
 class StageKernel:
@@ -517,6 +520,7 @@ class StageKernel:
         self.gather = self._gatherer()
         self.ordered_merge = _ordered_merge(stage.region) if len(self.links) > 1 and stage.restores else None
         self.speaks = _speaks(stage.region)
+        self.columnar = self._columnar()
         self.runs = [self._runner(at, step) for at, step in enumerate(stage.steps)]
         self._connect()
 
@@ -532,6 +536,17 @@ class StageKernel:
                     self.outlet: Outlet = ToStage(later, link, self.key_groups)
                     return
         self.outlet = ToSink(self.plan)
+
+    def _columnar(self) -> Columnar | None:
+        """How the first operator runs over columns, where it can."""
+        step = self.first
+        if step is None or isinstance(step.keyed, Opaque) or not folds(self.stage) or self.speaks:
+            return None
+        if any(isinstance(how, InBand) for how in self.hows):
+            return None
+        assert isinstance(step.node, Apply)
+        assert isinstance(step.node.op, OpKeyedUnordered)
+        return Columnar(step.node.op, step.keyed)
 
     def fresh(self) -> StageState:
         """The state before the first step."""
@@ -604,6 +619,8 @@ class StageKernel:
         self._advance(state, reports, group)
         yield from self.rejected
         yield from map(self._with_reason, late)
+        if items and self.columnar is not None:
+            self._to_columns(state, items)
         for message in items:
             self._take(state, message)
         yield from self._close(state, group, drained)
@@ -694,6 +711,13 @@ class StageKernel:
         if message.kind == Kind.ITEMS:
             batch = decode(self.stage.takes, message.payload)
             batch.ends = self._ends(link, piece, batch.ends)
+            if isinstance(state.operators[0] if state.operators else None, ColumnState):
+                assert self.columnar is not None
+                try:
+                    self.columnar.hold_items(state.operators[0], self.stage.takes, batch)
+                    return
+                except Undefined:
+                    self._to_objects(state)
             if self.ordered_merge is not None:
                 for key in batch.keys:
                     if state.owners.setdefault(key, link) != link:
@@ -701,11 +725,48 @@ class StageKernel:
             self.gather.hold(state.held, link, piece, batch)
             return
         assert isinstance(self.gather, Folded)
+        columns = state.operators[0]
+        if isinstance(columns, ColumnState) and message.kind == Kind.AGGREGATES:
+            assert self.columnar is not None
+            table = pa.ipc.open_stream(message.payload).read_next_batch()
+            parts = parts_of(self.columnar.keyed.monoid, table)
+            self.columnar.hold(columns, table.column("key"), table.column("end").to_numpy(), parts)
+            return
         if message.kind == Kind.PARTIALS:
             keys, aggs, ends = loads(message.payload)
         else:
             keys, aggs, ends = self.gather.decode(self.stage.takes, message.payload)
         self.gather.absorb(state.held, keys, aggs, self._ends(link, piece, ends))
+
+    def _to_columns(self, state: StageState, items: list[Message]) -> None:
+        """Go over to columns, where many keys share a block."""
+        objects_ = state.operators[0]
+        if not isinstance(objects_, UnorderedState) or objects_.plain:
+            return
+        assert self.columnar is not None
+        if len(objects_.states) < MANY or self.columnar.keyed.skips:
+            rows_, blocks = 0, set[int]()
+            for message in items:
+                if message.kind == Kind.AGGREGATES:
+                    ends = pa.ipc.open_stream(message.payload).read_next_batch().column("end")
+                    rows_ += len(ends)
+                    blocks.update(ends.unique().to_pylist())
+            if rows_ < MANY * max(len(blocks), 1):
+                return
+        try:
+            made = self.columnar.from_objects(objects_.states, objects_.start, state.held)
+        except Undefined:
+            objects_.plain = True
+        else:
+            state.operators[0] = made
+            state.held = {}
+
+    def _to_objects(self, state: StageState) -> None:
+        """Go back to objects, for good: something was not to be held in columns."""
+        assert self.columnar is not None
+        columns = state.operators[0]
+        states, state.held = self.columnar.to_objects(columns)
+        state.operators[0] = UnorderedState(states, columns.start, plain=True)
 
     def _ends(self, link: int, piece: Piece, ends: list[int]) -> list[int]:
         """The marker of each item's block: sources with markers in band number their blocks by piece."""
@@ -745,12 +806,45 @@ class StageKernel:
                     progress.sent = ready[-1]
                     progress.waiting = [m for m in progress.waiting if m > ready[-1]]
         outlet = self.outlet
-        for end in sorted(coming):
-            self._block(state, group, end, coming[end], outlet)
-            state.closed = end
+        if not (coming and self._close_columns(state, group, sorted(coming))):
+            for end in sorted(coming):
+                self._block(state, group, end, coming[end], outlet)
+        state.closed = max(coming, default=state.closed)
         complete = all(progress.complete for progress in progresses)
         self.closed = sorted(coming)
         yield from outlet.messages(group, self.closed, complete)
+
+    def _close_columns(self, state: StageState, group: int, ends: list[int]) -> bool:
+        """Close blocks as columns; False when they have to be closed as objects."""
+        columns = state.operators[0] if state.operators else None
+        if not isinstance(columns, ColumnState):
+            return False
+        assert self.columnar is not None
+        emitted: dict[int, list[Flow]] = {}
+
+        def out(end: int, key: Columns, value: Columns, count: int) -> None:
+            emitted.setdefault(end, []).append(Flow(count, None, inputs_of({"key": key, "value": value}), key, value))
+
+        try:
+            self.columnar.close(columns, ends, out)
+            if len(self.runs) == 1 and self.outlet.columns(emitted):
+                for end in ends:
+                    self.outlet.block([], Marker(end), group)
+                return True
+        except Undefined:
+            self._to_objects(state)
+            return False
+        for end in ends:
+            flowing: Any = []
+            for flow in emitted.get(end, ()):
+                assert flow.key is not None
+                assert flow.value is not None
+                keys, values = values_of(flow.key, flow.count), values_of(flow.value, flow.count)
+                flowing.extend(zip(keys, values, strict=True))
+            for at, run in enumerate(self.runs[1:], 1):
+                flowing = run(state.operators, at, flowing, Marker(end))
+            self.outlet.block(flowing, Marker(end), group)
+        return True
 
     def _block(self, state: StageState, group: int, end: int, present: set[int], outlet: Outlet) -> None:
         marker = Marker(end)
@@ -1125,6 +1219,8 @@ class ToStage:
         self.outbox = Outbox(later, link.number, key_groups, later.restores)
         self.end = self.position = 0
         self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position))
+        self.trees = trees_of(link.path)
+        self.ready: list[Message] = []
 
     def block(self, flowing: Any, marker: Marker, group: int) -> None:
         """Take the output of a block."""
@@ -1136,8 +1232,23 @@ class ToStage:
             for key, value in _pairs(flowing):
                 push(key, value)
 
+    def columns(self, emitted: dict[int, list[Flow]]) -> bool:
+        """Take the output of several blocks as columns; False when it has to come as objects."""
+        if self.trees is None or self.positioned:
+            return False
+        head = header(link=self.link, piece=None)
+        try:
+            for flow, ends in _joined(self.trees, emitted):
+                self.ready.extend(self.outbox.columns(head, flow, ends, None))
+        except Undefined:
+            self.ready.clear()
+            return False
+        return True
+
     def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
         """All that a step sends."""
+        yield from self.ready
+        self.ready = []
         yield from self.outbox.messages(None)
         if group == 0 and (markers or complete):
             head = header(link=self.link, markers=markers, complete=complete)
@@ -1154,7 +1265,9 @@ class ToSink:
         self.end = self.position = 0
         (link,) = links(plan.region)
         self.push = chain(link.path, self._put)
-        self.direct = not link.path
+        self.trees = trees_of(link.path)
+        self.stream = plan.region.stream
+        self.ready: list[Message] = []
         self.speaks = _speaks(plan.region)
 
     def _put(self, key: Any, value: Any) -> None:
@@ -1179,14 +1292,53 @@ class ToSink:
             for key, value in _spoken(self.region, marker, {0}, [0])[1]:
                 self._put(key, value)
 
+    def columns(self, emitted: dict[int, list[Flow]]) -> bool:
+        """Take the output of several blocks as columns; False when it has to come as objects."""
+        if self.trees is None:
+            return False
+        made = []
+        try:
+            for flow, ends in _joined(self.trees, emitted):
+                assert flow.key is not None
+                assert flow.value is not None
+                keys = to_arrow(self.stream.key, flow.key, flow.count)
+                values = to_arrow(self.stream.value, flow.value, flow.count)
+                table = rows_of_columns(self.layout, keys, values, ends)
+                made.append(Message(0, Kind.ROWS, b"", to_bytes(table)))
+        except Undefined:
+            return False
+        self.ready.extend(made)
+        return True
+
     def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
         """All that a step sends."""
+        yield from self.ready
+        self.ready = []
         batch, self.batch = self.batch, Batch([], [], [], [])
         for at in range(0, len(batch), BATCH):
             to = at + BATCH
             places = (batch.positions or [])[at:to]
             part = Batch(batch.keys[at:to], batch.values[at:to], batch.ends[at:to], places)
             yield Message(0, Kind.ROWS, b"", to_bytes(rows(self.layout, part)))
+
+
+def trees_of(path: Sequence[Mapped]) -> list[tuple[Tree, StreamType]] | None:
+    """The traced operators of a path, each with the stream that it gives; None when one of them is opaque."""
+    found = [(mapped.traced, mapped.stream) for mapped in path if not isinstance(mapped.traced, Opaque)]
+    return found if len(found) == len(path) else None
+
+
+def _joined(trees: list[tuple[Tree, StreamType]], emitted: dict[int, list[Flow]]) -> Iterator[tuple[Flow, Any]]:
+    """What comes out of a path for the output of several blocks, with the end of each item's block."""
+    flows = [(end, flow) for end, found in emitted.items() for flow in found]
+    if not flows:
+        return
+    keys = concat([(flow.key, flow.count) for _, flow in flows if flow.key is not None])
+    values = concat([(flow.value, flow.count) for _, flow in flows if flow.value is not None])
+    ends = np.repeat([end for end, _ in flows], [flow.count for _, flow in flows])
+    whole = Flow(len(ends), None, inputs_of({"key": keys, "value": values}), keys, values)
+    for flow in through(trees, whole):
+        yield flow, ends if flow.rows is None else ends[flow.rows]
 
 
 Outlet: TypeAlias = ToStage | ToSink

@@ -14,7 +14,7 @@ Sums of floats are taken as they are written: what the author gave up (the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -24,7 +24,7 @@ from tracetypes.compiler.tracing import Nested, Untraceable, trace_lift, trace_m
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Schema, Timestamp
 from tracetypes.templates import OpKeyedUnordered
 
-__all__ = ["Monoid", "Part", "Reduction", "leaves", "monoid_of", "rebuilt", "shape_of"]
+__all__ = ["Monoid", "Part", "Reduction", "constant", "leaves", "monoid_of", "results", "united"]
 
 Reduction: TypeAlias = Literal["sum", "min", "max"]
 
@@ -55,14 +55,6 @@ def leaves(value: Value, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int
             yield from leaves(part, (*path, at))
     else:
         yield path, value
-
-
-def rebuilt(value: Value, make: Callable[[tuple[int, ...], Expr], Value], path: tuple[int, ...] = ()) -> Value:
-    """The structure with its scalars replaced."""
-    if isinstance(value, Pack):
-        parts = tuple(rebuilt(part, make, (*path, at)) for at, part in enumerate(value.parts))
-        return Pack(value.cls, value.names, parts)
-    return make(path, value)
 
 
 def results(tree: Tree) -> Iterator[Value | None]:
@@ -113,12 +105,12 @@ def united(values: list[Value], name: str, path: tuple[int, ...] = (), steps: tu
     return Input((name, *steps), kind)
 
 
-def shape_of(value: Any, name: str) -> Value:
-    """The structure of a Python value: an identity or an initial state. None is a scalar without a kind."""
-    from tracetypes.compiler.tracing import value_of
-
-    made: Value = value_of(value)
-    return made
+def constant(op: object, method: str) -> Value:
+    """What a method without arguments returns, as constants. Raises :class:`Untraceable` when it is none."""
+    tree = trace_method(op, method, [], emits=None)
+    if not isinstance(tree, Leaf) or tree.raises or tree.result is None:
+        raise Untraceable(f"{method} is no constant")
+    return tree.result
 
 
 def monoid_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], key: Schema, value: Schema) -> Monoid:
@@ -127,9 +119,8 @@ def monoid_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], key: Schema, v
     found = [result for result in results(lift) if result is not None]
     if not found:
         raise Untraceable("lift returns nothing")
-    shape = united([*found, shape_of(op.identity(), "agg")], "agg")
-    a, b = (rebuilt(shape, lambda path, at, name=name: _renamed(at, name)) for name in ("a", "b"))  # type: ignore[misc]
-    combine = trace_method(op, "combine", [Nested("a", a), Nested("b", b)], emits=None)
+    shape = united([*found, constant(op, "identity")], "agg")
+    combine = trace_method(op, "combine", [Nested("a", shape), Nested("b", shape)], emits=None)
     united([*[r for r in results(combine) if r is not None], shape], "agg")
     parts = []
     for path, at in leaves(shape):
@@ -179,7 +170,7 @@ def _same(one: Any, other: Any) -> bool:
 def _reduction(tree: Tree, a: Input, b: Input) -> Reduction | None:
     if isinstance(tree, Leaf) and isinstance(tree.result, Call):
         call = tree.result
-        both = len(call.args) == 2 and {_bare(arg) for arg in call.args} == {a, b}
+        both = len(call.args) == 2 and set(call.args) == {a, b}
         if both and call.op == "add" and isinstance(call.kind, Integer | Float | Exact) and call.kind == a.kind:
             return "sum"
         if both and call.op in ("and", "or"):
@@ -193,10 +184,6 @@ def _reduction(tree: Tree, a: Input, b: Input) -> Reduction | None:
             if all(_chosen(tree, case, a, b) in case.right(wanted) for case in _cases(a.kind, bare)):
                 return reduction  # type: ignore[return-value]
     return None
-
-
-def _bare(expr: Expr) -> Expr:
-    return expr
 
 
 @attrs.frozen

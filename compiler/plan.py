@@ -15,6 +15,7 @@ import attrs
 
 from tracetypes.compiler.expr import Tree
 from tracetypes.compiler.monoids import Monoid
+from tracetypes.compiler.states import Keyed
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Layout
 from tracetypes.graph import Apply, Merge, Restore, Sink, Sort, Source
@@ -78,12 +79,13 @@ Region: TypeAlias = FromSource | FromStage | Mapped | United
 @attrs.frozen(eq=False, kw_only=True)
 class Step:
     """A sort or keyed operator inside a stage, with the streams it takes and gives. ``monoid``: of an ``OpKeyedUnordered``,
-    where its aggregates can be combined as columns."""
+    where its aggregates can be combined as columns; ``keyed``: what it does with them, where states can be columns."""
 
     node: Apply | Sort | Restore
     takes: StreamType
     gives: StreamType
     monoid: Monoid | Opaque = Opaque("it has none")
+    keyed: Keyed | Opaque = Opaque("it has no monoid")
 
 
 @final

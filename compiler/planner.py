@@ -11,10 +11,10 @@ from tracetypes.compiler.expr import Tree
 from tracetypes.compiler.monoids import Monoid, monoid_of
 from tracetypes.compiler.passes import compile_graph
 from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, Step, United
+from tracetypes.compiler.states import Keyed, keyed_of
 from tracetypes.compiler.tracing import Untraceable, trace_on_item
 from tracetypes.errors import UsageError
 from tracetypes.graph import Apply, Fused, Gather, Merge, Node, Restore, Sink, Sort, Source, Split, steps_of, title
-from tracetypes.records import Schema
 from tracetypes.templates import Operator, OpKeyedUnordered, OpStateless
 from tracetypes.trace import StreamType
 
@@ -136,8 +136,10 @@ class _Planner:
             if not isinstance(node, Sort | Restore | Apply) or _is_stateless(node):
                 break
             takes = self.streams[self.inputs[id][0]]
+            gives = self.streams[id]
             monoid = monoid_in(node.op, takes) if isinstance(node, Apply) else Opaque("it is no operator")
-            steps.insert(0, Step(node=node, takes=takes, gives=self.streams[id], monoid=monoid))
+            keyed = keyed_in(node.op, monoid, takes, gives) if isinstance(node, Apply) else Opaque("it is no operator")
+            steps.insert(0, Step(node=node, takes=takes, gives=gives, monoid=monoid, keyed=keyed))
             id = self.inputs[id][0]
         region = self.region(id)
         asked = [n.node.parallelism for n in steps if not isinstance(n.node, Restore) and n.node.parallelism]
@@ -172,19 +174,29 @@ def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
         return Opaque(str(why))
 
 
-def _once(analyse: Callable[..., Any], op: Operator, *schemas: Schema) -> Any:
+def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: StreamType) -> Keyed | Opaque:
+    """What a keyed unordered operator does with its aggregates, where its states can be columns."""
+    if isinstance(monoid, Opaque):
+        return monoid
+    try:
+        return _once(keyed_of, op, monoid, takes.key, gives)  # type: ignore[no-any-return]
+    except Untraceable as why:
+        return Opaque(str(why))
+
+
+def _once(analyse: Callable[..., Any], op: Operator, *about: Any) -> Any:
     """The analysis of an operator, kept for others that equal it."""
     try:
         hash(op)
     except TypeError:
-        return analyse(op, *schemas)
-    return _kept(analyse, op, repr(op), *schemas)
+        return analyse(op, *about)
+    return _kept(analyse, op, repr(op), *about)
 
 
 @lru_cache(maxsize=1024)
-def _kept(analyse: Callable[..., Any], op: Operator, shown: str, *schemas: Schema) -> Any:
+def _kept(analyse: Callable[..., Any], op: Operator, shown: str, *about: Any) -> Any:
     """``shown`` tells parameters apart that are equal, but not the same: 1 and 1.0."""
-    return analyse(op, *schemas)
+    return analyse(op, *about)
 
 
 def _is_stateless(node: Node) -> bool:

@@ -7,7 +7,8 @@ bits, a type that changes) raises :class:`Undefined`; the caller then goes on wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import attrs
@@ -15,17 +16,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.compiler.columnar import Combined, fit, fit_key, objects, reduced
-from tracetypes.compiler.expr import Const, Exact, Input, Kind, Leaf, Pack, Tree, Undefined, Value
-from tracetypes.compiler.monoids import Monoid, leaves, results, united
+from tracetypes.compiler.columnar import Combined, Flow, combine, fit, fit_key, objects, reduced
+from tracetypes.compiler.columns import Batch, array
+from tracetypes.compiler.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
+from tracetypes.compiler.monoids import Monoid, constant, leaves, results, united
 from tracetypes.compiler.tracing import Given, Nested, Untraceable, trace_method
-from tracetypes.compiler.vector import Column, Columns, Exacts, Struct, concat, evaluate, from_arrow, run, take, to_arrow, values_of
+from tracetypes.compiler.vector import (
+    Column,
+    Columns,
+    Exacts,
+    Struct,
+    concat,
+    evaluate,
+    from_arrow,
+    inputs_of,
+    run,
+    take,
+    to_arrow,
+    values_of,
+)
 from tracetypes.markers import Marker
 from tracetypes.records import Boolean, Float, Integer, Optional, Schema, String, schema_of
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["ColumnState", "Keyed", "keyed_of"]
+__all__ = ["ColumnState", "Columnar", "Keyed", "keyed_of"]
 
 
 @attrs.frozen(eq=False)
@@ -44,53 +59,39 @@ class Keyed:
     gives: StreamType
 
 
-def keyed_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid, key: Schema, gives: StreamType) -> Keyed:
+def keyed_of(
+    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid, key: Schema, gives: StreamType
+) -> Keyed:
     """Trace what an operator does with its aggregates. Raises :class:`Untraceable` with the reason."""
     if not isinstance(key, Integer | String):
         raise Untraceable("its keys are neither whole numbers nor text")
     initial, identity = constant(op, "initial_state"), constant(op, "identity")
-    state = united([initial], "state") if not _nones(initial) else None
-    agg = _named(monoid.shape, "agg")
-    found: list[Value] = [initial]
-    for _ in range(3):
-        known = united(found, "state") if state is not None or len(found) > 1 else _guess(initial)
-        update = trace_method(op, "update_state", [Nested("state", known), Nested("agg", agg)], emits=None)
-        made = [result for result in results(update) if result is not None]
-        after = united([known, *made], "state")
-        if _same_shape(after, known):
-            arguments = [Nested("new_state", known), Given("key", key), Given("marker", schema_of(Marker))]
-            on_marker = trace_method(op, "on_marker", arguments, emits="pairs")
-            return Keyed(monoid, known, initial, identity, update, on_marker, op.skips_untouched, key, gives)
-        found = [initial, *made]
-        state = after
+    agg, found = Nested("agg", monoid.shape), [initial]
+    for _ in range(4):
+        template = _template(found)
+        update = trace_method(op, "update_state", [Nested("state", template), agg], emits=None)
+        found = [initial, *[result for result in results(update) if result is not None]]
+        if _kinds(_template(found)) == _kinds(template):
+            state = united(found, "state")
+            new, marker = Nested("new_state", state), Given("marker", schema_of(Marker))
+            on_marker = trace_method(op, "on_marker", [new, Given("key", key), marker], emits="pairs")
+            return Keyed(monoid, state, initial, identity, update, on_marker, op.skips_untouched, key, gives)
     raise Untraceable("the type of its state keeps changing")
 
 
-def constant(op: object, method: str) -> Value:
-    """What a method without arguments returns, as constants."""
-    tree = trace_method(op, method, [], emits=None)
-    if not isinstance(tree, Leaf) or tree.raises or tree.result is None:
-        raise Untraceable(f"{method} is no constant")
-    return tree.result
+def _template(values: list[Value]) -> Value:
+    """One structure for the values found so far; a scalar that was always None is None."""
+    packs = [value for value in values if isinstance(value, Pack)]
+    if packs and len(packs) == len(values) and len({len(p.parts) for p in packs}) == 1:
+        parts = tuple(_template([p.parts[at] for p in packs]) for at in range(len(packs[0].parts)))
+        return Pack(packs[0].cls, packs[0].names, parts)
+    if all(not isinstance(value, Pack) and value.kind is None for value in values):
+        return values[0]
+    return united(values, "state")
 
 
-def _nones(value: Value) -> bool:
-    return any(at.kind is None for _, at in leaves(value))
-
-
-def _guess(initial: Value) -> Value:
-    raise Untraceable("its initial state holds None")
-
-
-def _named(value: Value, name: str) -> Value:
-    if isinstance(value, Pack):
-        return Pack(value.cls, value.names, tuple(_named(part, name) for part in value.parts))
-    assert isinstance(value, Input)
-    return Input((name, *value.path[1:]), value.kind)
-
-
-def _same_shape(one: Value, other: Value) -> bool:
-    return [(p, at.kind) for p, at in leaves(one)] == [(p, at.kind) for p, at in leaves(other)]
+def _kinds(value: Value) -> list[Any]:
+    return [(path, at.kind) for path, at in leaves(value)]
 
 
 # -------------------------------------------------------------------------------------------------- states
@@ -123,9 +124,7 @@ class Columnar:
         parts = self._scalars(list(states.values()))
         state = ColumnState(keys, parts, start, [])
         for end, sums in held.items():
-            aggs = [_column_of(part.kind, [_at(agg, part.path) for agg in sums.values()]) for part in self.keyed.monoid.parts]
-            found = from_arrow(self.keyed.key, pa.array(list(sums), _key_type(self.keyed.key)))
-            state.held.append(Combined(np.full(len(sums), end, np.int64), found, tuple(aggs)))
+            self.hold_objects(state, list(sums), list(sums.values()), [end] * len(sums))
         return state
 
     def to_objects(self, state: ColumnState) -> tuple[dict[Any, Any], dict[int, dict[Any, Any]]]:
@@ -141,17 +140,31 @@ class Columnar:
         return states, held
 
     def _scalars(self, states: list[Any]) -> list[Column]:
-        pairs = zip(self.kinds, self.paths, strict=True)
-        return [_column_of(kind, [_at(state, path) for state in states]) for kind, path in pairs]
+        return _columns_of(self.keyed.state, self.kinds, states)
 
     def _struct(self, parts: Sequence[Column]) -> Columns:
         return _struct(self.keyed.state, dict(zip(self.paths, parts, strict=True)), ())
 
     # --------------------------------------------------------------------------------------------- blocks
 
-    def close(
-        self, state: ColumnState, ends: list[int], out: Callable[[int, Columns, Columns, int], None]
-    ) -> None:
+    def hold(self, state: ColumnState, keys: Any, ends: Any, parts: Sequence[Column]) -> None:
+        """Keep aggregates for blocks that are open. ``keys``: an Arrow array."""
+        state.held.append(Combined(ends, from_arrow(self.keyed.key, keys), tuple(parts)))
+
+    def hold_items(self, state: ColumnState, stream: StreamType, batch: Batch) -> None:
+        """Keep items. Raises :class:`Undefined` when columns cannot combine them."""
+        keys = from_arrow(stream.key, array(stream.key, batch.keys))
+        values = from_arrow(stream.value, array(stream.value, batch.values))
+        flow = Flow(len(batch), None, inputs_of({"key": keys, "value": values}), keys, values)
+        state.held.append(combine(self.keyed.monoid, flow, np.array(batch.ends, np.int64), keys))
+
+    def hold_objects(self, state: ColumnState, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
+        """Keep aggregates that come as objects."""
+        monoid = self.keyed.monoid
+        parts = _columns_of(monoid.shape, [part.kind for part in monoid.parts], aggs)
+        self.hold(state, pa.array(keys, _key_type(self.keyed.key)), np.array(ends, np.int64), parts)
+
+    def close(self, state: ColumnState, ends: list[int], out: Callable[[int, Columns, Columns, int], None]) -> None:
         """Close blocks, in order. ``out``: takes the end, keys, values and count of what a block emits.
 
         Raises :class:`Undefined`; then ``state`` is as it was.
@@ -175,7 +188,8 @@ class Columnar:
             count = born[number]
             if count > known:
                 state.parts = [
-                    _extended(part, fresh, count - known) for part, fresh in zip(state.parts, self._fresh(state.start), strict=True)
+                    _extended(part, fresh, count - known)
+                    for part, fresh in zip(state.parts, self._fresh(state.start), strict=True)
                 ]
                 known = count
             aggs = _sliced(due.parts, here) if due is not None else ()
@@ -208,7 +222,10 @@ class Columnar:
         ends = np.concatenate([one.ends for one in due])
         sizes = [len(one) for one in due]
         keys = concat([(one.keys, len(one)) for one in due])
-        columns = [concat([(one.parts[at], size) for one, size in zip(due, sizes, strict=True)]) for at in range(len(due[0].parts))]
+        columns = [
+            concat([(one.parts[at], size) for one, size in zip(due, sizes, strict=True)])
+            for at in range(len(due[0].parts))
+        ]
         made = reduced(self.keyed.monoid.parts, ends, keys, columns, len(ends))  # type: ignore[arg-type]
         return _rows(made, np.argsort(made.ends, kind="stable"))
 
@@ -245,7 +262,7 @@ class Columnar:
         places[touched] = np.arange(1, len(touched) + 1)
         for at, part in enumerate(self.keyed.monoid.parts):
             none = _full(part.kind, _part(neutral, part.path), 1)
-            some = [(none, 1)] + ([(aggs[at], len(touched))] if aggs else [])
+            some = [(none, 1), *([(aggs[at], len(touched))] if aggs else [])]
             made.append(take(concat(some), places))
         return tuple(made)  # type: ignore[arg-type]
 
@@ -263,7 +280,7 @@ class Columnar:
         old = state.parts if whole else [_taken(part, rows) for part in state.parts]
         by_state = dict(zip(self.paths, old, strict=True))
         by_agg = {part.path: column for part, column in zip(keyed.monoid.parts, aggs, strict=True)}
-        arguments = {
+        arguments: dict[str, Columns] = {
             "state": _struct(keyed.state, by_state, ()),
             "agg": _struct(keyed.monoid.shape, by_agg, ()),
         }
@@ -273,7 +290,11 @@ class Columnar:
         state.parts = new if whole else [_put(part, rows, fresh) for part, fresh in zip(state.parts, new, strict=True)]
         marker = Struct(Marker, ("micros",), (Column(Integer(), end),))
         keys = from_arrow(keyed.key, state.keys.slice(0, count) if whole else state.keys.take(pa.array(rows)))
-        given = {"new_state": _struct(keyed.state, dict(zip(self.paths, new, strict=True)), ()), "key": keys, "marker": marker}
+        given = {
+            "new_state": _struct(keyed.state, dict(zip(self.paths, new, strict=True)), ()),
+            "key": keys,
+            "marker": marker,
+        }
         for emitted in run(keyed.on_marker, _finder(given), count).emissions:
             size = count if emitted.rows is None else len(emitted.rows)
             if size:
@@ -282,8 +303,6 @@ class Columnar:
 
 
 def _finder(arguments: dict[str, Columns]) -> Callable[[Input], Column]:
-    from tracetypes.compiler.vector import inputs_of
-
     return inputs_of(arguments)
 
 
@@ -295,10 +314,23 @@ def _key_type(schema: Schema) -> Any:
     return pa.int64() if isinstance(schema, Integer) else pa.string()
 
 
-def _at(value: Any, path: tuple[int, ...]) -> Any:
-    for step in path:
-        value = value[step] if isinstance(value, tuple) else attrs.astuple(value, recurse=False)[step]
-    return value
+def _columns_of(shape: Value, kinds: Sequence[Kind | None], values: list[Any]) -> list[Column]:
+    """The scalars of Python values of a structure, as columns. Raises :class:`Undefined` for values of another one."""
+    try:
+        return [_column_of(kind, [get(v) for v in values]) for kind, get in zip(kinds, _getters(shape), strict=True)]
+    except (AttributeError, IndexError, TypeError):
+        raise Undefined(0) from None
+
+
+def _getters(shape: Value) -> Iterator[Callable[[Any], Any]]:
+    """A function for each scalar of a structure that takes it out of a value."""
+    if not isinstance(shape, Pack):
+        yield lambda value: value
+        return
+    for at, part in enumerate(shape.parts):
+        outer = attrgetter(shape.names[at]) if shape.names else itemgetter(at)
+        for inner in _getters(part):
+            yield lambda value, outer=outer, inner=inner: inner(outer(value))  # type: ignore[misc]
 
 
 def _column_of(kind: Kind | None, values: list[Any]) -> Column:
@@ -308,13 +340,13 @@ def _column_of(kind: Kind | None, values: list[Any]) -> Column:
     schema: Any = kind
     bare = schema.item if isinstance(schema, Optional) else schema
     wanted = {Integer: int, Float: float, Boolean: bool, String: str}.get(type(bare))
+    if wanted is float and int in set(map(type, values)):
+        values = [float(v) if type(v) is int and abs(v) <= 1 << 53 else v for v in values]
     if wanted is not None:
         allowed = {wanted, type(None)} if isinstance(schema, Optional) else {wanted}
         if not set(map(type, values)) <= allowed:
             raise Undefined(0)
     try:
-        from tracetypes.compiler.columns import array
-
         found = from_arrow(schema, array(schema, values))
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         raise Undefined(0) from None
@@ -341,7 +373,9 @@ def _full(kind: Kind | None, column: Column, count: int) -> Column:
             raise Undefined(0)
         return Column(bare, _zeros(bare, count), np.zeros(count, np.bool_))
     if isinstance(bare, Float) and isinstance(column.kind, Integer):
-        column = Column(bare, np.asarray(column.values, np.float64) if not column.scalar else float(column.values), column.valid)
+        column = Column(
+            bare, np.asarray(column.values, np.float64) if not column.scalar else float(column.values), column.valid
+        )
     if column.kind != bare or (not optional and column.valid is not None and not column.valid.all()):
         raise Undefined(0)
     values = column.values
@@ -367,7 +401,9 @@ def _zeros(kind: Kind | None, count: int) -> Any:
 
 def _struct(shape: Value, by_path: dict[tuple[int, ...], Column], path: tuple[int, ...]) -> Columns:
     if isinstance(shape, Pack):
-        return Struct(shape.cls, shape.names, tuple(_struct(p, by_path, (*path, at)) for at, p in enumerate(shape.parts)))
+        return Struct(
+            shape.cls, shape.names, tuple(_struct(p, by_path, (*path, at)) for at, p in enumerate(shape.parts))
+        )
     return by_path[path]
 
 
@@ -415,6 +451,3 @@ def _rows(one: Combined, rows: Any) -> Combined:
 def _sliced(parts: tuple[Column, ...], rows: slice) -> tuple[Column, ...]:
     indices = np.arange(rows.start, rows.stop)
     return tuple(_taken(part, indices) for part in parts)
-
-
-_ = (Const, Tree)
