@@ -64,13 +64,14 @@ from tracetypes import (
     sort,
 )
 from tracetypes.check import violations
-from tracetypes.compiler import chunks, kernels, messages, simulate
-from tracetypes.compiler.kernels import Outbox, SourceKernel, StageKernel, StageState
-from tracetypes.compiler.messages import Message, Piece, Reread
+from tracetypes.compiler import chunks, kernels, messages, simulate, states
+from tracetypes.compiler.kernels import Outbox, SourceKernel, StageKernel, StageState, ToSink, ToStage
+from tracetypes.compiler.messages import Kind, Message, Piece, Reread
 from tracetypes.compiler.passes import passes
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.planner import plan, plan_of
 from tracetypes.compiler.simulate import Answer
+from tracetypes.compiler.states import Columnar
 from tracetypes.formats import Row
 from tracetypes.interpreter import Arranged
 from tracetypes.records import to_plain
@@ -134,6 +135,66 @@ def small_messages() -> Iterator[None]:
 @given(cases())
 def test_blocks_may_travel_in_several_messages(case: Case) -> None:
     assert differences(case, run(case)) == []
+
+
+@pytest.fixture
+def few_is_many() -> Iterator[None]:
+    """Columns are used for blocks of any size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "MANY", 1)
+        patch.setattr(kernels, "FLUSH", 3)
+        yield
+
+
+@pytest.mark.usefixtures("few_is_many")
+@settings(
+    max_examples=3 * settings().max_examples,
+    suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture],
+)
+@given(cases())
+def test_columns_give_the_traces_of_the_interpreter(case: Case) -> None:
+    assert differences(case, run(case)) == []
+
+
+@pytest.mark.usefixtures("few_is_many")
+def test_states_and_aggregates_as_columns_occur(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Counter[str]()
+    for cls, method in (
+        (Columnar, "_block"),
+        (Outbox, "columns"),
+        (Outbox, "folded"),
+        (ToSink, "columns"),
+        (ToStage, "columns"),
+    ):
+        whole = getattr(cls, method)
+
+        def counted(*args: Any, _of: Any = whole, _name: str = f"{cls.__name__}.{method}", **named: Any) -> Any:
+            seen[_name] += 1
+            return _of(*args, **named)
+
+        monkeypatch.setattr(cls, method, counted)
+    with suppress(NoSuchExample):
+        find(cases(), lambda case: bool(run(case)) and len(seen) == 5, settings=FIRST)
+    assert len(seen) == 5, seen
+
+
+@pytest.mark.usefixtures("few_is_many")
+def test_a_combined_row_that_is_lost_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Outbox.scattered
+
+    def lossy(self: Outbox, kind: Kind, head: bytes, keys: Any, columns: dict[str, Any]) -> Iterator[Message]:
+        if kind == Kind.AGGREGATES:
+            keys, columns = keys[1:], {name: column[1:] for name, column in columns.items()}
+        return whole(self, kind, head, keys, columns)
+
+    monkeypatch.setattr(Outbox, "scattered", lossy)
+    assert caught(run)
+
+
+@pytest.mark.usefixtures("few_is_many")
+def test_a_state_that_columns_do_not_keep_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "_put", lambda part, rows, fresh: part)
+    assert caught(run)
 
 
 @pytest.mark.usefixtures("small_messages")
