@@ -59,10 +59,10 @@ EDGES: Mapping[Kind, Sequence[Any]] = {
         *("10", "%_\\", "z" * 40, "ab\x00c", "ﬁ", "ǅ"),
     ],
     TIMESTAMP: [
-        dt.datetime(*fields, tzinfo=dt.UTC)  # type: ignore[misc]
-        for fields in [
-            *((1970, 1, 1), (1969, 12, 31, 23, 59, 59, 999999), (2024, 2, 29, 12, 34, 56, 789), (1, 1, 1)),
-            *((9999, 12, 31, 23, 59, 59, 999999), (1900, 3, 1), (2000, 12, 31, 23, 0, 1), (1582, 10, 10)),
+        dt.datetime.fromisoformat(text + "+00:00")
+        for text in [
+            *("1970-01-01T00:00:00", "1969-12-31T23:59:59.999999", "2024-02-29T12:34:56.000789", "0001-01-01T00:00:00"),
+            *("9999-12-31T23:59:59.999999", "1900-03-01T00:00:00", "2000-12-31T23:00:01", "1582-10-10T00:00:00"),
         ]
     ],
     DATE: [dt.date(1970, 1, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(2024, 2, 29), dt.date(1965, 7, 4)],
@@ -181,8 +181,9 @@ def _operations(kind: Kind, sub: Any) -> list[SearchStrategy[Expr]]:
             made += [_call("lookup", kind, sub(STRING), table=WORDS, path=("level",))]
             made += [_call("lookup", kind, sub(INTEGER), table=NUMBERS, path=(1,))]
         case Float():
-            two = ("add", "sub", "mul", "floordiv", "mod", "truediv")
-            made = [_call(op, kind, sub(FLOAT), sub(FLOAT)) for op in two]
+            made = [
+                _call(op, kind, sub(FLOAT), sub(FLOAT)) for op in ("add", "sub", "mul", "floordiv", "mod", "truediv")
+            ]
             made += [_call("truediv", kind, sub(INTEGER), sub(INTEGER))]
             made += [_call(op, kind, sub(FLOAT)) for op in ("neg", "abs")]
             made += [_call("to_float", kind, sub(INTEGER)), _call("to_float", kind, sub(BOOLEAN))]

@@ -8,7 +8,6 @@ import math
 import random
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import attrs
@@ -278,22 +277,22 @@ class Pair:
     right: str | None
 
 
-@cache
-def leaves() -> st.SearchStrategy[Tree]:
-    pair = st.builds(
-        lambda a, b: Pack(Pair, ("left", "right"), (a, b)),
-        expressions(INTEGER, 2),
-        expressions(STRING, 1) | st.just(Const(None, None)) | st.just(given(STRING, optional=True)),
-    )
-    nested = st.builds(lambda a, b: Pack(tuple, (), (a, b)), pair, expressions(FLOAT, 2))
-    emission = st.builds(Emission, st.none() | expressions(STRING, 1), nested)
-    return st.builds(
-        Leaf, st.lists(emission, max_size=2).map(tuple), nested, st.sampled_from([False, False, False, True])
-    )
+@st.composite
+def trees(draw: st.DrawFn, depth: int = 3) -> Tree:
+    if depth and draw(st.booleans()):
+        return Branch(draw(expressions(BOOLEAN, 2)), draw(trees(depth - 1)), draw(trees(depth - 1)))
+    if draw(st.integers(0, 5)) == 5:
+        return Leaf(raises=True)
+    emissions = [
+        Emission(draw(st.none() | expressions(STRING, 1)), nested(draw)) for _ in range(draw(st.integers(0, 2)))
+    ]
+    return Leaf(tuple(emissions), nested(draw))
 
 
-def trees() -> st.SearchStrategy[Tree]:
-    return st.recursive(leaves(), lambda sub: st.builds(Branch, expressions(BOOLEAN, 2), sub, sub), max_leaves=5)
+def nested(draw: st.DrawFn) -> Pack:
+    right = draw(expressions(STRING, 1) | st.just(Const(None, None)) | st.just(given(STRING, optional=True)))
+    pair = Pack(Pair, ("left", "right"), (draw(expressions(INTEGER, 2)), right))
+    return Pack(tuple, (), (pair, draw(expressions(FLOAT, 2))))
 
 
 @settings(max_examples=300, deadline=None)
@@ -335,13 +334,16 @@ def test_results_of_two_kinds_are_none() -> None:
 
 
 def test_a_class_with_validators_is_asked() -> None:
+    def twice(n: int) -> int:
+        return n * 2
+
     @attrs.frozen
     class Positive:
         n: int = attrs.field(validator=attrs.validators.gt(0))
 
     @attrs.frozen
     class Doubled:
-        n: int = attrs.field(converter=lambda n: n * 2)
+        n: int = attrs.field(converter=twice)
 
     runs(Leaf(result=Pack(Positive, ("n",), (given(INTEGER),))), [row_of(integer0=n) for n in (1, 2, -3, 4)])
     with pytest.raises(Undefined):
