@@ -39,6 +39,9 @@ _MASK: Final = (1 << _LIMB) - 1
 _CHUNK: Final = 1 << 20
 """So many limbs of 32 bits add up to less than ``2**53``, which a float counts exactly."""
 
+_CACHED: Final = 1 << 15
+"""So many rows at a time stay in the processor's cache, for its twenty arrays."""
+
 _FULL: Final = 1 << 29
 """Carries are propagated before so many limbs have been added: then words stay below ``2**62``."""
 
@@ -69,7 +72,7 @@ class Exacts:
     @staticmethod
     def zero(number: int) -> Exacts:
         """Empty sums."""
-        return Exacts(0, np.zeros((number, 1), np.int64), 1)
+        return Exacts(0, np.zeros((number, 0), np.int64), 1)
 
     def take(self, rows: Any) -> Exacts:
         """The rows of these numbers."""
@@ -77,10 +80,11 @@ class Exacts:
 
     def spread(self, low: int, width: int) -> Any:
         """The limbs from ``low`` on, ``width`` of them; all of the column's are among these."""
-        if low == self.low and width == self.limbs.shape[1]:
+        if width == self.limbs.shape[1]:
             return self.limbs
         wide = np.zeros((len(self.limbs), width), np.int64)
-        wide[:, self.low - low : self.low - low + self.limbs.shape[1]] = self.limbs
+        if self.limbs.shape[1]:
+            wide[:, self.low - low : self.low - low + self.limbs.shape[1]] = self.limbs
         return wide
 
     def __add__(self, other: Exacts) -> Exacts:
@@ -102,7 +106,7 @@ class Exacts:
         for at in range(limbs.shape[1] - 1):
             limbs[:, at + 1] += limbs[:, at] >> _LIMB
             limbs[:, at] &= _MASK
-        while len(limbs) and (limbs[:, -1].max() >= 1 << 31 or limbs[:, -1].min() < -(1 << 31)):
+        while limbs.size and (limbs[:, -1].max() >= 1 << 31 or limbs[:, -1].min() < -(1 << 31)):
             carry = limbs[:, -1] >> _LIMB
             limbs[:, -1] &= _MASK
             limbs = np.concatenate([limbs, carry[:, None]], axis=1)
@@ -142,15 +146,16 @@ class Exacts:
         if any(s.shift > _SCALE for s in sums):
             raise ValueError("an ExactSum with a part below the smallest float")
         totals = [s.numerator << (_SCALE - s.shift) for s in sums]
-        low = min(((t & -t).bit_length() - 1 for t in totals if t), default=0) // _LIMB
+        if not any(totals):
+            return attrs.evolve(Exacts.zero(len(sums)), specials=_specials(sums))
+        low = min((t & -t).bit_length() - 1 for t in totals if t) // _LIMB
         totals = [t >> (low * _LIMB) for t in totals]
         width = max(t.bit_length() for t in totals) // _LIMB + 1
         data = b"".join(t.to_bytes(4 * width, "little", signed=True) for t in totals)
         words = np.frombuffer(data, "<u4").reshape(len(totals), width)
         limbs = words.astype(np.int64)
         limbs[:, -1] = words[:, -1].astype(np.int32)
-        specials = np.array([(*s.infinities, s.nans) for s in sums], np.int64)
-        return Exacts(low, limbs, 1, specials if specials.any() else None)
+        return Exacts(low, limbs, 1, _specials(sums))
 
     def rounded(self) -> Any:
         """The nearest floats, as float64: ``ExactSum.value`` of each row."""
@@ -165,6 +170,8 @@ class Exacts:
     def _integers(self) -> list[int]:
         """The sums as integers, times ``2**-1074``."""
         settled = self.settled().limbs
+        if not settled.size:
+            return [0] * len(settled)
         size = 4 * settled.shape[1]
         data = (settled & _MASK).astype("<u4").tobytes()
         up = _LIMB * self.low
@@ -196,8 +203,10 @@ class Exacts:
         words = limbs.flatten().to_numpy()
         specials = np.stack([count.to_numpy() for count in counts], axis=1)
         kept = specials if specials.any() else None
-        first = int(lows.min())
-        width = int((lows + lengths).max()) - first
+        if not len(words):
+            return attrs.evolve(Exacts.zero(len(column)), specials=kept)
+        first = int(lows[lengths > 0].min())
+        width = int((lows + lengths)[lengths > 0].max()) - first
         if len(words) == width * len(column):
             return Exacts(first, words.reshape(len(column), width), 1, kept)
         starts = np.cumsum(lengths) - lengths
@@ -219,8 +228,14 @@ class Exacts:
 
 
 def _range(parts: Sequence[Exacts]) -> tuple[int, int]:
-    low = min(part.low for part in parts)
-    return low, max(part.low + part.limbs.shape[1] for part in parts) - low
+    ranges = [(part.low, part.low + part.limbs.shape[1]) for part in parts if part.limbs.shape[1]]
+    low = min((low for low, _ in ranges), default=0)
+    return low, max((high for _, high in ranges), default=low) - low
+
+
+def _specials(sums: Sequence[ExactSum]) -> Any:
+    specials = np.array([(*s.infinities, s.nans) for s in sums], np.int64)
+    return specials if specials.any() else None
 
 
 def _float(numerator: int) -> float:
@@ -237,6 +252,17 @@ def exact_group_sums(values: Any, groups: Any, number: int) -> Exacts:
     ``values``: float64 array; ``groups``: int64 array of the same length, the group of each, below ``number``.
     """
     values = np.ascontiguousarray(values, np.float64)
+    size = max(_CACHED, min(number, _CHUNK))
+    if len(values) <= size:
+        return _group_sums(values, groups, number)
+    made = Exacts.zero(number)
+    for start in range(0, len(values), size):
+        made = made + _group_sums(values[start : start + size], groups[start : start + size], number)
+    return made.settled()
+
+
+def _group_sums(values: Any, groups: Any, number: int) -> Exacts:
+    """Of at most ``_CHUNK`` floats."""
     bits = values.view(np.int64)
     exponents = (bits >> 52) & 0x7FF
     special = exponents == 0x7FF
@@ -250,25 +276,20 @@ def exact_group_sums(values: Any, groups: Any, number: int) -> Exacts:
     if not present.all():
         groups, bits, exponents = groups[present], bits[present], exponents[present]
     if not len(bits):
-        return Exacts(0, np.zeros((number, 1), np.int64), 1, specials)
+        return attrs.evolve(Exacts.zero(number), specials=specials)
     places = np.maximum(exponents, 1) - 1
     bins = places >> 5
     low = int(bins.min())
     width = int(bins.max()) - low + 3
+    mantissas = ((bits & ((1 << 52) - 1)) | ((exponents > 0).astype(np.int64) << 52)).astype(np.uint64)
+    shift = (places & 31).astype(np.uint64)
+    back = np.uint64(_LIMB) - shift
+    sign = np.where(bits < 0, -1.0, 1.0)
+    index = groups * width + (bins - low)
     total = np.zeros(number * width, np.int64)
-    for start in range(0, len(bits), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        fraction = (bits[part] & ((1 << 52) - 1)) | ((exponents[part] > 0).astype(np.int64) << 52)
-        mantissas = fraction.astype(np.uint64)
-        shift = (places[part] & 31).astype(np.uint64)
-        sign = np.where(bits[part] < 0, -1.0, 1.0)
-        index = groups[part] * width + (bins[part] - low)
-        back = np.uint64(_LIMB) - shift
-        pieces = (mantissas << shift, mantissas >> back, (mantissas >> np.uint64(_LIMB)) >> back)
-        for at, piece in enumerate(pieces):
-            limb = (piece & np.uint64(_MASK)).astype(np.float64)
-            limb *= sign
-            total += np.bincount(index + at, weights=limb, minlength=len(total)).astype(np.int64)
-    most = int(np.bincount(groups).max())
-    made = Exacts(low, total.reshape(number, width), most, specials)
-    return made.settled() if most >= _FULL else made
+    pieces = (mantissas << shift, mantissas >> back, (mantissas >> np.uint64(_LIMB)) >> back)
+    for at, piece in enumerate(pieces):
+        limb = (piece & np.uint64(_MASK)).astype(np.float64)
+        limb *= sign
+        total += np.bincount(index + at, weights=limb, minlength=len(total)).astype(np.int64)
+    return Exacts(low, total.reshape(number, width), int(np.bincount(groups).max()), specials)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.algebra import ExactSum
-from tracetypes.compiler.columns import arrow_type, builder, from_array
+from tracetypes.compiler.columns import arrow_type, builder, from_array, never_refuses
 from tracetypes.compiler.exact import Exacts, exact_group_sums
 from tracetypes.compiler.expr import Branch, Call, Const, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Undefined, Value
 from tracetypes.records import (
@@ -560,8 +560,26 @@ class _Rows:
     def columns(self, value: Value) -> Columns:
         """What is handed out: undefined rows are noted."""
         if isinstance(value, Pack):
-            return Struct(value.cls, value.names, tuple(self.columns(part) for part in value.parts))
+            made = Struct(value.cls, value.names, tuple(self.columns(part) for part in value.parts))
+            if value.cls is not tuple and not never_refuses(Record(value.cls, ())):
+                self.construct(made)
+            return made
         return self.checked(value)
+
+    def construct(self, struct: Struct) -> None:
+        """Rows for which a class with code of its own refuses the fields, or changes them, have no value here."""
+        if self.run.first is not None:
+            return
+        fields = [values_of(part, self.count) for part in struct.parts if part is not None]
+        for number, row in enumerate(zip(*fields, strict=True)):
+            try:
+                made = struct.cls(**dict(zip(struct.names, row, strict=True)))
+                same = all(getattr(made, name) is value for name, value in zip(struct.names, row, strict=True))
+            except Exception:  # the author's own
+                same = False
+            if not same:
+                self.run.undefined(self.number(number))
+                return
 
     def checked(self, expr: Expr) -> Column:
         column = self.column(expr)
@@ -668,8 +686,8 @@ class _Rows:
         if key.scalar:
             place = index.place(key.values)
             if call.op == "has":
-                return Column(_BOOLEAN, place >= 0, None, undefined)
-            if place < 0:
+                return Column(_BOOLEAN, place < index.missing, None, undefined)
+            if place == index.missing:
                 return _nothing(call.kind, self.count)
             part = _entries(_Same(call.table), call.path, _bare(call.kind))
             one = _take(part, np.array([place]))
@@ -683,9 +701,8 @@ class _Rows:
             found = self.known[known] = Column(_INTEGER, index.places(key.values, self.count))
         places = found.values
         if call.op == "has":
-            return Column(_BOOLEAN, places >= 0, None, undefined)
+            return Column(_BOOLEAN, places < index.missing, None, undefined)
         part = _entries(_Same(call.table), call.path, _bare(call.kind))
-        # What is missing has place -1, the last entry, which is undefined.
         made = _take(part, places)
         new = made.undefined
         if new is not None and not new.any():
@@ -1200,44 +1217,47 @@ class _Same:
 
 class _Index:
     """Where the keys of a table lie in the order of the table. ``sorted`` and ``order``, or ``dense`` from ``low`` on: of
-    Integer keys; ``array``: of String keys."""
+    Integer keys; ``array``: of String keys. ``missing``: the place of other keys, behind all of them."""
 
-    def __init__(self, keys: dict[Any, int], kind: type[Any]) -> None:
+    def __init__(self, keys: dict[Any, int], kind: type[Any], missing: int) -> None:
         self.keys = keys
+        self.missing = missing
         self.kind = kind
         self.array = self.dense = self.sorted = self.order = None
         self.low = 0
         if kind is String:
             self.array = pa.array(list(keys), pa.string())
-            self.order = np.array(list(keys.values()), np.int64)
+            # The place behind the last one is -1 as well.
+            self.order = np.array([*keys.values(), missing], np.int64)
         elif keys:
             low, high = min(keys), max(keys)
             known = np.array(list(keys), np.int64)
             order = np.array(list(keys.values()), np.int64)
             if high - low <= 4 * len(keys) + 1024:
                 self.low = low
-                self.dense = np.full(high - low + 2, -1, np.int64)
+                self.dense = np.full(high - low + 2, missing, np.int64)
                 self.dense[known - low] = order
             else:
                 by = np.argsort(known)
                 self.sorted, self.order = known[by], order[by]
 
     def place(self, key: Any) -> int:
-        return self.keys.get(key, -1)
+        return self.keys.get(key, self.missing)
 
     def places(self, keys: Any, count: int) -> Any:
-        """int64: the place of each key, -1 where the table has none."""
+        """int64: the place of each key."""
         if not self.keys:
-            return np.full(count, -1, np.int64)
+            return np.full(count, self.missing, np.int64)
         if self.kind is String:
             # Arrow hashes all keys of the table first; Python has them hashed.
             if 6 * count < len(self.keys) + 600:
                 get = self.keys.get
-                return np.array([get(key, -1) for key in keys.tolist()], np.int64)
+                missing = self.missing
+                return np.array([get(key, missing) for key in keys.tolist()], np.int64)
             found = pc.index_in(keys, value_set=self.array)
             at = found.fill_null(-1).to_numpy() if found.null_count else found.to_numpy()
             assert self.order is not None
-            return np.where(at < 0, -1, self.order[at])
+            return self.order[at]
         if self.dense is not None:
             high = self.low + len(self.dense) - 2
             inside = (keys >= self.low) & (keys <= high)
@@ -1245,7 +1265,7 @@ class _Index:
         assert self.sorted is not None
         assert self.order is not None
         at = np.minimum(np.searchsorted(self.sorted, keys), len(self.sorted) - 1)
-        return np.where(self.sorted[at] == keys, self.order[at], -1)
+        return np.where(self.sorted[at] == keys, self.order[at], self.missing)
 
 
 @lru_cache(maxsize=256)
@@ -1267,7 +1287,7 @@ def _index(same: _Same, kind: type[Any]) -> _Index | None:
             return None
     if kind not in (String, Integer, Boolean):
         return None
-    return _Index(keys, kind)
+    return _Index(keys, kind, len(table))
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,520 @@
+"""The columnar evaluator against the meaning of expressions, value for value."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+import random
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given as forall
+from hypothesis import note, settings
+from hypothesis import strategies as st
+
+from tests.expressions import (
+    BOOLEAN,
+    DATE,
+    EDGES,
+    EXACT,
+    FLAGS,
+    FLOAT,
+    INPUTS,
+    INTEGER,
+    NUMBERS,
+    STRING,
+    TIMESTAMP,
+    WORDS,
+    expressions,
+    given,
+    rows,
+    shown,
+    text,
+    value_of,
+)
+from tracetypes import UNIT, ExactSum, Unit
+from tracetypes.compiler import expr as meaning
+from tracetypes.compiler import vector
+from tracetypes.compiler.columns import array, from_array
+from tracetypes.compiler.exact import Exacts, exact_group_sums
+from tracetypes.compiler.expr import Branch, Call, Const, Emission, Expr, Input, Kind, Leaf, Pack, Tree, Undefined
+from tracetypes.compiler.vector import Column, Columns, Struct, from_arrow, inputs_of, take, to_arrow, values_of
+from tracetypes.records import INT_MAX, INT_MIN, Optional, Schema, String, UnitValue, schema_of
+
+KINDS: Sequence[Kind] = (BOOLEAN, INTEGER, FLOAT, STRING, TIMESTAMP, DATE, EXACT)
+
+
+def columns_of(table: Sequence[dict[str, Any]]) -> Callable[[Input], Column]:
+    names = [str(one.path[1]) for one in INPUTS]
+    parts = []
+    for name, one in zip(names, INPUTS, strict=True):
+        assert not isinstance(one.kind, meaning.Exact)
+        parts.append(from_arrow(one.kind, array(one.kind, [row[name] for row in table])))
+    return inputs_of({"row": Struct(tuple, tuple(names), tuple(parts))})
+
+
+def expected(expr: meaning.Value, row: dict[str, Any]) -> Any:
+    return meaning.evaluate(expr, lambda one: row[str(one.path[1])])
+
+
+def agrees(expr: Expr, table: Sequence[dict[str, Any]]) -> None:
+    """The same values for all rows that have one; and the first that has none is named."""
+    wanted, kept, first = [], [], None
+    for number, row in enumerate(table):
+        try:
+            wanted.append(shown(expected(expr, row)))
+            kept.append(row)
+        except Undefined:
+            first = number if first is None else first
+    if first is not None:
+        with pytest.raises(Undefined) as caught:
+            vector.evaluate(expr, columns_of(table), len(table))
+        assert caught.value.args == (first,), text(expr)
+    made = vector.evaluate(expr, columns_of(kept), len(kept))
+    assert [shown(value) for value in values_of(made, len(kept))] == wanted, text(expr)
+
+
+def row_of(**values: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for one in INPUTS:
+        kind = one.kind
+        row[str(one.path[1])] = None if isinstance(kind, Optional) else EDGES[kind][0]
+    return row | values
+
+
+def pairs(kind: Schema) -> list[dict[str, Any]]:
+    a, b = (str(given(kind, n).path[1]) for n in (0, 1))
+    return [row_of(**{a: x, b: y}) for x, y in itertools.product(EDGES[kind], EDGES[kind])]
+
+
+ONE: list[tuple[str, Schema, Kind]] = [
+    *((op, INTEGER, INTEGER) for op in ("neg", "abs")),
+    *((op, FLOAT, FLOAT) for op in ("neg", "abs")),
+    *(("to_float", of, FLOAT) for of in (INTEGER, BOOLEAN)),
+    *(("to_int", of, INTEGER) for of in (BOOLEAN, FLOAT)),
+    ("round", FLOAT, INTEGER),
+    ("not", BOOLEAN, BOOLEAN),
+    ("length", STRING, INTEGER),
+    *((op, STRING, STRING) for op in ("lower", "upper", "strip", "lstrip", "rstrip")),
+    *(("to_str", of, STRING) for of in (INTEGER, STRING, BOOLEAN)),
+    ("micros", TIMESTAMP, INTEGER),
+    *(
+        (op, TIMESTAMP, INTEGER)
+        for op in ("year", "month", "day", "weekday", "hour", "minute", "second", "microsecond")
+    ),
+    *((op, DATE, INTEGER) for op in ("year", "month", "day", "weekday")),
+    ("date", TIMESTAMP, DATE),
+]
+
+TWO: list[tuple[str, Schema, Kind]] = [
+    *((op, INTEGER, INTEGER) for op in ("add", "sub", "mul", "floordiv", "mod")),
+    ("truediv", INTEGER, FLOAT),
+    *((op, FLOAT, FLOAT) for op in ("add", "sub", "mul", "floordiv", "mod", "truediv")),
+    *((op, of, BOOLEAN) for op in ("eq", "lt", "le") for of in (BOOLEAN, INTEGER, FLOAT, STRING, TIMESTAMP, DATE)),
+    *((op, BOOLEAN, BOOLEAN) for op in ("and", "or")),
+    *((op, STRING, BOOLEAN) for op in ("startswith", "endswith", "contains")),
+    ("concat", STRING, STRING),
+]
+
+
+def row_by_row(expr: Expr, table: Sequence[dict[str, Any]]) -> None:
+    """All rows at once, and those that have no value one by one: each of them must be noticed."""
+    agrees(expr, table)
+    for row in table:
+        agrees(expr, [row])
+
+
+@pytest.mark.parametrize(("op", "of", "kind"), ONE, ids=str)
+def test_operations_on_one(op: str, of: Schema, kind: Kind) -> None:
+    name = str(given(of).path[1])
+    table = [row_of(**{name: value}) for value in EDGES[of]]
+    row_by_row(Call(op, (given(of),), kind), table)
+    for value in EDGES[of]:
+        agrees(Call(op, (Const(value, of),), kind), [row_of(), row_of()])
+
+
+@pytest.mark.parametrize(("op", "of", "kind"), TWO, ids=str)
+def test_operations_on_two(op: str, of: Schema, kind: Kind) -> None:
+    row_by_row(Call(op, (given(of, 0), given(of, 1)), kind), pairs(of))
+    name = str(given(of).path[1])
+    table = [row_of(**{name: value}) for value in EDGES[of]]
+    for value in EDGES[of]:
+        agrees(Call(op, (given(of), Const(value, of)), kind), table)
+        agrees(Call(op, (Const(value, of), given(of)), kind), table)
+
+
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "floordiv", "mod", "truediv"])
+def test_arithmetic_on_long_columns(op: str) -> None:
+    """Long columns are tested for overflow by their bounds."""
+    kind = FLOAT if op == "truediv" else INTEGER
+    draw = random.Random(5)
+    tame = [row_of(integer0=draw.randint(-(10**6), 10**6), integer1=draw.randint(1, 10**6)) for _ in range(5000)]
+    agrees(Call(op, (given(INTEGER, 0), given(INTEGER, 1)), kind), tame)
+    for wild in (INT_MIN, INT_MAX, -(2**62), 2**53 + 1):
+        for other in (-1, 1, 2, 3, INT_MAX, INT_MIN, 0):
+            table = [*tame[:4500], row_of(integer0=wild, integer1=other), *tame[:100]]
+            agrees(Call(op, (given(INTEGER, 0), given(INTEGER, 1)), kind), table)
+
+
+def test_adding_time() -> None:
+    table = [row_of(timestamp0=time, integer0=n) for time, n in itertools.product(EDGES[TIMESTAMP], EDGES[INTEGER])]
+    row_by_row(Call("add_micros", (given(TIMESTAMP), given(INTEGER)), TIMESTAMP), table)
+    agrees(Call("add_micros", (given(TIMESTAMP), Const(1, INTEGER)), TIMESTAMP), table)
+
+
+def test_replace() -> None:
+    some = ["", "a", "an", "ß", "b", "\\", "na"]
+    args = (given(STRING, 0), given(STRING, 1), Const("-", STRING))
+    agrees(Call("replace", args, STRING), pairs(STRING))
+    texts = [row_of(string0=value) for value in EDGES[STRING]]
+    for old, new in itertools.product(some, some):
+        agrees(Call("replace", (given(STRING), Const(old, STRING), Const(new, STRING)), STRING), texts)
+
+
+def test_slice() -> None:
+    texts = [row_of(string0=value) for value in EDGES[STRING]]
+    bounds = [None, 0, 1, 2, 5, 100, 2**40, -1, -2, -5, -100, -(2**40)]
+    for start, stop in itertools.product(bounds, bounds):
+        args = [Const(x, None if x is None else INTEGER) for x in (start, stop)]
+        agrees(Call("slice", (given(STRING), *args), STRING), texts)
+
+
+def test_white_space_is_all_of_it() -> None:
+    assert set(vector.WHITE_SPACE) == {chr(c) for c in range(sys.maxunicode + 1) if chr(c).isspace()}
+
+
+@pytest.mark.parametrize("repeat", [1, 300], ids=["short", "long"])
+def test_tables(repeat: int) -> None:
+    """Short columns of strings are looked up in Python, long ones by Arrow."""
+    cases: list[tuple[Schema, Any, Sequence[tuple[tuple[str | int, ...], Kind]]]] = [
+        (STRING, WORDS, [(("name",), STRING), (("level",), INTEGER), (("share",), FLOAT)]),
+        (INTEGER, NUMBERS, [((0,), STRING), ((1,), INTEGER)]),
+        (BOOLEAN, FLAGS, [((), FLOAT)]),
+        (INTEGER, {10**12: 1, -(10**15): 2, 7: 3, 2.0: 4, 0.5: 5, True: 6, math.inf: 7, 2**70: 8}, [((), INTEGER)]),
+        (INTEGER, {}, [((), INTEGER)]),
+        (STRING, {}, [((), INTEGER)]),
+    ]
+    for of, table, paths in cases:
+        name = str(given(of).path[1])
+        found = [row_of(**{name: value}) for value in EDGES[of]] * repeat
+        agrees(Call("has", (given(of),), BOOLEAN, table=table), found)
+        for path, kind in paths:
+            look = Call("lookup", (given(of),), kind, table=table, path=path)
+            agrees(look, found)
+            agrees(Call("if", (Call("has", (given(of),), BOOLEAN, table=table), look, _zero(kind)), kind), found)
+    note_of = Call("lookup", (given(STRING),), Optional(String()), table=WORDS, path=("note",))
+    agrees(note_of, [row_of(string0=value) for value in WORDS if isinstance(value, str)])
+    agrees(Call("is_null", (note_of,), BOOLEAN), [row_of(string0=value) for value in EDGES[STRING]])
+
+
+def _zero(kind: Kind) -> Const:
+    return Const(EDGES[kind][0], kind)
+
+
+def test_a_key_that_is_equal_in_a_way_of_its_own_is_not_looked_up() -> None:
+    class Mine(str):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = str.__hash__
+
+    look = Call("has", (given(STRING),), BOOLEAN, table={Mine("a"): 1})
+    with pytest.raises(Undefined):
+        vector.evaluate(look, columns_of([row_of()]), 1)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
+@settings(max_examples=150, deadline=None)
+@forall(data=st.data())
+def test_random_expressions(kind: Kind, data: st.DataObject) -> None:
+    expr = data.draw(expressions(kind, 4))
+    note(text(expr))
+    agrees(expr, data.draw(rows(12)))
+
+
+# ------------------------------------------------------------------------------------------------ trees
+
+
+def runs(tree: Tree, table: Sequence[dict[str, Any]]) -> None:
+    """The same emissions of each row, in order, and the same results."""
+    wanted, kept, first = [], [], None
+    for number, row in enumerate(table):
+        try:
+            emitted, result = meaning.run(tree, lambda one, row=row: row[str(one.path[1])])  # type: ignore[misc]
+            wanted.append((shown(emitted), shown(result)))
+            kept.append(row)
+        except Undefined:
+            first = number if first is None else first
+    if first is not None:
+        with pytest.raises(Undefined) as caught:
+            vector.run(tree, columns_of(table), len(table))
+        assert caught.value.args == (first,)
+    ran = vector.run(tree, columns_of(kept), len(kept))
+    emissions: list[dict[int, Any]] = [{} for _ in kept]
+    for one in ran.emissions:
+        places = range(len(kept)) if one.rows is None else one.rows.tolist()
+        keys = [None] * len(places) if one.key is None else values_of(one.key, len(places))
+        for place, key, value in zip(places, keys, values_of(one.value, len(places)), strict=True):
+            assert one.number not in emissions[place]
+            emissions[place][one.number] = (key, value)
+    results = [None] * len(kept) if ran.result is None else values_of(ran.result, len(kept))
+    made = [
+        (shown([found[n] for n in range(len(found))]), shown(result))
+        for found, result in zip(emissions, results, strict=True)
+    ]
+    assert made == wanted
+
+
+@attrs.frozen
+class Pair:
+    left: int
+    right: str | None
+
+
+@st.composite
+def trees(draw: st.DrawFn, depth: int = 3) -> Tree:
+    if depth and draw(st.booleans()):
+        return Branch(draw(expressions(BOOLEAN, 2)), draw(trees(depth - 1)), draw(trees(depth - 1)))
+    if draw(st.integers(0, 5)) == 5:
+        return Leaf(raises=True)
+    emissions = [
+        Emission(draw(st.none() | expressions(STRING, 1)), nested(draw)) for _ in range(draw(st.integers(0, 2)))
+    ]
+    return Leaf(tuple(emissions), nested(draw))
+
+
+def nested(draw: st.DrawFn) -> Pack:
+    right = draw(expressions(STRING, 1) | st.just(Const(None, None)) | st.just(given(STRING, optional=True)))
+    pair = Pack(Pair, ("left", "right"), (draw(expressions(INTEGER, 2)), right))
+    return Pack(tuple, (), (pair, draw(expressions(FLOAT, 2))))
+
+
+@settings(max_examples=300, deadline=None)
+@forall(tree=trees(), table=rows(12))
+def test_random_trees(tree: Tree, table: list[dict[str, Any]]) -> None:
+    runs(tree, table)
+
+
+def test_conditions_see_only_the_rows_that_come_to_them() -> None:
+    zero = Call("eq", (given(INTEGER), Const(0, INTEGER)), BOOLEAN)
+    half = Call("floordiv", (Const(10, INTEGER), given(INTEGER)), INTEGER)
+    tree = Branch(
+        zero,
+        Leaf(result=Const(-1, INTEGER)),
+        Branch(Call("lt", (half, Const(5, INTEGER)), BOOLEAN), Leaf(result=half), Leaf(raises=True)),
+    )
+    runs(tree, [row_of(integer0=n) for n in (0, 5, 3, 0, 10, 11)])
+    runs(tree, [row_of(integer0=n) for n in (0, 5, 2, 1)])
+
+
+def test_results_that_are_missing_for_some_rows() -> None:
+    known = Call("has", (given(STRING),), BOOLEAN, table=WORDS)
+    pack = Pack(Pair, ("left", "right"), (Const(1, INTEGER), given(STRING)))
+    tree = Branch(known, Leaf(result=pack), Leaf(result=Const(None, None)))
+    table = [row_of(string0=value) for value in EDGES[STRING]]
+    runs(tree, table)
+    ran = vector.run(tree, columns_of(table), len(table))
+    assert ran.result is not None
+    schema = schema_of(Pair | None)
+    made = from_array(schema, to_arrow(schema, ran.result, len(table)))
+    assert made == [Pair(1, row["string0"]) if row["string0"] in WORDS else None for row in table]
+
+
+def test_results_of_two_kinds_are_none() -> None:
+    tree = Branch(given(BOOLEAN), Leaf(result=Const(1, INTEGER)), Leaf(result=Const(1.0, FLOAT)))
+    runs(tree, [row_of(boolean0=True)])
+    with pytest.raises(Undefined):
+        vector.run(tree, columns_of([row_of(boolean0=True), row_of(boolean0=False)]), 2)
+
+
+def test_a_class_with_validators_is_asked() -> None:
+    def twice(n: int) -> int:
+        return n * 2
+
+    @attrs.frozen
+    class Positive:
+        n: int = attrs.field(validator=attrs.validators.gt(0))
+
+    @attrs.frozen
+    class Doubled:
+        n: int = attrs.field(converter=twice)
+
+    runs(Leaf(result=Pack(Positive, ("n",), (given(INTEGER),))), [row_of(integer0=n) for n in (1, 2, -3, 4)])
+    with pytest.raises(Undefined):
+        vector.evaluate(Pack(Doubled, ("n",), (given(INTEGER),)), columns_of([row_of(integer0=2000)]), 1)
+
+
+# ------------------------------------------------------------------------------------------- in and out
+
+
+class Inner(NamedTuple):
+    day: dt.date
+    flag: bool | None
+
+
+@attrs.frozen
+class Outer:
+    unit: Unit
+    name: str | None
+    at: dt.datetime
+    data: bytes
+    inner: Inner | None
+    number: float | None
+    some: list[int] | None
+
+
+OUTERS = [
+    Outer(UNIT, "é", dt.datetime(2024, 1, 2, 3, tzinfo=dt.UTC), b"\xff", Inner(dt.date(1, 1, 1), True), 0.5, [1, 2]),
+    Outer(UNIT, None, dt.datetime(1, 1, 1, tzinfo=dt.UTC), b"", None, None, None),
+    Outer(UNIT, "", dt.datetime(9999, 1, 1, tzinfo=dt.UTC), b"a", Inner(dt.date(9999, 1, 1), None), math.inf, []),
+]
+
+
+@pytest.mark.parametrize("values", [OUTERS, OUTERS[:1], OUTERS[1:2], []], ids=len)
+def test_records_there_and_back(values: list[Outer]) -> None:
+    schema = schema_of(Outer)
+    whole = array(schema, [*OUTERS, *values])
+    columns = from_arrow(schema, whole.slice(len(OUTERS)))
+    assert values_of(columns, len(values)) == values
+    assert from_array(schema, to_arrow(schema, columns, len(values))) == values
+    chunked = pa.chunked_array([array(schema, values), array(schema, OUTERS)])
+    assert values_of(from_arrow(schema, chunked), len(values) + len(OUTERS)) == [*values, *OUTERS]
+    twice = vector.concat([(columns, len(values)), (from_arrow(schema, array(schema, OUTERS)), len(OUTERS))])
+    assert values_of(twice, len(values) + len(OUTERS)) == [*values, *OUTERS]
+
+
+def test_rows_are_taken() -> None:
+    schema = schema_of(Outer)
+    columns = from_arrow(schema, array(schema, OUTERS))
+    assert values_of(take(columns, np.array([2, 0, 0])), 3) == [OUTERS[2], OUTERS[0], OUTERS[0]]
+
+
+def test_a_field_that_was_not_read_is_missed_when_it_is_used() -> None:
+    schema = schema_of(Outer)
+    whole = array(schema, OUTERS)
+    names = ["at", "inner"]
+    part = pa.StructArray.from_arrays([whole.field(name) for name in names], names)
+    columns = from_arrow(schema, part)
+    inputs = inputs_of({"value": columns})
+    year = Call("year", (Input(("value", "at"), TIMESTAMP),), INTEGER)
+    assert values_of(vector.evaluate(year, inputs, 3), 3) == [2024, 1, 9999]
+    no_inner = Call("is_null", (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
+    assert values_of(vector.evaluate(no_inner, inputs, 3), 3) == [False, True, False]
+    with pytest.raises(LookupError, match="name"):
+        vector.evaluate(Input(("value", "name"), STRING), inputs, 3)
+    with pytest.raises(LookupError):
+        to_arrow(schema, columns, 3)
+
+
+def test_a_part_of_a_record_that_is_missing_is_missing() -> None:
+    schema = schema_of(Outer)
+    inputs = inputs_of({"value": from_arrow(schema, array(schema, OUTERS))})
+    year = Call("year", (Input(("value", "inner", "day"), DATE),), INTEGER)
+    with pytest.raises(Undefined) as caught:
+        vector.evaluate(year, inputs, 3)
+    assert caught.value.args == (1,)
+
+
+def test_values_conform_on_the_way_out() -> None:
+    ints = Column(INTEGER, np.array([1, 2**53 + 1]))
+    assert to_arrow(FLOAT, ints, 2).to_pylist() == [1.0, 2.0**53]
+    assert to_arrow(FLOAT, Column(INTEGER, 7), 2).to_pylist() == [7.0, 7.0]
+    bad: list[tuple[Schema, Columns]] = [
+        (INTEGER, Column(FLOAT, np.array([1.0, 2.0]))),
+        (INTEGER, Column(BOOLEAN, np.array([True, False]))),
+        (STRING, Column(None, None)),
+        (INTEGER, Column(INTEGER, np.array([1, 2]), np.array([True, False]))),
+        (schema_of(Pair), Struct(Inner, ("day", "flag"), (Column(DATE, 0), Column(BOOLEAN, True)))),
+        (INTEGER, Struct(tuple, (), ())),
+    ]
+    for schema, columns in bad:
+        with pytest.raises(Undefined):
+            to_arrow(schema, columns, 2)
+    assert to_arrow(UnitValue(), Column(UnitValue(), UNIT), 2) == pa.nulls(2)
+
+
+def test_a_union_of_records_is_emitted() -> None:
+    schema = schema_of(Pair | Inner)
+    made = Struct(Pair, ("left", "right"), (Column(INTEGER, np.array([1, 2])), Column(STRING, "x")))
+    assert from_array(schema, to_arrow(schema, made, 2)) == [Pair(1, "x"), Pair(2, "x")]
+
+
+# ------------------------------------------------------------------------------------------- exact sums
+
+FLOATS = value_of(FLOAT)
+
+
+def total(values: Sequence[float]) -> ExactSum:
+    made = ExactSum()
+    for value in values:
+        made += ExactSum.of(value)
+    return made
+
+
+@settings(max_examples=300, deadline=None)
+@forall(items=st.lists(st.tuples(FLOATS, st.integers(0, 3)), max_size=40))
+def test_sums_of_groups_are_exact(items: list[tuple[float, int]]) -> None:
+    values = np.array([value for value, _ in items], np.float64)
+    groups = np.array([group for _, group in items], np.int64)
+    wanted = [total([value for value, group in items if group == g]) for g in range(4)]
+    made = exact_group_sums(values, groups, 4)
+    assert made.sums() == wanted
+    assert [shown(x) for x in made.rounded().tolist()] == [shown(w.value()) for w in wanted]
+    assert Exacts.from_sums(wanted).sums() == wanted
+    assert Exacts.from_arrow(made.to_arrow()).sums() == wanted
+    apart = Exacts.of(values)
+    assert apart.sums() == [ExactSum.of(value) for value, _ in items]
+    assert apart.grouped(groups, 4).sums() == wanted
+    back = np.array([3, 0, 0], np.int64)
+    assert made.take(back).sums() == [wanted[3], wanted[0], wanted[0]]
+
+
+@settings(max_examples=100, deadline=None)
+@forall(a=st.lists(FLOATS, min_size=1, max_size=10), b=st.lists(FLOATS, min_size=1, max_size=10), data=st.data())
+def test_columns_of_sums_are_added(a: list[float], b: list[float], data: st.DataObject) -> None:
+    size = min(len(a), len(b))
+    left, right = Exacts.of(np.array(a[:size])), Exacts.of(np.array(b[:size]))
+    wanted = [ExactSum.of(x) + ExactSum.of(y) for x, y in zip(a, b, strict=False)]
+    assert (left + right).sums() == wanted
+    assert (left + right).settled().sums() == wanted
+    assert Exacts.concat([left, right]).sums() == list(map(ExactSum.of, [*a[:size], *b[:size]]))
+    joined = pa.concat_arrays([left.to_arrow(), (left + right).to_arrow()])
+    assert Exacts.from_arrow(joined).sums() == [*left.sums(), *wanted]
+    one = Exacts.of(np.array(a[:1]))
+    assert (one + right).sums() == [ExactSum.of(a[0]) + ExactSum.of(y) for y in b[:size]]
+
+
+def test_many_additions_do_not_overflow() -> None:
+    """Doubling a column forty times adds 2**40 limbs."""
+    for value in (math.nextafter(2.0, 0.0), -math.nextafter(2.0, 0.0), 1.7e308, -5e-324):
+        made = Exacts.of(np.array([value, 1.0]))
+        wanted = ExactSum.of(value)
+        for _ in range(70):
+            made, wanted = made + made, wanted + wanted
+        assert made.sums()[0] == wanted
+        assert shown(made.rounded().tolist()[0]) == shown(wanted.value())
+
+
+def test_many_floats_in_one_group() -> None:
+    """More than one chunk, of mantissas that fill their limbs."""
+    size = (1 << 20) + 1000
+    values = np.full(size, math.nextafter(1.0, 0.0))
+    values[::2] *= -3.0
+    groups = np.zeros(size, np.int64)
+    made = exact_group_sums(values, groups, 1)
+    ratio = [math.nextafter(1.0, 0.0), values[0]]
+    counts = [size // 2, size - size // 2]
+    wanted = sum(int(x * 2**60) * n for x, n in zip(ratio, counts, strict=True))
+    assert made.sums()[0].value() == wanted / 2**60
+    assert Exacts.of(values).grouped(groups, 1).sums() == made.sums()
+
+
+def test_too_small_parts_are_refused() -> None:
+    with pytest.raises(ValueError, match="smallest"):
+        Exacts.from_sums([ExactSum(1, 1080)])
