@@ -1,0 +1,220 @@
+"""What benchmarks against PySpark by hand share: the same session, files, micro-batches and sink on both sides."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tracetypes import Dataflow, __version__, check
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark.outputs import FileOutput, NoOutput
+from tracetypes.compiler.spark.run import run
+
+Query = Callable[[DataFrame], DataFrame]
+
+
+def versions() -> dict[str, str]:
+    """Of what was measured."""
+    return {"tracetypes": __version__, "pyspark": pyspark.__version__, "python": platform.python_version()}
+
+
+def say(**line: Any) -> None:
+    """Print a JSON line."""
+    print(json.dumps(line), flush=True)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory that goes away."""
+    path = Path(tempfile.mkdtemp(prefix="tracetypes-benchmark-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@attrs.frozen
+class Setting:
+    """Where both sides run. ``rows``: the directory of the Parquet files; ``source``: what our flows call it."""
+
+    spark: SparkSession
+    rows: Path
+    source: str
+    files_per_step: int
+    parallelism: int
+
+    def ours(self, flow: Dataflow, output: Path | None = None) -> float:
+        """Seconds of a whole run, the drain included. ``output``: Parquet files there; None: nothing is kept."""
+        planned = plan(check(flow), parallelism=self.parallelism)
+        with scratch() as checkpoint:
+            started = time.monotonic()
+            sink = (
+                NoOutput(planned)
+                if output is None
+                else FileOutput(planned, str(output), "run", f"{output}-late", f"{output}-rejects")
+            )
+            summary = run(
+                self.spark,
+                planned,
+                {self.source: str(self.rows)},
+                sink,
+                checkpoint=str(checkpoint),
+                files_per_step=self.files_per_step,
+            )
+            seconds = time.monotonic() - started
+        if summary.late or summary.rejects:
+            raise RuntimeError(f"{flow.name}: late {summary.late}, rejected {summary.rejects}")
+        return seconds
+
+    def other(self, query: Query, mode: str, output: Path | None = None) -> float:
+        """Seconds of a whole run by hand, until all files are answered as far as the watermark goes.
+
+        The session is ours, but for micro-batches without data: ours needs none, and without them the watermark of the last
+        files would answer nothing here.
+        """
+        self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
+        with scratch() as checkpoint:
+            started = time.monotonic()
+            schema = self.spark.read.parquet(str(self.rows)).schema
+            frame = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", self.files_per_step)
+            writer = query(frame.parquet(str(self.rows))).writeStream.outputMode(mode)
+            writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+            if output is None:
+                writer = writer.format("noop")
+            else:
+                writer = writer.foreachBatch(lambda rows, _: rows.write.mode("append").parquet(str(output)))
+            writer.start().awaitTermination()
+            return time.monotonic() - started
+
+    def warm(self) -> None:
+        """Read the files once, so that both sides find them in memory."""
+        self.spark.read.parquet(str(self.rows)).agg(F.count("*")).collect()
+
+
+def alternate(sides: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:
+    """Seconds of each side, run in turns: what else the machine does hits all alike."""
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(runs):
+        for name, side in sides.items():
+            taken[name].append(side())
+    return taken
+
+
+def medians(taken: Mapping[str, list[float]]) -> dict[str, float]:
+    """To hundredths of a second."""
+    return {name: round(statistics.median(times), 2) for name, times in taken.items()}
+
+
+@attrs.frozen
+class Difference:
+    """Rows of an answer against those of a recount. ``undue``: missing, and not due before the sources end."""
+
+    rows: int
+    missing: int
+    extra: int
+    undue: int
+
+    @property
+    def exact(self) -> bool:
+        """Is nothing wrong with what was due?"""
+        return not self.missing and not self.extra
+
+
+def difference(wanted: str, got: Path, columns: str, *, undue: str = "false", **tables: Any) -> Difference:
+    """Compare bags of rows by DuckDB.
+
+    ``wanted``: SQL over ``tables`` (data frames, or paths of Parquet files); ``columns``: what to select from the files in
+    ``got``; ``undue``: a condition on wanted rows.
+    """
+    import duckdb
+
+    with duckdb.connect() as database:
+        for name, table in tables.items():
+            if isinstance(table, str):
+                database.execute(f"CREATE VIEW {name} AS SELECT * FROM '{table}'")
+            else:
+                database.register(name, table)
+        database.execute(f"CREATE TABLE wanted AS {wanted}")
+        parts = [str(part) for part in got.glob("*.parquet")]
+        if parts:
+            database.execute(f"CREATE TABLE found AS SELECT {columns} FROM read_parquet({parts!r})")
+        else:
+            database.execute("CREATE TABLE found AS SELECT * FROM wanted LIMIT 0")
+
+        def count(query: str) -> int:
+            row = database.execute(f"SELECT count(*) FROM ({query})").fetchone()
+            assert row is not None
+            return int(row[0])
+
+        lost = "SELECT * FROM wanted EXCEPT ALL SELECT * FROM found"
+        undue_rows = count(f"SELECT * FROM ({lost}) WHERE {undue}")
+        return Difference(
+            rows=count("SELECT * FROM found"),
+            missing=count(lost) - undue_rows,
+            extra=count("SELECT * FROM found EXCEPT ALL SELECT * FROM wanted"),
+            undue=undue_rows,
+        )
+
+
+def options(description: str | None, *, events: int) -> argparse.ArgumentParser:
+    """The options that all of these benchmarks have."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=events)
+    parser.add_argument("--files", type=int, default=8)
+    parser.add_argument("--files-per-step", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--parallelism", default="1,2", help="as many tasks and cores; a session each")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--no-verify", action="store_true", help="time only")
+    parser.add_argument("--only-ours", action="store_true", help="leave the others out, for profiling")
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
+    return parser
+
+
+def for_each_parallelism(module: str, given: argparse.Namespace, data: Path) -> list[dict[str, Any]]:
+    """Run the module again for each parallelism, in a process of its own, and print its lines as they come; all lines.
+
+    A session has one number of cores, and a process one session.
+    """
+    lines: list[dict[str, Any]] = []
+    for parallelism in given.parallelism.split(","):
+        again = [sys.executable, "-m", module, *sys.argv[1:], "--child", parallelism, "--data", str(data)]
+        with subprocess.Popen(again, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as child:
+            assert child.stdout is not None
+            for text in child.stdout:
+                print(text, end="", flush=True)
+                lines.append(json.loads(text))
+        if child.returncode:
+            sys.exit(child.returncode)
+    return lines
+
+
+def speedups(benchmark: str, lines: Iterable[dict[str, Any]]) -> None:
+    """A line for each query: how much faster each side became from the least to the greatest parallelism."""
+    by_query: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        by_query.setdefault(line["query"], []).append(line)
+    for query, many in by_query.items():
+        first, last = min(many, key=lambda one: one["parallelism"]), max(many, key=lambda one: one["parallelism"])
+        if first is not last:
+            sides = {side: round(first[side] / last[side], 2) for side in ("ours", "other") if first.get(side)}
+            parallelism = [first["parallelism"], last["parallelism"]]
+            say(benchmark=benchmark, query=query, speedup=sides, parallelism=parallelism)

@@ -1,0 +1,223 @@
+"""Queries I to VI of the Yahoo benchmark: ours against PySpark as an expert writes it (benchmarks/by_hand/yahoo.py).
+
+    python -m benchmarks.yahoo [--events N] [--users N,N,...] [--files N] [--files-per-step N] [--runs N]
+                               [--parallelism 1,2] [--queries I,II,...]
+
+Same Parquet files, same files a micro-batch, same session, nothing kept on either side (Spark's noop sink), runs in turns,
+medians. One more run of each side, which also warms it up, goes to files and is compared with a recount by DuckDB.
+``floor``: scan, filter and look-up of IV and V with nothing behind them. Prints a JSON line for each query, number of users
+and parallelism, and one for each query's speed-up.
+
+So that both sides give the same answer, markers of II and III come once a micro-batch (Spark tells touched groups once a
+micro-batch), and those of VI at each clustering.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.by_hand import yahoo as by_hand
+from benchmarks.compare import (
+    Difference,
+    Setting,
+    alternate,
+    difference,
+    for_each_parallelism,
+    medians,
+    options,
+    say,
+    scratch,
+    speedups,
+    versions,
+)
+from examples import yahoo, yahoo_data
+from examples.yahoo_data import START, Tables
+from tracetypes import Dataflow
+from tracetypes.compiler.spark.session import session
+
+SECONDS = 200
+"""Of event time, whatever the number of events."""
+
+EVENTS = "user_id, page_id, ad_id, ad_type, event_type, event_time, ip_address"
+COUNTS = ", ".join(
+    f"count(*) FILTER (event_type = '{name}') AS {column}"
+    for name, column in (("view", "views"), ("click", "clicks"), ("purchase", "purchases"))
+)
+SUMS = ", ".join(f"sum({name}) OVER past AS {name}" for name in ("views", "clicks", "purchases"))
+
+RECOUNTS = {
+    "I": f"SELECT campaign_id, {EVENTS} FROM events JOIN ads USING (ad_id)",
+    "II": f"""
+        WITH touched AS (SELECT user_id, event_time // {{span}} AS span, {COUNTS} FROM events GROUP BY ALL)
+        SELECT user_id, {SUMS} FROM touched WINDOW past AS (PARTITION BY user_id ORDER BY span)
+        """,
+    "III": f"""
+        WITH touched AS (
+            SELECT location, event_time // {{span}} AS span, {COUNTS}, min(event_time) AS f, max(event_time) AS l
+            FROM events JOIN users USING (user_id) GROUP BY ALL)
+        SELECT location, {SUMS}, min(f) OVER past AS first, max(l) OVER past AS last
+        FROM touched WINDOW past AS (PARTITION BY location ORDER BY span)
+        """,
+    "IV": """
+        WITH panes AS (
+            SELECT campaign_id, event_time // 1000 AS pane, count(*) AS views
+            FROM events JOIN ads USING (ad_id) WHERE event_type = 'view' GROUP BY ALL)
+        SELECT campaign_id, pane + 1 + later.n AS "end", sum(views)::BIGINT AS views
+        FROM panes, range(10) AS later(n)
+        WHERE pane + 1 + later.n <= (SELECT max(event_time) // 1000 + 1 FROM events) GROUP BY ALL
+        """,
+    "V": """
+        SELECT campaign_id, (event_time // 10000 + 1) * 10 AS "end", count(*) AS views
+        FROM events JOIN ads USING (ad_id) WHERE event_type = 'view' GROUP BY ALL
+        """,
+    "VI": 'SELECT location, "end", number, users, views, clicks, purchases FROM clusters',
+}
+COLUMNS = {
+    "I": f"campaign_id, {EVENTS}",
+    "II": "user_id, views, clicks, purchases",
+    "III": 'location, views, clicks, purchases, "first", "last"',
+    "IV": 'campaign_id, "end", views',
+    "V": 'campaign_id, "end", views',
+    "VI": 'location, "end", number, users, views, clicks, purchases',
+}
+
+
+def flows(known: Tables, database: str, span: float) -> dict[str, Dataflow]:
+    """Our side. ``span``: seconds of event time of a micro-batch."""
+    return {
+        "I": yahoo.query_1(database),
+        "II": yahoo.query_2(seconds=span),
+        "III": yahoo.query_3(known, seconds=span),
+        "IV": yahoo.query_4(known),
+        "V": yahoo.query_5(known),
+        "VI": yahoo.query_6(known, seconds=10, period=10),
+    }
+
+
+def compare(query: str, got: Path, root: Path, known: Tables, span: float, *, ours: bool) -> Difference:
+    """An answer against the recount."""
+    import pandas as pd
+
+    columns = COLUMNS[query]
+    if ours:
+        name, _, others = columns.partition(", ")
+        columns = f"key AS {name}, {others}"
+    tables: dict[str, Any] = {
+        "events": f"{root}/events/*.parquet",
+        "ads": pd.DataFrame(known.campaign_of.items(), columns=["ad_id", "campaign_id"]),
+        "users": pd.DataFrame(known.location_of.items(), columns=["user_id", "location"]),
+    }
+    if query == "VI":
+        tables["clusters"] = clusters(tables)
+    wanted = RECOUNTS[query].format(span=round(span * 1_000))
+    undue = '"end" > (SELECT max(event_time) // 1000 FROM events)' if query in ("IV", "V", "VI") else "false"
+    return difference(wanted, got, columns, undue=undue, **tables)
+
+
+def clusters(tables: dict[str, Any]) -> Any:
+    """The recount of query VI: features by DuckDB, then the same k-means."""
+    import duckdb
+    import pandas as pd
+
+    with duckdb.connect() as database:
+        database.register("users", tables["users"])
+        rows = database.execute(
+            f"SELECT location, user_id, (event_time // 10000 + 1) * 10 AS e, {COUNTS} "
+            f"FROM '{tables['events']}' JOIN users USING (user_id) GROUP BY ALL ORDER BY e"
+        ).fetchall()
+    ends = sorted({row[2] for row in rows})
+    known: dict[str, dict[str, yahoo.Counts]] = {}
+    found, at = [], 0
+    for end in range(ends[0], ends[-1] + 1, 10):
+        while at < len(rows) and rows[at][2] == end:
+            location, user, _, *counts = rows[at]
+            users = known.setdefault(location, {})
+            users[user] = yahoo.add(users.get(user, (0, 0, 0)), (counts[0], counts[1], counts[2]))
+            at += 1
+        for location, users in known.items():
+            found += [(location, end, number, *one) for number, one in enumerate(yahoo.cluster(users, 4))]
+    return pd.DataFrame(found, columns=["location", "end", "number", "users", "views", "clicks", "purchases"])
+
+
+def child(given: argparse.Namespace) -> None:
+    """All queries at one parallelism."""
+    spark = session(parallelism=given.child)
+    span = SECONDS * given.files_per_step / given.files
+    for users in map(int, given.users.split(",")):
+        root = given.data / str(users)
+        database = str(root / "reference.sqlite")
+        known = Tables.read(Path(database))
+        reference = by_hand.Reference(known, database)
+        setting = Setting(spark, root / "events", "events", given.files_per_step, given.child)
+        setting.warm()
+        mine = flows(known, database, span)
+        for query in given.queries.split(","):
+            ways = () if given.only_ours else by_hand.QUERIES[query]
+            exact: dict[str, Any] = {}
+            if not given.no_verify:
+                with scratch() as out:
+                    setting.ours(mine[query], out / "ours.parquet")
+                    exact["ours"] = compare(query, out / "ours.parquet", root, known, span, ours=True)
+                    for way in ways:
+                        setting.other(way.bound(reference), way.mode, out / way.name)
+                        exact[way.name] = compare(query, out / way.name, root, known, span, ours=False)
+            sides = {"ours": partial(setting.ours, mine[query])}
+            for way in ways:
+                sides[way.name] = partial(setting.other, way.bound(reference), way.mode)
+            if query in by_hand.FLOORS and not given.only_ours:
+                sides["floor"] = partial(setting.other, by_hand.FLOORS[query].bound(reference), "append")
+            taken = alternate(sides, given.runs)
+            median = medians(taken)
+            others = {way.name: median[way.name] for way in ways}
+            best = min(others, key=lambda name: others[name]) if others else None
+            say(
+                benchmark="yahoo",
+                query=query,
+                keys=users,
+                events=given.events,
+                parallelism=given.child,
+                ours=median["ours"],
+                ours_all=[round(t, 2) for t in taken["ours"]],
+                other=median[best] if best else None,
+                ratio=round(median[best] / median["ours"], 2) if best else None,
+                other_is=best,
+                others=others,
+                floor=median.get("floor"),
+                exact={name: one.exact for name, one in exact.items()},
+                differences={
+                    name: {"rows": one.rows, "missing": one.missing, "extra": one.extra, "undue": one.undue}
+                    for name, one in exact.items()
+                },
+                versions=versions(),
+            )
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = options(__doc__, events=4_000_000)
+    parser.add_argument("--users", default="100000")
+    parser.add_argument("--queries", default="I,II,III,IV,V,VI")
+    given = parser.parse_args()
+    if given.child is not None:
+        child(given)
+        return
+    if START // 1_000 % (SECONDS * given.files_per_step / given.files):
+        parser.error("--files and --files-per-step: choose them so that a micro-batch is a whole number of markers")
+    with tempfile.TemporaryDirectory() as data:
+        for users in map(int, given.users.split(",")):
+            root = Path(data) / str(users)
+            known = yahoo_data.tables(users=users, seed=given.seed)
+            rate = max(1, given.events // SECONDS)
+            yahoo_data.write_events(
+                root / "events", known, events=given.events, files=given.files, rate=rate, seed=given.seed
+            )
+            known.write(root / "reference.sqlite")
+        speedups("yahoo", for_each_parallelism("benchmarks.yahoo", given, Path(data)))
+
+
+if __name__ == "__main__":
+    main()
