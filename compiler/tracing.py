@@ -658,7 +658,11 @@ _TIME_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second", "micr
 def _generated(function: Any) -> bool:
     """Was the function written by attrs, dataclasses or collections?"""
     code = getattr(function, "__code__", None)
-    return code is not None and code.co_filename.startswith("<") and not is_rewritten(code)
+    return code is not None and (
+        code.co_filename.startswith("<attrs generated")
+        or code.co_qualname.startswith("__create_fn__")
+        or function.__globals__.get("__name__", "").startswith("namedtuple_")
+    )
 
 
 @functools.cache
@@ -1847,7 +1851,7 @@ class _Tracer:
             return self.evolve(*args, **keywords)
         if _generated(function) or function.__module__ in ("collections", "attr._make"):
             return function(*args, **keywords)
-        if function.__module__.split(".")[0] in _IMPURE_MODULES:
+        if str(function.__module__).split(".")[0] in _IMPURE_MODULES:
             self.refuse(f"calls {_name(function)}")
         return self.again(function)(*args, **keywords)
 
