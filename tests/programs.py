@@ -9,6 +9,7 @@ have no answer.
 
 from __future__ import annotations
 
+import ast
 import datetime as dt
 import itertools
 import linecache
@@ -199,7 +200,7 @@ class _Writer:
             lambda: f"CODES.get({self.integer(d - 1)}, (5, 'none'))[0]",
             lambda: f"divmod({self.integer(d - 1)}, {self.integer(d - 1)})[{self.one_of('0', '1')}]",
             lambda: f"{self.one_of('larger', 'smaller')}({self.integer(d - 1)}, {self.integer(d - 1)})",
-            lambda: f"({self.time(d - 1)} - {self.time(d - 1)}) // SECOND",
+            lambda: f"(({self.time(d - 1)} - {self.time(d - 1)}) // SECOND)",
             lambda: "(0 if v.oi is None else v.oi)",
             lambda: "(v.osub.x if v.osub is not None else -1)",
             lambda: f"({self.integer(d - 1)} or {self.integer(d - 1)})",
@@ -221,8 +222,8 @@ class _Writer:
             lambda: f"{self.one_of('min', 'max', 'larger', 'smaller')}({self.real(d - 1)}, {self.real(d - 1)})",
             lambda: f"PRICES.get({self.text(d - 1)}, {self.real_constant()})",
             lambda: f"PRICES[{self.text(d - 1)}]",
-            lambda: f"({self.time(d - 1)} - {self.time(d - 1)}).total_seconds()",
-            lambda: f"{self.time(d - 1)}.timestamp()",
+            lambda: f"float(({self.time(d - 1)} - {self.time(d - 1)}).total_seconds())",
+            lambda: f"float({self.time(d - 1)}.timestamp())",
             lambda: "(1.5 if v.of is None else v.of)",
         )
 
@@ -384,56 +385,54 @@ class Undefinable(Exception):
     integer beyond 2**53."""
 
 
-def _int64(value: Any) -> Any:
-    if type(value) is int:
-        value = _Int64(value)
-    if isinstance(value, _Int64) and not INT_MIN <= int(value) <= INT_MAX:
-        raise Undefinable
-    return value
+def _watched(value: Any) -> Any:
+    """The same value with numbers that watch themselves."""
+    if type(value) in (int, float):
+        return _Int64(value) if type(value) is int else _Float64(value)
+    if attrs.has(type(value)):
+        return attrs.evolve(value, **{a.name: _watched(getattr(value, a.name)) for a in attrs.fields(type(value))})
+    return tuple(map(_watched, value)) if type(value) is tuple else value
 
 
 class _Int64(int):
     """An integer that raises :class:`Undefinable` when it leaves 64 bits."""
 
+    def __new__(cls, value: Any) -> Any:
+        if not INT_MIN <= int(value) <= INT_MAX:
+            raise Undefinable
+        return super().__new__(cls, value)
 
-def _checked(name: str) -> Callable[..., Any]:
-    function = getattr(int, name)
+    def __pow__(self, other: int) -> Any:  # type: ignore[override]
+        made: Any = _Int64(1)
+        for _ in range(other):
+            made = made * self
+        return made
+
+
+class _Float64(float):
+    """A float that raises :class:`Undefinable` when it is compared with an integer that need not be a float."""
+
+
+def _watching(base: type[Any], name: str) -> Callable[..., Any]:
+    function = getattr(base, name)
 
     def method(*args: Any) -> Any:
-        made = function(*args)
-        if name in _COMPARED and type(args[1]) is float and abs(int(args[0])) > 2**53:
+        mixed = name in _COMPARED and {isinstance(arg, float) for arg in args} == {True, False}
+        if mixed and any(isinstance(arg, int) and abs(int(arg)) > 2**53 for arg in args):
             raise Undefinable
-        return tuple(map(_int64, made)) if isinstance(made, tuple) else _int64(made)
+        return _watched(function(*args))
 
     return method
 
 
 _COMPARED: Final = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
-for _name in (
-    *("add", "radd", "sub", "rsub", "mul", "rmul", "floordiv", "rfloordiv", "mod", "rmod", "neg", "abs", "pos"),
-    *("divmod", "rdivmod", "eq", "ne", "lt", "le", "gt", "ge"),
-):
-    setattr(_Int64, f"__{_name}__", _checked(f"__{_name}__"))
-
-
-def _pow(self: Any, other: Any) -> Any:
-    made: Any = _Int64(1)
-    for _ in range(other):
-        made = made * self
-    return made
-
-
-_Int64.__pow__ = _pow  # type: ignore[method-assign, assignment]
-_Int64.__hash__ = int.__hash__  # type: ignore[method-assign]
-
-
-def _watched(value: Any) -> Any:
-    """The same value with integers that watch themselves."""
-    if type(value) is int:
-        return _Int64(value)
-    if attrs.has(type(value)):
-        return attrs.evolve(value, **{a.name: _watched(getattr(value, a.name)) for a in attrs.fields(type(value))})
-    return tuple(map(_watched, value)) if type(value) is tuple else value
+_ARITHMETIC: Final = tuple(
+    f"__{side}{name}__" for name in ("add", "sub", "mul", "floordiv", "mod", "truediv", "divmod") for side in ("", "r")
+)
+for _class, _base in ((_Int64, int), (_Float64, float)):
+    for _name in (*_COMPARED, *_ARITHMETIC, "__neg__", "__abs__", "__pos__"):
+        setattr(_class, _name, _watching(_base, _name))
+    _class.__hash__ = _base.__hash__  # type: ignore[method-assign]
 
 
 def plain(value: Any) -> Any:
@@ -458,37 +457,53 @@ def expected(program: Program, key: str, row: Row) -> Emitted:
     return emitted
 
 
-def definable(program: Program, key: str, row: Row) -> bool:
-    """Do all integers stay within 64 bits on the way, and is no float compared with an integer beyond 2**53?"""
-    names = {
-        **NAMES,
-        "CODES": {k: _watched(v) for k, v in CODES.items()},
-        "int": _WatchedInt,
-        "round": lambda x: _int64(round(x)),
-        "len": lambda x: _Int64(len(x)),
-        "sum": lambda values: _int64(sum(values, _Int64(0))),
-    }
-    try:
-        compiled(program.source, names)(key, _watched(row), lambda k, v: None)
-    except Undefinable:
-        return False
-    except Exception:
-        return True
-    return True
-
-
 class _IntMeta(type):
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, int)
 
     def __call__(cls, value: Any) -> Any:
-        return _int64(int(value))
+        return _Int64(int(value))
 
 
 class _WatchedInt(metaclass=_IntMeta):
     """Takes the place of ``int``."""
 
     __match_args__ = ("real",)
+
+
+class _Watch(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if type(node.value) not in (int, float):
+            return node
+        return ast.copy_location(ast.Call(ast.Name("watched", ast.Load()), [node], []), node)
+
+
+_WATCHED_NAMES: Final[Mapping[str, Any]] = {
+    **NAMES,
+    "PRICES": {k: _watched(v) for k, v in PRICES.items()},
+    "CODES": {k: _watched(v) for k, v in CODES.items()},
+    "SOME": {k: _watched(v) for k, v in SOME.items()},
+    "int": _WatchedInt,
+    "float": lambda x: _Float64(float(x)),
+    "round": lambda x: _Int64(round(x)),
+    "len": lambda x: _Int64(len(x)),
+    "sum": lambda values: sum(values, _Int64(0)),
+    "watched": _watched,
+}
+
+
+def definable(program: Program, key: str, row: Row) -> bool:
+    """Do all integers stay within 64 bits on the way, and is no float compared with an integer beyond 2**53?"""
+    made = dict(_WATCHED_NAMES)
+    tree = ast.fix_missing_locations(_Watch().visit(ast.parse(program.source)))
+    exec(compile(tree, "<watched>", "exec"), made)
+    try:
+        made["program"](key, _watched(row), lambda k, v: None)
+    except Undefinable:
+        return False
+    except Exception:
+        return True
+    return True
 
 
 def inputs_of(**arguments: Any) -> Callable[[Input], Any]:
