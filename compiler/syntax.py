@@ -182,8 +182,9 @@ def _is_plain(node: ast.AST) -> bool:
                 pass
             case ast.Call(func=ast.Attribute(attr=name)) if name in _PLAIN_METHODS:
                 pass
-            case _ if not isinstance(part, _PLAIN_NODES):
-                return False
+            case _:
+                if not isinstance(part, _PLAIN_NODES):
+                    return False
     return True
 
 
