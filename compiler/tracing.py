@@ -720,6 +720,7 @@ class _Tracer:
         self.depths: dict[int, int] = {}
         self.functions: dict[int, tuple[Any, Any]] = {}
         self.tables: dict[Any, tuple[Any, Mapping[Any, Any]]] = {}
+        self.contents: dict[Any, Mapping[Any, Any]] = {}
         self.layouts: dict[Any, Any] = {}
         self.checked: set[tuple[int, type[Any]]] = set()
 
@@ -1003,8 +1004,8 @@ class _Tracer:
             run.trials -= 1
             run.partial = before
 
-    def attempt_scalar(self, thunk: Callable[[], Any]) -> Any:
-        """A scalar that says by itself all that may be undefined in it, or None."""
+    def attempt_scalar(self, thunk: Callable[[], Any]) -> tuple[Any, bool] | None:
+        """A scalar that says by itself all that may be undefined in it, and whether there is something; or None."""
         tried = self.attempt(thunk)
         if tried is None or (_isa(tried[0], _Proxy) and not _isa(tried[0], _Symbol)):
             return None
@@ -1013,7 +1014,7 @@ class _Tracer:
             return None
         reached: set[int] = set()
         _reach(self.expr(made), reached)
-        return made if reached.issuperset(partial) else None
+        return (made, bool(partial)) if reached.issuperset(partial) else None
 
     def choose(self, plain: bool, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
         """``then if test else otherwise``. ``plain``: both may be evaluated on trial."""
@@ -1024,9 +1025,16 @@ class _Tracer:
             return then() if condition else otherwise()
         if plain:
             first, second = self.attempt_scalar(then), self.attempt_scalar(otherwise)
-            if first is not None and second is not None and self.kind(first) == self.kind(second):
-                return self.either(condition, first, second)
+            if first is not None and second is not None and self.kind(first[0]) == self.kind(second[0]):
+                return self.counted(self.either(condition, first[0], second[0]), first[1] or second[1])
         return then() if self.decide(condition._expr) else otherwise()
+
+    def counted(self, value: Any, partial: bool) -> Any:
+        """The value, which may be undefined where Python raises if ``partial`` says so."""
+        if partial:
+            expr = self.expr(value)
+            self.now.partial[id(expr)] = expr
+        return value
 
     def either(self, condition: Any, then: Any, otherwise: Any) -> Any:
         """One of two scalars; without a decision if they are of one kind."""
@@ -1038,7 +1046,7 @@ class _Tracer:
         if kind is None or kind != self.kind(otherwise) or isinstance(kind, UnitValue):
             return then if self.decide(condition._expr) else otherwise
         first, second = self.expr(then), self.expr(otherwise)
-        if first is second and _is_total(condition._expr):
+        if first is second:
             return then
         return self.make("if", kind, condition._expr, first, second)
 
@@ -1055,8 +1063,8 @@ class _Tracer:
         for thunk in others:
             if plain and _isa(value, _Symbol) and self.kind(value) == _BOOLEAN and self.known(value) is None:
                 other = self.attempt_scalar(thunk)
-                if other is not None and self.kind(other) == _BOOLEAN:
-                    value = self.joined(conjunction, value, other)
+                if other is not None and self.kind(other[0]) == _BOOLEAN:
+                    value = self.counted(self.joined(conjunction, value, other[0]), other[1])
                     continue
             if self.truth(value) is not conjunction:
                 return value
@@ -1066,10 +1074,7 @@ class _Tracer:
     def joined(self, conjunction: bool, a: _Symbol, b: Any) -> Any:
         """``a and b`` or ``a or b`` of two Booleans."""
         if not _isa(b, _Symbol):
-            if b is conjunction:
-                return a
-            if _is_total(a._expr):
-                return b
+            return a if b is conjunction else b
         second = self.expr(b)
         if _is_total(second):
             return self.make("and" if conjunction else "or", _BOOLEAN, a._expr, second)
@@ -1397,18 +1402,21 @@ class _Tracer:
         if type(whole) is str and self.kind(part) == _STRING:
             return self.make("contains", _BOOLEAN, self.expr(whole), part._expr)
         if type(whole) in (list, tuple):
-            if len(whole) > 16 and not self.holds(whole):
-                whole = frozenset(whole)
-            else:
+            kind = self.kind(part)
+            if len(whole) <= 16 or self.holds(whole) or any(self.kind(one) != kind for one in whole) or kind == _FLOAT:
                 return self.contains_any(part, whole)
+            return self.has(self.members(whole), part)
         if type(whole) in (set, frozenset):
-            table = self.table(dict.fromkeys(whole), ("set", id(whole)) if id(whole) not in self.now.owned else None)
-            return self.has(table, part)
+            return self.has(self.members(whole), part)
         if self.is_table(whole):
-            return self.has(self.table(whole, ("dict", id(whole)), whole), part)
+            return self.has(self.mapping(whole), part)
         if _isa(whole, range) and whole.step == 1 and self.kind(part) == _INTEGER:
             return self.joined(True, self.compare("LtE", whole.start, part), self.compare("Lt", part, whole.stop))
         self.refuse(f"uses in on {_describe(whole)}")
+
+    def members(self, whole: Any) -> Mapping[Any, Any]:
+        """The table that holds the members of a set, tuple or list."""
+        return self.table(whole, "members", lambda: dict.fromkeys(sorted(whole, key=repr)))
 
     def contains_any(self, part: Any, whole: Sequence[Any]) -> Any:
         made: Any = False
@@ -1429,16 +1437,25 @@ class _Tracer:
     def is_table(self, whole: Any) -> bool:
         return type(whole) in (dict, OrderedDict, types.MappingProxyType)
 
-    def table(self, table: Mapping[Any, Any], key: Any, keep: Any = None) -> Mapping[Any, Any]:
-        """The one object that stands for a table in this trace. ``key`` None: one that the function made; by content."""
-        if key is None or id(keep) in self.now.owned:
-            try:
-                key = frozenset((type(k), k, type(v), v) for k, v in table.items())
-            except TypeError:
+    def table(self, whole: Any, role: str, make: Callable[[], dict[Any, Any]]) -> Mapping[Any, Any]:
+        """The one mapping that stands for a container, or one with the same content, in this trace."""
+        known = self.tables.get((role, id(whole)))
+        if known is not None and id(whole) not in self.now.owned:
+            return known[1]
+        made = make()
+        try:
+            content: Any = (role, tuple((type(k), k, type(v), v) for k, v in made.items()))
+            table = self.contents.setdefault(content, made)
+        except TypeError:
+            if id(whole) in self.now.owned:
                 self.refuse("looks up in a table that it makes itself")
-        if key not in self.tables:
-            self.tables[key] = (keep, dict(table))
-        return self.tables[key][1]
+            table = made
+        self.tables[role, id(whole)] = (whole, table)
+        return table
+
+    def mapping(self, whole: Any) -> Mapping[Any, Any]:
+        """The table of a dict."""
+        return self.table(whole, "dict", lambda: dict(whole))
 
     def has(self, table: Mapping[Any, Any], key: Any) -> Any:
         key = self.table_key(table, key)
@@ -1519,7 +1536,7 @@ class _Tracer:
 
     def get(self, whole: Any, key: Any, default: Any) -> Any:
         """``whole.get(key, default)``."""
-        table = self.table(whole, ("dict", id(whole)), whole)
+        table = self.mapping(whole)
         has = self.has(table, key)
         if has is False:
             return default
@@ -1608,8 +1625,7 @@ class _Tracer:
             return self.call(method, whole, index)
         if self.holds(index):
             if _isa(index, _Symbol) and self.is_table(whole):
-                table = self.table(whole, ("dict", id(whole)), whole)
-                return self.found(table, index)
+                return self.found(self.mapping(whole), index)
             if _isa(index, _Symbol) and type(whole) in (tuple, list):
                 return self.element(whole, self.as_number(index, _INTEGER))
             self.refuse(f"looks up {_describe(index)} in {_describe(whole)}")
@@ -1625,8 +1641,7 @@ class _Tracer:
     def element(self, whole: Sequence[Any], index: _Symbol) -> Any:
         if self.holds(whole):
             self.refuse("takes an item of a sequence by a place that is not known")
-        places = {at: whole[at] for at in range(-len(whole), len(whole))}
-        table = self.table(places, ("places", id(whole)), whole)
+        table = self.table(whole, "places", lambda: {at: whole[at] for at in range(-len(whole), len(whole))})
         match index._expr:
             case Call("mod", (_, Const(divisor))) if 0 < divisor <= len(whole):
                 self.table_key(table, index)

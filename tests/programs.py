@@ -10,6 +10,7 @@ have no answer.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import datetime as dt
 import itertools
 import linecache
@@ -445,6 +446,8 @@ def plain(value: Any) -> Any:
         return ("float", "nan" if value != value else value.hex())
     if attrs.has(type(value)):
         return (type(value).__name__, *(plain(getattr(value, a.name)) for a in attrs.fields(type(value))))
+    if dataclasses.is_dataclass(value):
+        return (type(value).__name__, *(plain(getattr(value, f.name)) for f in dataclasses.fields(value)))
     if isinstance(value, list | tuple):
         return (type(value).__name__, *map(plain, value))
     return (type(value).__name__, value)
