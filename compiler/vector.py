@@ -52,6 +52,7 @@ __all__ = [
     "Struct",
     "Undefined",
     "concat",
+    "constant",
     "evaluate",
     "exact_group_sums",
     "from_arrow",
@@ -747,11 +748,11 @@ _ZERO: Final[dict[Any, Any]] = {
 
 def _constant(const: Const, count: int) -> Column:
     value, kind = const.value, _bare(const.kind)
-    made = _scalar(value, kind)
+    made = constant(value, kind)
     return _nothing(kind, count) if made is None else made
 
 
-def _scalar(value: Any, kind: Kind | None) -> Column | None:
+def constant(value: Any, kind: Kind | None) -> Column | None:
     """A column of one value; None when the value is not of the kind or does not fit its column."""
     if value is None:
         return Column(None, None)
@@ -1073,15 +1074,15 @@ def _bool_to_str(call: Call, args: list[Any], count: int) -> _Made:
 
 
 _DAY: Final = 86_400_000_000
-_FIRST: Final = micros_of(dt.datetime.min.replace(tzinfo=dt.UTC))
-_LAST: Final = micros_of(dt.datetime.max.replace(tzinfo=dt.UTC))
+FIRST: Final = micros_of(dt.datetime.min.replace(tzinfo=dt.UTC))
+LAST: Final = micros_of(dt.datetime.max.replace(tzinfo=dt.UTC))
 
 
 def _add_micros(call: Call, args: list[Any], count: int) -> _Made:
     made, undefined = _add(call, args, count)
     low, high = _bounds(made)
-    if low < _FIRST or high > _LAST:
-        undefined = _either(undefined, (made < _FIRST) | (made > _LAST))
+    if low < FIRST or high > LAST:
+        undefined = _either(undefined, (made < FIRST) | (made > LAST))
     return made, undefined
 
 
@@ -1303,7 +1304,7 @@ def table_entries(table: Mapping[Any, Any], path: tuple[str | int, ...], kind: K
         except (AttributeError, LookupError, TypeError):
             held.append(None)
         else:
-            held.append(_scalar(value, kind))
+            held.append(constant(value, kind))
     return held
 
 
