@@ -116,10 +116,10 @@ def _parsed(text: str, file: str, flags: int) -> ast.Module:
 
 
 @lru_cache(maxsize=256)
-def _codes(file: str, text: str) -> frozenset[types.CodeType]:
+def _codes(file: str, text: str, flags: int) -> frozenset[types.CodeType]:
     """All code that the text compiles to."""
     found: set[types.CodeType] = set()
-    pending = [compile(text, file, "exec", dont_inherit=True)]
+    pending = [compile(text, file, "exec", flags=flags, dont_inherit=True)]
     while pending:
         at = pending.pop()
         found.add(at)
@@ -129,7 +129,8 @@ def _codes(file: str, text: str) -> frozenset[types.CodeType]:
 
 def _find(tree: ast.Module, code: types.CodeType) -> ast.FunctionDef | ast.Lambda:
     """The node that the code was compiled from."""
-    if code not in _codes(code.co_filename, "".join(linecache.getlines(code.co_filename))):
+    text = "".join(linecache.getlines(code.co_filename))
+    if code not in _codes(code.co_filename, text, code.co_flags & _FUTURE):
         raise NoSource("its source has changed since it was imported")
     if code.co_name == "<lambda>":
         return _find_lambda(tree, code)
@@ -181,8 +182,9 @@ def _is_plain(node: ast.AST) -> bool:
                 pass
             case ast.Call(func=ast.Attribute(attr=name)) if name in _PLAIN_METHODS:
                 pass
-            case _ if not isinstance(part, _PLAIN_NODES):
-                return False
+            case _:
+                if not isinstance(part, _PLAIN_NODES):
+                    return False
     return True
 
 
@@ -262,7 +264,7 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node, ast.Slice):
             parts = [ast.Constant(None) if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
             return self.tracer(node, "slice", *parts)
-        if _has(node, ast.Slice):
+        if isinstance(node, ast.Tuple) and any(isinstance(part, ast.Slice) for part in node.elts):
             raise NoSource("it uses a slice in several dimensions")
         made: ast.expr = self.visit(node)
         return made

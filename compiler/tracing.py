@@ -404,7 +404,7 @@ class _Proxy:
     __matmul__, __rmatmul__ = _binary("MatMult"), _binary("MatMult", reflected=True)
     __neg__, __pos__, __invert__ = _unary("USub"), _unary("UAdd"), _unary("Invert")
     __abs__ = _unary("Abs")
-    __hash__ = _needs("hashes a value")  # type: ignore[assignment]
+    __hash__ = _needs("hashes a value")
     __iter__ = _needs("iterates over a value")
     __len__ = _needs("takes a length")
     __int__ = __index__ = _needs("converts a value to int")
@@ -417,7 +417,7 @@ class _Proxy:
     __call__ = _needs("calls a value")
     __setitem__ = __delitem__ = _needs("changes a value")
     __enter__ = __exit__ = __next__ = __await__ = _needs("uses a value in a way that is not known")
-    __copy__ = __deepcopy__ = __reduce_ex__ = _needs("copies a value")  # type: ignore[assignment]
+    __copy__ = __deepcopy__ = __reduce_ex__ = _needs("copies a value")
 
 
 @final
@@ -436,7 +436,7 @@ class _Deferred(_Proxy):
 
     __slots__ = ("_input", "_made")
 
-    def __init__(self, tracer: _Tracer, input: Input) -> None:
+    def __init__(self, tracer: _Tracer, input: Expr) -> None:
         self._tracer, self._input = tracer, input
         self._made: list[Any] = []
 
@@ -640,7 +640,7 @@ _TOTAL: Final = frozenset(
         "has",
     ]
 )
-_CLASSES: Final[Mapping[type[Any], type[Any]]] = {
+_CLASSES: Final[Mapping[Any, type[Any]]] = {
     Boolean: bool,
     Integer: int,
     Float: float,
@@ -651,6 +651,7 @@ _CLASSES: Final[Mapping[type[Any], type[Any]]] = {
     UnitValue: Unit,
     Exact: ExactSum,
 }
+_KINDS: Final[Mapping[type[Any], Kind]] = {cls: kind() for kind, cls in _CLASSES.items()}
 _TEXT_METHODS: Final = ("lower", "upper", "strip", "lstrip", "rstrip", "startswith", "endswith", "replace")
 _TIME_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second", "microsecond")
 
@@ -658,10 +659,13 @@ _TIME_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second", "micr
 def _generated(function: Any) -> bool:
     """Was the function written by attrs, dataclasses or collections?"""
     code = getattr(function, "__code__", None)
-    return code is not None and code.co_filename.startswith("<") and not is_rewritten(code)
+    return code is not None and (
+        code.co_filename.startswith("<attrs generated")
+        or code.co_qualname.startswith("__create_fn__")
+        or function.__globals__.get("__name__", "").startswith("namedtuple_")
+    )
 
 
-@functools.cache
 def _fields(cls: type[Any]) -> tuple[str, ...] | None:
     """The fields of a record class in the order of its schema, or None."""
     if attrs.has(cls):
@@ -673,7 +677,6 @@ def _fields(cls: type[Any]) -> tuple[str, ...] | None:
     return None
 
 
-@functools.cache
 def _problem(cls: type[Any], *, construct: bool) -> str | None:
     """Why instances of a record class cannot be made from symbols, or from their own fields again.
 
@@ -689,7 +692,7 @@ def _problem(cls: type[Any], *, construct: bool) -> str | None:
         if construct and any(getattr(a.default, "takes_self", False) for a in attrs.fields(cls)):
             return "has defaults that depend on other fields"
         made = cls.__new__ is object.__new__ and _generated(cls.__init__)
-        hooks = ("__attrs_post_init__", "__attrs_pre_init__")
+        hooks: tuple[str, ...] = ("__attrs_post_init__", "__attrs_pre_init__")
     elif dataclasses.is_dataclass(cls):
         if any(not f.init for f in dataclasses.fields(cls)):
             return "has fields that are not arguments"
@@ -796,30 +799,13 @@ class _Tracer:
     def kind(self, value: Any) -> Kind | None:
         """The kind of a scalar, symbolic or not; None for what is no scalar (None, records, ...)."""
         if _isa(value, _Symbol):
-            return value._expr.kind
-        match type(value):
-            case builtins.bool:
-                return _BOOLEAN
-            case builtins.int:
-                return _INTEGER
-            case builtins.float:
-                return _FLOAT
-            case builtins.str:
-                return _STRING
-            case builtins.bytes:
-                return Bytes()
-            case dt.datetime:
-                return _TIMESTAMP
-            case dt.date:
-                return _DATE
-        if value is UNIT:
-            return UnitValue()
-        return _EXACT if type(value) is ExactSum else None
+            return _expr_of(value).kind
+        return _KINDS.get(type(value))
 
     def expr(self, value: Any) -> Expr:
         """A scalar as an expression."""
         if _isa(value, _Symbol):
-            return value._expr
+            return _expr_of(value)
         kind = self.kind(value)
         if kind is None:
             self.refuse(f"uses {_describe(value)} where a scalar is needed")
@@ -860,9 +846,7 @@ class _Tracer:
             case Record(cls, fields):
                 return self.record(cls, [(name, self.input((*path, name), inner)) for name, inner in fields])
             case Optional():
-                made = self.intern(Input(path, kind))
-                assert _isa(made, Input)
-                return _Deferred(self, made)
+                return _Deferred(self, self.intern(Input(path, kind)))
             case _:
                 return _Symbol(self, self.intern(Input(path, kind)))
 
@@ -901,26 +885,26 @@ class _Tracer:
         """The value itself where it was not looked at yet: now it is decided whether it is None."""
         if not _isa(value, _Deferred):
             return value
-        null = self.intern(Call("is_null", (value._input,), _BOOLEAN))
-        if self.decide(null):
+        input: Expr = value._input
+        if self.decide(self.intern(Call("is_null", (input,), _BOOLEAN))):
             return None
         if not value._made:
-            kind = value._input.kind
-            assert isinstance(kind, Optional)
-            value._made.append(self.input(value._input.path, kind.item))
+            assert isinstance(input, Input)
+            assert isinstance(input.kind, Optional)
+            value._made.append(self.input(input.path, input.kind.item))
         return value._made[0]
 
     def value_of(self, value: Any, what: str) -> Value:
         """What is emitted or returned, as the tree has it."""
         if _isa(value, _Deferred):
-            null = self.intern(Call("is_null", (value._input,), _BOOLEAN))
-            if id(null) not in self.now.known:
-                return value._input
+            input: Expr = value._input
+            if id(self.intern(Call("is_null", (input,), _BOOLEAN))) not in self.now.known:
+                return input
             value = self.settle(value)
         if value is None:
             return self.intern(Const(None, None))
         if _isa(value, _Symbol):
-            return value._expr
+            return _expr_of(value)
         kind = self.kind(value)
         if kind is not None:
             if kind == _INTEGER and not INT_MIN <= value <= INT_MAX:
@@ -950,9 +934,9 @@ class _Tracer:
     def decide(self, condition: Expr) -> bool:
         """The outcome of a condition on this path."""
         run = self.now
-        if _isa(condition, Const):
+        if isinstance(condition, Const):
             return bool(condition.value)
-        if _isa(condition, Call) and condition.op == "not":
+        if isinstance(condition, Call) and condition.op == "not":
             return not self.decide(condition.args[0])
         if (known := run.known.get(id(condition))) is not None:
             return known
@@ -1286,6 +1270,8 @@ class _Tracer:
                 return self.compare_scalars("Lt", b, a)
             case "GtE":
                 return self.compare_scalars("LtE", b, a)
+            case _:
+                pass
         if _isa(a, _Duration | dt.timedelta) and _isa(b, _Duration | dt.timedelta):
             return self.compare(name, self.micros_of(a), self.micros_of(b))
         a, b = _plain_enum(a), _plain_enum(b)
@@ -1458,9 +1444,9 @@ class _Tracer:
         key = self.table_key(table, key)
         return self.make("has", _BOOLEAN, key._expr, table=table) if table else False
 
-    def table_key(self, table: Mapping[Any, Any], key: Any) -> _Symbol:
+    def table_key(self, table: Mapping[Any, Any], key: Any) -> Any:
         kind = self.kind(key)
-        cls = {_INTEGER: int, _STRING: str, _BOOLEAN: bool}.get(kind) if _isa(key, _Symbol) else None  # type: ignore[arg-type]
+        cls = _CLASSES[type(kind)] if _isa(key, _Symbol) and kind in (_INTEGER, _STRING, _BOOLEAN) else None
         if not _isa(key, _Symbol) or cls is None:
             self.refuse(f"looks up {_describe(key)}")
         if (id(table), cls) not in self.checked:
@@ -1601,7 +1587,8 @@ class _Tracer:
                 return self.binary("FloorDiv", self.binary("Mod", micros, _DAY), 1_000_000)
             case "microseconds":
                 return self.binary("Mod", micros, 1_000_000)
-        return _Method(self, value, name)
+            case _:
+                return _Method(self, value, name)
 
     def slice(self, start: Any, stop: Any, step: Any) -> slice:
         """``start:stop:step``."""
@@ -1732,7 +1719,8 @@ class _Tracer:
                 elif self.holds(value):
                     self.refuse("formats a value")
                 else:
-                    turned = {ord("s"): str, ord("r"): repr, ord("a"): ascii}.get(conversion)
+                    conversions: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+                    turned = conversions.get(conversion)
                     part = format(value if turned is None else turned(value), spec)
             if part != "" if _isa(part, str) and not _isa(part, _Proxy) else True:
                 made = (
@@ -1825,7 +1813,7 @@ class _Tracer:
             module.split(".")[0] in _IMPURE_MODULES
             or (module == "builtins" and name in _IMPURE)
             or type(owner).__module__.split(".")[0] in _IMPURE_MODULES
-            or (name.rpartition(".")[2] in _CLOCKS and _isa(owner, type) and issubclass(owner, dt.date))
+            or (name.rpartition(".")[2] in _CLOCKS and owner in (dt.datetime, dt.date))
         ):
             self.refuse(f"calls {name}")
         if self.holds((args, tuple(keywords.values()), owner)):
@@ -1847,7 +1835,7 @@ class _Tracer:
             return self.evolve(*args, **keywords)
         if _generated(function) or function.__module__ in ("collections", "attr._make"):
             return function(*args, **keywords)
-        if function.__module__.split(".")[0] in _IMPURE_MODULES:
+        if str(function.__module__).split(".")[0] in _IMPURE_MODULES:
             self.refuse(f"calls {_name(function)}")
         return self.again(function)(*args, **keywords)
 
@@ -1957,7 +1945,7 @@ class _Tracer:
         return self.condition(value)
 
     def call_int(self, *args: Any, **keywords: Any) -> Any:
-        value = self.settle(args[0]) if args else 0
+        value: Any = self.settle(args[0]) if args else 0
         if not _isa(value, _Proxy):
             return self.call_native(int, args, keywords)
         kind = self.kind(value)
@@ -1992,7 +1980,7 @@ class _Tracer:
         return self.unary("Abs", value)
 
     def call_round(self, *args: Any, **keywords: Any) -> Any:
-        value = self.settle(args[0]) if args else None
+        value: Any = self.settle(args[0]) if args else None
         if not _isa(value, _Proxy):
             return self.call_native(round, args, keywords)
         kind = self.kind(value)
@@ -2270,12 +2258,17 @@ def _at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 def _plain_enum(value: Any) -> Any:
     """A member of an enum of text or integers, which equals them."""
-    if not _isa(value, _Proxy) and _isa(value, enum.Enum):
-        if _isa(value, str) and type(value).__eq__ is str.__eq__:
-            return str.__str__(value) if type(value).__str__ is str.__str__ else str.__getitem__(value, slice(None))
-        if _isa(value, int) and type(value).__eq__ is int.__eq__:
-            return int(value)
+    cls: Any = type(value)
+    if issubclass(cls, enum.Enum):
+        for plain in (str, int):
+            if issubclass(cls, plain) and cls.__eq__ is plain.__eq__:
+                return plain.__str__(value) if plain is str else int(value)
     return value
+
+
+def _expr_of(value: Any) -> Expr:
+    expr: Expr = value._expr
+    return expr
 
 
 def _fields_or_none(function: Any) -> tuple[str, ...] | None:
