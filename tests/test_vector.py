@@ -8,7 +8,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import attrs
 import numpy as np
@@ -38,14 +38,20 @@ from tests.expressions import (
     text,
     value_of,
 )
+from tests.programs import Program, Row, programs
+from tests.programs import inputs_of as scalars_of
+from tests.programs import rows as program_rows
 from tracetypes import UNIT, ExactSum, Unit
 from tracetypes.compiler import expr as meaning
 from tracetypes.compiler import vector
 from tracetypes.compiler.columns import array, from_array
 from tracetypes.compiler.exact import Exacts, exact_group_sums
 from tracetypes.compiler.expr import Branch, Call, Const, Emission, Expr, Input, Kind, Leaf, Pack, Tree, Undefined
+from tracetypes.compiler.tracing import Given, Untraceable, trace
 from tracetypes.compiler.vector import Column, Columns, Struct, from_arrow, inputs_of, take, to_arrow, values_of
 from tracetypes.records import INT_MAX, INT_MIN, Optional, Schema, String, UnitValue, schema_of
+
+T = TypeVar("T")
 
 KINDS: Sequence[Kind] = (BOOLEAN, INTEGER, FLOAT, STRING, TIMESTAMP, DATE, EXACT)
 
@@ -242,20 +248,29 @@ def test_random_expressions(kind: Kind, data: st.DataObject) -> None:
 
 
 def runs(tree: Tree, table: Sequence[dict[str, Any]]) -> None:
+    runs_on(tree, table, lambda row: lambda one: row[str(one.path[1])], columns_of)
+
+
+def runs_on(
+    tree: Tree,
+    table: Sequence[T],
+    scalars: Callable[[T], Callable[[Input], Any]],
+    columns: Callable[[Sequence[T]], Callable[[Input], Column]],
+) -> None:
     """The same emissions of each row, in order, and the same results."""
     wanted, kept, first = [], [], None
     for number, row in enumerate(table):
         try:
-            emitted, result = meaning.run(tree, lambda one, row=row: row[str(one.path[1])])  # type: ignore[misc]
+            emitted, result = meaning.run(tree, scalars(row))
             wanted.append((shown(emitted), shown(result)))
             kept.append(row)
         except Undefined:
             first = number if first is None else first
     if first is not None:
         with pytest.raises(Undefined) as caught:
-            vector.run(tree, columns_of(table), len(table))
+            vector.run(tree, columns(table), len(table))
         assert caught.value.args == (first,)
-    ran = vector.run(tree, columns_of(kept), len(kept))
+    ran = vector.run(tree, columns(kept), len(kept))
     emissions: list[dict[int, Any]] = [{} for _ in kept]
     for one in ran.emissions:
         places = range(len(kept)) if one.rows is None else one.rows.tolist()
@@ -269,6 +284,23 @@ def runs(tree: Tree, table: Sequence[dict[str, Any]]) -> None:
         for found, result in zip(emissions, results, strict=True)
     ]
     assert made == wanted
+
+
+ROW = schema_of(Row)
+
+
+@settings(max_examples=200, deadline=None)
+@forall(program=programs(), table=st.lists(program_rows() | program_rows(edges=False), max_size=10))
+def test_random_programs(program: Program, table: list[Row]) -> None:
+    try:
+        tree = trace(program.function, (Given("key", STRING), Given("v", ROW)), emits="pairs", limit=100)
+    except Untraceable:
+        return
+
+    def columns(some: Sequence[Row]) -> Callable[[Input], Column]:
+        return inputs_of({"key": Column(STRING, "k"), "v": from_arrow(ROW, array(ROW, some))})
+
+    runs_on(tree, table, lambda row: scalars_of(key="k", v=row), columns)
 
 
 @attrs.frozen
