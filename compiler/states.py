@@ -235,7 +235,7 @@ class Columnar:
         known = len(state.keys)
         if due is None:
             return np.zeros(0, np.int64), [0] * (len(ends) + 1), [known] * len(ends)
-        starts = np.searchsorted(due.ends, ends, "left").tolist() + [len(due)]
+        starts = [*np.searchsorted(due.ends, ends, "left").tolist(), len(due)]
         keys = to_arrow(self.keyed.key, due.keys, len(due))
         found = pc.index_in(keys, value_set=state.keys) if known else pa.nulls(len(keys), pa.int32())
         slots = pc.fill_null(found, -1).to_numpy().astype(np.int64)
