@@ -222,6 +222,8 @@ class _Rewriter(ast.NodeTransformer):
     def tracer(self, at: ast.AST, method: str, *args: ast.expr, keywords: list[ast.keyword] | None = None) -> ast.expr:
         function = ast.Attribute(ast.Name(TRACER, ast.Load()), method, ast.Load())
         made = ast.copy_location(ast.Call(function, list(args), keywords or []), at)
+        # Frames report the line where the name of a method ends.
+        made.end_lineno, made.end_col_offset = made.lineno, made.col_offset
         return ast.fix_missing_locations(made)
 
     def refused(self, node: ast.stmt, what: str) -> ast.stmt:

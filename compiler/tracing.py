@@ -88,6 +88,7 @@ _EXACT: Final = Exact()
 _NUMBERS: Final = (_BOOLEAN, _INTEGER, _FLOAT)
 
 _MOST_NODES: Final = 20_000
+_MOST_CONDITIONS: Final = 200_000
 _MOST_DEPTH: Final = 150
 _EXACT_FLOATS: Final = 2**53
 _DAY: Final = 86_400_000_000
@@ -219,6 +220,7 @@ class _Run:
     owned: dict[int, Any] = attrs.Factory(dict)
     """Containers that the function made itself, by identity."""
     trials: int = 0
+    conditions: int = 0
     ended: BaseException | None = None
 
 
@@ -977,6 +979,9 @@ class _Tracer:
 
     def truth(self, value: Any) -> bool:
         """A condition of ``if``, ``while`` and the like."""
+        self.now.conditions += 1
+        if self.now.conditions > _MOST_CONDITIONS:
+            self.refuse("does not end")
         condition = self.condition(value)
         return self.decide(condition._expr) if _isa(condition, _Symbol) else condition
 
@@ -1567,9 +1572,8 @@ class _Tracer:
             found = None
         if self.holds(value) and not _isa(value, tuple | list | dict | set):
             known = _fields(type(value)) or ()
-            if _isa(found, functools.cached_property) or (
-                name not in known and found is None and hasattr(type(value), "__getattr__")
-            ):
+            computed = _isa(found, functools.cached_property | types.MemberDescriptorType)
+            if name not in known and (computed or (found is None and hasattr(type(value), "__getattr__"))):
                 self.refuse(f"reads the computed attribute {name}")
             if name not in known and found is None:
                 self.refuse(f"reads {name}, which {type(value).__name__} does not have")
