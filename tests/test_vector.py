@@ -184,6 +184,13 @@ def test_adding_time() -> None:
     agrees(Call("add_micros", (given(TIMESTAMP), Const(1, INTEGER)), TIMESTAMP), table)
 
 
+def test_exact_sums_of_a_row() -> None:
+    a, b = (Call("exact", (given(FLOAT, n),), EXACT) for n in (0, 1))
+    agrees(Call("exact_value", (a,), FLOAT), [row_of(float0=x) for x in EDGES[FLOAT]])
+    agrees(Call("exact_value", (Call("add", (Call("add", (a, b), EXACT), a), EXACT),), FLOAT), pairs(FLOAT))
+    agrees(Call("add", (Const(ExactSum(), EXACT), a), EXACT), [row_of(float0=x) for x in EDGES[FLOAT]])
+
+
 def test_replace() -> None:
     some = ["", "a", "an", "ß", "b", "\\", "na"]
     args = (given(STRING, 0), given(STRING, 1), Const("-", STRING))
