@@ -31,9 +31,9 @@ TIMESTAMP, DATE, EXACT = Timestamp(), Date(), Exact()
 
 EDGES: Mapping[Kind, Sequence[Any]] = {
     BOOLEAN: [False, True],
-    # The fourth is the smallest whose triple leaves 64 bits; as a float it is smaller.
+    # The product of the third and fourth leaves 64 bits, but not as a product of floats.
     INTEGER: [
-        *(0, 1, 3, 3074457345618258603, -1, 2, -2, 7, -7, 2**53, 2**53 + 1, -(2**53) - 3, INT_MAX, INT_MAX - 1),
+        *(0, 1, 103, 89547301328687144, -1, 2, -2, 7, -7, 2**53, 2**53 + 1, -(2**53) - 3, INT_MAX, INT_MAX - 1),
         *(INT_MIN, INT_MIN + 1, 3037000500),
     ],
     FLOAT: [
