@@ -51,6 +51,7 @@ __all__ = [
     "Ran",
     "Struct",
     "Undefined",
+    "arrow_inputs",
     "concat",
     "constant",
     "evaluate",
@@ -304,6 +305,26 @@ def inputs_of(arguments: Mapping[str, Columns]) -> Callable[[Input], Column]:
         if isinstance(found, Struct):
             return Column(UnitValue(), UNIT, valid)
         return found if valid is found.valid else attrs.evolve(found, valid=valid)
+
+    return find
+
+
+def arrow_inputs(arguments: Mapping[str, tuple[Schema, Any]]) -> Callable[[Input], Column]:
+    """The same from Arrow arrays of the schemas of the arguments; only the fields that are asked for are converted."""
+
+    def find(given: Input) -> Column:
+        schema, array = arguments[cast(str, given.path[0])]
+        for step in given.path[1:]:
+            schema = schema.item if isinstance(schema, Optional) else schema
+            place = array.type.get_field_index(step) if isinstance(schema, Record) else -1
+            if place < 0 or not isinstance(schema, Record):
+                raise LookupError(f"the field {step} was not read")
+            if isinstance(array, pa.ChunkedArray):
+                array = array.combine_chunks()
+            schema = dict(schema.fields)[cast(str, step)]
+            array = array.flatten()[place] if array.null_count else array.field(place)
+        found = from_arrow(schema, array)
+        return Column(UnitValue(), UNIT, found.valid) if isinstance(found, Struct) else found
 
     return find
 

@@ -48,7 +48,17 @@ from tracetypes.compiler.columns import array, from_array
 from tracetypes.compiler.exact import Exacts, exact_group_sums
 from tracetypes.compiler.expr import Branch, Call, Const, Emission, Expr, Input, Kind, Leaf, Pack, Tree, Undefined
 from tracetypes.compiler.tracing import Given, Untraceable, trace
-from tracetypes.compiler.vector import Column, Columns, Struct, from_arrow, inputs_of, take, to_arrow, values_of
+from tracetypes.compiler.vector import (
+    Column,
+    Columns,
+    Struct,
+    arrow_inputs,
+    from_arrow,
+    inputs_of,
+    take,
+    to_arrow,
+    values_of,
+)
 from tracetypes.records import INT_MAX, INT_MIN, Optional, Schema, String, UnitValue, schema_of
 
 T = TypeVar("T")
@@ -172,6 +182,13 @@ def test_adding_time() -> None:
     table = [row_of(timestamp0=time, integer0=n) for time, n in itertools.product(EDGES[TIMESTAMP], EDGES[INTEGER])]
     row_by_row(Call("add_micros", (given(TIMESTAMP), given(INTEGER)), TIMESTAMP), table)
     agrees(Call("add_micros", (given(TIMESTAMP), Const(1, INTEGER)), TIMESTAMP), table)
+
+
+def test_exact_sums_of_a_row() -> None:
+    a, b = (Call("exact", (given(FLOAT, n),), EXACT) for n in (0, 1))
+    agrees(Call("exact_value", (a,), FLOAT), [row_of(float0=x) for x in EDGES[FLOAT]])
+    agrees(Call("exact_value", (Call("add", (Call("add", (a, b), EXACT), a), EXACT),), FLOAT), pairs(FLOAT))
+    agrees(Call("add", (Const(ExactSum(), EXACT), a), EXACT), [row_of(float0=x) for x in EDGES[FLOAT]])
 
 
 def test_replace() -> None:
@@ -298,7 +315,8 @@ def test_random_programs(program: Program, table: list[Row]) -> None:
         return
 
     def columns(some: Sequence[Row]) -> Callable[[Input], Column]:
-        return inputs_of({"key": Column(STRING, "k"), "v": from_arrow(ROW, array(ROW, some))})
+        keys = array(STRING, ["k"] * len(some))
+        return arrow_inputs({"key": (STRING, keys), "v": (ROW, array(ROW, some))})
 
     runs_on(tree, table, lambda row: scalars_of(key="k", v=row), columns)
 
@@ -427,13 +445,14 @@ def test_rows_are_taken() -> None:
     assert values_of(take(columns, np.array([2, 0, 0])), 3) == [OUTERS[2], OUTERS[0], OUTERS[0]]
 
 
-def test_a_field_that_was_not_read_is_missed_when_it_is_used() -> None:
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_field_that_was_not_read_is_missed_when_it_is_used(lazy: bool) -> None:
     schema = schema_of(Outer)
     whole = array(schema, OUTERS)
     names = ["at", "inner"]
     part = pa.StructArray.from_arrays([whole.field(name) for name in names], names)
     columns = from_arrow(schema, part)
-    inputs = inputs_of({"value": columns})
+    inputs = inputs_of({"value": columns}) if not lazy else arrow_inputs({"value": (schema, part)})
     year = Call("year", (Input(("value", "at"), TIMESTAMP),), INTEGER)
     assert values_of(vector.evaluate(year, inputs, 3), 3) == [2024, 1, 9999]
     no_inner = Call("is_null", (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
@@ -444,13 +463,17 @@ def test_a_field_that_was_not_read_is_missed_when_it_is_used() -> None:
         to_arrow(schema, columns, 3)
 
 
-def test_a_part_of_a_record_that_is_missing_is_missing() -> None:
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_part_of_a_record_that_is_missing_is_missing(lazy: bool) -> None:
     schema = schema_of(Outer)
-    inputs = inputs_of({"value": from_arrow(schema, array(schema, OUTERS))})
+    whole = array(schema, OUTERS)
+    inputs = arrow_inputs({"value": (schema, whole)}) if lazy else inputs_of({"value": from_arrow(schema, whole)})
     year = Call("year", (Input(("value", "inner", "day"), DATE),), INTEGER)
     with pytest.raises(Undefined) as caught:
         vector.evaluate(year, inputs, 3)
     assert caught.value.args == (1,)
+    missing = Call("is_null", (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
+    assert values_of(vector.evaluate(missing, inputs, 3), 3) == [False, True, False]
 
 
 def test_values_conform_on_the_way_out() -> None:
