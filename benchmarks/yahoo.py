@@ -49,6 +49,8 @@ COUNTS = ", ".join(
 )
 SUMS = ", ".join(f"sum({name}) OVER past AS {name}" for name in ("views", "clicks", "purchases"))
 
+UP_TO_LAST_EVENT = "WHERE pane + 1 + later.n <= (SELECT max(event_time) // 1000 + 1 FROM events)"
+
 RECOUNTS = {
     "I": f"SELECT campaign_id, {EVENTS} FROM events JOIN ads USING (ad_id)",
     "II": f"""
@@ -62,13 +64,13 @@ RECOUNTS = {
         SELECT location, {SUMS}, min(f) OVER past AS first, max(l) OVER past AS last
         FROM touched WINDOW past AS (PARTITION BY location ORDER BY span)
         """,
-    "IV": """
+    "IV": f"""
         WITH panes AS (
             SELECT campaign_id, event_time // 1000 AS pane, count(*) AS views
             FROM events JOIN ads USING (ad_id) WHERE event_type = 'view' GROUP BY ALL)
         SELECT campaign_id, pane + 1 + later.n AS "end", sum(views)::BIGINT AS views
         FROM panes, range(10) AS later(n)
-        WHERE pane + 1 + later.n <= (SELECT max(event_time) // 1000 + 1 FROM events) GROUP BY ALL
+        {UP_TO_LAST_EVENT} GROUP BY ALL
         """,
     "V": """
         SELECT campaign_id, (event_time // 10000 + 1) * 10 AS "end", count(*) AS views
