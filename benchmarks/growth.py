@@ -4,7 +4,7 @@
     python -m benchmarks.growth --lines FILE --svg FILE      # draws lines that were printed before
 
 A running count and mean of each key, as in benchmarks/keyed_state.py. ``--state``: further bytes of state a key; 1,000,000 keys
-with 1,000 bytes are a gigabyte, which is read and written in each micro-batch. Prints a JSON line for each number of keys and bytes.
+with 1,000 bytes are a gigabyte, read and written in each micro-batch. Prints a JSON line for each number of keys and bytes.
 """
 
 from __future__ import annotations

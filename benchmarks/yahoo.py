@@ -132,7 +132,7 @@ def clusters(tables: dict[str, Any]) -> Any:
             f"FROM '{tables['events']}' JOIN users USING (user_id) GROUP BY ALL ORDER BY e"
         ).fetchall()
     ends = sorted({row[2] for row in rows})
-    known: dict[str, dict[str, yahoo.Counts]] = {}
+    known: dict[int, dict[str, yahoo.Counts]] = {}
     found, at = [], 0
     for end in range(ends[0], ends[-1] + 1, 10):
         while at < len(rows) and rows[at][2] == end:

@@ -11,13 +11,15 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from examples import smart_homes, smart_homes_data
-from examples.home_energy import KEPT, MAX_GAP, Average, Measurement, Plug, device_of
-from examples.smart_homes import PAST, Tree, features_of, remember
+from examples.home_energy import KEPT, MAX_GAP, Average, Load, Measurement, Plug, device_of
+from examples.smart_homes import PAST, AverageOfSecond, Predict, Tree, features_of, remember
 from tracetypes import Dataflow, Item, check, interpret_rows
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.simulate import simulate
+from tracetypes.testing import law_tests
 
 SMARTGRID = Path(__file__).parents[1] / "../shared/data/lightsaber/smartgrid-data.txt"
 
@@ -203,3 +205,16 @@ def test_every_deployment_gives_the_same_trace(rows: list[Measurement]) -> None:
         answer = simulate(plan(checked, parallelism=1 + seed, key_groups=4), {"readings": rows}, seed=seed)
         assert answer.trace == trace
         assert not answer.late
+
+
+WATTS = st.floats(0, 5_000)
+DEVICE = st.sampled_from(sorted(KEPT))
+
+test_average_of_second_is_lawful = law_tests(
+    AverageOfSecond(), items=st.tuples(DEVICE, st.builds(Load, st.integers(0, 30), WATTS)), max_examples=40
+)
+test_predict_is_lawful = law_tests(
+    Predict(smart_homes.read_trees(smart_homes.TREES)),
+    items=st.tuples(DEVICE, st.builds(Average, st.integers(0, 300), WATTS, st.integers(1, 9))),
+    max_examples=40,
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -40,7 +40,7 @@ class Reference:
         return f"{round(self.wait * 1_000)} milliseconds"
 
 
-def _table(events: DataFrame, columns: str, rows: dict[str, str]) -> DataFrame:
+def _table(events: DataFrame, columns: str, rows: Mapping[str, str | int]) -> DataFrame:
     return F.broadcast(events.sparkSession.createDataFrame(list(rows.items()), columns))
 
 
@@ -49,7 +49,7 @@ def _campaigns(events: DataFrame, reference: Reference) -> DataFrame:
 
 
 def _locations(events: DataFrame, reference: Reference) -> DataFrame:
-    return _table(events, "user_id string, location string", reference.known.location_of)
+    return _table(events, "user_id string, location long", reference.known.location_of)
 
 
 # ---------------------------------------------------------------------------------------------------- query I
@@ -182,7 +182,7 @@ class _Clusters:
 
 
 CLUSTER_COLUMNS = ["location", "end", "number", "users", "views", "clicks", "purchases"]
-CLUSTERS = "location string, end long, number int, users long, views double, clicks double, purchases double"
+CLUSTERS = "location long, end long, number int, users long, views double, clicks double, purchases double"
 
 
 def clusters(events: DataFrame, reference: Reference) -> DataFrame:
