@@ -1,0 +1,52 @@
+"""What an operator makes of a few items: for notebooks, examples and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from tracetypes.check import check
+from tracetypes.edges import Edge, U
+from tracetypes.graph import Dataflow, Stream
+from tracetypes.interpreter import interpret
+from tracetypes.markers import Marker, every
+from tracetypes.records import canonical
+from tracetypes.trace import Element, Item, blocks
+
+__all__ = ["preview"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R", bound=Edge[Any, Any])
+
+_PERIOD = 1_000_000
+
+
+def preview(
+    op: Callable[[Stream[U[K, V]]], Stream[R]], edge: type[U[K, V]], *given: Sequence[tuple[K, V]]
+) -> list[list[tuple[Any, Any]]]:
+    """The pairs that come out for the pairs that go in, block by block; markers are a second apart, from second 1.
+
+    ``op``: whatever ``Stream.through`` takes. ``edge``: the type of what goes in. Inside a block the pairs that come out
+    are in the canonical order of their keys and values, for they have none of their own. This is the definition of the
+    operator, not a backend: slow, and for small inputs. Raises what ``check`` and the operator raise.
+
+    >>> from tracetypes.stdlib import map_values
+    >>> preview(map_values(abs, to=int), U[str, int], [("b", -2), ("a", 1)], [("b", 3)])
+    [[('a', 1), ('b', 2)], [('b', 3)]]
+    """
+    flow = Dataflow("preview")
+    flow.sink("out", flow.source("given", edge, markers=every(seconds=1, time=lambda value: 0)).through(op))
+    checked = check(flow)
+    stream = checked.streams[checked.graph.sinks[0].id]
+    elements: list[Element] = []
+    for at, block in enumerate(given, 1):
+        elements += [Item(key, value) for key, value in block]
+        elements.append(Marker(at * _PERIOD))
+    made = blocks(interpret(checked, {"given": elements})["out"].items)
+    key_order, value_order = canonical(stream.key), canonical(stream.value)
+    return [
+        sorted(((i.key, i.value) for i in block.items), key=lambda pair: (key_order(pair[0]), value_order(pair[1])))
+        for block in made
+        if block.marker is not None
+    ]
