@@ -52,6 +52,7 @@ __all__ = [
     "Aggregate",
     "Measured",
     "Number",
+    "Real",
     "Running",
     "Summarise",
     "all_of",
@@ -78,6 +79,8 @@ W = TypeVar("W")
 W1 = TypeVar("W1")
 W2 = TypeVar("W2")
 Number = TypeVar("Number", int, float)
+Real = TypeVar("Real", bound=float)
+"""``Number`` for mypy, which finds bounded variables more often than constrained ones."""
 
 
 class Aggregate(Typed, ABC, Generic[V, A, W]):
@@ -277,7 +280,7 @@ class Mean(Measured[V, tuple[ExactSum, int], float], Generic[V]):
 
 
 @overload
-def mean(of: None = None) -> Aggregate[Number, Any, float]: ...
+def mean(of: None = None) -> Aggregate[Real, Any, float]: ...
 @overload
 def mean(of: Callable[[V], float]) -> Aggregate[V, Any, float]: ...
 def mean(of: Any = None) -> Any:
@@ -324,7 +327,7 @@ class Variance(Measured[V, Moments, float], Generic[V]):
 
 
 @overload
-def variance(of: None = None, *, population: bool = False) -> Aggregate[Number, Any, float]: ...
+def variance(of: None = None, *, population: bool = False) -> Aggregate[Real, Any, float]: ...
 @overload
 def variance(of: Callable[[V], float], *, population: bool = False) -> Aggregate[V, Any, float]: ...
 def variance(of: Any = None, *, population: bool = False) -> Any:

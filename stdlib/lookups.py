@@ -19,7 +19,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import UnionType
 from typing import Any, Final, Generic, Literal, TypeVar, overload
 
 import attrs
@@ -341,7 +340,7 @@ def look_up(
     combine: Callable[[V, R], W],
     how: Literal["inner"] = "inner",
     cache: int = 10_000,
-    to: type[W] | UnionType | None = None,
+    to: type[W] | None = None,
 ) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
 @overload
 def look_up(
@@ -351,7 +350,7 @@ def look_up(
     combine: Callable[[V, R | None], W],
     how: Literal["left"],
     cache: int = 10_000,
-    to: type[W] | UnionType | None = None,
+    to: type[W] | None = None,
 ) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
 def look_up(database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: int = 10_000, to: Any = None) -> Any:
     """``U[K, V] -> U[K, W]``: the look-up join against a database, :class:`Sqlite` or :class:`Postgres`.

@@ -12,7 +12,7 @@ import attrs
 
 from tracetypes.errors import UsageError
 from tracetypes.records import show
-from tracetypes.stdlib.aggregates import Aggregate, Measured, Number
+from tracetypes.stdlib.aggregates import Aggregate, Measured, Real
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.orders import hash_of, likeness_of
 
@@ -287,7 +287,7 @@ class Quantiles(_Sketch[V, list[float]], Generic[V]):
 
 
 @overload
-def quantile(q: float, of: None = None, *, accuracy: float = 0.01) -> Aggregate[Number, Any, float]: ...
+def quantile(q: float, of: None = None, *, accuracy: float = 0.01) -> Aggregate[Real, Any, float]: ...
 @overload
 def quantile(q: float, of: Callable[[V], float], *, accuracy: float = 0.01) -> Aggregate[V, Any, float]: ...
 def quantile(q: float, of: Any = None, *, accuracy: float = 0.01) -> Any:
@@ -306,9 +306,7 @@ def quantile(q: float, of: Any = None, *, accuracy: float = 0.01) -> Any:
 
 
 @overload
-def quantiles(
-    qs: Iterable[float], of: None = None, *, accuracy: float = 0.01
-) -> Aggregate[Number, Any, list[float]]: ...
+def quantiles(qs: Iterable[float], of: None = None, *, accuracy: float = 0.01) -> Aggregate[Real, Any, list[float]]: ...
 @overload
 def quantiles(
     qs: Iterable[float], of: Callable[[V], float], *, accuracy: float = 0.01

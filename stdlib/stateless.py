@@ -211,7 +211,7 @@ def enrich(
     by: Callable[[K, V], D],
     combine: Callable[[V, T], W],
     how: Literal["inner"] = "inner",
-    to: type[W] | UnionType | None = None,
+    to: type[W] | None = None,
 ) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
 @overload
 def enrich(
@@ -220,7 +220,7 @@ def enrich(
     by: Callable[[K, V], D],
     combine: Callable[[V, T | None], W],
     how: Literal["left"],
-    to: type[W] | UnionType | None = None,
+    to: type[W] | None = None,
 ) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
 def enrich(table: Any, *, by: Any, combine: Any, how: Any = "inner", to: Any = None) -> Any:
     """``U[K, V] -> U[K, W]``: the look-up join against a table that each worker holds whole.
