@@ -76,6 +76,12 @@ class Database(ABC, Generic[R]):
     table: str = attrs.field(validator=_identifier)
     key: str = attrs.field(validator=_identifier)
     row: type[R] = attrs.field(validator=_record)
+    columns: Record = attrs.field(init=False, repr=False, eq=False)
+
+    @columns.default
+    def _columns(self) -> Schema:
+        # Here and not on a worker, where the annotations of a class may not be resolved.
+        return schema_of(self.row)
 
     @abstractmethod
     def connect(self) -> Any:
@@ -98,21 +104,14 @@ class Database(ABC, Generic[R]):
         return f"table {self.table}"
 
     @property
-    def columns(self) -> str:
-        """The columns, quoted."""
-        return ", ".join(f'"{name}"' for name in (self.key, *(name for name, _ in self.fields)))
-
-    @property
-    def fields(self) -> tuple[tuple[str, Schema], ...]:
-        """The columns that are read, with their schemas."""
-        schema = schema_of(self.row)
-        assert isinstance(schema, Record)
-        return schema.fields
+    def selected(self) -> str:
+        """The key and the columns, quoted."""
+        return ", ".join(f'"{name}"' for name in (self.key, *(name for name, _ in self.columns.fields)))
 
     def made(self, found: Sequence[Any]) -> R:
         """The record of a row. Raises :class:`Mismatch`."""
-        plain = {name: self.fitted(schema, value) for (name, schema), value in zip(self.fields, found, strict=True)}
-        record: R = from_plain(schema_of(self.row), plain)
+        pairs = zip(self.columns.fields, found, strict=True)
+        record: R = from_plain(self.columns, {name: self.fitted(schema, value) for (name, schema), value in pairs})
         return record
 
 
@@ -131,7 +130,7 @@ class Sqlite(Database[R]):
     def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
         marks = ", ".join("?" * len(keys))
         found: list[Sequence[Any]] = connection.execute(
-            f'SELECT {self.columns} FROM "{self.table}" WHERE "{self.key}" IN ({marks})', keys
+            f'SELECT {self.selected} FROM "{self.table}" WHERE "{self.key}" IN ({marks})', keys
         ).fetchall()
         return found
 
@@ -165,18 +164,20 @@ class Postgres(Database[R]):
                 "TT401", f"PostgreSQL needs psycopg ({error})", fix="pip install 'tracetypes[postgres]'"
             ) from None
         made = psycopg.connect(self.connection, autocommit=True, connect_timeout=10)
-        made.read_only = True
+        made.execute("SET default_transaction_read_only = on")
         return made
 
     def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
         found: list[Sequence[Any]] = connection.execute(
-            f'SELECT {self.columns} FROM "{self.schema}"."{self.table}" WHERE "{self.key}" = ANY(%s)', [list(keys)]
+            f'SELECT {self.selected} FROM "{self.schema}"."{self.table}" WHERE "{self.key}" = ANY(%s)', [list(keys)]
         ).fetchall()
         return found
 
     def errors(self) -> tuple[type[Exception], ...]:
-        import psycopg
-
+        try:
+            import psycopg
+        except ImportError:  # connect() has more to say about that
+            return ()
         return (psycopg.Error,)
 
     def named(self) -> str:
@@ -321,9 +322,10 @@ class LookUp(OpStateless[K, V, K, W], Generic[K, V, W]):
         return {"W": self.to}
 
     def prefetch(self, items: Sequence[tuple[K, V]]) -> None:
-        SESSIONS.of(self.database, self.cache).prefetch(
-            name for key, value in items if (name := self.by(key, value)) is not None
-        )
+        names = []
+        with suppress(Exception):  # what by raises is told by on_item, for the item that it is
+            names = [name for key, value in items if (name := self.by(key, value)) is not None]
+        SESSIONS.of(self.database, self.cache).prefetch(names)
 
     def on_item(self, key: K, value: V, emit: Callable[[K, W], None]) -> None:
         name = self.by(key, value)
@@ -365,6 +367,8 @@ def look_up(database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: 
     if not isinstance(database, Database):
         raise UsageError("TT121", f"look_up was given {show(database)}", fix="pass Sqlite(...) or Postgres(...)")
     how_of("look_up", how)
+    if not callable(by):
+        raise UsageError("TT121", f"look_up was given {show(by)}, which is no function", fix="pass a function")
     if type(cache) is not int or cache < 1:
         raise UsageError("TT121", f"look_up was given cache={show(cache)}", fix="pass a number of keys, from 1")
     return LookUp(database, by, combine, how, cache, returned(combine, to, "look_up"))

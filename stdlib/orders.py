@@ -1,25 +1,30 @@
-"""Total orders and likeness of values, told by their classes: for ties, for sets and for hashes.
+"""Total orders and likeness of values, told by the values themselves: for ties, for sets and for hashes.
 
-Values conform to their declared types, so the class of a value says which schema it has, but for what is missing or
-inside a list; these are told apart as they come.
+Values conform to their declared types, so what is compared is of one type, and no schema is needed: one cannot be had on a
+worker for a class that was sent there with annotations as texts.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import hashlib
 import struct
-from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any
 
-from tracetypes.records import canonical, float_order, micros_of, positive_zeros, schema_of
+import attrs
+
+from tracetypes.records import Unit, float_order, micros_of
 
 __all__ = ["hash_of", "likeness_of", "order_of", "place_of"]
 
 
 def place_of(found: Any) -> Any:
-    """A place in a total order for what an author's ``by`` gave: floats by :func:`float_order`, with -0.0 as 0.0."""
+    """A place in a total order for what an author's ``by`` gave: NaN behind all other floats, -0.0 as 0.0.
+
+    Raises :class:`ValueError` for None, which has no place.
+    """
     if isinstance(found, float):
         return float_order(found + 0.0)
     if isinstance(found, tuple):
@@ -30,37 +35,48 @@ def place_of(found: Any) -> Any:
 
 
 def order_of(value: Any) -> Any:
-    """The place of a value in the canonical order of its type, which its class tells: equal for identical values only."""
+    """The place of a value in the canonical order of its type (:func:`tracetypes.records.canonical`): equal for identical
+    values only."""
     if value is None:
         return (0,)
-    cls: Any = type(value)
-    if cls in (list, tuple):
-        return 1, tuple([order_of(one) for one in value])
-    return 1, cls.__qualname__, _canonical(cls)(value)
+    if isinstance(value, float):
+        return 1, float_order(value)
+    return 1, _plain(value, order_of)
 
 
 def likeness_of(value: Any) -> Any:
     """The same for values that are equal as keys are (NaNs alike, -0.0 as 0.0): numbers, texts and tuples of these."""
+    if isinstance(value, float):
+        return float_order(value + 0.0)
+    return None if value is None else _plain(value, likeness_of)
+
+
+def _plain(value: Any, inner: Any) -> Any:
     match value:
-        case float():
-            return float_order(value + 0.0)
-        case None | bool() | int() | str() | bytes():
+        case int() | str() | bytes():
             return value
         case dt.datetime():
             return micros_of(value)
         case dt.date():
             return value.toordinal()
+        case Unit():
+            return 0
         case _:
-            pass
-    cls: Any = type(value)
-    if cls in (list, tuple):
-        return tuple([likeness_of(one) for one in value])
-    return cls.__qualname__, _canonical(cls)(positive_zeros(schema_of(cls), value))
+            cls: Any = type(value)
+            if cls in (list, tuple):
+                return tuple([inner(one) for one in value])
+            return cls.__module__, cls.__qualname__, *[inner(getattr(value, name)) for name in _names(cls)]
 
 
 @cache
-def _canonical(cls: Hashable) -> Callable[[Any], Any]:
-    return canonical(schema_of(cls))
+def _names(cls: Any) -> tuple[str, ...]:
+    """The fields of a record class."""
+    if attrs.has(cls):
+        return tuple(a.name for a in attrs.fields(cls))
+    if dataclasses.is_dataclass(cls):
+        return tuple(f.name for f in dataclasses.fields(cls))
+    names: tuple[str, ...] = cls._fields
+    return names
 
 
 def hash_of(likeness: Any) -> int:

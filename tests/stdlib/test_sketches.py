@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import math
 import subprocess
 import sys
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import pytest
@@ -16,10 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import FLOATS
-from tracetypes import UNIT
+from tracetypes import UNIT, Unit
+from tracetypes.records import canonical, schema_of
 from tracetypes.stdlib import Aggregate, approximate_distinct, distinct, evaluate, quantile, quantiles
 from tracetypes.stdlib.orders import hash_of, likeness_of, order_of, place_of
 from tracetypes.stdlib.sketches import ApproximateDistinct, Members, Quantile
+from tracetypes.testing import values
 
 NORMAL = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False)
 
@@ -142,6 +145,35 @@ def test_likeness() -> None:
     assert evaluate(distinct(), [None, 0, 1]) == 3
     assert evaluate(distinct(), [UNIT, UNIT]) == 1
     assert evaluate(distinct(), ["", b"", "a"]) == 3
+
+
+@pytest.mark.parametrize(
+    "type", [int, float | None, str, dt.datetime, dt.date, list[float | None], Place, list[Place], Unit]
+)
+def test_orders_are_canonical(type: Any) -> None:
+    canonically = canonical(schema_of(type))
+
+    @given(values(type), values(type))
+    def judge(one: Any, other: Any) -> None:
+        assert (order_of(one) < order_of(other)) == (canonically(one) < canonically(other))
+        assert (order_of(one) == order_of(other)) == (canonically(one) == canonically(other))
+
+    judge()
+
+
+class Pair(NamedTuple):
+    x: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Single:
+    x: float
+
+
+def test_records_of_all_kinds() -> None:
+    for cls in (Pair, Single):
+        assert evaluate(distinct(), [cls(0.0), cls(-0.0), cls(1.0)]) == 2
+        assert order_of(cls(-0.0)) < order_of(cls(0.0))
 
 
 def test_order_tells_apart_what_is_not_identical() -> None:
