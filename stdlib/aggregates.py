@@ -20,7 +20,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
-from types import UnionType
 from typing import Any, Final, Generic, TypeVar, cast, overload
 
 import attrs
@@ -236,9 +235,9 @@ class FastSum(Measured[V, float, float], Generic[V]):
 
 
 @overload
-def sum(of: None = None, *, to: type[Number]) -> Aggregate[Number, Any, Number]: ...
+def sum(of: None = None, *, to: type[Real]) -> Aggregate[Real, Any, Real]: ...
 @overload
-def sum(of: Callable[[V], Number], *, to: type[Number] | None = None) -> Aggregate[V, Any, Number]: ...
+def sum(of: Callable[[V], Real], *, to: type[Real] | None = None) -> Aggregate[V, Any, Real]: ...
 def sum(of: Any = None, *, to: Any = None) -> Any:
     """The sum. ``to``: ``int`` or ``float``.
 
@@ -513,21 +512,15 @@ class Both(Aggregate[V, tuple[Any, Any], W], Generic[V, W]):
         return self.into(self.a.result(agg[0]), self.b.result(agg[1]))
 
 
-@overload
 def both(
     a: Aggregate[V, Any, W1], b: Aggregate[V, Any, W2], into: Callable[[W1, W2], W], *, to: type[W] | None = None
-) -> Aggregate[V, Any, W]: ...
-@overload
-def both(
-    a: Aggregate[V, Any, W1], b: Aggregate[V, Any, W2], into: Callable[[W1, W2], W], *, to: UnionType
-) -> Aggregate[V, Any, W]: ...
-def both(a: Any, b: Any, into: Any, *, to: Any = None) -> Any:
+) -> Aggregate[V, Any, W]:
     """Two aggregates of the same values, and ``into(result of a, result of b)`` of their results: a record, or a function.
 
     >>> evaluate(both(count(), max(to=int), lambda n, most: [n, most], to=list[int]), [7, 5])
     [2, 7]
     """
-    made: Both[Any, Any] = Both(_part("both", a), _part("both", b), into, returned(into, to, "both"))
+    made: Both[V, W] = Both(_part("both", a), _part("both", b), into, returned(into, to, "both"))
     made.type_arguments()
     return made
 

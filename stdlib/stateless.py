@@ -7,7 +7,6 @@ annotation or with ``to=``; mypy knows it all the same, also for a lambda.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import UnionType
 from typing import Any, Generic, Literal, TypeVar, overload
 
 import attrs
@@ -86,21 +85,19 @@ class MapValues(OpStateless[K, V, K, W], Generic[K, V, W]):
         emit(key, self.function(value))
 
 
-@overload
 def map_values(
     function: Callable[[V], W], *, to: type[W] | None = None
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
-@overload
-def map_values(function: Callable[[V], W], *, to: UnionType) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
-def map_values(function: Any, *, to: Any = None) -> Any:
+) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]:
     """``U[K, V] -> U[K, W]``: ``function(value)`` gives the new value; the key is kept.
 
-    ``to``: ``W``, unless the function is a class or has a return annotation. Raises :class:`UsageError` ``TT120``.
+    ``to``: ``W``, unless the function is a class or has a return annotation. (mypy takes classes only: what may be None is
+    declared by annotation.) Raises :class:`UsageError` ``TT120``.
 
     >>> preview(map_values(lambda n: n / 2, to=float), U[str, int], [("a", 1)], [("a", 3)])
     [[('a', 0.5)], [('a', 1.5)]]
     """
-    return MapValues(function, returned(function, to, "map_values"))
+    made: MapValues[Any, V, W] = MapValues(function, returned(function, to, "map_values"))
+    return made
 
 
 @attrs.frozen

@@ -119,7 +119,7 @@ def test_a_table_that_changes_later_is_another_one() -> None:
         (map_values(functools.partial(half)), U[str, float]),
         (map_values(functools.partial(Named, room="hall")), U[str, Named]),
         (map_values(float), U[str, float]),
-        (map_values(str, to=str | None), U[str, str | None]),
+        (ts.map_values(str, to=str | None), U[str, str | None]),
         (map_values(half, to=float), U[str, float]),
         (filter(parity), U[str, int]),
         (flat_map(twice), U[str, float]),
