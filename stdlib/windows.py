@@ -328,8 +328,8 @@ def sliding(
     Raises :class:`UsageError` ``TT115`` for a number of panes below 1, a method that does not fit the aggregate, and a
     ``slide`` over markers whose period is not known.
     """
-    _whole("panes", panes)
-    _whole("slide", slide)
+    whole("panes", panes)
+    whole("slide", slide)
     if method is None:
         large: Method = "subtract" if isinstance(aggregate, Invertible) else "two stacks"
         method = "panes" if panes <= MOST_PANES else large
@@ -341,7 +341,7 @@ def sliding(
             f'method is "subtract", and {type(aggregate).__name__} cannot take out what went in',
             fix='derive the aggregate from Invertible, or use method="two stacks"',
         )
-    micros = None if period is None else _micros("period", period)
+    micros = None if period is None else seconds_as_micros("period", period)
 
     def place(upstream: Stream[U[K, V]]) -> Stream[U[K, Any]]:
         every = None if slide == 1 else micros or _period_of(upstream)
@@ -351,12 +351,12 @@ def sliding(
     return place
 
 
-def _whole(name: str, number: object, least: int = 1) -> None:
+def whole(name: str, number: object, least: int = 1) -> None:
     if isinstance(number, bool) or not isinstance(number, int) or number < least:
         raise UsageError("TT115", f"{name} is {number!r}", fix=f"give {name} as a whole number from {least}")
 
 
-def _micros(name: str, seconds: object, least: int = 1) -> int:
+def seconds_as_micros(name: str, seconds: object, least: int = 1) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
         raise UsageError("TT115", f"{name} is {seconds!r}", fix=f"give {name} as a number of seconds")
     micros = round(seconds * 1_000_000)
@@ -442,7 +442,7 @@ def session(
     that comes after that marker can belong to it. A session that is open when the sources end is not told.
     Raises :class:`UsageError` ``TT115`` for a negative gap.
     """
-    op: Any = SessionWindow(aggregate, _micros("gap", gap, 0), time, unit)
+    op: Any = SessionWindow(aggregate, seconds_as_micros("gap", gap, 0), time, unit)
     return lambda upstream: extend(upstream, op)
 
 
@@ -474,6 +474,6 @@ def count_window(aggregate: Aggregate[V, A, W], *, items: int) -> Callable[[Stre
 
     Raises :class:`UsageError` ``TT115`` for fewer than one item.
     """
-    _whole("items", items)
+    whole("items", items)
     op: Any = CountWindow(aggregate, items)
     return lambda upstream: extend(upstream, op)
