@@ -344,7 +344,7 @@ def sliding(
     micros = None if period is None else seconds_as_micros("period", period)
 
     def place(upstream: Stream[U[K, V]]) -> Stream[U[K, Any]]:
-        every = None if slide == 1 else micros or _period_of(upstream)
+        every = None if slide == 1 else micros or period_of(upstream)
         op: Any = _METHODS[method](aggregate, panes, slide, every, ends)
         return extend(upstream, op)
 
@@ -372,7 +372,7 @@ def periods_of(upstream: Stream[Any]) -> set[int | None]:
     return {source.markers.period if isinstance(source.markers, EventTime) else None for source in sources}
 
 
-def _period_of(upstream: Stream[Any]) -> int:
+def period_of(upstream: Stream[Any]) -> int:
     found = periods_of(upstream)
     period = found.pop() if len(found) == 1 else None
     if period is None:
