@@ -36,10 +36,6 @@ R = TypeVar("R")
 A = TypeVar("A")
 B = TypeVar("B")
 
-# The same, where they are values and no types.
-VALUE: Any = V
-RESULT: Any = R
-
 
 @attrs.frozen
 class FromLeft(Generic[A]):
@@ -72,6 +68,13 @@ class AsOf(Generic[A, B]):
 
 
 Either: TypeAlias = FromLeft[A] | FromRight[B]
+_OWN: Final[Any] = V
+
+
+def _either(left: Any, right: Any) -> Any:
+    of_left: Any = FromLeft
+    of_right: Any = FromRight
+    return of_left[left] | of_right[right]
 
 
 @attrs.frozen
@@ -82,11 +85,8 @@ class Tag(OpStateless[K, V, K, R]):
     side: Any
     other: Any
 
-    def type_arguments(self) -> Mapping[Any, Any]:
-        left, right = (VALUE, self.other) if self.side is FromLeft else (self.other, VALUE)
-        of_left: Any = FromLeft
-        of_right: Any = FromRight
-        return {RESULT: of_left[left] | of_right[right]}
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"R": _either(_OWN, self.other) if self.side is FromLeft else _either(self.other, _OWN)}
 
     def on_item(self, key: K, value: V, emit: Callable[[K, R], None]) -> None:
         emit(key, self.side(value))
@@ -170,12 +170,12 @@ def interval_join(
     later of its items, in the order in which the later items come. What is promised about items in different blocks:
     see the module.
 
-    Raises :class:`UsageError` ``TT115`` for an empty interval and for sources of different periods.
+    Raises :class:`UsageError` ``TT121`` for an empty interval and for sources of different periods.
     """
     bounds = [seconds_as_micros(name, one, -(2**62)) for name, one in (("before", before), ("after", after))]
     if sum(bounds) < 0:
         raise UsageError(
-            "TT115", f"no time lies within [-{before}, +{after}]", fix="give before and after whose sum is not negative"
+            "TT121", f"no time lies within [-{before}, +{after}]", fix="give before and after whose sum is not negative"
         )
     times = Times(left_time, right_time, unit)
     op: IntervalJoin[K, A, B] = IntervalJoin(times, *bounds)
@@ -228,7 +228,7 @@ def asof_join(
     :func:`tracetypes.every`. Left items are told in their own block, in the order of their times. What is promised about
     items in different blocks: see the module.
 
-    Raises :class:`UsageError` ``TT115`` for a negative tolerance and for sources of different periods.
+    Raises :class:`UsageError` ``TT121`` for a negative tolerance and for sources of different periods.
     """
     times = Times(left_time, right_time, unit)
     op: AsOfJoin[K, A, B] = AsOfJoin(times, None if tolerance is None else seconds_as_micros("tolerance", tolerance, 0))
@@ -241,7 +241,7 @@ def _together(left: Stream[U[K, A]], right: Stream[U[K, B]], times: Times[A, B])
     if len(periods) > 1:
         shown = " and ".join(f"{period / 1_000_000:g} s" for period in sorted(periods))
         raise UsageError(
-            "TT115",
+            "TT121",
             f"the sources of the two sides have markers every {shown}: an item may come long after the markers of the other side",
             fix="give all sources every(seconds=...) of one period",
         )

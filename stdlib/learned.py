@@ -195,9 +195,7 @@ class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
     def update_state(self, state: tuple[Bag, ...], agg: Bag) -> tuple[Bag, ...]:
         return (*state[1:], agg)
 
-    def on_marker(
-        self, new_state: tuple[Bag, ...], key: K, marker: Marker, emit: Callable[[K, Cluster], None]
-    ) -> None:
+    def on_marker(self, new_state: tuple[Bag, ...], key: K, marker: Marker, emit: Callable[[K, Cluster], None]) -> None:
         if self.period is not None and marker.micros % (self.panes * self.period):
             return
         points = [point for pane in new_state for point in pane]
@@ -221,7 +219,7 @@ def kmeans(
     window; a marker that ends one costs ``iterations * points * k`` at most. Equal on every deployment; other processors
     may round alike, as all that is used is IEEE 754 arithmetic.
 
-    Raises :class:`UsageError` ``TT115`` for parameters out of range and a period that is not known.
+    Raises :class:`UsageError` ``TT121`` for parameters out of range and a period that is not known.
     """
     for name, number in (("k", k), ("panes", panes), ("iterations", iterations)):
         whole(name, number)
@@ -229,7 +227,7 @@ def kmeans(
 
     def place(upstream: Stream[U[K, V]]) -> Stream[U[K, Cluster]]:
         every = None if panes == 1 else micros or period_of(upstream)
-        op: KMeans[K, V] = KMeans(point, k, panes, every, seed, iterations)
+        op: Any = KMeans(point, k, panes, every, seed, iterations)
         return extend(upstream, op)
 
     return place
@@ -300,19 +298,19 @@ def predict(
 
     Costs the depth of the tree; no state.
     """
-    op: Predict[K, V] = Predict(tree, features)
+    op: Any = Predict(tree, features)
     return lambda upstream: extend(upstream, op)
 
 
 def tree_of(trained: Any) -> RegressionTree:
     """A trained ``sklearn.tree.DecisionTreeRegressor`` of one output as plain tuples.
 
-    Raises :class:`UsageError` ``TT115`` for another model, one that is not trained, or one of several outputs.
+    Raises :class:`UsageError` ``TT121`` for another model, one that is not trained, or one of several outputs.
     """
     inner = getattr(trained, "tree_", None)
     if inner is None or getattr(inner, "value", None) is None or inner.value.shape[1:] != (1, 1):
         raise UsageError(
-            "TT115",
+            "TT121",
             f"{type(trained).__name__} is no trained regression tree of one output",
             fix="pass a DecisionTreeRegressor after fit(X, y) with one number for each row in y",
         )
@@ -338,11 +336,11 @@ def train_regression_tree(
 ) -> RegressionTree:
     """A CART regression tree (Breiman et al., 1984) that predicts ``target`` from ``features``, by scikit-learn.
 
-    Deterministic in the rows, their order and the seed. Raises :class:`UsageError` ``TT115`` without rows, and
+    Deterministic in the rows, their order and the seed. Raises :class:`UsageError` ``TT121`` without rows, and
     ``TT401`` without scikit-learn.
     """
     if not rows:
-        raise UsageError("TT115", "there are no rows to learn from", fix="give one row or more")
+        raise UsageError("TT121", "there are no rows to learn from", fix="give one row or more")
     try:
         from sklearn.tree import DecisionTreeRegressor
     except ImportError as error:

@@ -18,7 +18,7 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate
-from tracetypes.stdlib.windows import result_types, seconds_as_micros, whole
+from tracetypes.stdlib.windows import seconds_as_micros, typed, whole
 from tracetypes.templates import OpKeyedOrdered
 
 __all__ = [
@@ -42,10 +42,6 @@ V = TypeVar("V")
 W = TypeVar("W")
 A = TypeVar("A")
 R = TypeVar("R")
-
-# The same, where they are values and no types.
-VALUE: Any = V
-RESULT: Any = R
 
 
 # ------------------------------------------------------------------------------------------------- interpolation
@@ -96,7 +92,7 @@ def interpolate(
     as it is. For each further one, ``gap`` later, the readings at ``step, 2 * step, ...`` up to ``gap`` are told, with
     ``before + passed * (after - before) / gap``; the last of them stands for the reading itself where it falls on a step,
     otherwise it is told besides. A gap over ``max_gap`` is not filled in: the reading after it is told as it is. A second
-    reading of one time is not told, but the next gap begins with it. Raises :class:`UsageError` ``TT115`` for a step
+    reading of one time is not told, but the next gap begins with it. Raises :class:`UsageError` ``TT121`` for a step
     below 1.
     """
     whole("step", step)
@@ -136,9 +132,8 @@ class Accumulate(OpKeyedOrdered[K, V, R, A]):
 
     aggregate: Aggregate[V, A, Any]
 
-    def type_arguments(self) -> Mapping[Any, Any]:
-        taken, told = result_types(self.aggregate)
-        return {VALUE: taken, RESULT: told}
+    def type_arguments(self) -> Mapping[str, Any]:
+        return typed(self.aggregate)
 
     def initial_state(self) -> A:
         return self.aggregate.identity()
@@ -245,13 +240,13 @@ def deduplicate(
     :func:`tracetypes.every`; the stream must be sorted by the same time, and markers remove what is older.
     ``by`` returns something hashable in which NaN does not occur.
 
-    Raises :class:`UsageError` ``TT115`` for both ``items`` and ``seconds``, and for ``seconds`` without ``time``.
+    Raises :class:`UsageError` ``TT121`` for both ``items`` and ``seconds``, and for ``seconds`` without ``time``.
     """
     op: Any
     if items is not None and seconds is not None:
-        raise UsageError("TT115", "both items and seconds are given", fix="give one of them")
+        raise UsageError("TT121", "both items and seconds are given", fix="give one of them")
     if (seconds is None) != (time is None):
-        raise UsageError("TT115", "seconds and time go together", fix="give both or none of them")
+        raise UsageError("TT121", "seconds and time go together", fix="give both or none of them")
     if items is not None:
         whole("items", items)
         op = DeduplicateRecent(by, items)
@@ -323,16 +318,16 @@ def exponential_mean(
     ``mean += (1 - 0.5 ** (passed / half_life)) * (number - mean)``; an item of the time of the one before changes
     nothing. The order of the stream makes the floats the same at any parallelism.
 
-    Raises :class:`UsageError` ``TT115`` unless one of the two is given, and for numbers out of range.
+    Raises :class:`UsageError` ``TT121`` unless one of the two is given, and for numbers out of range.
     """
     op: Any
     if (weight is None) == (half_life is None):
-        raise UsageError("TT115", "weight and half_life: one of them is needed", fix="give one of them")
+        raise UsageError("TT121", "weight and half_life: one of them is needed", fix="give one of them")
     if (half_life is None) != (time is None):
-        raise UsageError("TT115", "half_life and time go together", fix="give both or none of them")
+        raise UsageError("TT121", "half_life and time go together", fix="give both or none of them")
     if weight is not None:
         if isinstance(weight, bool) or not (math.isfinite(weight) and 0 < weight <= 1):
-            raise UsageError("TT115", f"weight is {weight!r}", fix="give a weight over 0, up to 1")
+            raise UsageError("TT121", f"weight is {weight!r}", fix="give a weight over 0, up to 1")
         op = ExponentialMean(number, weight)
     elif half_life is not None and time is not None:
         op = ExponentialMeanOverTime(number, seconds_as_micros("half_life", half_life), time, unit)

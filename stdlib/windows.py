@@ -21,8 +21,8 @@ from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Source, Stream, ancestors, extend
 from tracetypes.markers import EventTime, Marker, Time, TimeUnit, micros_from
-from tracetypes.stdlib.aggregates import Aggregate
-from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, type_arguments
+from tracetypes.stdlib.aggregates import Aggregate, types_of
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered
 
 __all__ = [
     "CountWindow",
@@ -46,10 +46,6 @@ W = TypeVar("W")
 R = TypeVar("R")
 S = TypeVar("S")
 X = TypeVar("X")
-
-# The same, where they are values and no types.
-VALUE: Any = V
-RESULT: Any = R
 
 Method: TypeAlias = Literal["panes", "two stacks", "subtract"]
 
@@ -82,15 +78,12 @@ class Invertible(Aggregate[V, A, W]):
         raise NotImplementedError
 
 
-def _of(generic: Any, told: Any) -> Any:
-    return generic[told]
-
-
-def result_types(aggregate: Aggregate[Any, Any, Any]) -> tuple[Any, Any]:
-    """The annotations of the values that an aggregate takes and of its results; type variables where it is generic.
-    An aggregate of anything takes a type variable."""
-    taken, _, told = type_arguments(aggregate, Aggregate)
-    return VALUE if taken in (Any, object) else taken, told
+def typed(aggregate: Aggregate[Any, Any, Any], told_as: Any = None) -> Mapping[str, Any]:
+    """What an operator over an aggregate knows of its types: ``V``, unless the aggregate takes anything, and ``R``, its
+    results, in the generic record ``told_as`` if there is one."""
+    taken, told = types_of(aggregate)
+    result = {"R": told if told_as is None else told_as[told]}
+    return result if taken in (Any, object) else {"V": taken, **result}
 
 
 # ------------------------------------------------------------------------------------------------- time windows
@@ -112,9 +105,8 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
     period: int | None = None
     ends: bool = False
 
-    def type_arguments(self) -> Mapping[Any, Any]:
-        taken, told = result_types(self.aggregate)
-        return {VALUE: taken, RESULT: _of(Windowed, told) if self.ends else told}
+    def type_arguments(self) -> Mapping[str, Any]:
+        return typed(self.aggregate, Windowed if self.ends else None)
 
     def lift(self, key: K, value: V) -> tuple[int, A]:
         return 1, self.aggregate.lift(value)
@@ -325,7 +317,7 @@ def sliding(
     up to 64 panes), ``"two stacks"`` (:class:`SlidingTwoStacks`; the default beyond) or ``"subtract"``
     (:class:`SlidingSubtracting`; the default beyond for an :class:`Invertible` aggregate). All tell the same.
 
-    Raises :class:`UsageError` ``TT115`` for a number of panes below 1, a method that does not fit the aggregate, and a
+    Raises :class:`UsageError` ``TT121`` for a number of panes below 1, a method that does not fit the aggregate, and a
     ``slide`` over markers whose period is not known.
     """
     whole("panes", panes)
@@ -334,10 +326,10 @@ def sliding(
         large: Method = "subtract" if isinstance(aggregate, Invertible) else "two stacks"
         method = "panes" if panes <= MOST_PANES else large
     if method not in _METHODS:
-        raise UsageError("TT115", f"method is {method!r}", fix=f"use one of {', '.join(map(repr, _METHODS))}")
+        raise UsageError("TT121", f"method is {method!r}", fix=f"use one of {', '.join(map(repr, _METHODS))}")
     if method == "subtract" and not isinstance(aggregate, Invertible):
         raise UsageError(
-            "TT115",
+            "TT121",
             f'method is "subtract", and {type(aggregate).__name__} cannot take out what went in',
             fix='derive the aggregate from Invertible, or use method="two stacks"',
         )
@@ -353,16 +345,16 @@ def sliding(
 
 def whole(name: str, number: object, least: int = 1) -> None:
     if isinstance(number, bool) or not isinstance(number, int) or number < least:
-        raise UsageError("TT115", f"{name} is {number!r}", fix=f"give {name} as a whole number from {least}")
+        raise UsageError("TT121", f"{name} is {number!r}", fix=f"give {name} as a whole number from {least}")
 
 
 def seconds_as_micros(name: str, seconds: object, least: int = 1) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise UsageError("TT115", f"{name} is {seconds!r}", fix=f"give {name} as a number of seconds")
+        raise UsageError("TT121", f"{name} is {seconds!r}", fix=f"give {name} as a number of seconds")
     micros = round(seconds * 1_000_000)
     if micros < least:
         bound = "at least a microsecond" if least else "not negative"
-        raise UsageError("TT115", f"{name} is {seconds!r}", fix=f"give {name} as a number of seconds, {bound}")
+        raise UsageError("TT121", f"{name} is {seconds!r}", fix=f"give {name} as a number of seconds, {bound}")
     return micros
 
 
@@ -377,7 +369,7 @@ def period_of(upstream: Stream[Any]) -> int:
     period = found.pop() if len(found) == 1 else None
     if period is None:
         raise UsageError(
-            "TT115",
+            "TT121",
             "the sources upstream have no period in common: it is not known which markers end a window",
             fix="give all sources every(seconds=...) of one period, or pass period= (seconds)",
         )
@@ -399,9 +391,8 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
     time: Callable[[V], Time]
     unit: TimeUnit
 
-    def type_arguments(self) -> Mapping[Any, Any]:
-        taken, told = result_types(self.aggregate)
-        return {VALUE: taken, RESULT: _of(Session, told)}
+    def type_arguments(self) -> Mapping[str, Any]:
+        return typed(self.aggregate, Session)
 
     def initial_state(self) -> tuple[int, int, A] | None:
         return None
@@ -440,7 +431,7 @@ def session(
     ``time`` and ``unit``: as in :func:`tracetypes.every`; the stream must be sorted by the same time. A session is told
     by the item that is too late for it, or at the first marker that lies more than ``gap`` after its last item: nothing
     that comes after that marker can belong to it. A session that is open when the sources end is not told.
-    Raises :class:`UsageError` ``TT115`` for a negative gap.
+    Raises :class:`UsageError` ``TT121`` for a negative gap.
     """
     op: Any = SessionWindow(aggregate, seconds_as_micros("gap", gap, 0), time, unit)
     return lambda upstream: extend(upstream, op)
@@ -453,9 +444,8 @@ class CountWindow(OpKeyedOrdered[K, V, R, tuple[int, A]]):
     aggregate: Aggregate[V, A, Any]
     items: int
 
-    def type_arguments(self) -> Mapping[Any, Any]:
-        taken, told = result_types(self.aggregate)
-        return {VALUE: taken, RESULT: told}
+    def type_arguments(self) -> Mapping[str, Any]:
+        return typed(self.aggregate)
 
     def initial_state(self) -> tuple[int, A]:
         return 0, self.aggregate.identity()
@@ -472,7 +462,7 @@ class CountWindow(OpKeyedOrdered[K, V, R, tuple[int, A]]):
 def count_window(aggregate: Aggregate[V, A, W], *, items: int) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]:
     """The aggregate of the first ``items`` items of each key, then of the next, and so on, told with the last of them.
 
-    Raises :class:`UsageError` ``TT115`` for fewer than one item.
+    Raises :class:`UsageError` ``TT121`` for fewer than one item.
     """
     whole("items", items)
     op: Any = CountWindow(aggregate, items)

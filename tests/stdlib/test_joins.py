@@ -168,7 +168,7 @@ def test_asof_never_tells_what_was_not_yet_known() -> None:
 # ------------------------------------------------------------------------------------------------- parameters
 
 
-def test_TT115_wrong_parameters_are_refused() -> None:
+def test_TT121_wrong_parameters_are_refused() -> None:
     flow = Dataflow("wrong")
     five, six = source(flow, "five"), source(flow, "six", 6)
     with pytest.raises(UsageError, match="no time lies within") as empty:
@@ -177,7 +177,7 @@ def test_TT115_wrong_parameters_are_refused() -> None:
         asof_join(five, five, tolerance=-1, left_time=second, right_time=second)
     with pytest.raises(UsageError, match="markers every 5 s and 6 s") as periods:
         asof_join(five, six, left_time=second, right_time=second)
-    assert {caught.value.code for caught in (empty, tolerance, periods)} == {"TT115"}
+    assert {caught.value.code for caught in (empty, tolerance, periods)} == {"TT121"}
     banded = flow.source("band", U[str, Event], markers=in_band(is_marker=lambda e: e.x < 0, time=second))
     asof_join(five, banded, left_time=second, right_time=second)
 

@@ -214,10 +214,10 @@ def test_the_types_of_results() -> None:
         (lambda: exponential_mean(x_of, half_life=0, time=second), "half_life is 0"),
     ],
 )
-def test_TT115_wrong_parameters_are_refused(build: Callable[[], object], message: str) -> None:
+def test_TT121_wrong_parameters_are_refused(build: Callable[[], object], message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         build()
-    assert caught.value.code == "TT115"
+    assert caught.value.code == "TT121"
 
 
 # ------------------------------------------------------------------------------------------------- laws, deployments

@@ -122,20 +122,20 @@ def test_large_windows_take_the_cheaper_method() -> None:
         (lambda: count_window(Mean(), items=0), "items is 0"),
     ],
 )
-def test_TT115_wrong_parameters_are_refused(build: Callable[[], object], message: str) -> None:
+def test_TT121_wrong_parameters_are_refused(build: Callable[[], object], message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         build()
-    assert caught.value.code == "TT115"
+    assert caught.value.code == "TT121"
 
 
-def test_TT115_a_slide_needs_one_period() -> None:
+def test_TT121_a_slide_needs_one_period() -> None:
     flow = Dataflow("periods")
     banded = flow.source("banded", U[str, int], markers=in_band(is_marker=lambda v: v < 0, time=lambda v: -v))
     for stream in (merge(source(flow, "five"), source(flow, "six", 6)), banded):
         some: Stream[Any] = stream
         with pytest.raises(UsageError, match="no period in common") as caught:
             some.through(tumbling(Number(), panes=2))
-        assert caught.value.code == "TT115"
+        assert caught.value.code == "TT121"
         some.through(tumbling(Number(), panes=2, period=30))
         some.through(sliding(Number(), panes=2))
 
