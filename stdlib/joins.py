@@ -171,6 +171,15 @@ def interval_join(
     see the module.
 
     Raises :class:`UsageError` ``TT121`` for an empty interval and for sources of different periods.
+
+    >>> flow, markers = Dataflow("joined"), every(seconds=10, time=lambda time: time)
+    >>> left = flow.source("left", U[str, int], markers=markers)
+    >>> right = flow.source("right", U[str, int], markers=markers)
+    >>> near = interval_join(left, right, before=2, after=1, left_time=lambda time: time, right_time=lambda time: time)
+    >>> flow.sink("near", near)
+    >>> rows = {"left": [("a", 3), ("a", 12)], "right": [("a", 1), ("a", 4), ("a", 11), ("b", 12)]}
+    >>> [item.value for item in interpret_rows(check(flow), rows)[0]["near"].items if isinstance(item, Item)]
+    [Joined(left=3, right=1), Joined(left=3, right=4), Joined(left=12, right=11)]
     """
     bounds = [seconds_as_micros(name, one, -(2**62)) for name, one in (("before", before), ("after", after))]
     if sum(bounds) < 0:
@@ -229,6 +238,15 @@ def asof_join(
     items in different blocks: see the module.
 
     Raises :class:`UsageError` ``TT121`` for a negative tolerance and for sources of different periods.
+
+    >>> flow, markers = Dataflow("joined"), every(seconds=10, time=lambda time: time)
+    >>> left = flow.source("left", U[str, int], markers=markers)
+    >>> right = flow.source("right", U[str, int], markers=markers)
+    >>> known = asof_join(left, right, left_time=lambda time: time, right_time=lambda time: time)
+    >>> flow.sink("known", known)
+    >>> rows = {"left": [("a", 3), ("a", 12)], "right": [("a", 1), ("a", 4), ("a", 11), ("b", 12)]}
+    >>> [item.value for item in interpret_rows(check(flow), rows)[0]["known"].items if isinstance(item, Item)]
+    [AsOf(left=3, right=1), AsOf(left=12, right=11)]
     """
     times = Times(left_time, right_time, unit)
     op: AsOfJoin[K, A, B] = AsOfJoin(times, None if tolerance is None else seconds_as_micros("tolerance", tolerance, 0))

@@ -94,6 +94,9 @@ def cluster(points: Sequence[Point], k: int, *, seed: int = 0, iterations: int =
     from exact sums, and of equally near centres the first one counts. All points are finite and of one length. Ends
     when no point changes its cluster, or after ``iterations`` rounds. At most ``k`` clusters, fewer where there are fewer
     different points, none of them empty; sorted by their centres.
+
+    >>> cluster([(0.0,), (1.0,), (9.0,)], 2)
+    [Cluster(number=0, centre=(0.5,), points=2), Cluster(number=1, centre=(9.0,), points=1)]
     """
     weights = sorted(Counter(points).items())
     centres = _spread([point for point, _ in weights], [n for _, n in weights], k, random.Random(seed))
@@ -220,6 +223,9 @@ def kmeans(
     may round alike, as all that is used is IEEE 754 arithmetic.
 
     Raises :class:`UsageError` ``TT121`` for parameters out of range and a period that is not known.
+
+    >>> preview(kmeans(lambda x: (x,), k=2), U[str, float], [("a", 1.0), ("a", 2.0), ("a", 8.0)])
+    [[('a', Cluster(number=0, centre=(1.5,), points=2)), ('a', Cluster(number=1, centre=(8.0,), points=1))]]
     """
     for name, number in (("k", k), ("panes", panes), ("iterations", iterations)):
         whole(name, number)
@@ -296,7 +302,12 @@ def predict(
 ) -> Callable[[Stream[U[K, V]]], Stream[U[K, Predicted[V]]]]:
     """Each item with the tree's prediction for its ``features``, in the order in which the tree was trained.
 
-    Costs the depth of the tree; no state.
+    Costs the depth of the tree; no state. The tree comes from :func:`train_regression_tree` or :func:`tree_of`; here
+    one of a single decision:
+
+    >>> tree = RegressionTree((0, -1, -1), (2.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (0.0, 10.0, 20.0), (False,) * 3)
+    >>> preview(predict(tree, lambda x: (x,)), U[str, float], [("a", 2.0), ("a", 3.0)])
+    [[('a', Predicted(item=2.0, prediction=10.0)), ('a', Predicted(item=3.0, prediction=20.0))]]
     """
     op: Any = Predict(tree, features)
     return lambda upstream: extend(upstream, op)

@@ -18,6 +18,7 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate
+from tracetypes.stdlib.annotations import returned
 from tracetypes.stdlib.windows import seconds_as_micros, typed, whole
 from tracetypes.templates import OpKeyedOrdered
 
@@ -30,11 +31,13 @@ __all__ = [
     "ExponentialMean",
     "ExponentialMeanOverTime",
     "Interpolate",
+    "Pairwise",
     "accumulate",
     "deduplicate",
     "differences",
     "exponential_mean",
     "interpolate",
+    "pairwise",
 ]
 
 K = TypeVar("K")
@@ -94,6 +97,14 @@ def interpolate(
     otherwise it is told besides. A gap over ``max_gap`` is not filled in: the reading after it is told as it is. A second
     reading of one time is not told, but the next gap begins with it. Raises :class:`UsageError` ``TT121`` for a step
     below 1.
+
+    >>> @attrs.frozen
+    ... class Load:
+    ...     ts: int
+    ...     watts: float
+    >>> filled = interpolate(time=lambda r: r.ts, number=lambda r: r.watts, make=lambda r, ts, x: Load(ts, x))
+    >>> preview(filled, O[str, Load], [("a", Load(0, 10.0)), ("a", Load(2, 20.0))])
+    [[('a', Load(ts=0, watts=10.0)), ('a', Load(ts=1, watts=15.0)), ('a', Load(ts=2, watts=20.0))]]
     """
     whole("step", step)
     op: Any = Interpolate(time, number, make, step, max_gap)
@@ -121,8 +132,46 @@ class Differences(OpKeyedOrdered[K, V, float, float | None]):
 
 def differences(number: Callable[[V], float]) -> Callable[[Stream[O[K, V]]], Stream[O[K, float]]]:
     """What was added from each item of a key to the next; nothing for the first. Of integers the exact difference, told
-    as a float."""
+    as a float.
+
+    >>> preview(differences(lambda x: x), O[str, float], [("a", 1.0), ("a", 3.5)], [("a", 3.0)])
+    [[('a', 2.5)], [('a', -0.5)]]
+    """
     op: Any = Differences(number)
+    return lambda upstream: extend(upstream, op)
+
+
+@attrs.frozen
+class Pairwise(OpKeyedOrdered[K, V, R, V | None]):
+    """See :func:`pairwise`. The state is the last item."""
+
+    function: Callable[[V, V], R]
+    result: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"R": self.result}
+
+    def initial_state(self) -> V | None:
+        return None
+
+    def on_item(self, state: V | None, key: K, value: V, emit: Callable[[R], None]) -> V | None:
+        if state is not None:
+            emit(self.function(state, value))
+        return value
+
+
+def pairwise(
+    function: Callable[[V, V], W], *, to: type[W] | None = None
+) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]:
+    """``function(item, next item)`` for all neighbours of a key.
+
+    ``to``: the type of what the function returns, where it has no return annotation. Raises :class:`UsageError`
+    ``TT120`` when neither is there. Values are not None.
+
+    >>> preview(pairwise(lambda one, other: other > one, to=bool), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
+    [[('a', True), ('a', False)]]
+    """
+    op: Any = Pairwise(function, returned(function, to, "pairwise"))
     return lambda upstream: extend(upstream, op)
 
 
@@ -146,7 +195,11 @@ class Accumulate(OpKeyedOrdered[K, V, R, A]):
 
 
 def accumulate(aggregate: Aggregate[V, A, W]) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]:
-    """After each item of a key the aggregate of all its items up to there."""
+    """After each item of a key the aggregate of all its items up to there.
+
+    >>> preview(accumulate(max(to=int)), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
+    [[('a', 1), ('a', 3), ('a', 3)]]
+    """
     op: Any = Accumulate(aggregate)
     return lambda upstream: extend(upstream, op)
 
@@ -241,6 +294,12 @@ def deduplicate(
     ``by`` returns something hashable in which NaN does not occur.
 
     Raises :class:`UsageError` ``TT121`` for both ``items`` and ``seconds``, and for ``seconds`` without ``time``.
+
+    >>> given = [("a", 0), ("a", 1), ("a", 3), ("a", 4)]
+    >>> preview(deduplicate(lambda x: x % 3), O[str, int], given)
+    [[('a', 0), ('a', 1)]]
+    >>> preview(deduplicate(lambda x: x % 3, seconds=2, time=lambda x: x), O[str, int], given)
+    [[('a', 0), ('a', 1), ('a', 3), ('a', 4)]]
     """
     op: Any
     if items is not None and seconds is not None:
@@ -319,6 +378,12 @@ def exponential_mean(
     nothing. The order of the stream makes the floats the same at any parallelism.
 
     Raises :class:`UsageError` ``TT121`` unless one of the two is given, and for numbers out of range.
+
+    >>> given = [("a", 0), ("a", 1), ("a", 3)]
+    >>> preview(exponential_mean(lambda x: x, weight=0.5), O[str, int], given)
+    [[('a', 0.0), ('a', 0.5), ('a', 1.75)]]
+    >>> preview(exponential_mean(lambda x: x, half_life=1, time=lambda x: x), O[str, int], given)
+    [[('a', 0.0), ('a', 0.5), ('a', 2.375)]]
     """
     op: Any
     if (weight is None) == (half_life is None):

@@ -276,6 +276,9 @@ def tumbling(
     aggregate of each key with items in the window is told. ``period`` (seconds) is that of the markers; None: that of the
     sources upstream. ``ends``, ``method`` and the errors: as in :func:`sliding`. A window whose end has not come is not
     told, also when the sources end.
+
+    >>> preview(tumbling(sum(to=int), panes=2), U[str, int], [("a", 1)], [("a", 2)], [("a", 4)], [])
+    [[], [('a', 3)], [], [('a', 4)]]
     """
     return sliding(aggregate, panes=panes, slide=panes, period=period, ends=ends, method=method)  # type: ignore[call-overload, no-any-return]
 
@@ -319,6 +322,11 @@ def sliding(
 
     Raises :class:`UsageError` ``TT121`` for a number of panes below 1, a method that does not fit the aggregate, and a
     ``slide`` over markers whose period is not known.
+
+    >>> preview(sliding(sum(to=int), panes=2), U[str, int], [("a", 1)], [("a", 2)], [], [])
+    [[('a', 1)], [('a', 3)], [('a', 2)], []]
+    >>> preview(sliding(sum(to=int), panes=2, ends=True), U[str, int], [("a", 1)])
+    [[('a', Windowed(end=1000000, value=1))]]
     """
     whole("panes", panes)
     whole("slide", slide)
@@ -432,6 +440,12 @@ def session(
     by the item that is too late for it, or at the first marker that lies more than ``gap`` after its last item: nothing
     that comes after that marker can belong to it. A session that is open when the sources end is not told.
     Raises :class:`UsageError` ``TT121`` for a negative gap.
+
+    Here the value is the time. The session of 0 and 1 is over at marker 4, that of 4 would be at marker 7:
+
+    >>> sessions = session(count(), gap=2, time=lambda time: time)
+    >>> preview(sessions, O[str, int], [("a", 0), ("a", 1)], [], [], [("a", 4)], [], [])
+    [[], [], [], [('a', Session(start=0, end=1000000, value=2))], [], []]
     """
     op: Any = SessionWindow(aggregate, seconds_as_micros("gap", gap, 0), time, unit)
     return lambda upstream: extend(upstream, op)
@@ -463,6 +477,9 @@ def count_window(aggregate: Aggregate[V, A, W], *, items: int) -> Callable[[Stre
     """The aggregate of the first ``items`` items of each key, then of the next, and so on, told with the last of them.
 
     Raises :class:`UsageError` ``TT121`` for fewer than one item.
+
+    >>> preview(count_window(sum(to=int), items=2), O[str, int], [("a", 1), ("a", 2), ("a", 3)], [("a", 4)])
+    [[('a', 3)], [('a', 7)]]
     """
     whole("items", items)
     op: Any = CountWindow(aggregate, items)

@@ -26,11 +26,13 @@ from tracetypes.stdlib.ordered import (
     ExponentialMean,
     ExponentialMeanOverTime,
     Interpolate,
+    Pairwise,
     accumulate,
     deduplicate,
     differences,
     exponential_mean,
     interpolate,
+    pairwise,
 )
 from tracetypes.templates import template_types
 from tracetypes.testing import check_deployments, check_laws
@@ -135,6 +137,21 @@ def test_differences_are_the_recount(rows: list[Event]) -> None:
 
 
 @given(ROWS)
+def test_pairwise_sees_all_neighbours(rows: list[Event]) -> None:
+    def gap(one: Event, other: Event) -> int:
+        return other.ts - one.ts
+
+    wanted = recounted(rows, lambda h: [b.ts - a.ts for a, b in itertools.pairwise(h)])
+    assert by_key(pairwise(gap), rows) == wanted
+
+
+def test_TT120_pairwise_must_know_what_comes_out() -> None:
+    with pytest.raises(UsageError, match="pairwise does not know") as caught:
+        pairwise(lambda one, other: one)
+    assert caught.value.code == "TT120"
+
+
+@given(ROWS)
 def test_accumulate_is_the_recount(rows: list[Event]) -> None:
     means = recounted(rows, lambda h: [sum(e.x for e in h[: n + 1]) / (n + 1) for n in range(len(h))])
     assert by_key(accumulate(Mean()), rows) == means
@@ -188,6 +205,7 @@ def test_the_types_of_results() -> None:
     flow.sink("mean", ordered.through(accumulate(Mean())))
     flow.sink("largest", ordered.through(accumulate(Largest[Event]())))
     flow.sink("new", ordered.through(deduplicate(x_of)))
+    flow.sink("gaps", ordered.through(pairwise(lambda a, b: b.ts - a.ts, to=int)))
     flow.sink("smooth", ordered.through(exponential_mean(x_of, weight=0.5)))
     checked = check(flow)
     assert {sink.name: str(checked.types[sink.id]) for sink in checked.graph.sinks} == {
@@ -195,6 +213,7 @@ def test_the_types_of_results() -> None:
         "mean": "O[str, float]",
         "largest": "O[str, Event]",
         "new": "O[str, Event]",
+        "gaps": "O[str, int]",
         "smooth": "O[str, float]",
     }
 
@@ -225,6 +244,7 @@ def test_TT121_wrong_parameters_are_refused(build: Callable[[], object], message
 OPERATORS: list[Any] = [
     Interpolate(second, x_of, remade, 3, 50),
     Differences(x_of),
+    Pairwise(lambda one, other: other.ts - one.ts, int),
     Accumulate(Mean()),
     Deduplicate(x_of),
     DeduplicateRecent(x_of, 2),
