@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.stdlib.small import ROWS, Event, by_marker, source
+from tests.stdlib.small import Event, by_marker, source
 from tracetypes import Dataflow, Marker, U, UsageError, check, every, in_band, interpret_rows
 from tracetypes.check import violations
 from tracetypes.stdlib.joins import (
@@ -38,8 +38,11 @@ class Price:
     cents: int
 
 
-PRICES = st.lists(st.builds(Price, st.sampled_from("ab"), st.integers(-30_000, 90_000), st.integers(0, 9)), max_size=12)
-SPAN = st.integers(0, 40)
+# Half seconds within 40 s: that times coincide, and that they lie on the bounds of intervals, is common.
+MOMENTS = st.integers(-20, 60).map(lambda half: half * 500)
+PRICES = st.lists(st.builds(Price, st.sampled_from("ab"), MOMENTS, st.integers(0, 9)), max_size=12)
+ROWS = st.lists(st.builds(Event, st.sampled_from("ab"), st.integers(-10, 30), st.integers(-9, 9)), max_size=12)
+SPAN = st.integers(0, 20)
 
 
 def second(event: Event) -> float:
@@ -72,7 +75,7 @@ def joined(build: Callable[[Any, Any], Any], left: Sequence[Event], right: Seque
     return by_marker(trace.items)
 
 
-@given(ROWS, PRICES, SPAN, st.integers(-20, 40))
+@given(ROWS, PRICES, SPAN, st.integers(-10, 20))
 def test_the_interval_join_is_that_of_the_whole_histories(
     left: list[Event], right: list[Price], before: int, after: int
 ) -> None:
@@ -94,6 +97,16 @@ def test_the_interval_join_is_that_of_the_whole_histories(
             later = max(pair.left.ts * 1000, pair.right.ms)
             assert pair.left.key == key
             assert (end - 5) * 1000 <= later < end * 1000, "told in the block of the later item"
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 3), (-2, 3), (3, -2), (-2, 2), (12, 0), (0, 12)])
+def test_both_ends_of_the_interval_belong_to_it(before: int, after: int) -> None:
+    def build(a: Any, b: Any) -> Any:
+        return interval_join(a, b, before=before, after=after, left_time=second, right_time=price_second)
+
+    found = joined(build, [Event("a", 14, 0)], [Price("a", ms, 0) for ms in range(0, 30_000, 500)])
+    times = sorted(pair.right.ms for pairs in found.values() for pair in pairs)
+    assert times == list(range((14 - before) * 1000, (14 + after) * 1000 + 1, 500))
 
 
 @given(ROWS, PRICES, st.none() | SPAN)
