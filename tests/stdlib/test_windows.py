@@ -14,6 +14,11 @@ from hypothesis import strategies as st
 
 from tests.stdlib.small import ROWS, Event, Largest, Mean, Number, Total, markers, source, told
 from tracetypes import Dataflow, LawBroken, Stream, U, UsageError, check, every, in_band, merge, sort
+from tracetypes.compiler.monoids import monoid_of
+from tracetypes.compiler.states import keyed_of
+from tracetypes.records import schema_of
+from tracetypes.stdlib import count
+from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.windows import (
     CountWindow,
     Session,
@@ -22,7 +27,6 @@ from tracetypes.stdlib.windows import (
     SlidingSubtracting,
     SlidingTwoStacks,
     Stack,
-    Windowed,
     count_window,
     session,
     sliding,
@@ -30,6 +34,7 @@ from tracetypes.stdlib.windows import (
     tumbling,
 )
 from tracetypes.testing import check_deployments, check_laws
+from tracetypes.trace import StreamType
 
 METHODS: list[Any] = ["panes", "two stacks", "subtract"]
 
@@ -234,6 +239,10 @@ def test_count_windows_are_the_recount(rows: list[Event], items: int) -> None:
 # ------------------------------------------------------------------------------------------------- laws, deployments
 
 
+def x_of(event: Event) -> int:
+    return event.x
+
+
 def second(event: Event) -> int:
     return event.ts
 
@@ -268,12 +277,14 @@ def test_a_window_over_an_unlawful_aggregate_is_found() -> None:
     "build",
     [
         sliding(Mean(), panes=3, ends=True),
+        sliding(sum_(of=x_of), panes=3, ends=True),
+        tumbling(count(), panes=2),
         tumbling(Total(), panes=2, method="two stacks"),
         sliding(Total(), panes=3, method="subtract"),
         lambda events: events.through(sort(by=second)).through(session(Total(), gap=6, time=second)),
         lambda events: events.through(sort(by=second)).through(count_window(Mean(), items=2)),
     ],
-    ids=["sliding", "two stacks", "subtract", "session", "count"],
+    ids=["sliding", "columns", "columns, tumbling", "two stacks", "subtract", "session", "count"],
 )
 def test_every_deployment_tells_the_same(build: Any) -> None:
     flow = Dataflow("deployed")
@@ -282,5 +293,11 @@ def test_every_deployment_tells_the_same(build: Any) -> None:
     assert check_deployments(flow, rows={"events": ROWS}, max_examples=25) > 10
 
 
-def test_generic_results_are_records() -> None:
-    assert Windowed(1, "x") == Windowed(1, "x")
+@pytest.mark.parametrize("aggregate", [count(), sum_(of=x_of)], ids=["count", "sum"])
+@pytest.mark.parametrize(("panes", "slide"), [(1, 1), (6, 6), (64, 1)])
+def test_windows_in_a_tuple_run_as_columns(aggregate: Any, panes: int, slide: int) -> None:
+    """The compiler recognises their monoid and traces what they do with it."""
+    op: Any = SlidingPanes(aggregate, panes, slide, 5_000_000 if slide > 1 else None)
+    key, value = schema_of(str), schema_of(Event)
+    gives = StreamType(False, key, schema_of(int))
+    assert keyed_of(op, monoid_of(op, key, value), key, gives).update is not None
