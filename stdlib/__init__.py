@@ -25,10 +25,12 @@ from tracetypes.stdlib.aggregates import (
 from tracetypes.stdlib.joins import AsOf, Joined, asof_join, interval_join
 from tracetypes.stdlib.learned import (
     Cluster,
+    Lagged,
     Predicted,
     RegressionTree,
     cluster,
     kmeans,
+    lagged,
     predict,
     train_regression_tree,
     tree_of,
@@ -46,6 +48,7 @@ __all__ = [
     "Cluster",
     "Invertible",
     "Joined",
+    "Lagged",
     "Postgres",
     "Predicted",
     "RegressionTree",
@@ -72,6 +75,7 @@ __all__ = [
     "interpolate",
     "interval_join",
     "kmeans",
+    "lagged",
     "last",
     "look_up",
     "map",

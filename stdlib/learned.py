@@ -16,22 +16,25 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import attrs
 
 from tracetypes.algebra import ExactSum
-from tracetypes.edges import U
+from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker
 from tracetypes.stdlib.windows import period_of, seconds_as_micros, whole
-from tracetypes.templates import OpKeyedUnordered, OpStateless
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 
 __all__ = [
     "Bag",
     "Cluster",
     "KMeans",
+    "Lagged",
+    "Lags",
     "Predict",
     "Predicted",
     "RegressionTree",
     "cluster",
     "kmeans",
+    "lagged",
     "predict",
     "train_regression_tree",
     "tree_of",
@@ -310,6 +313,47 @@ def predict(
     [[('a', Predicted(item=2.0, prediction=10.0)), ('a', Predicted(item=3.0, prediction=20.0))]]
     """
     op: Any = Predict(tree, features)
+    return lambda upstream: extend(upstream, op)
+
+
+@attrs.frozen
+class Lagged(Generic[V]):
+    """An item with the numbers of the last items of its key up to itself, the oldest first."""
+
+    item: V
+    numbers: tuple[float, ...]
+
+
+@attrs.frozen
+class Lags(OpKeyedOrdered[K, V, Lagged[V], tuple[float, ...]]):
+    """See :func:`lagged`. The state is the last numbers."""
+
+    number: Callable[[V], float]
+    items: int
+
+    def initial_state(self) -> tuple[float, ...]:
+        return ()
+
+    def on_item(
+        self, state: tuple[float, ...], key: K, value: V, emit: Callable[[Lagged[V]], None]
+    ) -> tuple[float, ...]:
+        numbers = (*state, float(self.number(value)))[-self.items :]
+        if len(numbers) == self.items:
+            emit(Lagged(value, numbers))
+        return numbers
+
+
+def lagged(number: Callable[[V], float], *, items: int) -> Callable[[Stream[O[K, V]]], Stream[O[K, Lagged[V]]]]:
+    """Each item with the numbers of the last ``items`` items of its key, from the first that has so many.
+
+    What a forecast is made from: train on ``numbers[:-1]`` with the target ``numbers[-1]``, predict from
+    ``numbers[1:]``. Raises :class:`UsageError` ``TT121`` for fewer than one item.
+
+    >>> preview(lagged(lambda x: x, items=2), O[str, float], [("a", 1.0), ("a", 4.0)], [("a", 9.0)])
+    [[('a', Lagged(item=4.0, numbers=(1.0, 4.0)))], [('a', Lagged(item=9.0, numbers=(4.0, 9.0)))]]
+    """
+    whole("items", items)
+    op: Any = Lags(number, items)
     return lambda upstream: extend(upstream, op)
 
 

@@ -12,6 +12,7 @@ Windows over the items of a key, in order, are :func:`session` and :func:`count_
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
@@ -73,9 +74,9 @@ class Session(Generic[W]):
 class Invertible(Aggregate[V, A, W]):
     """An aggregate whose monoid is a group: what went in can be taken out again."""
 
+    @abstractmethod
     def subtract(self, total: A, part: A) -> A:
         """``subtract(combine(a, b), b) == a``, exactly. Counts and sums of integers do; sums of floats do not."""
-        raise NotImplementedError
 
 
 def typed(aggregate: Aggregate[Any, Any, Any], told_as: Any = None) -> Mapping[str, Any]:
@@ -117,9 +118,9 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
     def combine(self, a: tuple[int, A], b: tuple[int, A]) -> tuple[int, A]:
         return a[0] + b[0], self.aggregate.combine(a[1], b[1])
 
+    @abstractmethod
     def window(self, state: S) -> tuple[int, A]:
         """The aggregate of all panes of a state."""
-        raise NotImplementedError
 
     def on_marker(self, new_state: S, key: K, marker: Marker, emit: Callable[[K, R], None]) -> None:
         if self.period is not None and marker.micros % (self.slide * self.period):

@@ -18,15 +18,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.stdlib.small import ROWS, Event, source, told
-from tracetypes import Dataflow, U, UsageError, check, every
+from tracetypes import Dataflow, O, Stream, U, UsageError, check, every, sort
 from tracetypes.stdlib.learned import (
     Bag,
     KMeans,
+    Lagged,
+    Lags,
     Predict,
     Predicted,
     RegressionTree,
     cluster,
     kmeans,
+    lagged,
     predict,
     single,
     train_regression_tree,
@@ -225,6 +228,38 @@ def test_predictions_go_with_their_items() -> None:
     }
 
 
+@given(ROWS, st.integers(1, 4))
+def test_lags_are_the_last_numbers(rows: list[Event], items: int) -> None:
+    def build(events: Stream[U[str, Event]]) -> Stream[Any]:
+        return events.through(sort(by=lambda e: e.ts)).through(lagged(lambda e: e.x, items=items))
+
+    found = told(build, rows)
+    for key in "ab":
+        history = sorted((r for r in rows if r.key == key), key=lambda r: (r.ts, r.x))
+        wanted = [
+            Lagged(one, tuple(float(r.x) for r in history[at + 1 - items : at + 1]))
+            for at, one in enumerate(history)
+            if at + 1 >= items
+        ]
+        assert [one for (_, k), ones in sorted(found.items()) if k == key for one in ones] == wanted
+
+
+def test_a_tree_forecasts_from_lags() -> None:
+    """The whole way: lags, training on what was recorded, predicting what comes next."""
+    pytest.importorskip("sklearn")
+    rows = [Event("a", ts, (0, 1, 5)[ts % 3]) for ts in range(30)]
+
+    def build(events: Stream[U[str, Event]]) -> Stream[O[str, Lagged[Event]]]:
+        return events.through(sort(by=lambda e: e.ts)).through(lagged(lambda e: e.x, items=3))
+
+    recorded = [one for ones in told(build, rows).values() for one in ones]
+    tree = train_regression_tree(recorded, features=lambda r: r.numbers[:-1], target=lambda r: r.numbers[-1])
+    forecasts = told(lambda e: build(e).through(predict(tree, lambda r: r.numbers[1:])), rows)
+    for ones in forecasts.values():
+        for one in ones:
+            assert one.prediction == (0, 1, 5)[(one.item.item.ts + 1) % 3]
+
+
 def test_predicting_does_not_load_scikit_learn() -> None:
     script = "import sys, tracetypes.stdlib.learned; print('sklearn' in sys.modules, 'numpy' in sys.modules)"
     fresh = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
@@ -234,7 +269,9 @@ def test_predicting_does_not_load_scikit_learn() -> None:
 # ------------------------------------------------------------------------------------------------- laws, deployments
 
 
-@pytest.mark.parametrize("op", [KMeans(place, 2, 2), Predict(BOXES, place)], ids=lambda op: type(op).__name__)
+@pytest.mark.parametrize(
+    "op", [KMeans(place, 2, 2), Predict(BOXES, place), Lags(lambda e: e.x, 2)], ids=lambda op: type(op).__name__
+)
 def test_laws(op: Any) -> None:
     check_laws(op, types=(str, Event), max_examples=60)
 
