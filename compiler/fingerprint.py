@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_origin
+
 import attrs
 
 from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Plan, Region, Stage, United
@@ -59,6 +61,8 @@ def _operator(op: Operator) -> str:
 
 def _parameter(value: object) -> str:
     """A parameter by its value where that is the same in every process, else by its type."""
+    if isinstance(value, type) or get_origin(value) is not None:
+        return show_type(value)
     text = show(_sorted(value), 200)
     return type(value).__name__ if " at 0x" in text or callable(value) else text
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 import numpy as np
@@ -64,6 +64,9 @@ BATCH = 50_000
 FLUSH = 200_000
 """Rows after which what was collected is sent on, so that a large piece does not fill the memory."""
 
+AHEAD = 4_096
+"""Items of one hint to an operator (``prefetch``) at most."""
+
 Emit: TypeAlias = Callable[[Any, Any], None]
 
 
@@ -93,10 +96,62 @@ def conforming(op: object, stream: StreamType, then: Emit) -> Emit:
     return emit_sound if always_a_key(key_schema) else emit
 
 
-def chain(path: Sequence[Mapped], last: Emit) -> Emit:
-    """The stateless operators of a path as one function of an item; what comes out goes to ``last``."""
+class Placing(Protocol):
+    """Who runs a path: block and position of the item that is on its way, and who holds items back."""
+
+    end: int
+    position: int
+    ahead: list[Ahead]
+
+
+class Ahead:
+    """Holds items back before an operator that wants a hint of them, ``prefetch``. Each keeps its block and position."""
+
+    def __init__(self, op: OpStateless[Any, Any, Any, Any], push: Emit, owner: Placing) -> None:
+        self.op, self.then, self.owner = op, push, owner
+        self.items: list[tuple[Any, Any, int, int]] = []
+
+    def push(self, key: Any, value: Any) -> None:
+        """Take an item."""
+        self.items.append((key, value, self.owner.end, self.owner.position))
+        if len(self.items) >= AHEAD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Give the hint, and pass the items on."""
+        owner, items = self.owner, self.items
+        if not items:
+            return
+        self.items = []
+        pairs = [(key, value) for key, value, _, _ in items]
+        guarded(
+            self.op,
+            "prefetch",
+            f"{len(pairs)} items, the first ({pairs[0][0]!r}, {pairs[0][1]!r})",
+            self.op.prefetch,
+            pairs,
+        )
+        now = owner.end, owner.position
+        for key, value, owner.end, owner.position in items:
+            self.then(key, value)
+        owner.end, owner.position = now
+
+
+def flush(ahead: Sequence[Ahead]) -> None:
+    """Pass all on that is held back. Of one path the last operator comes first in the list."""
+    for one in reversed(ahead):
+        one.flush()
+
+
+def chain(path: Sequence[Mapped], last: Emit, owner: Placing) -> Emit:
+    """The stateless operators of a path as one function of an item; what comes out goes to ``last``, but what is held back
+    when ``owner`` flushes."""
     for mapped in reversed(path):
-        last = _stateless(mapped, conforming(mapped.node.op, mapped.stream, last))
+        op = mapped.node.op
+        last = _stateless(mapped, conforming(op, mapped.stream, last))
+        if isinstance(op, OpStateless) and overrides(op, "prefetch"):
+            owner.ahead.append(Ahead(op, last, owner))
+            last = owner.ahead[-1].push
     return last
 
 
@@ -274,10 +329,11 @@ class SourceKernel:
         positioned = stage.restores and isinstance(link.leaf.source.ordered_by, RowPosition)
         self.outbox = Outbox(stage, link.number, key_groups, positioned)
         self.end = self.position = 0
-        self.push = chain(link.path, self._put)
+        self.ahead: list[Ahead] = []
+        self.push = chain(link.path, self._put, self)
         traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
         self.trees = [(mapped.traced, mapped.stream) for mapped in traced if not isinstance(mapped.traced, Opaque)]
-        self.rest = chain(link.path[len(traced) :], self._put)
+        self.rest = chain(link.path[len(traced) :], self._put, self)
         self.whole = len(traced) == len(link.path)
         self.late_schema = (link.leaf.stream.key, link.leaf.stream.value)
 
@@ -332,6 +388,7 @@ class SourceKernel:
             push(row.key, row.value)
             if count % FLUSH == 0:
                 yield from self.outbox.messages(piece)
+        flush(self.ahead)
         yield from self.outbox.messages(piece)
         ends = sorted(blocks)
         jump = max(pairwise(ends), key=lambda pair: pair[1] - pair[0], default=None)
@@ -348,15 +405,19 @@ class SourceKernel:
 
     def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
         """Rows as columns: through the traced operators, and from there as objects where one is opaque."""
+        flush(self.ahead)
         yield from self.outbox.messages(piece)
         messages: list[Message] = []
         try:
             self._columns(piece, placed, count, messages)
         except Undefined:  # one of the rows must be run in Python: all of them are
             self.outbox.start()
+            for one in self.ahead:
+                one.items = []
             messages = []
             self._objects(self.push, placed.ends, placed.at + (count + 1), *self._items(placed))
         yield from messages
+        flush(self.ahead)
         yield from self.outbox.messages(piece)
 
     def _columns(self, piece: Piece, placed: PlacedChunk, count: int, messages: list[Message]) -> None:
@@ -410,6 +471,7 @@ class SourceKernel:
                 counts[-1] += 1
                 self.end, self.position = len(markers), at
                 self.push(row.key, row.value)
+        flush(self.ahead)
         yield from self.outbox.messages(piece)
         yield from self._to_all(
             Report(
@@ -1218,7 +1280,8 @@ class ToStage:
         self.link, self.key_groups, self.positioned = link.number, key_groups, later.restores
         self.outbox = Outbox(later, link.number, key_groups, later.restores)
         self.end = self.position = 0
-        self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position))
+        self.ahead: list[Ahead] = []
+        self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position), self)
         self.trees = trees_of(link.path)
         self.ready: list[Message] = []
 
@@ -1231,6 +1294,7 @@ class ToStage:
         else:
             for key, value in _pairs(flowing):
                 push(key, value)
+        flush(self.ahead)
 
     def columns(self, emitted: dict[int, list[Flow]]) -> bool:
         """Take the output of several blocks as columns; False when it has to come as objects."""
@@ -1264,7 +1328,8 @@ class ToSink:
         self.batch = Batch([], [], [], [])
         self.end = self.position = 0
         (link,) = links(plan.region)
-        self.push = chain(link.path, self._put)
+        self.ahead: list[Ahead] = []
+        self.push = chain(link.path, self._put, self)
         self.trees = trees_of(link.path)
         self.stream = plan.region.stream
         self.ready: list[Message] = []
@@ -1287,6 +1352,7 @@ class ToSink:
         else:
             for key, value in flowing:
                 push(key, value)
+        flush(self.ahead)
         if self.speaks and group == 0:
             self.position = 0
             for key, value in _spoken(self.region, marker, {0}, [0])[1]:

@@ -131,3 +131,39 @@ def test_a_sum_that_is_not_reduced_is_found() -> None:
     half = ExactSum.of(0.5)
     assert raw(half, half) != ExactSum.of(1.0)
     assert half + half == ExactSum.of(1.0)
+
+
+# ------------------------------------------------------------------------------------------ squares and means
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_square_is_exact_and_in_normal_form(value: float) -> None:
+    made = ExactSum.of_square(value)
+    assert Fraction(made.numerator, 1 << made.shift) == Fraction(value) ** 2
+    assert made == made + ExactSum()
+
+
+def test_squares_of_what_is_not_finite() -> None:
+    assert ExactSum.of_square(math.inf) == ExactSum.of_square(-math.inf) == ExactSum.of(math.inf)
+    assert ExactSum.of_square(math.nan) == ExactSum.of(math.nan)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_a_mean_is_rounded_once(values: list[float]) -> None:
+    assert bits(total(values).over(len(values))) == bits(float(sum(map(Fraction, values)) / len(values)))
+
+
+@pytest.mark.parametrize(
+    ("values", "count", "expected"),
+    [
+        ([1.7976931348623157e308] * 2, 2, 1.7976931348623157e308),
+        ([1.7976931348623157e308] * 2, 1, math.inf),
+        ([-1.7976931348623157e308] * 2, 1, -math.inf),
+        ([math.inf, 1.0], 2, math.inf),
+        ([-math.inf], 3, -math.inf),
+        ([-0.0, -0.0], 2, 0.0),
+    ],
+)
+def test_means_by_hand(values: list[float], count: int, expected: float) -> None:
+    assert bits(total(values).over(count)) == bits(expected)
+    assert math.isnan(ExactSum.of(math.nan).over(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import json
 import os
@@ -17,16 +18,18 @@ from typing import Any, NamedTuple
 import pytest
 
 import tracetypes.testing
-from tracetypes import CheckFailed, Dataflow, Item, TraceTypesError, check
+from tracetypes import CheckFailed, Dataflow, Item, TraceTypesError, check, stdlib
 from tracetypes.formats import JsonLines, Row, text_parser
 from tracetypes.interpreter import arrange, interpret
 from tracetypes.records import Mismatch, to_plain
 from tracetypes.sources import reader
+from tracetypes.stdlib import aggregates, lookups, sketches, stateless
 
 ROOT = Path(__file__).resolve().parent.parent
 README, TOUR, ERRORS = ROOT / "README.md", ROOT / "docs" / "tour.md", ROOT / "docs" / "errors.md"
+OPERATORS = ROOT / "docs" / "operators.md"
 DOCUMENTS = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-SOURCES = [path for folder in ("tracetypes", "compiler") for path in sorted((ROOT / folder).rglob("*.py"))]
+SOURCES = [path for folder in ("tracetypes", "compiler", "stdlib") for path in sorted((ROOT / folder).rglob("*.py"))]
 CODE = re.compile(r"\bTT\d\d\d\b")
 
 
@@ -291,6 +294,27 @@ def test_the_tour_is_the_example() -> None:
     for block in blocks(TOUR.read_text(encoding="utf-8"), "python"):
         if block.startswith("@attrs.frozen"):
             assert block in example
+
+
+# ------------------------------------------------------------------------------------------------- operators
+
+
+def test_the_examples_of_the_operators_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # one of them writes a file
+    examples = "\n".join(blocks(OPERATORS.read_text(encoding="utf-8"), "python"))
+    made = doctest.DocTestParser().get_doctest(examples, {"__name__": "__main__"}, "operators.md", None, 0)
+    said: list[str] = []
+    assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(made, out=said.append).attempted > 10
+    assert not said, "".join(said)
+
+
+def test_every_operator_is_in_the_table() -> None:
+    """All that the library exports of part A has a row of a table."""
+    text = OPERATORS.read_text(encoding="utf-8")
+    rows = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
+    for module in (aggregates, lookups, sketches, stateless):
+        for name in set(module.__all__) & set(stdlib.__all__):
+            assert re.search(rf"`{name}\b", rows), name
 
 
 # ------------------------------------------------------------------------------------------------- errors

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as data_field
 from pathlib import Path
-from typing import Annotated, Any, Generic, NewType, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, NewType, TypeVar
 
 import attrs
 import pytest
@@ -74,6 +74,7 @@ from tracetypes.records import (
 
 ROOT = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
+W = TypeVar("W")
 
 # ------------------------------------------------------------------------------------------------- schemas
 
@@ -165,6 +166,24 @@ class Box(Generic[T]):
     inner: T
 
 
+@attrs.frozen
+class Both(Generic[T, W]):
+    one: list[T]
+    two: W | None
+
+
+class Couple(NamedTuple, Generic[T]):
+    one: T
+    two: Box[T]
+
+
+@attrs.frozen
+class Growing(Generic[T]):
+    """Contains itself, each time with another argument."""
+
+    more: list["Growing[list[T]]"]
+
+
 class Color(str):
     """A class that is no record."""
 
@@ -194,6 +213,14 @@ class Color(str):
             Record(Meter, (("id", Integer()), ("place", schema_of(Place)), ("note", Optional(String())))),
         ),
         (Pair, Record(Pair, (("left", Integer()), ("right", Boolean())))),
+        (Box[int], Record(Box, (("inner", Integer()),))),
+        (Box[Box[str]], Record(Box, (("inner", Record(Box, (("inner", String()),))),))),
+        (
+            Both[int, Place],
+            Record(Both, (("one", ListOf(Integer(), frozen=False)), ("two", Optional(schema_of(Place))))),
+        ),
+        (Couple[int], Record(Couple, (("one", Integer()), ("two", schema_of(Box[int]))))),
+        (Box[int] | Couple[str], OneOf((schema_of(Box[int]), schema_of(Couple[str])))),  # type: ignore[arg-type]
         (Place | Meter, OneOf((schema_of(Meter), schema_of(Place)))),  # type: ignore[arg-type]
         (Meter | Place, OneOf((schema_of(Meter), schema_of(Place)))),  # type: ignore[arg-type]
         (Place | Meter | None, Optional(OneOf((schema_of(Meter), schema_of(Place))))),  # type: ignore[arg-type]
@@ -221,6 +248,10 @@ def test_the_schema_of_an_annotation(annotation: Any, schema: Schema) -> None:
         ("int", "int: int has no schema: it is neither"),
         (T, "T: T has no schema: the type parameter is not known here"),
         (Box, "Box.inner: T has no schema: the type parameter is not known here"),
+        (Box[T], "Box[T].inner: T has no schema: the type parameter is not known here"),  # type: ignore[valid-type]
+        (Box[Any], "Box[Any].inner: Any has no schema: it is neither"),
+        (Box[int] | Box[str], "Box[int] | Box[str]: Box[int] | Box[str] has no schema: two members are of one class"),
+        (Growing[int], "Growing[int].more"),
         (int | str, "int | str: int | str has no schema: only a union of records can be told apart"),
         (Place | int, "Place | int: Place | int has no schema: only a union of records can be told apart"),
         (MutableAttrs, "MutableAttrs: MutableAttrs has no schema: it is mutable"),
@@ -862,3 +893,12 @@ def test_pythons_hash_is_salted() -> None:
         for seed in ("1", "2")
     }
     assert len(answers) == 2
+
+
+@pytest.mark.parametrize("value", [Both([1, 2], Place("x", 2.0)), Both([], None)])
+def test_a_generic_record_conforms_and_comes_back_from_plain(value: Any) -> None:
+    schema = schema_of(Both[int, Place])
+    assert conformer(schema)(value) == value
+    assert from_plain(schema, json.loads(json.dumps(to_plain(schema, value)))) == value
+    with pytest.raises(Mismatch, match=r"\.one\[0\] is 'a', expected int"):
+        conformer(schema)(Both(["a"], None))

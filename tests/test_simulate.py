@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -827,3 +827,71 @@ def test_a_source_of_units() -> None:
     flow.sink("out", flow.source("s", U[Unit, int], markers=seconds(3, value=int)).through(Total[Unit]()))
     answer = agree(flow, {"s": [1, 2, 4, 9]})
     assert sum(isinstance(element, Item) for element in answer.trace) == 4
+
+
+# ------------------------------------------------------------------------------------------------- hints
+
+HINTED: set[tuple[str, int]] = set()
+
+
+@attrs.frozen
+class Asks(OpStateless[str, int, str, int]):
+    """Remembers of which items it had a hint; ``strict``: refuses an item without."""
+
+    strict: bool
+
+    def prefetch(self, items: Sequence[tuple[str, int]]) -> None:
+        assert items
+        HINTED.update(items)
+
+    def on_item(self, key: str, value: int, emit: Callable[[str, int], None]) -> None:
+        try:  # nobody traces this: it is run in Python
+            assert not self.strict or (key, value) in HINTED, "no hint"
+        finally:
+            pass
+        emit(key, value + 1000)
+
+
+@attrs.frozen
+class Copies(OpStateless[str, int, str, int]):
+    """Between a source and who wants a hint."""
+
+    def on_item(self, key: str, value: int, emit: Callable[[str, int], None]) -> None:
+        emit(key, value)
+        emit(key + "'", value)
+
+
+@pytest.mark.parametrize("where", ["first", "behind", "twice", "after a stage", "to a stage"])
+@pytest.mark.parametrize("how_many", [1, 3, 100])
+def test_an_operator_that_asks_gets_a_hint_of_every_item(
+    where: str, how_many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracetypes.compiler.kernels.AHEAD", how_many)
+
+    def made(*, strict: bool) -> Checked:
+        flow = Dataflow("hints")
+        stream: Any = flow.source(
+            "in", O[str, int], markers=every(seconds=10, time=lambda n: n), ordered_by=ROW_POSITION
+        )
+        asks = Asks(strict)
+        if where == "behind":
+            stream = stream.through(Copies())
+        if where.endswith("a stage"):
+            stream = stream.through(sort(by=lambda n: -n))
+        stream = stream.through(asks)
+        if where == "twice":
+            stream = stream.through(Copies()).through(asks)
+        if where == "to a stage":
+            stream = stream.through(sort(by=lambda n: n))
+        flow.sink("out", stream)
+        return check(flow)
+
+    rows = {"in": [("abc"[n % 3], n) for n in range(40)]}
+    wanted, _ = interpret_rows(made(strict=False), rows)
+    for seed in range(3):
+        HINTED.clear()
+        answer = simulate.simulate(
+            plan(made(strict=True), parallelism=2, key_groups=4), rows, seed=seed, steps=2, pieces=2
+        )
+        assert answer.trace == wanted["out"]
+        assert HINTED

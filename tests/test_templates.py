@@ -1,14 +1,27 @@
 """Templates: the edge types of an operator, and which methods it has of its own; edge types as values."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import attrs
 import pytest
 
-from tracetypes import DataError, EdgeType, Marker, O, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U
+from tracetypes import (
+    CheckFailed,
+    DataError,
+    Dataflow,
+    EdgeType,
+    Marker,
+    O,
+    OpKeyedOrdered,
+    OpKeyedUnordered,
+    OpStateless,
+    U,
+    check,
+    every,
+)
 from tracetypes.edges import edge_type
-from tracetypes.templates import overrides, template_types
+from tracetypes.templates import Typed, overrides, template_types, type_arguments
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -139,3 +152,80 @@ def test_TT107_what_is_no_edge_type(wrong: Any) -> None:
     with pytest.raises(DataError) as caught:
         edge_type(wrong)
     assert caught.value.code == "TT107"
+
+
+# ------------------------------------------------------------------------------------------ types of an instance
+
+
+@attrs.frozen
+class Apply(OpStateless[K, V, K, W]):
+    """The stream does not tell what a function returns."""
+
+    function: Callable[[V], W]
+    to: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"W": self.to}
+
+    def on_item(self, key: K, value: V, emit: Callable[[K, W], None]) -> None:
+        emit(key, self.function(value))
+
+
+@attrs.frozen
+class OfTexts(Apply[int, V, str], Generic[V]):
+    """Its base's hook speaks of the base's parameters."""
+
+
+def twice(value: Any) -> Any:
+    return [value, value]
+
+
+@pytest.mark.parametrize(
+    ("op", "takes", "gives"),
+    [
+        (Apply(twice, list[int]), U[K, V], U[K, list[int]]),  # type: ignore[valid-type]
+        (Apply(twice, list[V]), U[K, V], U[K, list[V]]),  # type: ignore[valid-type]
+        (OfTexts(twice, list[V]), U[int, V], U[int, list[V]]),  # type: ignore[valid-type]
+    ],
+)
+def test_an_instance_names_its_types(op: Any, takes: Any, gives: Any) -> None:
+    assert template_types(op) == (edge_type(takes), edge_type(gives))
+
+
+@pytest.mark.parametrize(("to", "made"), [(list[float], list[float]), (list[V], list[int])])  # type: ignore[valid-type]
+def test_what_an_instance_names_may_depend_on_the_stream(to: Any, made: Any) -> None:
+    flow = Dataflow("named")
+    numbers = flow.source("numbers", U[str, int], markers=every(seconds=1, time=lambda n: n))
+    flow.sink("out", numbers.through(Apply[str, int, Any](twice, to)))
+    checked = check(flow)
+    assert checked.types[1] == edge_type(U[str, made])
+
+
+def test_what_nobody_names_is_refused() -> None:
+    flow = Dataflow("open")
+    numbers = flow.source("numbers", U[str, int], markers=every(seconds=1, time=lambda n: n))
+    flow.sink("out", numbers.through(Apply[str, int, Any](twice, W)))
+    with pytest.raises(CheckFailed, match="the type parameter W is not known"):
+        check(flow)
+
+
+class Box(Typed, Generic[K, V]):
+    """No operator."""
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"K": int}
+
+
+class Crate(Box[V, list[K]], Generic[K, V]): ...
+
+
+def test_types_of_any_generic_class() -> None:
+    assert type_arguments(Box(), Box) == (int, V)
+    assert type_arguments(Crate(), Box) == (int, list[K])  # type: ignore[valid-type]
+    with pytest.raises(TypeError, match="Crate is not derived from OpStateless"):
+        type_arguments(Crate(), OpStateless)
+
+
+def test_a_hint_changes_nothing_by_itself() -> None:
+    Plain().prefetch([(1, "a")])
+    assert not overrides(Plain(), "prefetch")

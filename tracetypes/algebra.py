@@ -44,6 +44,14 @@ class ExactSum:
         numerator, denominator = float(value).as_integer_ratio()
         return cls(numerator, denominator.bit_length() - 1)
 
+    @classmethod
+    def of_square(cls, value: float) -> ExactSum:
+        """The sum of one float's square, without rounding. About twice as long as that of the float."""
+        one = cls.of(value)
+        if one.nans or any(one.infinities):
+            return cls(infinities=(sum(one.infinities), 0), nans=one.nans)
+        return cls(one.numerator * one.numerator, 2 * one.shift)
+
     def __add__(self, other: ExactSum) -> ExactSum:
         shift = max(self.shift, other.shift)
         total = (self.numerator << (shift - self.shift)) + (other.numerator << (shift - other.shift))
@@ -53,6 +61,16 @@ class ExactSum:
         return ExactSum(
             total >> surplus, shift - surplus, (plus + more_plus, minus + more_minus), self.nans + other.nans
         )
+
+    def over(self, count: int) -> float:
+        """The float nearest to the true sum divided by ``count``, which is 1 or more: one rounding, not two, and no overflow
+        on the way. Infinities and NaNs as in :meth:`value`."""
+        if self.nans or any(self.infinities):
+            return self.value()
+        try:
+            return self.numerator / (count << self.shift)
+        except OverflowError:
+            return math.inf if self.numerator > 0 else -math.inf
 
     def value(self) -> float:
         """The nearest float (ties to even); infinity beyond the largest one, NaN as IEEE 754 addition would have it."""

@@ -33,6 +33,7 @@ from tracetypes.graph import (
     Sort,
     Source,
     Split,
+    Stream,
     ancestors,
     title,
 )
@@ -52,7 +53,7 @@ from tracetypes.records import (
 from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpStateless, substitute, template_types
 from tracetypes.trace import StreamType, stream_type
 
-__all__ = ["Checked", "check", "violations"]
+__all__ = ["Checked", "check", "edge_of", "violations"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -92,6 +93,15 @@ def check(flow: Dataflow | Graph) -> Checked:
 def violations(flow: Dataflow | Graph) -> tuple[Violation, ...]:
     """Every violation of a dataflow, in the order of the author's lines; empty when there is none."""
     return tuple(_Checker(flow.graph if isinstance(flow, Dataflow) else flow).run()[0])
+
+
+def edge_of(stream: Stream[Any]) -> EdgeType | None:
+    """The type of the edge behind a stream, in a dataflow that is still being built; None where it is not known because
+    of a violation, which :func:`check` will report."""
+    checker = _Checker(stream.flow.graph)
+    for node in checker.order():
+        checker.types[node.id] = checker.type_of(node)
+    return checker.types.get(stream.id)
 
 
 def _is_name(name: object) -> bool:

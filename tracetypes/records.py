@@ -159,7 +159,8 @@ class ListOf:
 
 @attrs.frozen
 class Record:
-    """A frozen attrs class, a frozen dataclass or a ``NamedTuple`` with annotated fields."""
+    """A frozen attrs class, a frozen dataclass or a ``NamedTuple`` with annotated fields; of a generic class, ``fields``
+    are those with its type arguments filled in."""
 
     cls: type[Any]
     fields: tuple[tuple[str, Schema], ...]
@@ -232,13 +233,15 @@ def _schema(annotation: Any, path: str, above: tuple[Any, ...]) -> Schema:
         return ListOf(_schema(args[0], f"{path}[]", above), frozen=False)
     if origin is tuple and len(args) == 2 and args[1] is ...:
         return ListOf(_schema(args[0], f"{path}[]", above), frozen=True)
-    if isinstance(annotation, type):
-        if annotation in above:
+    cls = origin if args else annotation
+    if isinstance(cls, type):
+        if annotation in above or len(above) > _DEEPEST:
             raise _refuse(path, annotation, "it contains itself", "flatten the recursion into a list of records")
-        fields = _fields(annotation, path)
+        fields = _fields(cls, path)
         if fields is not None:
+            bound = dict(zip(getattr(cls, "__parameters__", ()), args, strict=False))
             inner = (*above, annotation)
-            return Record(annotation, tuple((name, _schema(t, f"{path}.{name}", inner)) for name, t in fields))
+            return Record(cls, tuple((name, _schema(_filled(t, bound), f"{path}.{name}", inner)) for name, t in fields))
     if isinstance(annotation, TypeVar):
         raise _refuse(path, annotation, "the type parameter is not known here", "give the operator concrete types")
     raise _refuse(
@@ -247,6 +250,19 @@ def _schema(annotation: Any, path: str, above: tuple[Any, ...]) -> Schema:
         "it is neither a scalar, a list, an optional nor a record",
         "use bool, int, float, str, bytes, datetime, date, Unit, T | None, list[T], or a frozen record of these",
     )
+
+
+_DEEPEST: Final = 50
+"""A generic record that contains itself with ever other arguments would go on for ever."""
+
+
+def _filled(annotation: Any, bound: dict[Any, Any]) -> Any:
+    """The annotation of a field of a generic record with the record's type parameters replaced."""
+    if isinstance(annotation, TypeVar):
+        return bound.get(annotation, annotation)
+    if parameters := getattr(annotation, "__parameters__", ()) if get_args(annotation) else ():
+        return annotation[tuple(bound.get(p, p) for p in parameters)]
+    return annotation
 
 
 def _union(annotation: Any, args: tuple[Any, ...], path: str, above: tuple[Any, ...]) -> Schema:
@@ -260,6 +276,8 @@ def _union(annotation: Any, args: tuple[Any, ...], path: str, above: tuple[Any, 
     records = tuple(m for m in members if isinstance(m, Record))
     if len(records) != len(members):
         raise _refuse(path, annotation, "only a union of records can be told apart", "wrap each member in a record")
+    if len({record.cls for record in records}) < len(records):
+        raise _refuse(path, annotation, "two members are of one class", "wrap each member in a record of its own")
     one = OneOf(tuple(sorted(records, key=lambda r: (r.cls.__module__, r.cls.__qualname__))))
     return one if len(some) == len(args) else Optional(one)
 

@@ -2,19 +2,31 @@
 
 An operator is a frozen instance of a class that fills one template in. What it may do is what its signature allows:
 state is passed in and returned, output goes through ``emit``, and what must be pure gets no ``emit``.
+
+The types of a generic operator's class are those of the stream that it is applied to. What does not follow from that
+stream, such as what a function returns, the operator names itself: see :meth:`Typed.type_arguments`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker
 
-__all__ = ["OpKeyedOrdered", "OpKeyedUnordered", "OpStateless", "Operator", "overrides", "template_types"]
+__all__ = [
+    "OpKeyedOrdered",
+    "OpKeyedUnordered",
+    "OpStateless",
+    "Operator",
+    "Typed",
+    "overrides",
+    "template_types",
+    "type_arguments",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -24,7 +36,20 @@ S = TypeVar("S")
 A = TypeVar("A")
 
 
-class OpStateless(ABC, Generic[K, V, L, W]):
+class Typed:
+    """What instances of generic classes know of their own types."""
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        """Types for type parameters of this class that the instance knows; by default none.
+
+        Keys are the names of parameters of the class that defines the method, values annotations, which may hold type
+        variables that the upstream edge will bind: ``{"W": float}``, or ``{"W": list[V]}``. (``Count[str, int]()`` at run
+        time does not do: a frozen instance refuses to remember its ``[str, int]``.)
+        """
+        return {}
+
+
+class OpStateless(Typed, ABC, Generic[K, V, L, W]):
     """``U[K, V] -> U[L, W]``: each item by itself, without memory."""
 
     def __call__(self, upstream: Stream[U[K, V]]) -> Stream[U[L, W]]:
@@ -38,8 +63,13 @@ class OpStateless(ABC, Generic[K, V, L, W]):
     def on_marker(self, marker: Marker, emit: Callable[[L, W], None]) -> None:
         """Emit any number of pairs at a marker, into the block that it ends: once per marker at every parallelism."""
 
+    def prefetch(self, items: Sequence[tuple[K, V]]) -> None:
+        """A hint that ``on_item`` will be called for these items next, for operators that ask somebody else: one question
+        for all of them. Pure optimisation: a backend may leave it out, repeat it, or name items that never come; what
+        ``on_item`` emits does not depend on it."""
 
-class OpKeyedOrdered(ABC, Generic[K, V, W, S]):
+
+class OpKeyedOrdered(Typed, ABC, Generic[K, V, W, S]):
     """``O[K, V] -> O[K, W]``: per key and in order, with a state per key. The key is kept: ``emit`` takes a value.
 
     The state that a method receives is its own: it may change and return it.
@@ -62,7 +92,7 @@ class OpKeyedOrdered(ABC, Generic[K, V, W, S]):
         return state
 
 
-class OpKeyedUnordered(ABC, Generic[K, V, L, W, S, A]):
+class OpKeyedUnordered(Typed, ABC, Generic[K, V, L, W, S, A]):
     """``U[K, V] -> U[L, W]``: per key and block a bag, summed up in a commutative monoid ``A`` and folded into a state.
 
     ``lift``, ``identity``, ``combine``, ``initial_state`` and ``update_state`` are pure; ``combine`` is associative and
@@ -118,23 +148,38 @@ def overrides(op: object, method: str) -> bool:
     return getattr(type(op), method) not in [getattr(t, method, None) for t in TEMPLATES]
 
 
-def _arguments(op: object) -> tuple[type[Any], tuple[Any, ...]]:
-    """The template of an operator and its type arguments, type variables of generic operators included."""
-    cls = type(op)
+def type_arguments(instance: object, base: type[Any]) -> tuple[Any, ...]:
+    """The arguments that a generic ``base`` has in the class of ``instance``; type variables where they are not known.
+
+    Raises :class:`TypeError` when ``base`` is no base of the class.
+    """
+    cls = type(instance)
     known: dict[Any, Any] = {}
-    if (own := getattr(op, "__orig_class__", None)) is not None:
+    if (own := getattr(instance, "__orig_class__", None)) is not None:
         known = dict(zip(cls.__parameters__, get_args(own), strict=False))  # type: ignore[attr-defined]
+    named = dict(instance.type_arguments()) if isinstance(instance, Typed) else {}
     pending: list[tuple[Any, dict[Any, Any]]] = [(cls, known)]
     while pending:
         at, bound = pending.pop()
-        for base in at.__dict__.get("__orig_bases__", at.__bases__):
-            origin = get_origin(base) or base
-            args = tuple(substitute(arg, bound) for arg in get_args(base))
-            if origin in TEMPLATES:
-                return origin, args or tuple(origin.__parameters__)
-            if isinstance(origin, type) and issubclass(origin, TEMPLATES):
+        if "type_arguments" in vars(at):
+            here = [parameter for parameter in getattr(at, "__parameters__", ()) if parameter.__name__ in named]
+            bound = {**bound, **{parameter: substitute(named[parameter.__name__], bound) for parameter in here}}
+        if at is base:
+            return tuple(bound.get(parameter, parameter) for parameter in base.__parameters__)
+        for parent in at.__dict__.get("__orig_bases__", at.__bases__):
+            origin = get_origin(parent) or parent
+            if isinstance(origin, type) and issubclass(origin, base):
+                args = tuple(substitute(arg, bound) for arg in get_args(parent))
                 pending.append((origin, dict(zip(getattr(origin, "__parameters__", ()), args, strict=False))))
-    raise TypeError(f"{cls.__name__} fills no template in")
+    raise TypeError(f"{cls.__name__} is not derived from {base.__name__}")
+
+
+def _arguments(op: object) -> tuple[type[Any], tuple[Any, ...]]:
+    """The template of an operator and its type arguments, type variables of generic operators included."""
+    template = next((t for t in TEMPLATES if isinstance(op, t)), None)
+    if template is None:
+        raise TypeError(f"{type(op).__name__} fills no template in")
+    return template, type_arguments(op, template)
 
 
 def substitute(annotation: Any, bound: dict[Any, Any]) -> Any:

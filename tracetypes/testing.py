@@ -596,7 +596,7 @@ def _swap_orders(stream: Elements) -> Iterator[Elements]:
             out += how(list(block.items))
             if block.marker is not None:
                 out.append(block.marker)
-        if tuple(out) != stream:
+        if any(one is not other for one, other in zip(out, stream, strict=True)):  # 0.0 == -0.0, and yet it is a swap
             yield tuple(out)
 
 

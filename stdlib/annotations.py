@@ -1,0 +1,118 @@
+"""What a function returns, for operators whose output type the stream does not tell.
+
+Types are declared, never inferred from data: a class returns its instances, a function what its return annotation says,
+and for the rest (a lambda, a builtin) the author says it with ``to=``.
+"""
+
+from __future__ import annotations
+
+import functools
+import typing
+from collections.abc import Iterable
+from typing import Any, TypeVar, get_args, get_origin
+
+from tracetypes.errors import UsageError
+from tracetypes.records import show, show_type
+
+__all__ = ["element_of", "function_or_none", "pair_of", "returned", "same_values"]
+
+
+def function_or_none(caller: str, of: Any) -> Any:
+    """``of`` itself. Raises :class:`UsageError` ``TT121`` when it is neither None nor a function."""
+    if of is not None and not callable(of):
+        raise UsageError(
+            "TT121", f"{caller} was given {show(of)}, which is no function", fix="pass a function of a value"
+        )
+    return of
+
+
+def returned(function: object, to: object, caller: str) -> Any:
+    """The type that ``function`` returns: ``to`` unless it is None, else the return annotation.
+
+    ``caller`` is named in messages. Raises :class:`UsageError` ``TT120`` when there is no ``to`` and no annotation, or
+    one that cannot be resolved.
+    """
+    if not callable(function):
+        raise UsageError("TT121", f"{caller} was given {show(function)}, which is no function", fix="pass a function")
+    if to is not None:
+        return to
+    if isinstance(function, type):
+        return function
+    inner: Any = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if isinstance(inner, type):
+        return inner
+    if not hasattr(inner, "__annotations__"):  # an instance of a class that can be called
+        inner = type(inner).__call__
+    try:
+        hints = typing.get_type_hints(inner, include_extras=True)
+    except NameError as error:
+        raise UsageError(
+            "TT120",
+            f"{caller}: the annotations of {_name(function)} cannot be resolved ({error})",
+            fix=f"define the name at module level, or pass {caller}(..., to=<the type>)",
+        ) from error
+    except TypeError:  # a builtin: it has no annotations
+        hints = {}
+    if "return" not in hints:
+        raise UsageError(
+            "TT120",
+            f"{caller} does not know what {_name(function)} returns",
+            fix=f"pass {caller}(..., to=<the type>), or annotate what the function returns",
+        )
+    found: Any = hints["return"]
+    return found
+
+
+def pair_of(annotation: Any, caller: str) -> tuple[Any, Any]:
+    """Key and value of ``tuple[L, W]``. Raises :class:`UsageError` ``TT120``."""
+    args = get_args(annotation)
+    if get_origin(annotation) is not tuple or len(args) != 2 or args[1] is ...:
+        raise UsageError(
+            "TT120",
+            f"{caller} needs pairs of a key and a value, and found {show_type(annotation)}",
+            fix="annotate the function with tuple[K, V], or pass to=tuple[K, V]",
+        )
+    return args[0], args[1]
+
+
+def element_of(annotation: Any, caller: str) -> Any:
+    """``T`` of ``list[T]``, ``Iterator[T]``, ``tuple[T, ...]`` and other iterables. Raises :class:`UsageError` ``TT120``."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    iterable = isinstance(origin, type) and issubclass(origin, Iterable)
+    if not iterable or not args or (origin is tuple and args[1:] != (...,)):
+        raise UsageError(
+            "TT120",
+            f"{caller} needs a function that returns an iterable, and found {show_type(annotation)}",
+            fix="annotate it with Iterator[tuple[K, V]] or list[tuple[K, V]], or pass to=tuple[K, V]",
+        )
+    return args[0]
+
+
+def same_values(annotations: Iterable[Any], caller: str) -> Any:
+    """The one type among the types of values that several parts take: a type variable takes any.
+
+    Raises :class:`UsageError` ``TT120`` when two of them are concrete and differ.
+    """
+    chosen: Any = None
+    for annotation in annotations:
+        if chosen is None or (isinstance(chosen, TypeVar) and _narrower(annotation, chosen)):
+            chosen = annotation
+        elif not isinstance(annotation, TypeVar) and annotation != chosen:
+            raise UsageError(
+                "TT120",
+                f"{caller}: its parts take values of {show_type(chosen)} and of {show_type(annotation)}",
+                fix="let all parts take the same values, with a function of the value: of=...",
+            )
+    return chosen
+
+
+def _narrower(annotation: Any, than: TypeVar) -> bool:
+    if not isinstance(annotation, TypeVar):
+        return True
+    return bool(annotation.__constraints__) and not than.__constraints__
+
+
+def _name(function: object) -> str:
+    return getattr(function, "__qualname__", None) or show(function)

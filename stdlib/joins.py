@@ -1,0 +1,272 @@
+"""Joins of two streams by key and event time.
+
+Both joins merge the two streams, sort each key and block by time (right before left at equal times) and run one ordered
+operator. What they promise rests on the markers: after marker ``#t`` no item of a time before ``t`` comes any more. That
+is so when the sources of both sides have ``every(...)`` of one period, with the times that the join is given; then an item
+lies in the block of its time on either side, and the answer is that of the whole history: the join of all left with all
+right items that were not late, in whatever block they lie. Sources of different periods are refused. Where markers are in
+band, or the times are not those of the markers, an item may come after a marker that is newer than itself; then a pair of
+it with an item that was already forgotten is missing, and nothing that is told is wrong.
+
+A key's state holds only what the future may still need, and is pruned at each marker.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import attrs
+
+from tracetypes.check import edge_of
+from tracetypes.edges import O, U
+from tracetypes.errors import UsageError
+from tracetypes.graph import Stream, extend, merge, sort
+from tracetypes.markers import Marker, Time, TimeUnit, micros_from
+from tracetypes.stdlib.windows import periods_of, seconds_as_micros
+from tracetypes.templates import OpKeyedOrdered, OpStateless
+
+__all__ = ["AsOf", "AsOfJoin", "FromLeft", "FromRight", "IntervalJoin", "Joined", "asof_join", "interval_join"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@attrs.frozen
+class FromLeft(Generic[A]):
+    """An item of the left stream."""
+
+    value: A
+
+
+@attrs.frozen
+class FromRight(Generic[B]):
+    """An item of the right stream."""
+
+    value: B
+
+
+@attrs.frozen
+class Joined(Generic[A, B]):
+    """Two items whose times lie close enough."""
+
+    left: A
+    right: B
+
+
+@attrs.frozen
+class AsOf(Generic[A, B]):
+    """A left item, and what was known on the right at its time; None when nothing was."""
+
+    left: A
+    right: B | None
+
+
+Either: TypeAlias = FromLeft[A] | FromRight[B]
+_OWN: Final[Any] = V
+
+
+def _either(left: Any, right: Any) -> Any:
+    of_left: Any = FromLeft
+    of_right: Any = FromRight
+    return of_left[left] | of_right[right]
+
+
+@attrs.frozen
+class Tag(OpStateless[K, V, K, R]):
+    """Say of an item which stream it is from. ``side`` is :class:`FromLeft` or :class:`FromRight`, ``other`` the type of
+    the values of the other stream."""
+
+    side: Any
+    other: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"R": _either(_OWN, self.other) if self.side is FromLeft else _either(self.other, _OWN)}
+
+    def on_item(self, key: K, value: V, emit: Callable[[K, R], None]) -> None:
+        emit(key, self.side(value))
+
+
+@attrs.frozen
+class Times(Generic[A, B]):
+    """Event time of the items of both sides in microseconds."""
+
+    left: Callable[[A], Time]
+    right: Callable[[B], Time]
+    unit: TimeUnit
+
+    def of(self, value: Either[A, B]) -> int:
+        """Of an item of either side."""
+        time = self.left(value.value) if isinstance(value, FromLeft) else self.right(value.value)
+        return micros_from(time, self.unit)
+
+    def __call__(self, value: Either[A, B]) -> tuple[int, bool]:
+        """The order in which both joins need items: at equal times right before left."""
+        return self.of(value), isinstance(value, FromLeft)
+
+
+_time: Final = itemgetter(0)
+
+Held: TypeAlias = tuple[list[tuple[int, A]], list[tuple[int, B]]]
+"""Left and right items that may still find a partner, with their times, sorted by time."""
+
+
+@attrs.frozen
+class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Held[A, B]]):
+    """See :func:`interval_join`. ``before`` and ``after``: microseconds. The state holds what may still find a partner;
+    each item costs a binary search and its partners."""
+
+    times: Times[A, B]
+    before: int
+    after: int
+
+    def initial_state(self) -> Held[A, B]:
+        return [], []
+
+    def on_item(
+        self, state: Held[A, B], key: K, value: Either[A, B], emit: Callable[[Joined[A, B]], None]
+    ) -> Held[A, B]:
+        lefts, rights = state
+        time = self.times.of(value)
+        if isinstance(value, FromLeft):
+            first = bisect_left(rights, time - self.before, key=_time)
+            for _, right in rights[first : bisect_right(rights, time + self.after, key=_time)]:
+                emit(Joined(value.value, right))
+            insort(lefts, (time, value.value), key=_time)
+        else:
+            first = bisect_left(lefts, time - self.after, key=_time)
+            for _, left in lefts[first : bisect_right(lefts, time + self.before, key=_time)]:
+                emit(Joined(left, value.value))
+            insort(rights, (time, value.value), key=_time)
+        return state
+
+    def on_marker(self, state: Held[A, B], key: K, marker: Marker, emit: Callable[[Joined[A, B]], None]) -> Held[A, B]:
+        lefts, rights = state
+        del lefts[: bisect_left(lefts, marker.micros - self.after, key=_time)]
+        del rights[: bisect_left(rights, marker.micros - self.before, key=_time)]
+        return state
+
+
+def interval_join(
+    left: Stream[U[K, A]],
+    right: Stream[U[K, B]],
+    *,
+    before: float,
+    after: float,
+    left_time: Callable[[A], Time],
+    right_time: Callable[[B], Time],
+    unit: TimeUnit = "s",
+) -> Stream[O[K, Joined[A, B]]]:
+    """All pairs of a left and a right item of one key where the right one's time lies within ``[t - before, t + after]``
+    of the left one's time ``t``, both ends included.
+
+    ``before`` and ``after``: seconds; one of them may be negative, so that the interval lies to one side. ``left_time``,
+    ``right_time`` and ``unit``: as ``time`` and ``unit`` of :func:`tracetypes.every`. A pair is told in the block of the
+    later of its items, in the order in which the later items come. What is promised about items in different blocks:
+    see the module.
+
+    Raises :class:`UsageError` ``TT121`` for an empty interval and for sources of different periods.
+
+    >>> flow, markers = Dataflow("joined"), every(seconds=10, time=lambda time: time)
+    >>> left = flow.source("left", U[str, int], markers=markers)
+    >>> right = flow.source("right", U[str, int], markers=markers)
+    >>> near = interval_join(left, right, before=2, after=1, left_time=lambda time: time, right_time=lambda time: time)
+    >>> flow.sink("near", near)
+    >>> rows = {"left": [("a", 3), ("a", 12)], "right": [("a", 1), ("a", 4), ("a", 11), ("b", 12)]}
+    >>> [item.value for item in interpret_rows(check(flow), rows)[0]["near"].items if isinstance(item, Item)]
+    [Joined(left=3, right=1), Joined(left=3, right=4), Joined(left=12, right=11)]
+    """
+    bounds = [seconds_as_micros(name, one, -(2**62)) for name, one in (("before", before), ("after", after))]
+    if sum(bounds) < 0:
+        raise UsageError(
+            "TT121", f"no time lies within [-{before}, +{after}]", fix="give before and after whose sum is not negative"
+        )
+    times = Times(left_time, right_time, unit)
+    op: IntervalJoin[K, A, B] = IntervalJoin(times, *bounds)
+    return extend(_together(left, right, times), op)
+
+
+Known: TypeAlias = tuple[int, B] | None
+"""The latest right item and its time."""
+
+
+@attrs.frozen
+class AsOfJoin(OpKeyedOrdered[K, Either[A, B], AsOf[A, B], Known[B]]):
+    """See :func:`asof_join`. ``tolerance``: microseconds. The state is the latest right item."""
+
+    times: Times[A, B]
+    tolerance: int | None = None
+
+    def initial_state(self) -> Known[B]:
+        return None
+
+    def on_item(self, state: Known[B], key: K, value: Either[A, B], emit: Callable[[AsOf[A, B]], None]) -> Known[B]:
+        time = self.times.of(value)
+        if isinstance(value, FromRight):
+            return (time, value.value) if state is None or time >= state[0] else state
+        if state is None or state[0] > time or (self.tolerance is not None and time - state[0] > self.tolerance):
+            emit(AsOf(value.value, None))
+        else:
+            emit(AsOf(value.value, state[1]))
+        return state
+
+    def on_marker(self, state: Known[B], key: K, marker: Marker, emit: Callable[[AsOf[A, B]], None]) -> Known[B]:
+        if state is None or self.tolerance is None or marker.micros - state[0] <= self.tolerance:
+            return state
+        return None
+
+
+def asof_join(
+    left: Stream[U[K, A]],
+    right: Stream[U[K, B]],
+    *,
+    left_time: Callable[[A], Time],
+    right_time: Callable[[B], Time],
+    tolerance: float | None = None,
+    unit: TimeUnit = "s",
+) -> Stream[O[K, AsOf[A, B]]]:
+    """Each left item with the latest right item of its key at or before its time; with None when there is none.
+
+    ``tolerance`` (seconds): a right item that is older than that is none. Of several right items of one time the last in
+    the canonical order of values counts. ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of
+    :func:`tracetypes.every`. Left items are told in their own block, in the order of their times. What is promised about
+    items in different blocks: see the module.
+
+    Raises :class:`UsageError` ``TT121`` for a negative tolerance and for sources of different periods.
+
+    >>> flow, markers = Dataflow("joined"), every(seconds=10, time=lambda time: time)
+    >>> left = flow.source("left", U[str, int], markers=markers)
+    >>> right = flow.source("right", U[str, int], markers=markers)
+    >>> known = asof_join(left, right, left_time=lambda time: time, right_time=lambda time: time)
+    >>> flow.sink("known", known)
+    >>> rows = {"left": [("a", 3), ("a", 12)], "right": [("a", 1), ("a", 4), ("a", 11), ("b", 12)]}
+    >>> [item.value for item in interpret_rows(check(flow), rows)[0]["known"].items if isinstance(item, Item)]
+    [AsOf(left=3, right=1), AsOf(left=12, right=11)]
+    """
+    times = Times(left_time, right_time, unit)
+    op: AsOfJoin[K, A, B] = AsOfJoin(times, None if tolerance is None else seconds_as_micros("tolerance", tolerance, 0))
+    return extend(_together(left, right, times), op)
+
+
+def _together(left: Stream[U[K, A]], right: Stream[U[K, B]], times: Times[A, B]) -> Stream[Any]:
+    """Both streams, tagged and in the order of time."""
+    periods = {period for stream in (left, right) for period in periods_of(stream) if period is not None}
+    if len(periods) > 1:
+        shown = " and ".join(f"{period / 1_000_000:g} s" for period in sorted(periods))
+        raise UsageError(
+            "TT121",
+            f"the sources of the two sides have markers every {shown}: an item may come long after the markers of the other side",
+            fix="give all sources every(seconds=...) of one period",
+        )
+    sides: list[Stream[Any]] = []
+    for side, stream, partner in ((FromLeft, left, right), (FromRight, right, left)):
+        some: Any = stream
+        edge = edge_of(partner)
+        op: Any = Tag(side, Any if edge is None else edge.value)
+        sides.append(extend(some, op))
+    return merge(*sides).through(sort(by=times))

@@ -1,0 +1,374 @@
+"""The look-up join against a database: SQLite, which comes with Python, and PostgreSQL through psycopg 3.
+
+A database is plain data: where it is and what is read from it. Each process opens its own connection when it needs one
+first, and keeps it; nothing that is open is ever sent. Names of tables and columns are checked and quoted; values are
+bound, never written into a statement. Nothing is written to a database.
+
+The table should not change while a run goes on: the answer to an item is that of the moment at which it is computed, and
+a step that failed is computed again. Rows are cached by process, missing ones too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Generic, Literal, TypeVar, overload
+
+import attrs
+
+from tracetypes.edges import U
+from tracetypes.errors import OperatorFailed, UsageError
+from tracetypes.graph import Stream
+from tracetypes.records import Boolean, Mismatch, Optional, Record, Schema, from_plain, schema_of, show, show_type
+from tracetypes.stdlib.annotations import returned
+from tracetypes.stdlib.stateless import how_of
+from tracetypes.templates import OpStateless
+
+__all__ = ["Database", "LookUp", "Postgres", "Sqlite", "look_up"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+R = TypeVar("R")
+
+MOST_QUESTIONS: Final = 500
+"""So many keys are asked for in one statement at most."""
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _identifier(instance: object, attribute: attrs.Attribute[str], name: object) -> None:
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise UsageError(
+            "TT121",
+            f"{type(instance).__name__} was given the {attribute.name} {show(name)}",
+            fix="pass a name of letters, digits and '_' that does not begin with a digit",
+        )
+
+
+def _record(instance: object, attribute: attrs.Attribute[Any], row: Any) -> None:
+    schema = schema_of(row)
+    if not isinstance(schema, Record):
+        raise UsageError(
+            "TT121",
+            f"{type(instance).__name__} was given the row {show_type(row)}, which is no record",
+            fix="pass a frozen record whose fields are named like the columns",
+        )
+    for name, _ in schema.fields:
+        _identifier(instance, attribute, name)
+
+
+@attrs.frozen(kw_only=True)
+class Database(ABC, Generic[R]):
+    """A table that is asked by one column. Equal databases share a connection and a cache in each process.
+
+    ``table`` and ``key``: the table and its column that is asked by, whose values are unique. ``row``: a record type; its
+    fields are the columns that are read, by name.
+    """
+
+    table: str = attrs.field(validator=_identifier)
+    key: str = attrs.field(validator=_identifier)
+    row: type[R] = attrs.field(validator=_record)
+    columns: Record = attrs.field(init=False, repr=False, eq=False)
+
+    @columns.default
+    def _columns(self) -> Schema:
+        # Here and not on a worker, where the annotations of a class may not be resolved.
+        return schema_of(self.row)
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """A new connection of the driver."""
+
+    @abstractmethod
+    def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
+        """The rows of some keys: the key, then the columns."""
+
+    @abstractmethod
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What the driver raises."""
+
+    def fitted(self, schema: Schema, value: Any) -> Any:
+        """A value of the driver as :func:`tracetypes.records.from_plain` takes it."""
+        return value
+
+    def named(self) -> str:
+        """For messages; without secrets."""
+        return f"table {self.table}"
+
+    @property
+    def selected(self) -> str:
+        """The key and the columns, quoted."""
+        return ", ".join(f'"{name}"' for name in (self.key, *(name for name, _ in self.columns.fields)))
+
+    def made(self, found: Sequence[Any]) -> R:
+        """The record of a row. Raises :class:`Mismatch`."""
+        pairs = zip(self.columns.fields, found, strict=True)
+        record: R = from_plain(self.columns, {name: self.fitted(schema, value) for (name, schema), value in pairs})
+        return record
+
+
+@attrs.frozen(kw_only=True)
+class Sqlite(Database[R]):
+    """A table of an SQLite file, opened for reading only. ``path``: the file, on every machine that runs a part.
+
+    Booleans are read from 0 and 1, times and dates from ISO 8601 texts.
+    """
+
+    path: str = attrs.field(converter=str)
+
+    def connect(self) -> Any:
+        return sqlite3.connect(f"{Path(self.path).absolute().as_uri()}?mode=ro", uri=True)
+
+    def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
+        marks = ", ".join("?" * len(keys))
+        found: list[Sequence[Any]] = connection.execute(
+            f'SELECT {self.selected} FROM "{self.table}" WHERE "{self.key}" IN ({marks})', keys
+        ).fetchall()
+        return found
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        return (sqlite3.Error,)
+
+    def fitted(self, schema: Schema, value: Any) -> Any:
+        inner = schema.item if isinstance(schema, Optional) else schema
+        return bool(value) if isinstance(inner, Boolean) and value in (0, 1) else value
+
+    def named(self) -> str:
+        return f"table {self.table} of {self.path}"
+
+
+@attrs.frozen(kw_only=True)
+class Postgres(Database[R]):
+    """A table of a PostgreSQL server; needs the extra ``postgres``.
+
+    ``connection``: a connection string of libpq, such as ``host=db dbname=plant user=reader``. Keep the password out of
+    it: it is shipped with the operator. libpq reads ``PGPASSFILE`` or a service file on the worker.
+    """
+
+    connection: str = attrs.field(repr=False)
+    schema: str = attrs.field(default="public", validator=_identifier)
+
+    def connect(self) -> Any:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise UsageError(
+                "TT401", f"PostgreSQL needs psycopg ({error})", fix="pip install 'tracetypes[postgres]'"
+            ) from None
+        made = psycopg.connect(self.connection, autocommit=True, connect_timeout=10)
+        made.execute("SET default_transaction_read_only = on")
+        return made
+
+    def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
+        found: list[Sequence[Any]] = connection.execute(
+            f'SELECT {self.selected} FROM "{self.schema}"."{self.table}" WHERE "{self.key}" = ANY(%s)', [list(keys)]
+        ).fetchall()
+        return found
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        try:
+            import psycopg
+        except ImportError:  # connect() has more to say about that
+            return ()
+        return (psycopg.Error,)
+
+    def named(self) -> str:
+        return f"table {self.schema}.{self.table}"
+
+
+# ------------------------------------------------------------------------------------------------- sessions
+
+
+class Session:
+    """A connection and its cache, of one process and thread. ``size``: how many keys are remembered at most."""
+
+    def __init__(self, database: Database[Any], size: int) -> None:
+        self.database, self.size = database, size
+        self.connection: Any = None
+        self.known: OrderedDict[Any, Any] = OrderedDict()
+
+    def row(self, key: Any) -> Any:
+        """The row of a key, or None."""
+        if key in self.known:
+            self.known.move_to_end(key)
+            return self.known[key]
+        found = self.asked([key]).get(key)
+        self.remember(key, found)
+        return found
+
+    def prefetch(self, keys: Iterable[Any]) -> None:
+        """Learn the rows of as many keys as can be remembered together."""
+        wanted = list(dict.fromkeys(keys))[: self.size]
+        for key in wanted:
+            if key in self.known:
+                self.known.move_to_end(key)
+        unknown = [key for key in wanted if key not in self.known]
+        for at in range(0, len(unknown), MOST_QUESTIONS):
+            some = unknown[at : at + MOST_QUESTIONS]
+            found = self.asked(some)
+            for key in some:
+                self.remember(key, found.get(key))
+
+    def remember(self, key: Any, row: Any) -> None:
+        """Put a row into the cache, in place of the one that was not used for the longest time."""
+        self.known[key] = row
+        if len(self.known) > self.size:
+            self.known.popitem(last=False)
+
+    def asked(self, keys: Sequence[Any]) -> dict[Any, Any]:
+        """The rows of the database. A connection that had been open before and is lost is opened again, once."""
+        was_open = self.connection is not None
+        try:
+            rows = self._ask(keys)
+        except self.database.errors() as error:
+            self.close()
+            if not was_open:
+                raise self._failed(error) from error
+            try:
+                rows = self._ask(keys)
+            except self.database.errors() as again:
+                self.close()
+                raise self._failed(again) from again
+        asked, found = set(keys), dict[Any, Any]()
+        for key, *columns in rows:
+            if key in found:
+                raise OperatorFailed(
+                    "TT215",
+                    f"{self.database.named()} has several rows with {self.database.key} = {show(key)}",
+                    fix="ask by a column whose values are unique",
+                )
+            if key in asked:
+                try:
+                    found[key] = self.database.made(columns)
+                except Mismatch as error:
+                    raise OperatorFailed(
+                        "TT215",
+                        f"{self.database.named()}, row {self.database.key} = {show(key)}: {error}",
+                        fix=f"correct the row, or the types of {show_type(self.database.row)}",
+                    ) from error
+        return found
+
+    def close(self) -> None:
+        """Forget the connection; the next question opens a new one."""
+        if self.connection is not None:
+            with suppress(Exception):  # it is of no use any more
+                self.connection.close()
+            self.connection = None
+
+    def _ask(self, keys: Sequence[Any]) -> list[Sequence[Any]]:
+        if self.connection is None:
+            self.connection = self.database.connect()
+        return list(self.database.ask(self.connection, keys))
+
+    def _failed(self, error: Exception) -> OperatorFailed:
+        return OperatorFailed(
+            "TT215",
+            f"{self.database.named()} cannot be asked: {type(error).__name__}: {str(error).strip()}",
+            fix="see to the database and run again: nothing of this step was kept, the run goes on where it was",
+        )
+
+
+class _Sessions(threading.local):
+    """The sessions of a thread. Those of the process that this one was forked from are not ours to use or to close."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.open: dict[tuple[Database[Any], int], Session] = {}
+        self.inherited: list[dict[tuple[Database[Any], int], Session]] = []
+
+    def of(self, database: Database[Any], size: int) -> Session:
+        """The session of a database."""
+        if self.process != os.getpid():
+            self.inherited.append(self.open)
+            self.process, self.open = os.getpid(), {}
+        session = self.open.get((database, size))
+        if session is None:
+            session = self.open[database, size] = Session(database, size)
+        return session
+
+    def close(self) -> None:
+        """Close all connections and forget what is cached."""
+        for session in self.open.values():
+            session.close()
+        self.open = {}
+
+
+SESSIONS: Final = _Sessions()
+
+
+# ------------------------------------------------------------------------------------------------- the operator
+
+
+@attrs.frozen
+class LookUp(OpStateless[K, V, K, W], Generic[K, V, W]):
+    """See :func:`look_up`."""
+
+    database: Database[Any]
+    by: Callable[[K, V], Any]
+    combine: Callable[[V, Any], W]
+    how: Literal["inner", "left"]
+    cache: int
+    to: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"W": self.to}
+
+    def prefetch(self, items: Sequence[tuple[K, V]]) -> None:
+        names = []
+        with suppress(Exception):  # what by raises is told by on_item, for the item that it is
+            names = [name for key, value in items if (name := self.by(key, value)) is not None]
+        SESSIONS.of(self.database, self.cache).prefetch(names)
+
+    def on_item(self, key: K, value: V, emit: Callable[[K, W], None]) -> None:
+        name = self.by(key, value)
+        row = None if name is None else SESSIONS.of(self.database, self.cache).row(name)
+        if row is not None or self.how == "left":
+            emit(key, self.combine(value, row))
+
+
+@overload
+def look_up(
+    database: Database[R],
+    *,
+    by: Callable[[K, V], Any],
+    combine: Callable[[V, R], W],
+    how: Literal["inner"] = "inner",
+    cache: int = 10_000,
+    to: type[W] | None = None,
+) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
+@overload
+def look_up(
+    database: Database[R],
+    *,
+    by: Callable[[K, V], Any],
+    combine: Callable[[V, R | None], W],
+    how: Literal["left"],
+    cache: int = 10_000,
+    to: type[W] | None = None,
+) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
+def look_up(database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: int = 10_000, to: Any = None) -> Any:
+    """``U[K, V] -> U[K, W]``: the look-up join against a database, :class:`Sqlite` or :class:`Postgres`.
+
+    ``by(key, value)`` gives the key of the row, None for none; ``combine(value, row)`` the new value. Items without a row
+    are left out (``inner``), or combined with None (``left``). ``to``: ``W``, unless ``combine`` is a class or has a
+    return annotation. ``cache``: for so many keys each process remembers the row, the least recently used go first.
+
+    Raises :class:`UsageError` ``TT120``, ``TT121``. When the database cannot be asked, when a row does not fit the record,
+    or when a key has several rows, the run ends with :class:`OperatorFailed` ``TT215``, and nothing is lost.
+    """
+    if not isinstance(database, Database):
+        raise UsageError("TT121", f"look_up was given {show(database)}", fix="pass Sqlite(...) or Postgres(...)")
+    how_of("look_up", how)
+    if not callable(by):
+        raise UsageError("TT121", f"look_up was given {show(by)}, which is no function", fix="pass a function")
+    if type(cache) is not int or cache < 1:
+        raise UsageError("TT121", f"look_up was given cache={show(cache)}", fix="pass a number of keys, from 1")
+    return LookUp(database, by, combine, how, cache, returned(combine, to, "look_up"))

@@ -1,0 +1,399 @@
+"""Operators on the items of a key in order: gaps filled in, differences, running results, duplicates, exponential means.
+
+All take an ``O[K, V]``, so put ``sort(by=...)`` before them; within a block the order is that of the sort, and blocks
+follow one another. None of them looks at the clock of the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+
+from tracetypes.edges import O
+from tracetypes.errors import UsageError
+from tracetypes.graph import Stream, extend
+from tracetypes.markers import Marker, Time, TimeUnit, micros_from
+from tracetypes.stdlib.aggregates import Aggregate
+from tracetypes.stdlib.annotations import returned
+from tracetypes.stdlib.windows import seconds_as_micros, typed, whole
+from tracetypes.templates import OpKeyedOrdered
+
+__all__ = [
+    "Accumulate",
+    "Deduplicate",
+    "DeduplicateRecent",
+    "DeduplicateWithin",
+    "Differences",
+    "ExponentialMean",
+    "ExponentialMeanOverTime",
+    "Interpolate",
+    "Pairwise",
+    "accumulate",
+    "deduplicate",
+    "differences",
+    "exponential_mean",
+    "interpolate",
+    "pairwise",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+# ------------------------------------------------------------------------------------------------- interpolation
+
+
+@attrs.frozen
+class Interpolate(OpKeyedOrdered[K, V, V, V | None]):
+    """See :func:`interpolate`. The state is the last reading."""
+
+    time: Callable[[V], int]
+    number: Callable[[V], float]
+    make: Callable[[V, int, float], V]
+    step: int = 1
+    max_gap: int | None = None
+
+    def initial_state(self) -> V | None:
+        return None
+
+    def on_item(self, state: V | None, key: K, value: V, emit: Callable[[V], None]) -> V | None:
+        if state is None:
+            emit(value)
+            return value
+        start, end = self.time(state), self.time(value)
+        gap = end - start
+        if self.max_gap is not None and gap > self.max_gap:
+            emit(value)
+            return value
+        before, after = self.number(state), self.number(value)
+        for passed in range(self.step, gap + 1, self.step):
+            emit(self.make(state, start + passed, before + passed * (after - before) / gap))
+        if gap % self.step and gap > 0:
+            emit(value)
+        return value
+
+
+def interpolate(
+    *,
+    time: Callable[[V], int],
+    number: Callable[[V], float],
+    make: Callable[[V, int, float], V],
+    step: int = 1,
+    max_gap: int | None = None,
+) -> Callable[[Stream[O[K, V]]], Stream[O[K, V]]]:
+    """Linear interpolation: a reading at every ``step`` between two readings of a key (data-trace types, Example 4.1).
+
+    ``time`` gives the time of a reading and ``number`` what is interpolated; ``make(reading, time, number)`` makes a
+    reading from the one before the gap. ``step`` and ``max_gap`` are in the unit of ``time``. The first reading is told
+    as it is. For each further one, ``gap`` later, the readings at ``step, 2 * step, ...`` up to ``gap`` are told, with
+    ``before + passed * (after - before) / gap``; the last of them stands for the reading itself where it falls on a step,
+    otherwise it is told besides. A gap over ``max_gap`` is not filled in: the reading after it is told as it is. A second
+    reading of one time is not told, but the next gap begins with it. Raises :class:`UsageError` ``TT121`` for a step
+    below 1.
+
+    >>> @attrs.frozen
+    ... class Load:
+    ...     ts: int
+    ...     watts: float
+    >>> filled = interpolate(time=lambda r: r.ts, number=lambda r: r.watts, make=lambda r, ts, x: Load(ts, x))
+    >>> preview(filled, O[str, Load], [("a", Load(0, 10.0)), ("a", Load(2, 20.0))])
+    [[('a', Load(ts=0, watts=10.0)), ('a', Load(ts=1, watts=15.0)), ('a', Load(ts=2, watts=20.0))]]
+    """
+    whole("step", step)
+    op: Any = Interpolate(time, number, make, step, max_gap)
+    return lambda upstream: extend(upstream, op)
+
+
+# ------------------------------------------------------------------------------------------------- from item to item
+
+
+@attrs.frozen
+class Differences(OpKeyedOrdered[K, V, float, float | None]):
+    """See :func:`differences`. The state is the last number."""
+
+    number: Callable[[V], float]
+
+    def initial_state(self) -> float | None:
+        return None
+
+    def on_item(self, state: float | None, key: K, value: V, emit: Callable[[float], None]) -> float:
+        number = self.number(value)
+        if state is not None:
+            emit(number - state)
+        return number
+
+
+def differences(number: Callable[[V], float]) -> Callable[[Stream[O[K, V]]], Stream[O[K, float]]]:
+    """What was added from each item of a key to the next; nothing for the first. Of integers the exact difference, told
+    as a float.
+
+    >>> preview(differences(lambda x: x), O[str, float], [("a", 1.0), ("a", 3.5)], [("a", 3.0)])
+    [[('a', 2.5)], [('a', -0.5)]]
+    """
+    op: Any = Differences(number)
+    return lambda upstream: extend(upstream, op)
+
+
+@attrs.frozen
+class Pairwise(OpKeyedOrdered[K, V, R, V | None]):
+    """See :func:`pairwise`. The state is the last item."""
+
+    function: Callable[[V, V], R]
+    result: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"R": self.result}
+
+    def initial_state(self) -> V | None:
+        return None
+
+    def on_item(self, state: V | None, key: K, value: V, emit: Callable[[R], None]) -> V | None:
+        if state is not None:
+            emit(self.function(state, value))
+        return value
+
+
+def pairwise(
+    function: Callable[[V, V], W], *, to: type[W] | None = None
+) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]:
+    """``function(item, next item)`` for all neighbours of a key.
+
+    ``to``: the type of what the function returns, where it has no return annotation. Raises :class:`UsageError`
+    ``TT120`` when neither is there. Values are not None.
+
+    >>> preview(pairwise(lambda one, other: other > one, to=bool), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
+    [[('a', True), ('a', False)]]
+    """
+    op: Any = Pairwise(function, returned(function, to, "pairwise"))
+    return lambda upstream: extend(upstream, op)
+
+
+@attrs.frozen
+class Accumulate(OpKeyedOrdered[K, V, R, A]):
+    """See :func:`accumulate`. The state is the aggregate of all items so far."""
+
+    aggregate: Aggregate[V, A, Any]
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return typed(self.aggregate)
+
+    def initial_state(self) -> A:
+        return self.aggregate.identity()
+
+    def on_item(self, state: A, key: K, value: V, emit: Callable[[R], None]) -> A:
+        agg = self.aggregate.combine(state, self.aggregate.lift(value))
+        told: Any = self.aggregate.result(agg)
+        emit(told)
+        return agg
+
+
+def accumulate(aggregate: Aggregate[V, A, W]) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]:
+    """After each item of a key the aggregate of all its items up to there.
+
+    >>> preview(accumulate(max(to=int)), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
+    [[('a', 1), ('a', 3), ('a', 3)]]
+    """
+    op: Any = Accumulate(aggregate)
+    return lambda upstream: extend(upstream, op)
+
+
+# ------------------------------------------------------------------------------------------------- duplicates
+
+
+@attrs.frozen
+class Deduplicate(OpKeyedOrdered[K, V, V, set[Hashable]]):
+    """See :func:`deduplicate`. The state is all that was seen."""
+
+    by: Callable[[V], Hashable]
+
+    def initial_state(self) -> set[Hashable]:
+        return set()
+
+    def on_item(self, state: set[Hashable], key: K, value: V, emit: Callable[[V], None]) -> set[Hashable]:
+        if (name := self.by(value)) not in state:
+            state.add(name)
+            emit(value)
+        return state
+
+
+Recent: TypeAlias = tuple[deque[Hashable], dict[Hashable, int]]
+"""The last items, and how many of them have each name."""
+
+
+@attrs.frozen
+class DeduplicateRecent(OpKeyedOrdered[K, V, V, Recent]):
+    """See :func:`deduplicate`. The state is the last ``items`` items by name, and how many have each name."""
+
+    by: Callable[[V], Hashable]
+    items: int
+
+    def initial_state(self) -> Recent:
+        return deque(), {}
+
+    def on_item(self, state: Recent, key: K, value: V, emit: Callable[[V], None]) -> Recent:
+        last, counts = state
+        name = self.by(value)
+        if name not in counts:
+            emit(value)
+        last.append(name)
+        counts[name] = counts.get(name, 0) + 1
+        if len(last) > self.items:
+            gone = last.popleft()
+            counts[gone] -= 1
+            if not counts[gone]:
+                del counts[gone]
+        return state
+
+
+@attrs.frozen
+class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
+    """See :func:`deduplicate`. The state is when each name was seen last, for those that may still count."""
+
+    by: Callable[[V], Hashable]
+    horizon: int
+    time: Callable[[V], Time]
+    unit: TimeUnit
+
+    def initial_state(self) -> dict[Hashable, int]:
+        return {}
+
+    def on_item(self, state: dict[Hashable, int], key: K, value: V, emit: Callable[[V], None]) -> dict[Hashable, int]:
+        name, time = self.by(value), micros_from(self.time(value), self.unit)
+        seen = state.get(name)
+        if seen is None or time - seen > self.horizon:
+            emit(value)
+        state[name] = time if seen is None else max(seen, time)
+        return state
+
+    def on_marker(
+        self, state: dict[Hashable, int], key: K, marker: Marker, emit: Callable[[V], None]
+    ) -> dict[Hashable, int]:
+        return {name: seen for name, seen in state.items() if marker.micros - seen <= self.horizon}
+
+
+def deduplicate(
+    by: Callable[[V], Hashable],
+    *,
+    items: int | None = None,
+    seconds: float | None = None,
+    time: Callable[[V], Time] | None = None,
+    unit: TimeUnit = "s",
+) -> Callable[[Stream[O[K, V]]], Stream[O[K, V]]]:
+    """Drop an item when one before it, of the same key, had the same ``by(value)``, told or not.
+
+    By default the whole history of a key counts, and its state grows with the number of different names. ``items``: only
+    the last so many items before. ``seconds``: only the items at most so long before by ``time`` and ``unit``, as in
+    :func:`tracetypes.every`; the stream must be sorted by the same time, and markers remove what is older.
+    ``by`` returns something hashable in which NaN does not occur.
+
+    Raises :class:`UsageError` ``TT121`` for both ``items`` and ``seconds``, and for ``seconds`` without ``time``.
+
+    >>> given = [("a", 0), ("a", 1), ("a", 3), ("a", 4)]
+    >>> preview(deduplicate(lambda x: x % 3), O[str, int], given)
+    [[('a', 0), ('a', 1)]]
+    >>> preview(deduplicate(lambda x: x % 3, seconds=2, time=lambda x: x), O[str, int], given)
+    [[('a', 0), ('a', 1), ('a', 3), ('a', 4)]]
+    """
+    op: Any
+    if items is not None and seconds is not None:
+        raise UsageError("TT121", "both items and seconds are given", fix="give one of them")
+    if (seconds is None) != (time is None):
+        raise UsageError("TT121", "seconds and time go together", fix="give both or none of them")
+    if items is not None:
+        whole("items", items)
+        op = DeduplicateRecent(by, items)
+    elif seconds is not None and time is not None:
+        op = DeduplicateWithin(by, seconds_as_micros("seconds", seconds, 0), time, unit)
+    else:
+        op = Deduplicate(by)
+    return lambda upstream: extend(upstream, op)
+
+
+# ------------------------------------------------------------------------------------------------- exponential means
+
+
+@attrs.frozen
+class ExponentialMean(OpKeyedOrdered[K, V, float, float | None]):
+    """See :func:`exponential_mean`. The state is the last mean."""
+
+    number: Callable[[V], float]
+    weight: float
+
+    def initial_state(self) -> float | None:
+        return None
+
+    def on_item(self, state: float | None, key: K, value: V, emit: Callable[[float], None]) -> float:
+        number = float(self.number(value))
+        mean = number if state is None else state + self.weight * (number - state)
+        emit(mean)
+        return mean
+
+
+@attrs.frozen
+class ExponentialMeanOverTime(OpKeyedOrdered[K, V, float, tuple[int, float] | None]):
+    """See :func:`exponential_mean`. The state is the last time in microseconds and the mean."""
+
+    number: Callable[[V], float]
+    half_life: int
+    time: Callable[[V], Time]
+    unit: TimeUnit
+
+    def initial_state(self) -> tuple[int, float] | None:
+        return None
+
+    def on_item(
+        self, state: tuple[int, float] | None, key: K, value: V, emit: Callable[[float], None]
+    ) -> tuple[int, float]:
+        number, time = float(self.number(value)), micros_from(self.time(value), self.unit)
+        if state is None:
+            emit(number)
+            return time, number
+        last, mean = state
+        passed = max(time - last, 0)
+        mean += (1.0 - 0.5 ** (passed / self.half_life)) * (number - mean)
+        emit(mean)
+        return last + passed, mean
+
+
+def exponential_mean(
+    number: Callable[[V], float],
+    *,
+    weight: float | None = None,
+    half_life: float | None = None,
+    time: Callable[[V], Time] | None = None,
+    unit: TimeUnit = "s",
+) -> Callable[[Stream[O[K, V]]], Stream[O[K, float]]]:
+    """The exponentially weighted mean of each key after each item; the first item is the first mean.
+
+    ``weight`` (over 0, up to 1): that of each new item, ``mean += weight * (number - mean)``. Or ``half_life`` (seconds)
+    with ``time`` and ``unit`` as in :func:`tracetypes.every`: the old mean keeps half of its weight after so long,
+    ``mean += (1 - 0.5 ** (passed / half_life)) * (number - mean)``; an item of the time of the one before changes
+    nothing. The order of the stream makes the floats the same at any parallelism.
+
+    Raises :class:`UsageError` ``TT121`` unless one of the two is given, and for numbers out of range.
+
+    >>> given = [("a", 0), ("a", 1), ("a", 3)]
+    >>> preview(exponential_mean(lambda x: x, weight=0.5), O[str, int], given)
+    [[('a', 0.0), ('a', 0.5), ('a', 1.75)]]
+    >>> preview(exponential_mean(lambda x: x, half_life=1, time=lambda x: x), O[str, int], given)
+    [[('a', 0.0), ('a', 0.5), ('a', 2.375)]]
+    """
+    op: Any
+    if (weight is None) == (half_life is None):
+        raise UsageError("TT121", "weight and half_life: one of them is needed", fix="give one of them")
+    if (half_life is None) != (time is None):
+        raise UsageError("TT121", "half_life and time go together", fix="give both or none of them")
+    if weight is not None:
+        if isinstance(weight, bool) or not (math.isfinite(weight) and 0 < weight <= 1):
+            raise UsageError("TT121", f"weight is {weight!r}", fix="give a weight over 0, up to 1")
+        op = ExponentialMean(number, weight)
+    elif half_life is not None and time is not None:
+        op = ExponentialMeanOverTime(number, seconds_as_micros("half_life", half_life), time, unit)
+    return lambda upstream: extend(upstream, op)

@@ -1,0 +1,87 @@
+"""Total orders and likeness of values, told by the values themselves: for ties, for sets and for hashes.
+
+Values conform to their declared types, so what is compared is of one type, and no schema is needed: one cannot be had on a
+worker for a class that was sent there with annotations as texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import hashlib
+import struct
+from functools import cache
+from typing import Any
+
+import attrs
+
+from tracetypes.records import Unit, float_order, micros_of
+
+__all__ = ["hash_of", "likeness_of", "order_of", "place_of"]
+
+
+def place_of(found: Any) -> Any:
+    """A place in a total order for what an author's ``by`` gave: NaN behind all other floats, -0.0 as 0.0.
+
+    Raises :class:`ValueError` for None, which has no place.
+    """
+    if isinstance(found, float):
+        return float_order(found + 0.0)
+    if isinstance(found, tuple):
+        return tuple([place_of(one) for one in found])
+    if found is None:
+        raise ValueError("by gave None, which has no place in an order")
+    return found
+
+
+def order_of(value: Any) -> Any:
+    """The place of a value in the canonical order of its type (:func:`tracetypes.records.canonical`): equal for identical
+    values only."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float):
+        return 1, float_order(value)
+    return 1, _plain(value, order_of)
+
+
+def likeness_of(value: Any) -> Any:
+    """The same for values that are equal as keys are (NaNs alike, -0.0 as 0.0): numbers, texts and tuples of these."""
+    if isinstance(value, float):
+        return float_order(value + 0.0)
+    return None if value is None else _plain(value, likeness_of)
+
+
+def _plain(value: Any, inner: Any) -> Any:
+    match value:
+        case int() | str() | bytes():
+            return value
+        case dt.datetime():
+            return micros_of(value)
+        case dt.date():
+            return value.toordinal()
+        case Unit():
+            return 0
+        case _:
+            cls: Any = type(value)
+            if cls in (list, tuple):
+                return tuple([inner(one) for one in value])
+            return cls.__module__, cls.__qualname__, *[inner(getattr(value, name)) for name in _names(cls)]
+
+
+@cache
+def _names(cls: Any) -> tuple[str, ...]:
+    """The fields of a record class."""
+    if attrs.has(cls):
+        return tuple(a.name for a in attrs.fields(cls))
+    if dataclasses.is_dataclass(cls):
+        return tuple(f.name for f in dataclasses.fields(cls))
+    names: tuple[str, ...] = cls._fields
+    return names
+
+
+def hash_of(likeness: Any) -> int:
+    """64 bits that depend on the value alone, in every process."""
+    text = likeness if isinstance(likeness, str) else ascii(likeness)
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    hashed: int = struct.unpack("<Q", digest)[0]
+    return hashed

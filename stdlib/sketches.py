@@ -1,0 +1,332 @@
+"""Aggregates that count different values, and those that keep a bounded sketch of many."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Generic, TypeVar, cast, overload
+
+import attrs
+
+from tracetypes.errors import UsageError
+from tracetypes.records import show
+from tracetypes.stdlib.aggregates import Aggregate, Measured, Real
+from tracetypes.stdlib.annotations import function_or_none
+from tracetypes.stdlib.orders import hash_of, likeness_of
+
+__all__ = ["approximate_distinct", "distinct", "quantile", "quantiles"]
+
+V = TypeVar("V")
+W = TypeVar("W")
+
+
+@attrs.frozen(eq=False)
+class Members:
+    """A set in parts, each at most half as large as the one before it: adding to a set of ``n`` costs about ``log n``
+    and not ``n``, though nothing is changed in place. Equal when the whole sets are."""
+
+    parts: tuple[frozenset[Any], ...] = ()
+
+    @property
+    def whole(self) -> frozenset[Any]:
+        """All members."""
+        return frozenset[Any]().union(*self.parts)
+
+    def __or__(self, other: Members) -> Members:
+        merged: list[frozenset[Any]] = []
+        smallest, *others = sorted([*self.parts, *other.parts], key=len) or [frozenset()]
+        for part in others:
+            if len(part) < 2 * len(smallest):
+                smallest = part | smallest
+            else:
+                merged.append(smallest)
+                smallest = part
+        merged.append(smallest)
+        return Members(tuple(merged[::-1]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Members) and self.whole == other.whole
+
+    def __hash__(self) -> int:
+        return hash(self.whole)
+
+
+@attrs.frozen
+class Distinct(Measured[V, Members, int], Generic[V]):
+    """See :func:`distinct`."""
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {}
+
+    def lift(self, value: V) -> Members:
+        return Members((frozenset((likeness_of(self.measure(value)),)),))
+
+    def identity(self) -> Members:
+        return Members()
+
+    def combine(self, a: Members, b: Members) -> Members:
+        return a | b
+
+    def result(self, agg: Members) -> int:
+        return len(agg.whole)
+
+
+def distinct(of: Callable[[V], Any] | None = None) -> Aggregate[V, Any, int]:
+    """How many different values, exactly: all of them are kept. NaNs count as one value, and so do 0.0 and -0.0.
+
+    >>> evaluate(distinct(), ["a", "b", "a"])
+    2
+    """
+    return Distinct(function_or_none("distinct", of))
+
+
+_SPARSE: Final = 32
+
+
+@attrs.frozen
+class ApproximateDistinct(Measured[V, tuple[int, ...] | bytes, int], Generic[V]):
+    """See :func:`approximate_distinct`.
+
+    The monoid: the registers that are not zero, as sorted numbers ``index * 64 + rank``, while they are few, else all
+    registers as bytes. Which of the two depends on the registers alone, so equal sketches are equal values.
+    """
+
+    precision: int
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {}
+
+    def lift(self, value: V) -> tuple[int, ...] | bytes:
+        hashed = hash_of(likeness_of(self.measure(value)))
+        rest = hashed >> self.precision
+        rank = 65 - self.precision - rest.bit_length()
+        return ((hashed & ((1 << self.precision) - 1)) << 6 | rank,)
+
+    def identity(self) -> tuple[int, ...] | bytes:
+        return ()
+
+    def combine(self, a: tuple[int, ...] | bytes, b: tuple[int, ...] | bytes) -> tuple[int, ...] | bytes:
+        if isinstance(a, bytes) and isinstance(b, bytes):
+            return bytes(map(builtins.max, a, b))
+        if isinstance(b, bytes):
+            a, b = b, a
+        if isinstance(a, bytes):
+            for one in b:
+                if a[one >> 6] < one & 63:
+                    return self._dense(bytearray(a), cast("tuple[int, ...]", b))
+            return a
+        ranks: dict[int, int] = {}
+        for one in sorted((*a, *b)):  # of one index the largest rank comes last
+            ranks[one >> 6] = one & 63
+        if len(ranks) > _SPARSE:
+            return self._dense(bytearray(1 << self.precision), (*a, *cast("tuple[int, ...]", b)))
+        return tuple(index << 6 | rank for index, rank in ranks.items())
+
+    def _dense(self, registers: bytearray, sparse: tuple[int, ...]) -> bytes:
+        for one in sparse:
+            index, rank = one >> 6, one & 63
+            if registers[index] < rank:
+                registers[index] = rank
+        return bytes(registers)
+
+    def result(self, agg: tuple[int, ...] | bytes) -> int:
+        registers = agg if isinstance(agg, bytes) else self._dense(bytearray(1 << self.precision), agg)
+        m, most = 1 << self.precision, 64 - self.precision
+        # Otmar Ertl, New cardinality estimation algorithms for HyperLogLog sketches (2017), algorithm 6.
+        counts = [registers.count(rank) for rank in range(most + 2)]
+        total = m * _tau(1 - counts[most + 1] / m)
+        for rank in range(most, 0, -1):
+            total = 0.5 * (total + counts[rank])
+        total += m * _sigma(counts[0] / m)
+        return round(m * m / (2 * 0.6931471805599453 * total))
+
+
+def _sigma(x: float) -> float:
+    """``x + sum(x**(2**k) * 2**(k-1) for k = 1, 2, ...)``."""
+    if x == 1.0:
+        return math.inf
+    total, y = x, 1.0
+    while True:
+        x *= x
+        before = total
+        total += x * y
+        y += y
+        if total == before:
+            return total
+
+
+def _tau(x: float) -> float:
+    """``(1 - x - sum((1 - x**(2**-k))**2 * 2**-k for k = 1, 2, ...)) / 3``."""
+    if x in (0.0, 1.0):
+        return 0.0
+    total, y = 1 - x, 1.0
+    while True:
+        x = math.sqrt(x)
+        before = total
+        y *= 0.5
+        total -= (1 - x) * (1 - x) * y
+        if total == before:
+            return total / 3
+
+
+def approximate_distinct(of: Callable[[V], Any] | None = None, *, precision: int = 12) -> Aggregate[V, Any, int]:
+    """About how many different values: HyperLogLog (Flajolet, Fusy, Gandouet and Meunier, 2007) over a 64-bit hash.
+
+    ``precision`` from 4 to 16: ``2**precision`` bytes a sketch, and a standard error of ``1.04 / 2**(precision / 2)``,
+    1.6 % for 12. The same values give the same number, whatever the order and the number of copies.
+
+    >>> evaluate(approximate_distinct(), [n % 50 for n in range(1000)])
+    50
+    """
+    if type(precision) is not int or not 4 <= precision <= 16:
+        raise UsageError("TT121", f"approximate_distinct was given precision={show(precision)}", fix="pass 4 to 16")
+    return ApproximateDistinct(function_or_none("approximate_distinct", of), precision)
+
+
+Buckets = tuple[int, tuple[tuple[int, int], ...]]
+"""How many NaNs, and how many values in each bucket that holds any, in the order of the buckets."""
+
+
+@attrs.frozen
+class _Sketch(Measured[V, Buckets, W], Generic[V, W]):
+    """Counts of values in buckets: a monoid because counts add up. Each power of two is cut into ``cuts`` buckets of equal
+    width, numbered in the order of their values; the number of a bucket is computed without a logarithm, whose last bit
+    differs between machines."""
+
+    accuracy: float
+    cuts: int = attrs.field(init=False, repr=False)
+
+    @cuts.default
+    def _cuts(self) -> int:
+        return math.ceil(0.5 / self.accuracy)
+
+    def lift(self, value: V) -> Buckets:
+        number = self.measure(value)
+        if number != number:
+            return 1, ()
+        return 0, ((self.bucket(number), 1),)
+
+    def identity(self) -> Buckets:
+        return 0, ()
+
+    def combine(self, a: Buckets, b: Buckets) -> Buckets:
+        if len(a[1]) < len(b[1]):
+            a, b = b, a
+        buckets = a[1]
+        if len(b[1]) > 1:
+            counts = dict(buckets)
+            for bucket, held in b[1]:
+                counts[bucket] = counts.get(bucket, 0) + held
+            buckets = tuple(sorted(counts.items()))
+        elif b[1]:
+            ((bucket, held),) = b[1]
+            at = bisect_left(buckets, (bucket, 0))
+            if at < len(buckets) and buckets[at][0] == bucket:
+                buckets = (*buckets[:at], (bucket, buckets[at][1] + held), *buckets[at + 1 :])
+            else:
+                buckets = (*buckets[:at], (bucket, held), *buckets[at:])
+        return a[0] + b[0], buckets
+
+    def bucket(self, number: float) -> int:
+        """The bucket of a number: 0 for 0.0, positive for positive ones."""
+        if number == 0:
+            return 0
+        if math.isinf(number):
+            return self._infinite if number > 0 else -self._infinite
+        fraction, exponent = math.frexp(abs(number))
+        cut = builtins.min(int((2 * fraction - 1) * self.cuts), self.cuts - 1)
+        bucket = (exponent + 1074) * self.cuts + cut + 1
+        return bucket if number > 0 else -bucket
+
+    def middle(self, bucket: int) -> float:
+        """The number that stands for a bucket."""
+        if bucket == 0:
+            return 0.0
+        if abs(bucket) == self._infinite:
+            return math.copysign(math.inf, bucket)
+        exponent, cut = divmod(abs(bucket) - 1, self.cuts)
+        return math.copysign(math.ldexp(0.5 + (cut + 0.5) / (2 * self.cuts), exponent - 1074), bucket)
+
+    @property
+    def _infinite(self) -> int:
+        return 2100 * self.cuts
+
+    def at(self, agg: Buckets, q: float) -> float:
+        """The value of rank ``floor(q * (n - 1))``, counted from 0; NaN when there is a NaN among the values."""
+        nans, buckets = agg
+        if nans:
+            return math.nan
+        rank = math.floor(q * (builtins.sum(held for _, held in buckets) - 1))
+        for bucket, held in buckets:
+            rank -= held
+            if rank < 0:
+                return self.middle(bucket)
+        return math.nan
+
+
+@attrs.frozen
+class Quantile(_Sketch[V, float], Generic[V]):
+    """See :func:`quantile`."""
+
+    q: float
+
+    def result(self, agg: Buckets) -> float:
+        return self.at(agg, self.q)
+
+
+@attrs.frozen
+class Quantiles(_Sketch[V, list[float]], Generic[V]):
+    """See :func:`quantiles`."""
+
+    qs: tuple[float, ...]
+
+    def result(self, agg: Buckets) -> list[float]:
+        return [self.at(agg, q) for q in self.qs]
+
+
+@overload
+def quantile(q: float, of: None = None, *, accuracy: float = 0.01) -> Aggregate[Real, Any, float]: ...
+@overload
+def quantile(q: float, of: Callable[[V], float], *, accuracy: float = 0.01) -> Aggregate[V, Any, float]: ...
+def quantile(q: float, of: Any = None, *, accuracy: float = 0.01) -> Any:
+    """About the ``q``-quantile (``q`` from 0 to 1): the value of rank ``floor(q * (n - 1))`` of ``n``, counted from 0, but for
+    a relative error of at most ``accuracy`` (above 2.3e-308; 0.0 and infinities are exact). NaN when a value is.
+
+    Bucket counts with a bound on the relative error, as in DDSketch (Masson, Rim and Lee, VLDB 2019), but with buckets of
+    equal width inside each power of two, as in HdrHistogram. The sketches of Apache DataSketches do not serve here: KLL
+    and REQ choose at random what to forget, so the answer is not a function of the values; t-digest depends on the order.
+
+    >>> evaluate(quantile(0.5, accuracy=0.001), [1.0, 2.0, 100.0])
+    2.002
+    """
+    _accuracy("quantile", accuracy)
+    return Quantile(function_or_none("quantile", of), accuracy, _fraction("quantile", q))
+
+
+@overload
+def quantiles(qs: Iterable[float], of: None = None, *, accuracy: float = 0.01) -> Aggregate[Real, Any, list[float]]: ...
+@overload
+def quantiles(
+    qs: Iterable[float], of: Callable[[V], float], *, accuracy: float = 0.01
+) -> Aggregate[V, Any, list[float]]: ...
+def quantiles(qs: Iterable[float], of: Any = None, *, accuracy: float = 0.01) -> Any:
+    """Several quantiles of one sketch; see :func:`quantile`.
+
+    >>> evaluate(quantiles([0, 1], accuracy=0.001), [1, 2, 100])
+    [1.001, 100.032]
+    """
+    _accuracy("quantiles", accuracy)
+    return Quantiles(function_or_none("quantiles", of), accuracy, tuple(_fraction("quantiles", q) for q in qs))
+
+
+def _accuracy(caller: str, accuracy: object) -> None:
+    if not isinstance(accuracy, float) or not 0.0001 <= accuracy <= 0.5:
+        raise UsageError("TT121", f"{caller} was given accuracy={show(accuracy)}", fix="pass 0.0001 to 0.5")
+
+
+def _fraction(caller: str, q: object) -> float:
+    if isinstance(q, bool) or not isinstance(q, int | float) or not 0 <= q <= 1:
+        raise UsageError("TT121", f"{caller} was given q={show(q)}", fix="pass a number from 0 to 1, such as 0.99")
+    return float(q)

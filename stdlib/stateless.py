@@ -1,0 +1,251 @@
+"""Stateless operators: each item by itself. All are ``U[K, V] -> U[L, W]`` and run at any parallelism without an exchange.
+
+Functions are pure: they are called in any order, maybe more than once. What a function returns is declared, by its return
+annotation or with ``to=``; mypy knows it all the same, also for a lambda.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, Literal, TypeVar, overload
+
+import attrs
+
+from tracetypes.edges import U
+from tracetypes.errors import UsageError
+from tracetypes.graph import Stream
+from tracetypes.records import show
+from tracetypes.stdlib.annotations import element_of, pair_of, returned
+from tracetypes.templates import OpStateless
+
+__all__ = [
+    "Enrich",
+    "Filter",
+    "FlatMap",
+    "Map",
+    "MapValues",
+    "Rekey",
+    "enrich",
+    "filter",
+    "flat_map",
+    "map",
+    "map_values",
+    "rekey",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+L = TypeVar("L")
+W = TypeVar("W")
+D = TypeVar("D")
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Map(OpStateless[K, V, L, W]):
+    """See :func:`map`."""
+
+    function: Callable[[K, V], tuple[L, W]]
+    to_key: Any
+    to: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"L": self.to_key, "W": self.to}
+
+    def on_item(self, key: K, value: V, emit: Callable[[L, W], None]) -> None:
+        new_key, new_value = self.function(key, value)
+        emit(new_key, new_value)
+
+
+def map(
+    function: Callable[[K, V], tuple[L, W]], *, to: type[tuple[L, W]] | None = None
+) -> Callable[[Stream[U[K, V]]], Stream[U[L, W]]]:
+    """``U[K, V] -> U[L, W]``: ``function(key, value)`` gives the new key and value.
+
+    ``to``: ``tuple[L, W]``, unless the function says so in its return annotation. Raises :class:`UsageError` ``TT120``.
+
+    >>> preview(map(lambda key, n: (n % 2, key), to=tuple[int, str]), U[str, int], [("a", 1), ("b", 2)])
+    [[(0, 'b'), (1, 'a')]]
+    """
+    key, value = pair_of(returned(function, to, "map"), "map")
+    return Map(function, key, value)
+
+
+@attrs.frozen
+class MapValues(OpStateless[K, V, K, W], Generic[K, V, W]):
+    """See :func:`map_values`."""
+
+    function: Callable[[V], W]
+    to: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"W": self.to}
+
+    def on_item(self, key: K, value: V, emit: Callable[[K, W], None]) -> None:
+        emit(key, self.function(value))
+
+
+def map_values(
+    function: Callable[[V], W], *, to: type[W] | None = None
+) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]:
+    """``U[K, V] -> U[K, W]``: ``function(value)`` gives the new value; the key is kept.
+
+    ``to``: ``W``, unless the function is a class or has a return annotation. (mypy takes classes only: what may be None is
+    declared by annotation.) Raises :class:`UsageError` ``TT120``.
+
+    >>> preview(map_values(lambda n: n / 2, to=float), U[str, int], [("a", 1)], [("a", 3)])
+    [[('a', 0.5)], [('a', 1.5)]]
+    """
+    made: MapValues[Any, V, W] = MapValues(function, returned(function, to, "map_values"))
+    return made
+
+
+@attrs.frozen
+class Filter(OpStateless[K, V, K, V], Generic[K, V]):
+    """See :func:`filter`."""
+
+    predicate: Callable[[K, V], bool]
+
+    def on_item(self, key: K, value: V, emit: Callable[[K, V], None]) -> None:
+        if self.predicate(key, value):
+            emit(key, value)
+
+
+def filter(predicate: Callable[[K, V], bool]) -> Callable[[Stream[U[K, V]]], Stream[U[K, V]]]:
+    """``U[K, V] -> U[K, V]``: the items for which ``predicate(key, value)`` is true.
+
+    >>> preview(filter(lambda key, n: n > 1), U[str, int], [("a", 1), ("b", 2)])
+    [[('b', 2)]]
+    """
+    return Filter(_function("filter", predicate))
+
+
+@attrs.frozen
+class FlatMap(OpStateless[K, V, L, W]):
+    """See :func:`flat_map`."""
+
+    function: Callable[[K, V], Iterable[tuple[L, W]]]
+    to_key: Any
+    to: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"L": self.to_key, "W": self.to}
+
+    def on_item(self, key: K, value: V, emit: Callable[[L, W], None]) -> None:
+        for new_key, new_value in self.function(key, value):
+            emit(new_key, new_value)
+
+
+def flat_map(
+    function: Callable[[K, V], Iterable[tuple[L, W]]], *, to: type[tuple[L, W]] | None = None
+) -> Callable[[Stream[U[K, V]]], Stream[U[L, W]]]:
+    """``U[K, V] -> U[L, W]``: ``function(key, value)`` gives any number of pairs; it may be a generator.
+
+    ``to``: ``tuple[L, W]``, the type of one pair, unless the function says so in its return annotation
+    (``Iterator[tuple[L, W]]``, ``list[tuple[L, W]]``). Raises :class:`UsageError` ``TT120``.
+
+    >>> words = flat_map(lambda key, text: [(word, 1) for word in text.split()], to=tuple[str, int])
+    >>> preview(words, U[int, str], [(0, "to be or not to be")])
+    [[('be', 1), ('be', 1), ('not', 1), ('or', 1), ('to', 1), ('to', 1)]]
+    """
+    pair = to
+    if to is None:
+        pair = element_of(returned(function, None, "flat_map"), "flat_map")
+    key, value = pair_of(returned(function, pair, "flat_map"), "flat_map")
+    return FlatMap(function, key, value)
+
+
+@attrs.frozen
+class Rekey(OpStateless[K, V, L, V], Generic[K, V, L]):
+    """See :func:`rekey`."""
+
+    by: Callable[[K, V], L]
+    to: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"L": self.to}
+
+    def on_item(self, key: K, value: V, emit: Callable[[L, V], None]) -> None:
+        emit(self.by(key, value), value)
+
+
+def rekey(by: Callable[[K, V], L], *, to: type[L] | None = None) -> Callable[[Stream[U[K, V]]], Stream[U[L, V]]]:
+    """``U[K, V] -> U[L, V]``: ``by(key, value)`` gives the new key; the value is kept.
+
+    ``to``: ``L``, unless the function is a class or has a return annotation. Raises :class:`UsageError` ``TT120``.
+
+    >>> preview(rekey(lambda key, n: n % 2, to=int), U[str, int], [("a", 1), ("b", 2)])
+    [[(0, 2), (1, 1)]]
+    """
+    return Rekey(by, returned(by, to, "rekey"))
+
+
+@attrs.frozen
+class Enrich(OpStateless[K, V, K, W], Generic[K, V, W, D, T]):
+    """See :func:`enrich`."""
+
+    table: Mapping[D, T]
+    by: Callable[[K, V], D]
+    combine: Callable[[V, Any], W]
+    how: Literal["inner", "left"]
+    to: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"W": self.to}
+
+    def on_item(self, key: K, value: V, emit: Callable[[K, W], None]) -> None:
+        name = self.by(key, value)
+        if name in self.table:
+            emit(key, self.combine(value, self.table[name]))
+        elif self.how == "left":
+            emit(key, self.combine(value, None))
+
+
+@overload
+def enrich(
+    table: Mapping[D, T],
+    *,
+    by: Callable[[K, V], D],
+    combine: Callable[[V, T], W],
+    how: Literal["inner"] = "inner",
+    to: type[W] | None = None,
+) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
+@overload
+def enrich(
+    table: Mapping[D, T],
+    *,
+    by: Callable[[K, V], D],
+    combine: Callable[[V, T | None], W],
+    how: Literal["left"],
+    to: type[W] | None = None,
+) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
+def enrich(table: Any, *, by: Any, combine: Any, how: Any = "inner", to: Any = None) -> Any:
+    """``U[K, V] -> U[K, W]``: the look-up join against a table that each worker holds whole.
+
+    ``by(key, value)`` says which row; ``combine(value, row)`` gives the new value. Items without a row are left out
+    (``inner``), or combined with None (``left``). ``to``: ``W``, unless ``combine`` is a class or has a return annotation.
+    The table is copied here and shipped with the operator: for up to some 100,000 rows. For more see
+    :func:`tracetypes.stdlib.look_up`. Raises :class:`UsageError` ``TT120``, ``TT121``.
+
+    >>> rooms = {7: "kitchen"}
+    >>> named = enrich(rooms, by=lambda key, n: key, combine=lambda n, room: f"{room} {n}", to=str)
+    >>> preview(named, U[int, int], [(7, 20), (8, 21)])
+    [[(7, 'kitchen 20')]]
+    """
+    if not isinstance(table, Mapping):
+        raise UsageError("TT121", f"enrich was given {show(table)}, which is no mapping", fix="pass a dict")
+    how_of("enrich", how)
+    _function("enrich", by)
+    return Enrich(dict(table), by, combine, how, returned(combine, to, "enrich"))
+
+
+def how_of(caller: str, how: object) -> None:
+    """Refuse what is no kind of look-up join: :class:`UsageError` ``TT121``."""
+    if how not in ("inner", "left"):
+        raise UsageError("TT121", f"{caller} was given how={show(how)}", fix="pass how='inner' or how='left'")
+
+
+def _function(caller: str, function: Any) -> Any:
+    if not callable(function):
+        raise UsageError("TT121", f"{caller} was given {show(function)}, which is no function", fix="pass a function")
+    return function

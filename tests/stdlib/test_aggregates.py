@@ -1,0 +1,402 @@
+"""Aggregates are lawful bit for bit, and tell what an independent recount tells."""
+
+from __future__ import annotations
+
+import builtins
+import datetime as dt
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import FLOATS, bits
+from tracetypes import CheckFailed, Dataflow, LawBroken, OperatorFailed, U, UsageError, check, every, stdlib
+from tracetypes.edges import edge_type
+from tracetypes.stdlib import (
+    Aggregate,
+    all_of,
+    approximate_distinct,
+    both,
+    count,
+    distinct,
+    evaluate,
+    fast_sum,
+    last,
+    max,
+    mean,
+    min,
+    preview,
+    quantile,
+    quantiles,
+    running,
+    sum,
+    summarise,
+    top,
+    types_of,
+    variance,
+)
+from tracetypes.stdlib.aggregates import Min, Running, Summarise
+from tracetypes.testing import check_deployments, check_laws, law_tests, same, values
+
+Agg = Aggregate[Any, Any, Any]
+ts: Any = stdlib
+
+
+@attrs.frozen
+class Reading:
+    watts: float
+    ts: int
+    room: str | None
+
+
+@attrs.frozen
+class Stats:
+    n: int
+    mean: float
+    last: Reading
+
+
+@attrs.frozen
+class Extent:
+    low: float
+    total: float
+    n: int
+
+
+def watts(reading: Reading) -> float:
+    return reading.watts
+
+
+OF_INTEGERS: dict[str, Agg] = {
+    "count": count(),
+    "sum": sum(to=int),
+    "min": min(to=int),
+    "max": max(to=int),
+    "mean": mean(),
+    "variance": variance(),
+    "last": last(by=lambda n: n % 3),
+    "top": top(2, by=lambda n: n % 3),
+    "distinct": distinct(),
+    "approximate distinct": approximate_distinct(precision=4),
+    "quantile": quantile(0.5),
+}
+OF_FLOATS: dict[str, Agg] = {
+    "sum": sum(to=float),
+    "min": min(to=float),
+    "max": max(to=float),
+    "mean": mean(),
+    "variance": variance(),
+    "variance of a population": variance(population=True),
+    "last": last(by=abs),
+    "last by itself": last(by=lambda x: x),
+    "top": top(2, by=abs),
+    "distinct": distinct(),
+    "approximate distinct": approximate_distinct(precision=4),
+    "quantile": quantile(0.5, accuracy=0.1),
+    "quantiles": quantiles([0, 0.25, 1], accuracy=0.1),
+    "both": both(min(to=float), max(to=float), lambda low, high: [low, high], to=list[float]),
+}
+OF_RECORDS: dict[str, Agg] = {
+    "count": count(),
+    "sum of a field": sum(of=lambda r: r.watts, to=float),
+    "sum by annotation": sum(watts),
+    "min of a text": min(of=lambda r: r.room or "", to=str),
+    "last": last(by=lambda r: r.ts),
+    "last by two": last(by=lambda r: (r.ts, r.watts)),
+    "top": top(3, by=watts),
+    "distinct": distinct(),
+    "distinct of a field": distinct(of=lambda r: r.room),
+    "approximate distinct": approximate_distinct(precision=4),
+    "all of": all_of(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts)),
+}
+
+test_laws_of_integers = law_tests(*map(Summarise, OF_INTEGERS.values()), types=(str, int), max_examples=25)
+test_laws_of_floats = law_tests(*map(Summarise, OF_FLOATS.values()), types=(str, float), max_examples=25)
+test_laws_of_records = law_tests(*map(Summarise, OF_RECORDS.values()), types=(str, Reading), max_examples=25)
+test_laws_of_histories = law_tests(
+    Running(count()), Running(sum(watts)), Running(OF_RECORDS["all of"]), types=(str, Reading), max_examples=25
+)
+test_laws_of_texts = law_tests(Summarise(min(to=str)), Summarise(distinct()), types=(int, str), max_examples=25)
+test_laws_of_times = law_tests(Summarise(min(to=dt.datetime)), types=(int, dt.datetime), max_examples=25)
+test_laws_of_lists = law_tests(
+    Summarise(distinct()), Summarise(last(by=len)), types=(int, list[float | None]), max_examples=25
+)
+
+
+def test_a_fast_sum_breaks_the_law_that_it_gives_up() -> None:
+    with pytest.raises(LawBroken) as caught:
+        check_laws(Summarise(fast_sum()), types=(str, float))
+    assert caught.value.code == "TT302"
+
+
+@attrs.frozen
+class CarelessMin(Min[float, float]):
+    """Keeps -0.0: the order shows."""
+
+    def lift(self, value: float) -> float | None:
+        return value
+
+
+def test_a_minimum_that_keeps_negative_zeros_is_found() -> None:
+    with pytest.raises(LawBroken) as caught:
+        check_laws(
+            Summarise(CarelessMin(None, float)),
+            items=st.tuples(st.just("a"), st.sampled_from([0.0, -0.0])),
+            types=(str, float),
+        )
+    assert caught.value.code == "TT306"
+
+
+# ------------------------------------------------------------------------------------------- any order, any cuts
+
+
+def folded(agg: Agg, parts: Sequence[Sequence[Any]]) -> Any:
+    """Partial aggregates first, then their combination."""
+    whole = agg.identity()
+    for part in parts:
+        some = agg.identity()
+        for value in part:
+            some = agg.combine(agg.lift(value), some)
+        whole = agg.combine(some, whole)
+    return whole
+
+
+CASES = [
+    *((name, agg, st.integers(-50, 50)) for name, agg in OF_INTEGERS.items()),
+    *((name, agg, FLOATS) for name, agg in OF_FLOATS.items()),
+    *((name, agg, values(Reading)) for name, agg in OF_RECORDS.items()),
+]
+
+
+@pytest.mark.parametrize(("agg", "drawn"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_any_order_and_any_grouping_give_the_same(agg: Agg, drawn: st.SearchStrategy[Any]) -> None:
+    @given(st.lists(drawn, min_size=1, max_size=60), st.data())
+    def judge(items: list[Any], data: st.DataObject) -> None:
+        turned = data.draw(st.permutations(items))
+        cut = data.draw(st.integers(0, len(items)))
+        one, other = folded(agg, [items]), folded(agg, [turned[:cut], turned[cut:]])
+        assert same(one, other)
+        assert repr(agg.result(one)) == repr(agg.result(other))
+
+    judge()
+
+
+# ------------------------------------------------------------------------------------------------- recounts
+
+
+def told(agg: Agg, items: Sequence[Any]) -> Any:
+    """As :func:`evaluate` does, without types."""
+    return evaluate(agg, items)
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+SOME = st.lists(FINITE, min_size=1, max_size=20)
+WHOLE = st.lists(st.integers(-(2**60), 2**60), min_size=1, max_size=20)
+
+
+def exactly(number: Fraction) -> float:
+    """The nearest float; infinity beyond the largest one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+@given(WHOLE)
+def test_of_integers(items: list[int]) -> None:
+    assert told(count(), items) == len(items)
+    assert told(sum(to=int), items) == builtins.sum(items)
+    assert told(min(to=int), items) == sorted(items)[0]
+    assert told(max(to=int), items) == sorted(items)[-1]
+    assert told(distinct(), items) == len(set(items))
+    assert told(last(by=lambda n: n % 5), items) == sorted(items, key=lambda n: (n % 5, n))[-1]
+    assert told(top(3, by=lambda n: n % 5), items) == sorted(items, key=lambda n: (n % 5, n))[::-1][:3]
+
+
+@given(SOME)
+def test_sums_and_means_are_rounded_once(items: list[float]) -> None:
+    total = builtins.sum(map(Fraction, items), Fraction())
+    assert bits(told(sum(to=float), items)) == bits(exactly(total))
+    assert bits(told(mean(), items)) == bits(exactly(total / len(items)))
+
+
+@given(st.lists(FINITE, min_size=2, max_size=20))
+def test_variances_are_those_of_statistics(items: list[float]) -> None:
+    exact = [Fraction(item) for item in items]
+    assert bits(told(variance(), items)) == bits(exactly(statistics.variance(exact)))
+    assert bits(told(variance(population=True), items)) == bits(exactly(statistics.pvariance(exact)))
+
+
+def test_variances_by_hand() -> None:
+    assert told(variance(), [1e15, 1e15 + 1, 1e15 + 2]) == 1.0
+    assert math.isnan(told(variance(), [1.0]))
+    assert told(variance(population=True), [1.0]) == 0.0
+    assert math.isnan(told(variance(), [1.0, math.inf]))
+    assert math.isnan(told(variance(), [1.0, math.nan]))
+    assert told(variance(), [1e308, -1e308]) == math.inf
+
+
+@given(SOME)
+def test_extremes_of_floats(items: list[float]) -> None:
+    assert told(min(to=float), items) == sorted(items)[0]
+    assert told(max(to=float), items) == sorted(items)[-1]
+    assert math.isnan(told(min(to=float), [*items, math.nan]))
+    assert math.isnan(told(max(to=float), [math.nan, *items]))
+
+
+def test_negative_zeros_do_not_show() -> None:
+    for agg in (min(to=float), max(to=float), sum(to=float)):
+        assert bits(told(agg, [-0.0])) == bits(0.0)
+        assert bits(told(agg, [-0.0, 0.0])) == bits(told(agg, [0.0, -0.0]))
+
+
+@given(st.lists(values(Reading), min_size=1, max_size=10))
+def test_of_records(items: list[Reading]) -> None:
+    newest = [r for r in items if r.ts == sorted(r.ts for r in items)[-1]]
+    assert repr(told(last(by=lambda r: r.ts), items)) in map(repr, newest)
+    assert told(distinct(of=lambda r: r.room), items) == len(Counter(r.room for r in items))
+    assert told(min(of=lambda r: r.room or "", to=str), items) == sorted(r.room or "" for r in items)[0]
+
+
+def test_ties_are_broken_by_the_whole_value() -> None:
+    one, other = Reading(1.0, 5, None), Reading(1.0, 5, "a")
+    assert told(last(by=lambda r: r.ts), [one, other]) == told(last(by=lambda r: r.ts), [other, one]) == other
+    zero, negative = Reading(0.0, 5, None), Reading(-0.0, 5, None)
+    for items in ([zero, negative], [negative, zero]):
+        assert bits(told(last(by=lambda r: r.ts), items).watts) == bits(0.0)
+
+
+def test_a_top_keeps_equal_values() -> None:
+    assert told(top(3, by=lambda n: n), [2, 2, 1, 1]) == [2, 2, 1]
+
+
+# ------------------------------------------------------------------------------------------------- products
+
+
+def test_products() -> None:
+    readings = [Reading(2.0, 1, None), Reading(4.0, 2, "a")]
+    stats = all_of(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts))
+    assert told(stats, readings) == Stats(2, 3.0, readings[1])
+    low = both(
+        min(to=float),
+        both(sum(to=float), count(), lambda t, n: [t, n], to=list[float]),
+        lambda a, b: [a, *b],
+        to=list[float],
+    )
+    assert told(low, [3.0, 1.0]) == [1.0, 4.0, 2.0]
+
+
+def test_the_types_of_a_product() -> None:
+    assert types_of(both(mean(), sum(to=int), Stats)) == (int, Stats)  # type: ignore[arg-type]
+    assert types_of(all_of(Extent, low=min(to=float), total=sum(to=float), n=count())) == (float, Extent)
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "text"),
+    [  # mypy refuses most of these as well
+        (lambda: ts.all_of(Extent, low=ts.min(to=float), n=ts.count()), "TT121", "which has low, total, n"),
+        (
+            lambda: ts.all_of(Extent, low=ts.min(to=str), total=ts.sum(to=float), n=ts.count()),
+            "TT121",
+            "Extent.low cannot hold str",
+        ),
+        (lambda: ts.all_of(int, low=ts.count()), "TT121", "which has no fields"),
+        (lambda: ts.all_of(Extent, low=3), "TT121", "is no aggregate"),
+        (
+            lambda: ts.both(ts.sum(to=int), ts.sum(to=float), lambda a, b: a + b, to=float),
+            "TT120",
+            "of int and of float",
+        ),
+        (lambda: ts.both(ts.count(), ts.count(), lambda a, b: a + b), "TT120", "does not know what"),
+        (lambda: ts.both(ts.count(), 3, Stats), "TT121", "is no aggregate"),
+        (lambda: ts.sum(), "TT120", "sum does not know the type"),
+        (lambda: ts.sum(to=str), "TT121", "sum was given values of str"),
+        (lambda: ts.sum(of=lambda r: r.watts), "TT120", "does not know what"),
+        (lambda: ts.sum(of=3, to=int), "TT121", "is no function"),
+        (lambda: ts.min(), "TT120", "min does not know"),
+        (lambda: ts.min(to=Reading), "TT121", "no total order"),
+        (lambda: ts.max(to=complex), "TT121", "has no schema"),
+        (lambda: ts.max(to=int | None), "TT121", "no total order"),
+        (lambda: ts.mean(3), "TT121", "is no function"),
+        (lambda: ts.top(0, by=len), "TT121", "k=0"),
+        (lambda: ts.top(True, by=len), "TT121", "k=True"),
+        (lambda: ts.last(by=3), "TT121", "is no function"),
+        (lambda: ts.quantile(1.5), "TT121", "q=1.5"),
+        (lambda: ts.quantile(math.nan), "TT121", "q=nan"),
+        (lambda: ts.quantiles([0.5], accuracy=0.0), "TT121", "accuracy=0.0"),
+        (lambda: ts.approximate_distinct(precision=3), "TT121", "precision=3"),
+        (lambda: ts.summarise(ts.max), "TT121", "is no aggregate"),
+        (lambda: ts.running(int), "TT121", "is no aggregate"),
+    ],
+)
+def test_what_cannot_be_meant(make: Callable[[], Any], code: str, text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make()
+    assert caught.value.code == code
+    assert text in caught.value.message
+    assert caught.value.fix
+
+
+def test_a_time_that_is_missing_is_an_error_of_the_operator() -> None:
+    with pytest.raises(OperatorFailed, match="by gave None"):
+        preview(summarise(last(by=lambda n: None)), U[str, int], [("a", 1)])  # type: ignore[arg-type,return-value]
+
+
+# ------------------------------------------------------------------------------------------------- operators
+
+
+def test_summarise_and_running() -> None:
+    blocks = [[("a", 1), ("b", 5), ("a", 3)], [], [("a", 2)]]
+    assert preview(summarise(max(to=int)), U[str, int], *blocks) == [[("a", 3), ("b", 5)], [], [("a", 2)]]
+    assert preview(running(max(to=int)), U[str, int], *blocks) == [[("a", 3), ("b", 5)], [], [("a", 3)]]
+    assert preview(running(count()), U[str, int], *blocks) == [[("a", 2), ("b", 1)], [], [("a", 3)]]
+
+
+def readings_of(flow: Dataflow) -> Any:
+    return flow.source("readings", U[str, Reading], markers=every(seconds=10, time=lambda r: r.ts))
+
+
+@pytest.mark.parametrize(
+    ("agg", "gives"),
+    [
+        (count(), int),
+        (sum(watts), float),
+        (mean(watts), float),
+        (last(by=lambda r: r.ts), Reading),
+        (top(2, by=watts), list[Reading]),
+        (quantiles([0.5], watts), list[float]),
+        (distinct(), int),
+        (min(of=lambda r: r.ts, to=int), int),
+        (all_of(Stats, n=count(), mean=mean(watts), last=last(by=watts)), Stats),
+    ],
+    ids=str,
+)
+def test_the_checker_knows_the_types(agg: Agg, gives: Any) -> None:
+    flow = Dataflow("typed")
+    flow.sink("out", readings_of(flow).through(running(agg)).through(summarise(count())))
+    assert check(flow).types[1] == edge_type(U[str, gives])
+
+
+@pytest.mark.parametrize("agg", [sum(to=float), mean(), variance(), quantile(0.5), min(to=int)], ids=str)
+def test_the_checker_refuses_other_values(agg: Agg) -> None:
+    flow = Dataflow("refused")
+    flow.sink("out", readings_of(flow).through(summarise(agg)))
+    with pytest.raises(CheckFailed) as caught:
+        check(flow)
+    assert {violation.code for violation in caught.value.violations} == {"TT103"}
+
+
+def test_any_deployment_gives_the_same() -> None:
+    flow = Dataflow("deployed")
+    stats = all_of(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts))
+    flow.sink(
+        "out", readings_of(flow).through(running(stats), parallelism=2).through(summarise(top(1, by=lambda s: s.n)))
+    )
+    assert check_deployments(flow, max_examples=20)

@@ -1,0 +1,424 @@
+"""The look-up join: the same answers from SQLite, PostgreSQL and a dict; few questions; errors that lose nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import cloudpickle
+import pytest
+
+from tracetypes import Dataflow, OperatorFailed, U, UsageError, check, every, stdlib
+from tracetypes.stdlib import enrich, look_up, preview
+from tracetypes.stdlib.lookups import SESSIONS, Database, LookUp, Postgres, Session, Sqlite
+from tracetypes.testing import check_deployments, check_laws
+
+ts: Any = stdlib
+MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+
+
+@attrs.frozen
+class Sensor:
+    """A row."""
+
+    room: str
+    limit: float | None
+    active: bool
+    since: dt.datetime
+
+
+@attrs.frozen
+class Wrong:
+    """The same table with a wrong type."""
+
+    room: int
+
+
+ROWS: dict[str, Sensor] = {
+    "a": Sensor("kitchen", 1.5, True, MOMENT),
+    "b": Sensor("hall", None, False, MOMENT),
+    "x' OR '1'='1": Sensor("roof", 0.0, True, MOMENT),
+    "é": Sensor("日本", -1.0, True, MOMENT),
+}
+ITEMS = [("m", "a"), ("m", "b"), ("n", "a"), ("n", "no such"), ("n", "x' OR '1'='1"), ("o", "é"), ("o", "' OR 1=1 --")]
+
+
+@pytest.fixture(autouse=True)
+def no_sessions() -> Iterator[None]:
+    """Each test begins without connections and leaves none."""
+    SESSIONS.close()
+    yield
+    SESSIONS.close()
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Sqlite[Sensor]:
+    """A file with the rows, and a table with a key that is there twice."""
+    path = tmp_path / "sensors and #1.db"
+    connection = sqlite3.connect(path)
+    connection.execute(
+        'CREATE TABLE sensors (id TEXT PRIMARY KEY, room TEXT, "limit" REAL, active INTEGER, since TEXT)'
+    )
+    rows = [(key, row.room, row.limit, int(row.active), row.since.isoformat()) for key, row in ROWS.items()]
+    connection.executemany("INSERT INTO sensors VALUES (?, ?, ?, ?, ?)", rows)
+    connection.execute("CREATE TABLE twice AS SELECT * FROM sensors UNION ALL SELECT * FROM sensors")
+    connection.commit()
+    connection.close()
+    return Sqlite(path=str(path), table="sensors", key="id", row=Sensor)
+
+
+@attrs.frozen
+class Server:
+    """A PostgreSQL server of our own, on loopback, in a folder of its own."""
+
+    programs: Path
+    folder: Path
+    port: int
+
+    def control(self, *words: str) -> None:
+        """Run pg_ctl, as a user that the server accepts."""
+        self.run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-s", *words)
+
+    def start(self) -> None:
+        """Returns when it accepts connections."""
+        options = f"-c listen_addresses=127.0.0.1 -c fsync=off -p {self.port} -k {self.folder}"
+        self.control("-l", str(self.folder / "log"), "-o", options, "start")
+
+    def stop(self) -> None:
+        """At once."""
+        self.control("-m", "immediate", "stop")
+
+    def run(self, program: str, *words: str) -> None:
+        """Run a program of the server."""
+        user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
+        made = subprocess.run(
+            [str(self.programs / program), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env={**os.environ, "LC_ALL": "C"},
+            **user,  # type: ignore[call-overload]
+        )
+        assert made.returncode == 0, made.stderr
+
+    @property
+    def connection(self) -> str:
+        """For libpq."""
+        return f"host=127.0.0.1 port={self.port} dbname=postgres user=tracetypes"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server with the rows."""
+    found = shutil.which("postgres")
+    if found is None:
+        pytest.skip("PostgreSQL is not on this machine")
+    psycopg = pytest.importorskip("psycopg")
+    if os.getuid() == 0 and subprocess.run(["id", "postgres"], capture_output=True).returncode:
+        pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+    folder = Path(tempfile.mkdtemp(prefix="tracetypes-"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        made = Server(Path(found).resolve().parent, folder, free.getsockname()[1])
+    if os.getuid() == 0:
+        shutil.chown(folder, "postgres", "postgres")
+    try:
+        made.run("initdb", "-D", str(folder / "data"), "-U", "tracetypes", "-A", "trust", "-E", "UTF8", "--no-sync")
+        made.start()
+        try:
+            with psycopg.connect(made.connection) as connection:
+                connection.execute(
+                    'CREATE TABLE sensors (id text PRIMARY KEY, room text, "limit" float8, active bool, since timestamptz)'
+                )
+                for key, row in ROWS.items():
+                    connection.execute("INSERT INTO sensors VALUES (%s, %s, %s, %s, %s)", (key, *attrs.astuple(row)))
+                connection.execute("CREATE TABLE twice AS SELECT * FROM sensors UNION ALL SELECT * FROM sensors")
+            yield made
+        finally:
+            made.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> Database[Sensor]:
+    """The same table in both."""
+    if request.param == "sqlite":
+        made: Database[Sensor] = request.getfixturevalue("sqlite")
+        return made
+    return Postgres(connection=request.getfixturevalue("server").connection, table="sensors", key="id", row=Sensor)
+
+
+def described(value: str, row: Sensor) -> str:
+    return f"{value}: {row}"
+
+
+def described_or_not(value: str, row: Sensor | None) -> str:
+    return f"{value}: {row}"
+
+
+def operator(database: Database[Any], **more: Any) -> LookUp[str, str, str]:
+    """A look-up by the value."""
+    made: Any = ts.look_up(database, **{"by": lambda key, value: value, "combine": described, **more})
+    assert isinstance(made, LookUp)
+    return made
+
+
+# ------------------------------------------------------------------------------------------------- answers
+
+
+def test_it_answers_as_a_dict_does(database: Database[Sensor]) -> None:
+    inner = preview(operator(database), U[str, str], ITEMS)
+    assert inner == preview(enrich(ROWS, by=lambda key, value: value, combine=described), U[str, str], ITEMS)
+    assert len(inner[0]) == 5
+    left = preview(operator(database, how="left", combine=described_or_not), U[str, str], ITEMS)
+    table = enrich(ROWS, by=lambda key, value: value, combine=described_or_not, how="left")
+    assert left == preview(table, U[str, str], ITEMS)
+    assert len(left[0]) == 7
+
+
+def test_a_key_that_is_missing_has_no_row(database: Database[Sensor]) -> None:
+    nobody: Any = {"by": lambda key, value: None}
+    assert preview(operator(database, **nobody), U[str, str], ITEMS) == [[]]
+    kept = preview(operator(database, how="left", combine=described_or_not, **nobody), U[str, str], ITEMS)
+    assert len(kept[0]) == 7
+
+
+def test_laws(sqlite: Sqlite[Sensor]) -> None:
+    check_laws(operator(sqlite), types=(str, str), max_examples=40)
+
+
+def test_any_deployment_gives_the_same(sqlite: Sqlite[Sensor]) -> None:
+    flow = Dataflow("deployed")
+    texts = flow.source("in", U[str, str], markers=every(seconds=1, time=len))
+    flow.sink("out", texts.through(operator(sqlite, how="left", combine=described_or_not)))
+    assert check(flow).types[1].value is str
+    assert check_deployments(flow, max_examples=10)
+
+
+# ------------------------------------------------------------------------------------------------- questions
+
+
+@attrs.frozen(kw_only=True)
+class Counting(Sqlite[Any]):
+    """Counts how many keys each question has."""
+
+    asked: list[int] = attrs.field(factory=list, eq=False)
+
+    def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
+        self.asked.append(len(keys))
+        return super().ask(connection, keys)
+
+
+@pytest.fixture
+def counting(sqlite: Sqlite[Sensor]) -> Counting:
+    """The same table, counting."""
+    return Counting(path=sqlite.path, table="sensors", key="id", row=Sensor)
+
+
+def emitted(op: LookUp[str, str, str], items: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    out: list[tuple[str, str]] = []
+    for key, value in items:
+        op.on_item(key, value, lambda key, value: out.append((key, value)))
+    return out
+
+
+def test_a_batch_is_asked_for_at_once(counting: Counting) -> None:
+    op = operator(counting)
+    op.prefetch(ITEMS)
+    assert counting.asked == [6]
+    hinted = emitted(op, ITEMS)
+    assert counting.asked == [6]
+    op.prefetch(ITEMS)
+    assert counting.asked == [6]
+    SESSIONS.close()
+    assert emitted(op, ITEMS) == hinted
+    assert counting.asked == [6, 1, 1, 1, 1, 1, 1]
+
+
+def test_large_batches_are_asked_for_in_parts(counting: Counting) -> None:
+    op = operator(counting)
+    op.prefetch([("m", str(n)) for n in range(1_200)])
+    assert counting.asked == [500, 500, 200]
+
+
+def test_the_cache_is_bounded(counting: Counting) -> None:
+    op = operator(counting, cache=2)
+    expected = emitted(operator(counting), ITEMS)
+    counting.asked.clear()
+    assert emitted(op, [*ITEMS[:3], ITEMS[0]]) == [*expected[:3], expected[0]]
+    assert counting.asked == [1, 1]
+    emitted(op, [("n", "no such"), ("n", "a"), ("n", "b")])
+    assert counting.asked == [1, 1, 1, 1], "b was not used for the longest time, and went first"
+    op.prefetch(ITEMS)
+    assert len(SESSIONS.of(counting, 2).known) == 2
+
+
+def test_a_hint_that_fails_leaves_the_error_to_the_item(counting: Counting) -> None:
+    op = operator(counting, by=lambda key, value: value.no_such_attribute)
+    op.prefetch(ITEMS)
+    with pytest.raises(OperatorFailed, match=r"(?s)LookUp.on_item raised AttributeError.*item \('m', 'a'\)"):
+        preview(op, U[str, str], ITEMS)
+
+
+# ------------------------------------------------------------------------------------------------- sessions
+
+
+def test_nothing_that_is_open_is_shipped(database: Database[Sensor]) -> None:
+    op = operator(database)
+    expected = emitted(op, ITEMS)
+    script = (
+        "import sys, cloudpickle\n"
+        "op, items = cloudpickle.loads(sys.stdin.buffer.read())\n"
+        "out = []\n"
+        "for key, value in items:\n"
+        "    op.on_item(key, value, lambda key, value: out.append((key, value)))\n"
+        "sys.stdout.buffer.write(repr(out).encode())\n"
+    )
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        shipped = cloudpickle.dumps((op, ITEMS))
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    other = subprocess.run([sys.executable, "-c", script], input=shipped, capture_output=True)
+    assert other.returncode == 0, other.stderr.decode()
+    assert other.stdout.decode() == repr(expected)
+
+
+def test_a_fork_opens_its_own(sqlite: Sqlite[Sensor], monkeypatch: pytest.MonkeyPatch) -> None:
+    here = SESSIONS.of(sqlite, 5)
+    assert SESSIONS.of(sqlite, 5) is here
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: -1)
+        assert SESSIONS.of(sqlite, 5) is not here
+        SESSIONS.close()
+    SESSIONS.close()
+    SESSIONS.inherited.clear()
+
+
+def test_nothing_is_written(sqlite: Sqlite[Sensor]) -> None:
+    connection = sqlite.connect()
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        connection.execute("DELETE FROM sensors")
+    connection.close()
+
+
+def test_nothing_is_written_to_a_server(server: Server) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    connection = Postgres(connection=server.connection, table="sensors", key="id", row=Sensor).connect()
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        connection.execute("DELETE FROM sensors")
+    connection.close()
+
+
+# ------------------------------------------------------------------------------------------------- errors
+
+
+def test_TT215_a_file_that_is_not_there(tmp_path: Path) -> None:
+    nowhere = Sqlite(path=str(tmp_path / "none.db"), table="sensors", key="id", row=Sensor)
+    with pytest.raises(OperatorFailed, match="unable to open") as caught:
+        preview(operator(nowhere), U[str, str], ITEMS)
+    assert caught.value.code == "TT215"
+    assert not list(tmp_path.iterdir())
+
+
+def test_TT215_a_table_that_is_not_there(database: Database[Sensor]) -> None:
+    with pytest.raises(OperatorFailed, match="nothing_of_the_kind") as caught:
+        preview(operator(attrs.evolve(database, table="nothing_of_the_kind")), U[str, str], ITEMS)
+    assert caught.value.code == "TT215"
+
+
+def test_TT215_several_rows_for_a_key(database: Database[Sensor]) -> None:
+    with pytest.raises(OperatorFailed, match="has several rows with id = 'a'") as caught:
+        preview(operator(attrs.evolve(database, table="twice")), U[str, str], ITEMS)
+    assert caught.value.code == "TT215"
+
+
+def test_TT215_a_row_that_does_not_fit(database: Database[Sensor]) -> None:
+    wrong: Any = attrs.evolve(database, row=Wrong)  # type: ignore[arg-type]
+    with pytest.raises(OperatorFailed, match=r"row id = 'a': .room is 'kitchen', expected int") as caught:
+        preview(operator(wrong), U[str, str], ITEMS)
+    assert caught.value.code == "TT215"
+
+
+def test_TT215_a_server_that_died_loses_nothing(server: Server) -> None:
+    database = Postgres(connection=server.connection, table="sensors", key="id", row=Sensor)
+    op = operator(database, cache=1)
+    expected = emitted(op, ITEMS)
+    server.stop()
+    try:
+        with pytest.raises(OperatorFailed) as caught:
+            emitted(op, ITEMS)
+        assert caught.value.code == "TT215"
+        assert "cannot be asked: OperationalError" in caught.value.message
+        assert server.connection not in str(caught.value)
+    finally:
+        server.start()
+    assert emitted(op, ITEMS) == expected
+
+
+def test_a_connection_that_was_lost_is_opened_again(server: Server) -> None:
+    database = Postgres(connection=server.connection, table="sensors", key="id", row=Sensor)
+    op = operator(database, cache=1)
+    expected = emitted(op, ITEMS)
+    server.stop()
+    server.start()
+    assert emitted(op, ITEMS) == expected
+
+
+def test_a_secret_is_not_shown() -> None:
+    made = Postgres(connection="password=geheim", table="t", key="id", row=Sensor)
+    assert "geheim" not in repr(made) + made.named()
+
+
+@attrs.frozen
+class Dashed:
+    """A field that could not be a column elsewhere."""
+
+    größe: int
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Sqlite(path="x", table='t" --', key="id", row=Sensor), "Sqlite was given the table"),
+        (lambda: Sqlite(path="x", table="t", key="id; DROP", row=Sensor), "Sqlite was given the key"),
+        (lambda: Sqlite(path="x", table="t", key="", row=Sensor), "Sqlite was given the key ''"),
+        (lambda: Sqlite(path="x", table="t", key="id", row=Dashed), "Sqlite was given the row 'größe'"),
+        (lambda: Sqlite(path="x", table="t", key="id", row=int), "no record"),
+        (lambda: Postgres(connection="x", table="t", key="id", row=Sensor, schema="a.b"), "the schema 'a.b'"),
+        (lambda: ts.look_up({}, by=len, combine=described), "look_up was given {}"),
+        (lambda: operator(Sqlite(path="x", table="t", key="id", row=Sensor), how="outer"), "how='outer'"),
+        (lambda: operator(Sqlite(path="x", table="t", key="id", row=Sensor), cache=0), "cache=0"),
+        (lambda: operator(Sqlite(path="x", table="t", key="id", row=Sensor), by=3), "no function"),
+    ],
+)
+def test_TT121_what_cannot_be_meant(make: Callable[[], Any], text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make()
+    assert caught.value.code == "TT121"
+    assert text in caught.value.message
+
+
+def test_TT120_what_is_combined_must_be_declared(sqlite: Sqlite[Sensor]) -> None:
+    with pytest.raises(UsageError, match=r"TT120 look_up does not know what .*<lambda> returns"):
+        look_up(sqlite, by=lambda key, value: value, combine=lambda value, row: row.room)
+
+
+def test_TT401_without_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(UsageError, match="tracetypes\\[postgres\\]") as caught:
+        Session(Postgres(connection="x", table="t", key="id", row=Sensor), 1).row("a")
+    assert caught.value.code == "TT401"

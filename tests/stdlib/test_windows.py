@@ -1,0 +1,303 @@
+"""Windows against a recount by time alone, and against each other; their laws; random deployments."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.stdlib.small import ROWS, Event, Largest, Mean, Number, Total, markers, source, told
+from tracetypes import Dataflow, LawBroken, Stream, U, UsageError, check, every, in_band, merge, sort
+from tracetypes.compiler.monoids import monoid_of
+from tracetypes.compiler.states import keyed_of
+from tracetypes.records import schema_of
+from tracetypes.stdlib import count
+from tracetypes.stdlib import sum as sum_
+from tracetypes.stdlib.windows import (
+    CountWindow,
+    Session,
+    SessionWindow,
+    SlidingPanes,
+    SlidingSubtracting,
+    SlidingTwoStacks,
+    Stack,
+    count_window,
+    session,
+    sliding,
+    stack_of,
+    tumbling,
+)
+from tracetypes.testing import check_deployments, check_laws
+from tracetypes.trace import StreamType
+
+METHODS: list[Any] = ["panes", "two stacks", "subtract"]
+
+
+def inside(rows: list[Event], key: str, end: int, size: int) -> list[int]:
+    return [r.x for r in rows if r.key == key and end - size <= r.ts < end]
+
+
+def recount(rows: list[Event], size: int, slide: int) -> dict[tuple[int, str], list[int]]:
+    """The sums of all windows that end at a marker, straight from the times."""
+    return {
+        (end, key): [sum(inside(rows, key, end, size))]
+        for end in markers(rows)
+        for key in "ab"
+        if end % slide == 0 and inside(rows, key, end, size)
+    }
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(ROWS, st.integers(1, 5), st.integers(1, 4))
+def test_sliding_is_the_recount(method: Any, rows: list[Event], panes: int, slide: int) -> None:
+    found = told(sliding(Total(), panes=panes, slide=slide, method=method), rows)
+    assert found == recount(rows, panes * 5, slide * 5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(ROWS, st.integers(1, 5))
+def test_tumbling_ends_at_multiples_of_its_size(method: Any, rows: list[Event], panes: int) -> None:
+    assert told(tumbling(Total(), panes=panes, method=method), rows) == recount(rows, panes * 5, panes * 5)
+
+
+@given(ROWS, st.integers(1, 4))
+def test_each_item_of_a_closed_window_counts_once_in_tumbling_windows(rows: list[Event], panes: int) -> None:
+    found = told(tumbling(Number(), panes=panes), rows)
+    last = max(markers(rows), default=0) // (5 * panes) * 5 * panes
+    assert sum(one for told_ in found.values() for one in told_) == sum(r.ts < last for r in rows)
+
+
+@given(ROWS)
+def test_the_end_of_a_window_is_its_marker(rows: list[Event]) -> None:
+    found = told(sliding(Number(), panes=3, ends=True), rows)
+    assert all(one.end == at * 1_000_000 for (at, _), values in found.items() for one in values)
+    assert {at: [one.value for one in values] for at, values in found.items()} == told(sliding(Number(), panes=3), rows)
+
+
+def test_a_key_whose_window_is_empty_again_tells_nothing_although_its_sum_was_zero() -> None:
+    rows = [Event("a", 0, 0), Event("b", 40, 7)]
+    assert told(sliding(Total(), panes=2), rows) == {(5, "a"): [0], (10, "a"): [0], (45, "b"): [7]}
+
+
+def test_the_types_of_results_come_from_aggregate_and_stream() -> None:
+    flow = Dataflow("types")
+    events = source(flow)
+    flow.sink("mean", events.through(sliding(Mean(), panes=2)))
+    flow.sink("largest", events.through(sliding(Largest[Event](), panes=2)))
+    flow.sink("ends", events.through(tumbling(Number(), panes=2, ends=True)))
+    ordered = events.through(sort(by=lambda e: e.ts))
+    flow.sink("sessions", ordered.through(session(Mean(), gap=3, time=lambda e: e.ts)))
+    flow.sink("counted", ordered.through(count_window(Largest[Event](), items=3)))
+    checked = check(flow)
+    found = {sink.name: str(checked.types[sink.id]) for sink in checked.graph.sinks}
+    assert found == {
+        "mean": "U[str, float]",
+        "largest": "U[str, Event]",
+        "ends": "U[str, Windowed[int]]",
+        "sessions": "O[str, Session[float]]",
+        "counted": "O[str, Event]",
+    }
+
+
+def test_large_windows_take_the_cheaper_method() -> None:
+    flow = Dataflow("methods")
+    events = source(flow)
+    for panes, aggregate in ((64, Total()), (65, Total()), (65, Mean())):
+        some: Any = aggregate
+        flow.sink(f"{panes}", events.through(sliding(some, panes=panes)))
+    used = [type(node.op) for node in flow.graph.nodes if hasattr(node, "op")]
+    assert used == [SlidingPanes, SlidingSubtracting, SlidingTwoStacks]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: tumbling(Total(), panes=0), "panes is 0"),
+        (lambda: sliding(Total(), panes=2, slide=True), "slide is True"),
+        (lambda: sliding(Total(), panes=2, period=-1, slide=2), "period is -1"),
+        (lambda: sliding(Mean(), panes=2, method="subtract"), "Mean cannot take out"),
+        (lambda: sliding(Mean(), panes=2, method="magic"), "method is 'magic'"),  # type: ignore[call-overload]
+        (lambda: session(Mean(), gap=-1, time=lambda e: e.ts), "gap is -1"),
+        (lambda: count_window(Mean(), items=0), "items is 0"),
+    ],
+)
+def test_TT121_wrong_parameters_are_refused(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        build()
+    assert caught.value.code == "TT121"
+
+
+def test_TT121_a_slide_needs_one_period() -> None:
+    flow = Dataflow("periods")
+    banded = flow.source("banded", U[str, int], markers=in_band(is_marker=lambda v: v < 0, time=lambda v: -v))
+    for stream in (merge(source(flow, "five"), source(flow, "six", 6)), banded):
+        some: Stream[Any] = stream
+        with pytest.raises(UsageError, match="no period in common") as caught:
+            some.through(tumbling(Number(), panes=2))
+        assert caught.value.code == "TT121"
+        some.through(tumbling(Number(), panes=2, period=30))
+        some.through(sliding(Number(), panes=2))
+
+
+# ------------------------------------------------------------------------------------------------- long windows
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_a_window_of_thousands_of_panes_can_be_saved_and_compared(method: Any) -> None:
+    flow = Dataflow("long")
+    source(flow).through(sliding(Total(), panes=3 * sys.getrecursionlimit(), method=method))
+    op: Any = next(node.op for node in flow.graph.nodes if hasattr(node, "op"))
+    state = op.initial_state()
+    for n in range(10):
+        state = op.update_state(state, (1, n))
+    again = pickle.loads(pickle.dumps(state))
+    assert again == state
+    assert op.window(again) == (10, 45)
+    assert op.update_state(state, (1, 0)) != state
+
+
+@given(st.lists(st.integers(), min_size=1, max_size=9))
+def test_a_stack_keeps_its_old_tops(elements: list[int]) -> None:
+    stack = stack_of(tuple(elements))
+    assert stack is not None
+    assert list(stack) == elements[::-1]
+    Stack(0, stack)
+    assert list(stack) == elements[::-1]
+
+
+@pytest.mark.parametrize("method", ["two stacks", "subtract"])
+def test_a_long_window_costs_amortised_constant_combines(method: Any) -> None:
+    @attrs.frozen
+    class Counting(Total):
+        calls: list[int]
+
+        def combine(self, a: int, b: int) -> int:
+            self.calls[0] += 1
+            return a + b
+
+    def spent(panes: int) -> int:
+        aggregate = Counting([0])
+        flow = Dataflow("spent")
+        source(flow).through(sliding(aggregate, panes=panes, method=method))
+        op: Any = next(node.op for node in flow.graph.nodes if hasattr(node, "op"))
+        state = op.initial_state()
+        for n in range(1000):
+            state = op.update_state(state, (1, n))
+            op.window(state)
+        return aggregate.calls[0]
+
+    assert max(map(spent, (10, 100, 300))) <= 3 * 1000
+
+
+# ------------------------------------------------------------------------------------------------- sessions, counts
+
+
+def sessions(rows: list[Event], gap: int) -> list[Session[int]]:
+    """The sessions of one key, straight from the sorted times."""
+    found: list[list[Event]] = []
+    for row in sorted(rows, key=lambda r: r.ts):
+        if found and row.ts - found[-1][-1].ts <= gap:
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return [Session(s[0].ts * 10**6, s[-1].ts * 10**6, sum(r.x for r in s)) for s in found]
+
+
+@given(ROWS, st.integers(0, 12))
+def test_sessions_are_the_recount(rows: list[Event], gap: int) -> None:
+    def build(events: Stream[U[str, Event]]) -> Stream[Any]:
+        return events.through(sort(by=lambda e: e.ts)).through(session(Total(), gap=gap, time=lambda e: e.ts))
+
+    found = told(build, rows)
+    end = max(markers(rows), default=0)
+    for key in "ab":
+        every_one = sessions([r for r in rows if r.key == key], gap)
+        wanted = [s for s in every_one if s.end + gap * 10**6 < end * 10**6 or s is not every_one[-1]]
+        assert [s for (_, k), values in found.items() if k == key for s in values] == wanted
+        for (at, k), values in found.items():
+            assert k != key or all(s.end < at * 10**6 for s in values), "told in the block that the next item is in"
+
+
+@given(ROWS, st.integers(1, 4))
+def test_count_windows_are_the_recount(rows: list[Event], items: int) -> None:
+    def build(events: Stream[U[str, Event]]) -> Stream[Any]:
+        return events.through(sort(by=lambda e: e.ts)).through(count_window(Total(), items=items))
+
+    found = told(build, rows)
+    for key in "ab":
+        xs = [r.x for r in sorted(rows, key=lambda r: (r.ts, r.x)) if r.key == key]
+        wanted = [sum(xs[at : at + items]) for at in range(0, len(xs) - items + 1, items)]
+        assert [x for (_, k), values in found.items() if k == key for x in values] == wanted
+
+
+# ------------------------------------------------------------------------------------------------- laws, deployments
+
+
+def x_of(event: Event) -> int:
+    return event.x
+
+
+def second(event: Event) -> int:
+    return event.ts
+
+
+OPERATORS: list[Any] = [
+    SlidingPanes(Total(), 3),
+    SlidingPanes(Mean(), 2, 2, 5_000_000, True),
+    SlidingTwoStacks(Mean(), 3),
+    SlidingTwoStacks(Largest[int](), 1, 2, 5_000_000),
+    SlidingSubtracting(Total(), 3),
+    SessionWindow(Total(), 5_000_000, second, "s"),
+    CountWindow(Mean(), 3),
+]
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: f"{type(op).__name__}-{type(op.aggregate).__name__}")
+def test_laws(op: Any) -> None:
+    check_laws(op, types=(str, int if isinstance(op.aggregate, Largest) else Event), max_examples=60)
+
+
+def test_a_window_over_an_unlawful_aggregate_is_found() -> None:
+    @attrs.frozen
+    class Last(Total):
+        def combine(self, a: int, b: int) -> int:
+            return b
+
+    with pytest.raises(LawBroken):
+        check_laws(SlidingPanes(Last(), 3), types=(str, Event))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        sliding(Mean(), panes=3, ends=True),
+        sliding(sum_(of=x_of), panes=3, ends=True),
+        tumbling(count(), panes=2),
+        tumbling(Total(), panes=2, method="two stacks"),
+        sliding(Total(), panes=3, method="subtract"),
+        lambda events: events.through(sort(by=second)).through(session(Total(), gap=6, time=second)),
+        lambda events: events.through(sort(by=second)).through(count_window(Mean(), items=2)),
+    ],
+    ids=["sliding", "columns", "columns, tumbling", "two stacks", "subtract", "session", "count"],
+)
+def test_every_deployment_tells_the_same(build: Any) -> None:
+    flow = Dataflow("deployed")
+    events = flow.source("events", U[str, Event], markers=every(seconds=5, time=second, delay=20), key=lambda e: e.key)
+    flow.sink("out", events.through(build))
+    assert check_deployments(flow, rows={"events": ROWS}, max_examples=25) > 10
+
+
+@pytest.mark.parametrize("aggregate", [count(), sum_(of=x_of)], ids=["count", "sum"])
+@pytest.mark.parametrize(("panes", "slide"), [(1, 1), (6, 6), (64, 1)])
+def test_windows_in_a_tuple_run_as_columns(aggregate: Any, panes: int, slide: int) -> None:
+    """The compiler recognises their monoid and traces what they do with it."""
+    op: Any = SlidingPanes(aggregate, panes, slide, 5_000_000 if slide > 1 else None)
+    key, value = schema_of(str), schema_of(Event)
+    gives = StreamType(False, key, schema_of(int))
+    assert keyed_of(op, monoid_of(op, key, value), key, gives).update is not None

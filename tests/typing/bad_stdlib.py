@@ -1,0 +1,73 @@
+"""Programs with operators of the standard library that mypy --strict refuses. A comment marks each line."""
+
+import attrs
+
+from tracetypes import Dataflow, O, Stream, U, every
+from tracetypes.stdlib import (
+    Sqlite,
+    both,
+    count,
+    enrich,
+    filter,
+    last,
+    look_up,
+    map,
+    map_values,
+    mean,
+    rekey,
+    running,
+    sum,
+    summarise,
+    top,
+)
+
+
+@attrs.frozen
+class Reading:
+    watts: float
+    ts: int
+
+
+@attrs.frozen
+class Sensor:
+    room: str
+
+
+flow = Dataflow("bad")
+readings = flow.source("readings", U[str, Reading], markers=every(seconds=10, time=lambda r: r.ts))
+
+# The lambda knows what it is given.
+readings.through(map_values(lambda r: r.volts, to=float))  # E: attr-defined "volts"
+readings.through(filter(lambda k, r: r.wats > 1))  # E: attr-defined "wats"
+readings.through(summarise(mean(lambda r: r.wats)))  # E: attr-defined "wats"
+readings.through(rekey(lambda k, r: r.room, to=str))  # E: attr-defined "room"
+
+# What it returns is what `to` says.
+readings.through(map_values(lambda r: r.ts, to=str))  # E: arg-type # E: return-value "int" "str"
+readings.through(map(lambda k, r: (r.ts, k), to=tuple[str, str]))  # E: arg-type # E: return-value
+readings.through(summarise(sum(lambda r: r.watts, to=int)))  # E: arg-type # E: return-value
+
+# Values that are no numbers.
+readings.through(summarise(sum(to=float)))  # E: arg-type "Reading"
+
+# No order.
+readings.through(running(last(by=lambda r: complex(r.ts))))  # E: arg-type # E: return-value
+readings.through(running(top("3", by=lambda r: r.ts)))  # E: arg-type "str"
+
+# The record does not take these results.
+readings.through(summarise(both(count(), mean(lambda r: r.watts), Sensor)))  # E: arg-type "Callable[[int, float], Sensor]"
+
+# The result is no stream of that type.
+totals: Stream[U[str, int]] = readings.through(summarise(mean(lambda r: r.watts)))  # E: arg-type
+orders: Stream[O[str, int]] = readings.through(summarise(count()))  # E: arg-type
+
+# In a left join the row may be missing.
+rooms = {"a": "hall"}
+readings.through(enrich(rooms, by=lambda k, r: k, combine=lambda r, s: s.upper(), to=str, how="left"))  # E: call-overload
+sensors = Sqlite(path="sensors.db", table="sensors", key="id", row=Sensor)
+readings.through(look_up(sensors, by=lambda k, r: k, combine=lambda r, s: s.room, to=str, how="left"))  # E: call-overload
+readings.through(look_up(sensors, by=lambda k, r: k, combine=lambda r, s: s.floor, to=str))  # E: attr-defined "floor"
+
+# An aggregate is no operator, and an operator no aggregate.
+readings.through(count())  # E: arg-type
+readings.through(summarise(summarise(count())))  # E: arg-type

@@ -1,0 +1,33 @@
+"""Uses of windows, ordered operators and joins that mypy --strict refuses."""
+
+import attrs
+
+from tracetypes import Dataflow, U, every
+from tracetypes.stdlib import asof_join, count, differences, mean, session, sliding
+
+
+@attrs.frozen
+class Reading:
+    scalar: float
+    ts: int
+
+
+@attrs.frozen
+class Price:
+    cents: int
+    ts: int
+
+
+def cents(price: Price) -> float:
+    return price.cents
+
+
+flow = Dataflow("bad")
+hub = flow.source("hub", U[str, Reading], markers=every(seconds=10, time=lambda r: r.ts))
+prices = flow.source("prices", U[int, Price], markers=every(seconds=10, time=lambda p: p.ts))
+
+hub.through(sliding(mean(of=cents), panes=6))  # E: arg-type "Price" "Reading"
+hub.through(session(count(), gap=30, time=lambda r: 0))  # E: arg-type "Stream[U[str, Reading]]" "Stream[O["
+hub.through(differences(lambda r: 0))  # E: arg-type "Stream[U[str, Reading]]" "Stream[O["
+asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)  # E: misc "K"
+sliding(count(), panes="6")  # E: call-overload

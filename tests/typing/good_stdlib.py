@@ -1,0 +1,137 @@
+"""Programs with operators of the standard library that mypy --strict accepts, with the types that it finds."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import assert_type
+
+import attrs
+
+from tracetypes import Dataflow, O, Stream, U, every, sort
+from tracetypes.stdlib import (
+    Postgres,
+    Sqlite,
+    all_of,
+    approximate_distinct,
+    both,
+    count,
+    distinct,
+    enrich,
+    evaluate,
+    fast_sum,
+    filter,
+    flat_map,
+    last,
+    look_up,
+    map,
+    map_values,
+    max,
+    mean,
+    min,
+    preview,
+    quantile,
+    quantiles,
+    rekey,
+    running,
+    sum,
+    summarise,
+    top,
+    variance,
+)
+
+
+@attrs.frozen
+class Reading:
+    watts: float
+    events: int
+    ts: int
+
+
+@attrs.frozen
+class Stats:
+    n: int
+    mean: float
+
+
+@attrs.frozen
+class Sensor:
+    room: str
+    since: datetime
+
+
+@attrs.frozen
+class Placed:
+    watts: float
+    room: str
+
+
+def words(key: str, reading: Reading) -> Iterator[tuple[int, str]]:
+    yield reading.ts, key
+
+
+def events(reading: Reading) -> int | None:
+    return reading.events if reading.watts else None
+
+
+flow = Dataflow("good")
+readings = flow.source("readings", U[str, Reading], markers=every(seconds=10, time=lambda r: r.ts))
+floats = flow.source("floats", U[str, float], markers=every(seconds=10, time=lambda x: 0))
+integers = flow.source("integers", U[str, int], markers=every(seconds=10, time=lambda n: n))
+
+# Lambdas know what they are given, and what they return is known.
+assert_type(readings.through(map(lambda k, r: (r.ts, k), to=tuple[int, str])), Stream[U[int, str]])
+assert_type(readings.through(map_values(lambda r: r.watts * 2, to=float)), Stream[U[str, float]])
+maybe = readings.through(map_values(events))
+assert_type(maybe, Stream[U[str, int | None]])
+assert_type(integers.through(map_values(float)), Stream[U[str, float]])
+assert_type(readings.through(filter(lambda k, r: r.watts > 1 and k != "")), Stream[U[str, Reading]])
+assert_type(readings.through(flat_map(words)), Stream[U[int, str]])
+assert_type(readings.through(flat_map(lambda k, r: [(k, r.ts)] * 2, to=tuple[str, int])), Stream[U[str, int]])
+assert_type(readings.through(rekey(lambda k, r: (k, r.ts), to=tuple[str, int])), Stream[U[tuple[str, int], Reading]])
+
+# An ordered stream passes; its order is forgotten.
+ordered = readings.through(sort(by=lambda r: r.ts))
+assert_type(ordered, Stream[O[str, Reading]])
+assert_type(ordered.through(filter(lambda k, r: True)), Stream[U[str, Reading]])
+
+# Look-up joins.
+rooms = {1: "hall"}
+assert_type(
+    integers.through(enrich(rooms, by=lambda k, n: n, combine=lambda n, room: room.upper(), to=str)),
+    Stream[U[str, str]],
+)
+left = integers.through(enrich(rooms, by=lambda k, n: n, combine=lambda n, room: room or "", to=str, how="left"))
+assert_type(left, Stream[U[str, str]])
+sensors = Sqlite(path="sensors.db", table="sensors", key="id", row=Sensor)
+server = Postgres(connection="host=db", table="sensors", key="id", row=Sensor)
+placed = readings.through(look_up(sensors, by=lambda k, r: k, combine=lambda r, s: Placed(r.watts, s.room), to=Placed))
+assert_type(placed, Stream[U[str, Placed]])
+kept = readings.through(
+    look_up(server, by=lambda k, r: k, combine=lambda r, s: s.room if s else "", to=str, how="left", cache=10)
+)
+assert_type(kept, Stream[U[str, str]])
+
+# Aggregates.
+assert_type(readings.through(summarise(count())), Stream[U[str, int]])
+assert_type(readings.through(running(sum(lambda r: r.watts, to=float))), Stream[U[str, float]])
+assert_type(readings.through(running(sum(lambda r: r.events, to=int))), Stream[U[str, int]])
+assert_type(integers.through(running(sum(to=int))), Stream[U[str, int]])
+assert_type(floats.through(summarise(sum(to=float))), Stream[U[str, float]])
+assert_type(readings.through(summarise(fast_sum(lambda r: r.watts))), Stream[U[str, float]])
+assert_type(floats.through(summarise(mean())), Stream[U[str, float]])
+assert_type(integers.through(summarise(variance())), Stream[U[str, float]])
+assert_type(readings.through(summarise(mean(lambda r: r.events))), Stream[U[str, float]])
+assert_type(readings.through(summarise(min(lambda r: str(r.ts), to=str))), Stream[U[str, str]])
+assert_type(integers.through(summarise(max(to=int))), Stream[U[str, int]])
+assert_type(readings.through(running(last(by=lambda r: (r.ts, r.watts)))), Stream[U[str, Reading]])
+assert_type(readings.through(running(top(3, by=lambda r: r.watts))), Stream[U[str, list[Reading]]])
+assert_type(readings.through(running(distinct(lambda r: r.ts))), Stream[U[str, int]])
+assert_type(readings.through(running(approximate_distinct())), Stream[U[str, int]])
+assert_type(floats.through(summarise(quantile(0.99))), Stream[U[str, float]])
+assert_type(readings.through(summarise(quantiles([0.5, 0.99], lambda r: r.watts))), Stream[U[str, list[float]]])
+assert_type(readings.through(summarise(both(count(), mean(lambda r: r.watts), Stats))), Stream[U[str, Stats]])
+assert_type(readings.through(summarise(all_of(Stats, n=count(), mean=mean(lambda r: r.watts)))), Stream[U[str, Stats]])
+
+# Helpers.
+assert_type(evaluate(mean(), [1.0, 2.0]), float)
+assert_type(evaluate(sum(to=int), [1, 2]), int)
+preview(summarise(count()), U[str, Reading], [("a", Reading(1.0, 2, 3))])

@@ -1,0 +1,79 @@
+"""Windows, ordered operators, joins and models that mypy --strict accepts, with the types that it finds."""
+
+from typing import assert_type
+
+import attrs
+
+from tracetypes import Dataflow, O, Stream, U, every, sort
+from tracetypes.stdlib import (
+    AsOf,
+    Cluster,
+    Joined,
+    Predicted,
+    RegressionTree,
+    Session,
+    Windowed,
+    accumulate,
+    asof_join,
+    count,
+    count_window,
+    deduplicate,
+    differences,
+    exponential_mean,
+    interpolate,
+    interval_join,
+    kmeans,
+    mean,
+    pairwise,
+    predict,
+    session,
+    sliding,
+    tumbling,
+)
+
+
+@attrs.frozen
+class Reading:
+    scalar: float
+    ts: int
+
+
+@attrs.frozen
+class Price:
+    cents: int
+    ts: int
+
+
+def scalar(reading: Reading) -> float:
+    return reading.scalar
+
+
+flow = Dataflow("good")
+hub = flow.source("hub", U[str, Reading], markers=every(seconds=10, time=lambda r: r.ts))
+prices = flow.source("prices", U[str, Price], markers=every(seconds=10, time=lambda p: p.ts))
+
+assert_type(hub.through(tumbling(count(), panes=6)), Stream[U[str, int]])
+assert_type(hub.through(sliding(mean(of=scalar), panes=6)), Stream[U[str, float]])
+assert_type(hub.through(sliding(mean(of=scalar), panes=6, ends=True)), Stream[U[str, Windowed[float]]])
+assert_type(hub.through(kmeans(lambda r: (r.scalar,), k=3)), Stream[U[str, Cluster]])
+
+
+def predicted(tree: RegressionTree) -> None:
+    assert_type(hub.through(predict(tree, lambda r: (r.scalar, r.ts))), Stream[U[str, Predicted[Reading]]])
+
+
+ordered = hub.through(sort(by=lambda r: r.ts))
+filled = interpolate(time=lambda r: r.ts, number=scalar, make=lambda r, ts, x: Reading(x, ts))
+assert_type(ordered.through(filled), Stream[O[str, Reading]])
+assert_type(ordered.through(session(count(), gap=30, time=lambda r: r.ts)), Stream[O[str, Session[int]]])
+assert_type(ordered.through(count_window(mean(of=scalar), items=3)), Stream[O[str, float]])
+assert_type(ordered.through(differences(lambda r: r.scalar)), Stream[O[str, float]])
+assert_type(ordered.through(pairwise(lambda a, b: b.ts - a.ts, to=int)), Stream[O[str, int]])
+assert_type(ordered.through(accumulate(mean(of=scalar))), Stream[O[str, float]])
+assert_type(ordered.through(deduplicate(lambda r: r.ts, items=10)), Stream[O[str, Reading]])
+assert_type(ordered.through(exponential_mean(lambda r: r.scalar, weight=0.1)), Stream[O[str, float]])
+
+near = interval_join(hub, prices, before=5, after=0, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+assert_type(near, Stream[O[str, Joined[Reading, Price]]])
+known = asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+assert_type(known, Stream[O[str, AsOf[Reading, Price]]])
