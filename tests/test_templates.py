@@ -176,6 +176,11 @@ class OfTexts(Apply[int, V, str], Generic[V]):
     """Its base's hook speaks of the base's parameters."""
 
 
+@attrs.frozen
+class OfFloats(Apply[int, float, Any]):
+    """What the instance names holds a variable that the class binds."""
+
+
 def twice(value: Any) -> Any:
     return [value, value]
 
@@ -185,6 +190,7 @@ def twice(value: Any) -> Any:
     [
         (Apply(twice, list[int]), U[K, V], U[K, list[int]]),  # type: ignore[valid-type]
         (Apply(twice, list[V]), U[K, V], U[K, list[V]]),  # type: ignore[valid-type]
+        (OfFloats(twice, list[V]), U[int, float], U[int, list[float]]),  # type: ignore[valid-type]
         (OfTexts(twice, list[V]), U[int, V], U[int, list[V]]),  # type: ignore[valid-type]
     ],
 )

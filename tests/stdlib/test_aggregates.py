@@ -84,7 +84,7 @@ OF_INTEGERS: dict[str, Agg] = {
     "last": last(by=lambda n: n % 3),
     "top": top(2, by=lambda n: n % 3),
     "distinct": distinct(),
-    "approximate distinct": approximate_distinct(precision=4),
+    "approximate distinct": approximate_distinct(precision=6),
     "quantile": quantile(0.5),
 }
 OF_FLOATS: dict[str, Agg] = {
@@ -98,7 +98,7 @@ OF_FLOATS: dict[str, Agg] = {
     "last by itself": last(by=lambda x: x),
     "top": top(2, by=abs),
     "distinct": distinct(),
-    "approximate distinct": approximate_distinct(precision=4),
+    "approximate distinct": approximate_distinct(precision=6),
     "quantile": quantile(0.5, accuracy=0.1),
     "quantiles": quantiles([0, 0.25, 1], accuracy=0.1),
     "both": both(min(to=float), max(to=float), lambda low, high: [low, high], to=list[float]),
@@ -113,7 +113,7 @@ OF_RECORDS: dict[str, Agg] = {
     "top": top(3, by=watts),
     "distinct": distinct(),
     "distinct of a field": distinct(of=lambda r: r.room),
-    "approximate distinct": approximate_distinct(precision=4),
+    "approximate distinct": approximate_distinct(precision=6),
     "all of": all_of(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts)),
 }
 

@@ -21,7 +21,7 @@ from tracetypes import UNIT, Unit
 from tracetypes.records import canonical, schema_of
 from tracetypes.stdlib import Aggregate, approximate_distinct, distinct, evaluate, quantile, quantiles
 from tracetypes.stdlib.orders import hash_of, likeness_of, order_of, place_of
-from tracetypes.stdlib.sketches import ApproximateDistinct, Members, Quantile
+from tracetypes.stdlib.sketches import ApproximateDistinct, Members, Quantile, _sigma, _tau
 from tracetypes.testing import values
 
 NORMAL = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False)
@@ -96,9 +96,32 @@ def test_coarse_sketches_are_unbiased() -> None:
         assert abs(sum(told) / 60 - number) <= 4 * 1.04 / 8 * number / math.sqrt(60)
 
 
-@given(st.sets(st.integers(), max_size=120), st.sets(st.integers(), max_size=120))
-def test_equal_sets_give_equal_sketches(one: set[int], other: set[int]) -> None:
+@given(st.floats(0, 1, exclude_max=True))
+def test_the_series_of_the_estimator(x: float) -> None:
+    """As they are written in the paper, with as many terms as a float can tell."""
+    powers = [x]
+    for _ in range(60):
+        powers.append(powers[-1] ** 2)
+    assert math.isclose(_sigma(x), x + sum(power * 2.0**k for k, power in enumerate(powers[1:])), rel_tol=1e-9)
+    roots = [(1 - x ** (2.0**-k)) ** 2 * 2.0**-k for k in range(1, 60)]
+    assert math.isclose(_tau(x), (1 - x - sum(roots)) / 3 if x else 0.0, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def test_the_ends_of_the_series() -> None:
+    assert _sigma(1.0) == math.inf
+    assert _tau(1.0) == _tau(0.0) == 0.0
+
+
+def test_registers_that_are_full_count() -> None:
+    """A quarter of the registers at their largest: no set of this age of the world, but the estimate is finite."""
     sketch: ApproximateDistinct[int] = ApproximateDistinct(None, 4)
+    full, less = bytes([61] * 4 + [60] * 12), bytes([60] * 16)
+    assert 1.15 < sketch.result(full) / sketch.result(less) < 1.25
+
+
+@given(st.sets(st.integers(), max_size=60), st.sets(st.integers(), max_size=60))
+def test_equal_sets_give_equal_sketches(one: set[int], other: set[int]) -> None:
+    sketch: ApproximateDistinct[int] = ApproximateDistinct(None, 6)
 
     def made(items: list[int]) -> Any:
         agg = sketch.identity()
