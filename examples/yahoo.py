@@ -13,13 +13,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import attrs
 
 from examples.yahoo_data import Tables, tables
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, Stream, U, Unit, every, sort
+from tracetypes.stdlib import Sqlite, enrich, look_up
 
 
 @attrs.frozen
@@ -46,34 +46,67 @@ def _events(flow: Dataflow, seconds: float, delay: float) -> Stream[U[Unit, Even
 # ---------------------------------------------------------------------------------------------------- query I
 
 
-@cache
-def _connection(database: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{database}?mode=ro", uri=True, check_same_thread=False)
+@attrs.frozen
+class Advertisement:
+    """What the database knows of an advertisement."""
 
-
-@cache
-def campaign_in(database: str, ad_id: str) -> str | None:
-    """The campaign of an advertisement, asked for once in each process."""
-    found = _connection(database).execute("SELECT campaign_id FROM ads WHERE ad_id = ?", (ad_id,)).fetchone()
-    return None if found is None else str(found[0])
+    campaign_id: str
 
 
 @attrs.frozen
-class EnrichFromDatabase(OpStateless[Unit, Event, str, Event]):
-    """Every event under its campaign. ``database``: the path of the SQLite file, which each worker opens when it needs it."""
+class Enriched:
+    """An event with its campaign."""
 
-    database: str
+    campaign_id: str
+    user_id: str
+    page_id: str
+    ad_type: str
+    event_type: str
+    event_time: int
+    ip_address: str
 
-    def on_item(self, key: Unit, value: Event, emit: Callable[[str, Event], None]) -> None:
-        campaign = campaign_in(self.database, value.ad_id)
-        if campaign is not None:
-            emit(campaign, value)
+
+def enriched(event: Event, campaign: str) -> Enriched:
+    """The event without its advertisement, which is the key."""
+    return Enriched(
+        campaign,
+        event.user_id,
+        event.page_id,
+        event.ad_type,
+        event.event_type,
+        event.event_time,
+        event.ip_address,
+    )
+
+
+def enriched_by_row(event: Event, row: Advertisement) -> Enriched:
+    """The same from a row of the database."""
+    return enriched(event, row.campaign_id)
+
+
+def _by_advertisement(flow: Dataflow, seconds: float, delay: float) -> Stream[U[str, Event]]:
+    markers = every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay)
+    return flow.source("events", U[str, Event], key=lambda e: e.ad_id, markers=markers)
 
 
 def query_1(database: str, *, seconds: float = 1, delay: float = 0) -> Dataflow:
-    """Query I: enrich each event with its campaign, from a database; a single stateless stage."""
+    """Query I: enrich each event with its campaign, from a database; a single stateless stage.
+
+    ``database``: the path of the SQLite file; each worker asks it once for what it does not know. Events of unknown
+    advertisements are left out.
+    """
     flow = Dataflow("yahoo-1")
-    flow.sink("enriched", _events(flow, seconds, delay).through(EnrichFromDatabase(database)))
+    ads = Sqlite(path=database, table="ads", key="ad_id", row=Advertisement)
+    found = look_up(ads, by=lambda ad, _: ad, combine=enriched_by_row)
+    flow.sink("enriched", _by_advertisement(flow, seconds, delay).through(found))
+    return flow
+
+
+def query_1_in_memory(known: Tables, *, seconds: float = 1, delay: float = 0) -> Dataflow:
+    """Query I with a table that was read from the database before, and that each worker holds whole."""
+    flow = Dataflow("yahoo-1-in-memory")
+    found = enrich(known.campaign_of, by=lambda ad, _: ad, combine=enriched)
+    flow.sink("enriched", _by_advertisement(flow, seconds, delay).through(found))
     return flow
 
 

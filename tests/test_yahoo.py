@@ -123,16 +123,20 @@ def test_the_generator_writes_json_lines_too(tmp_path: Path) -> None:
     assert [tuple(line.values()) for line in lines] == rows
 
 
-def test_query_1_finds_the_campaign_of_each_event(data: World) -> None:
-    found = items(answer(yahoo.query_1(data.database), data.events))
-    wanted = data.sql("SELECT campaign_id, events.* FROM events JOIN ads USING (ad_id)")
+@pytest.mark.parametrize("how", ["database", "table"])
+def test_query_1_finds_the_campaign_of_each_event(data: World, how: str) -> None:
+    flow = yahoo.query_1(data.database) if how == "database" else yahoo.query_1_in_memory(data.known)
+    found = items(answer(flow, data.events))
+    columns = "ad_id, campaign_id, user_id, page_id, ad_type, event_type, event_time, ip_address"
+    wanted = data.sql(f"SELECT {columns} FROM events JOIN ads USING (ad_id)")
     assert sorted((one.key, *attrs.astuple(one.value)) for one in found) == sorted(wanted)
     assert len(wanted) == 3_000
 
 
 def test_query_1_leaves_unknown_advertisements_out(data: World) -> None:
     unknown = attrs.evolve(data.events[0], ad_id="none")
-    assert len(items(answer(yahoo.query_1(data.database), [unknown, data.events[1]]))) == 1
+    for flow in (yahoo.query_1(data.database), yahoo.query_1_in_memory(data.known)):
+        assert len(items(answer(flow, [unknown, data.events[1]]))) == 1
 
 
 def test_query_2_counts_the_actions_of_each_user(data: World) -> None:
