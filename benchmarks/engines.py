@@ -36,8 +36,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from benchmarks._compare import Setting, difference, say, scratch, versions
 from benchmarks.by_hand import yahoo as by_hand
-from benchmarks.compare import Setting, difference, say, scratch, versions
 from benchmarks.yahoo import RECOUNTS, SECONDS, UP_TO_LAST_EVENT
 from examples import yahoo, yahoo_data
 from examples.yahoo_data import START, Tables

@@ -20,7 +20,7 @@ from typing import Any
 
 import attrs
 
-from benchmarks.compare import Setting, say, scratch, versions
+from benchmarks._compare import Setting, say, scratch, versions
 from benchmarks.keyed_state import Event, Running, make
 from benchmarks.keyed_state import flow as small
 from tracetypes import Dataflow, Marker, OpKeyedUnordered, U, every

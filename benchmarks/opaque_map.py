@@ -21,8 +21,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from benchmarks.by_hand import opaque_map as by_hand
-from benchmarks.compare import (
+from benchmarks._compare import (
     Difference,
     Setting,
     alternate,
@@ -35,6 +34,7 @@ from benchmarks.compare import (
     speedups,
     versions,
 )
+from benchmarks.by_hand import opaque_map as by_hand
 from benchmarks.keyed_state import Event, make
 from tracetypes import Dataflow, OpStateless, U, every
 from tracetypes.compiler.spark.session import session

@@ -21,8 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.by_hand import yahoo as by_hand
-from benchmarks.compare import (
+from benchmarks._compare import (
     Difference,
     Setting,
     alternate,
@@ -35,6 +34,7 @@ from benchmarks.compare import (
     speedups,
     versions,
 )
+from benchmarks.by_hand import yahoo as by_hand
 from examples import yahoo, yahoo_data
 from examples.yahoo_data import START, Tables
 from tracetypes import Dataflow

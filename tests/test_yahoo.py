@@ -164,7 +164,7 @@ def test_query_2_counts_the_actions_of_each_user(data: World) -> None:
 
 def test_the_results_of_query_2_are_persisted(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    rows = [("a", 1, 5), ("b", 1, 7), ("a", 2, 6)]
+    rows = [("a", 1, 5), ("b", 1, 7), ("a", 2, 6), ("b", 0, 4)]
     for n, (key, at, views) in enumerate(rows):
         row = {"key": key, "views": views, "clicks": 0, "purchases": 1, "at": f"2023-11-14T22:13:2{at}.000000Z"}
         (tmp_path / f"out/part-run-{n:08d}-0000.jsonl").write_text(json.dumps(row) + "\n")
