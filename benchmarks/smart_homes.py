@@ -21,8 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from benchmarks.by_hand import smart_homes as by_hand
-from benchmarks.compare import (
+from benchmarks._compare import (
     Setting,
     alternate,
     for_each_parallelism,
@@ -33,6 +32,7 @@ from benchmarks.compare import (
     speedups,
     versions,
 )
+from benchmarks.by_hand import smart_homes as by_hand
 from examples import smart_homes, smart_homes_data
 from examples.home_energy import DEVICES, KEPT, MAX_GAP
 from examples.smart_homes import PAST

@@ -29,6 +29,7 @@ from examples.home_energy import (
 )
 from tracetypes import Dataflow, Marker, O, OpKeyedOrdered, Stream, U, Unit, every, sort
 from tracetypes.formats import Format
+from tracetypes.stdlib import RegressionTree
 
 PAST, AHEAD = 60, 600
 """Seconds: of consumption that a prediction looks back on, and that it predicts."""
@@ -64,25 +65,6 @@ Features = tuple[float, float, float]
 
 
 @attrs.frozen
-class Tree:
-    """A regression tree as arrays by node: ``features[feature] <= threshold`` goes left; a leaf has no children (-1)."""
-
-    feature: tuple[int, ...]
-    threshold: tuple[float, ...]
-    left: tuple[int, ...]
-    right: tuple[int, ...]
-    value: tuple[float, ...]
-
-    def predict(self, features: Features, at: int = 0) -> float:
-        """The value of the leaf that features lead to."""
-        if self.left[at] < 0:
-            return self.value[at]
-        if features[self.feature[at]] <= self.threshold[at]:
-            return self.predict(features, self.left[at])
-        return self.predict(features, self.right[at])
-
-
-@attrs.frozen
 class Prediction:
     """At a second: average watts, watt-hours of the last minute, predicted watt-hours of the next ten minutes."""
 
@@ -111,7 +93,7 @@ def features_of(past: Past) -> Features:
 class Predict(OpKeyedOrdered[str, Average, Prediction, Past]):
     """A prediction for each second, by the tree of the type of device; power is per plug, as averages are."""
 
-    trees: Mapping[str, Tree]
+    trees: Mapping[str, RegressionTree]
 
     def initial_state(self) -> Past:
         return ()
@@ -145,20 +127,22 @@ def averages(format: Format | None = None) -> Dataflow:
     return flow
 
 
-def predictions(trees: Mapping[str, Tree], format: Format | None = None) -> Dataflow:
+def predictions(trees: Mapping[str, RegressionTree], format: Format | None = None) -> Dataflow:
     """The whole pipeline. ``trees``: one for each type of device in ``KEPT``."""
     flow = Dataflow("smart-homes")
     flow.sink("predictions", average(source(flow, format)).through(Predict(dict(trees))))
     return flow
 
 
-def read_trees(path: Path) -> dict[str, Tree]:
+def read_trees(path: Path) -> dict[str, RegressionTree]:
     """Trees as :func:`write_trees` wrote them."""
     found: dict[str, dict[str, list[Any]]] = json.loads(path.read_text())
-    return {device: Tree(**{name: tuple(part) for name, part in tree.items()}) for device, tree in found.items()}
+    return {
+        device: RegressionTree(**{name: tuple(part) for name, part in tree.items()}) for device, tree in found.items()
+    }
 
 
-def write_trees(path: Path, trees: Mapping[str, Tree]) -> None:
+def write_trees(path: Path, trees: Mapping[str, RegressionTree]) -> None:
     """Write trees as JSON, a line for each type of device."""
     lines = [f"{json.dumps(device)}: {json.dumps(attrs.asdict(tree))}" for device, tree in sorted(trees.items())]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from examples.home_energy import Average, Measurement, Plug, device_of
-from examples.smart_homes import AHEAD, TREES, Features, Tree, averages, features_of, remember, write_trees
+from examples.smart_homes import AHEAD, TREES, Features, averages, features_of, remember, write_trees
 from tracetypes import Item, check, interpret_rows
+from tracetypes.stdlib import RegressionTree, tree_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -136,35 +137,7 @@ def train(history: Mapping[str, list[Average]], leaves: int = 24) -> dict[str, A
     }
 
 
-def tree_of(model: Any) -> Tree:
-    """A tree of scikit-learn as plain arrays, with the same predictions.
-
-    scikit-learn rounds features to 32 bits before it compares them. The thresholds here are the largest floats that it
-    would round to such a feature, so that features need not be rounded.
-    """
-    import numpy as np
-
-    tree = model.tree_
-    thresholds = []
-    for threshold, left in zip(tree.threshold, tree.children_left, strict=True):
-        below = np.float32(threshold)
-        if float(below) > threshold:
-            below = np.nextafter(below, np.float32(-np.inf))
-        above = np.nextafter(below, np.float32(np.inf))
-        middle = (float(below) + float(above)) / 2
-        if np.float32(middle) > below:
-            middle = float(np.nextafter(middle, -np.inf))
-        thresholds.append(middle if left >= 0 else 0.0)
-    return Tree(
-        feature=tuple(map(int, tree.feature)),
-        threshold=tuple(thresholds),
-        left=tuple(map(int, tree.children_left)),
-        right=tuple(map(int, tree.children_right)),
-        value=tuple(map(float, tree.value[:, 0, 0])),
-    )
-
-
-def trees_of(models: Mapping[str, Any]) -> dict[str, Tree]:
+def trees_of(models: Mapping[str, Any]) -> dict[str, RegressionTree]:
     """All trees as plain arrays."""
     return {device: tree_of(model) for device, model in models.items()}
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import attrs
 
 from examples.yahoo_data import Tables, tables
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, Stream, U, Unit, every, sort
+from tracetypes.stdlib import Sqlite, enrich, look_up
 
 
 @attrs.frozen
@@ -46,34 +46,67 @@ def _events(flow: Dataflow, seconds: float, delay: float) -> Stream[U[Unit, Even
 # ---------------------------------------------------------------------------------------------------- query I
 
 
-@cache
-def _connection(database: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{database}?mode=ro", uri=True, check_same_thread=False)
+@attrs.frozen
+class Advertisement:
+    """What the database knows of an advertisement."""
 
-
-@cache
-def campaign_in(database: str, ad_id: str) -> str | None:
-    """The campaign of an advertisement, asked for once in each process."""
-    found = _connection(database).execute("SELECT campaign_id FROM ads WHERE ad_id = ?", (ad_id,)).fetchone()
-    return None if found is None else str(found[0])
+    campaign_id: str
 
 
 @attrs.frozen
-class EnrichFromDatabase(OpStateless[Unit, Event, str, Event]):
-    """Every event under its campaign. ``database``: the path of the SQLite file, which each worker opens when it needs it."""
+class Enriched:
+    """An event with its campaign."""
 
-    database: str
+    campaign_id: str
+    user_id: str
+    page_id: str
+    ad_type: str
+    event_type: str
+    event_time: int
+    ip_address: str
 
-    def on_item(self, key: Unit, value: Event, emit: Callable[[str, Event], None]) -> None:
-        campaign = campaign_in(self.database, value.ad_id)
-        if campaign is not None:
-            emit(campaign, value)
+
+def enriched(event: Event, campaign: str) -> Enriched:
+    """The event without its advertisement, which is the key."""
+    return Enriched(
+        campaign,
+        event.user_id,
+        event.page_id,
+        event.ad_type,
+        event.event_type,
+        event.event_time,
+        event.ip_address,
+    )
+
+
+def enriched_by_row(event: Event, row: Advertisement) -> Enriched:
+    """The same from a row of the database."""
+    return enriched(event, row.campaign_id)
+
+
+def _by_advertisement(flow: Dataflow, seconds: float, delay: float) -> Stream[U[str, Event]]:
+    markers = every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay)
+    return flow.source("events", U[str, Event], key=lambda e: e.ad_id, markers=markers)
 
 
 def query_1(database: str, *, seconds: float = 1, delay: float = 0) -> Dataflow:
-    """Query I: enrich each event with its campaign, from a database; a single stateless stage."""
+    """Query I: enrich each event with its campaign, from a database; a single stateless stage.
+
+    ``database``: the path of the SQLite file; each worker asks it once for what it does not know. Events of unknown
+    advertisements are left out.
+    """
     flow = Dataflow("yahoo-1")
-    flow.sink("enriched", _events(flow, seconds, delay).through(EnrichFromDatabase(database)))
+    ads = Sqlite(path=database, table="ads", key="ad_id", row=Advertisement)
+    found = look_up(ads, by=lambda ad, _: ad, combine=enriched_by_row)
+    flow.sink("enriched", _by_advertisement(flow, seconds, delay).through(found))
+    return flow
+
+
+def query_1_in_memory(known: Tables, *, seconds: float = 1, delay: float = 0) -> Dataflow:
+    """Query I with a table that was read from the database before, and that each worker holds whole."""
+    flow = Dataflow("yahoo-1-in-memory")
+    found = enrich(known.campaign_of, by=lambda ad, _: ad, combine=enriched)
+    flow.sink("enriched", _by_advertisement(flow, seconds, delay).through(found))
     return flow
 
 
@@ -186,12 +219,12 @@ class Action:
 
 
 @attrs.frozen
-class Locate(OpStateless[Unit, Event, str, Action]):
+class Locate(OpStateless[Unit, Event, int, Action]):
     """Actions under the location of their user."""
 
-    location_of: dict[str, str]
+    location_of: dict[str, int]
 
-    def on_item(self, key: Unit, value: Event, emit: Callable[[str, Action], None]) -> None:
+    def on_item(self, key: Unit, value: Event, emit: Callable[[int, Action], None]) -> None:
         if value.user_id in self.location_of:
             emit(self.location_of[value.user_id], Action(value.event_type, value.event_time))
 
@@ -214,12 +247,12 @@ Summary = tuple[int, int, int, int, int]
 
 
 @attrs.frozen
-class Summarise(OpKeyedUnordered[str, Action, str, History, tuple[int, int, int, int, int, bool], Summary]):
+class Summarise(OpKeyedUnordered[int, Action, int, History, tuple[int, int, int, int, int, bool], Summary]):
     """The whole history of a location, told at each marker whose block held any of it."""
 
     skips_untouched = True
 
-    def lift(self, key: str, value: Action) -> Summary:
+    def lift(self, key: int, value: Action) -> Summary:
         views, clicks, purchases = counts_of(value.event_type)
         return views, clicks, purchases, value.time, value.time
 
@@ -244,9 +277,9 @@ class Summarise(OpKeyedUnordered[str, Action, str, History, tuple[int, int, int,
     def on_marker(
         self,
         new_state: tuple[int, int, int, int, int, bool],
-        key: str,
+        key: int,
         marker: Marker,
-        emit: Callable[[str, History], None],
+        emit: Callable[[int, History], None],
     ) -> None:
         if new_state[5]:
             emit(key, History(new_state[0], new_state[1], new_state[2], new_state[3], new_state[4]))
@@ -358,22 +391,22 @@ def query_5(known: Tables, *, delay: float = 0) -> Dataflow:
 
 
 @attrs.frozen
-class Visitor:
-    """A user and where they live: one location a user."""
+class Visit:
+    """What happened where."""
 
-    location: str
-    user_id: str
+    location: int
+    event_type: str
 
 
 @attrs.frozen
-class LocateUser(OpStateless[Unit, Event, Visitor, str]):
-    """Types of events, under user and location."""
+class LocateUser(OpStateless[Unit, Event, str, Visit]):
+    """Events under their user, with the user's location."""
 
-    location_of: dict[str, str]
+    location_of: dict[str, int]
 
-    def on_item(self, key: Unit, value: Event, emit: Callable[[Visitor, str], None]) -> None:
+    def on_item(self, key: Unit, value: Event, emit: Callable[[str, Visit], None]) -> None:
         if value.user_id in self.location_of:
-            emit(Visitor(self.location_of[value.user_id], value.user_id), value.event_type)
+            emit(value.user_id, Visit(self.location_of[value.user_id], value.event_type))
 
 
 @attrs.frozen
@@ -386,36 +419,42 @@ class Features:
     purchases: int
 
 
+Seen = tuple[int, int, int, int]
+"""Views, clicks, purchases, and the location: a user has one, -1 stands for none yet."""
+
+
 @attrs.frozen
-class ExtractFeatures(OpKeyedUnordered[Visitor, str, str, Features, tuple[int, int, int, bool], Counts]):
+class ExtractFeatures(OpKeyedUnordered[str, Visit, int, Features, tuple[int, int, int, int, bool], Seen]):
     """A user's features so far, sent to their location at each marker whose block held any action of theirs."""
 
     skips_untouched = True
 
-    def lift(self, key: Visitor, value: str) -> Counts:
-        return counts_of(value)
+    def lift(self, key: str, value: Visit) -> Seen:
+        views, clicks, purchases = counts_of(value.event_type)
+        return views, clicks, purchases, value.location
 
-    def identity(self) -> Counts:
-        return 0, 0, 0
+    def identity(self) -> Seen:
+        return 0, 0, 0, -1
 
-    def combine(self, a: Counts, b: Counts) -> Counts:
-        return add(a, b)
+    def combine(self, a: Seen, b: Seen) -> Seen:
+        return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] if a[3] > b[3] else b[3]
 
-    def initial_state(self) -> tuple[int, int, int, bool]:
-        return 0, 0, 0, False
+    def initial_state(self) -> tuple[int, int, int, int, bool]:
+        return 0, 0, 0, -1, False
 
-    def update_state(self, state: tuple[int, int, int, bool], agg: Counts) -> tuple[int, int, int, bool]:
-        return state[0] + agg[0], state[1] + agg[1], state[2] + agg[2], agg[0] + agg[1] + agg[2] > 0
+    def update_state(self, state: tuple[int, int, int, int, bool], agg: Seen) -> tuple[int, int, int, int, bool]:
+        location = state[3] if state[3] > agg[3] else agg[3]
+        return state[0] + agg[0], state[1] + agg[1], state[2] + agg[2], location, agg[3] >= 0
 
     def on_marker(
         self,
-        new_state: tuple[int, int, int, bool],
-        key: Visitor,
+        new_state: tuple[int, int, int, int, bool],
+        key: str,
         marker: Marker,
-        emit: Callable[[str, Features], None],
+        emit: Callable[[int, Features], None],
     ) -> None:
-        if new_state[3]:
-            emit(key.location, Features(key.user_id, new_state[0], new_state[1], new_state[2]))
+        if new_state[4]:
+            emit(new_state[3], Features(key, new_state[0], new_state[1], new_state[2]))
 
 
 @attrs.frozen
@@ -459,7 +498,7 @@ def cluster(users: dict[str, Counts], k: int, rounds: int = 10) -> list[tuple[in
 
 
 @attrs.frozen
-class ClusterUsers(OpKeyedOrdered[str, Features, Cluster, dict[str, Counts]]):
+class ClusterUsers(OpKeyedOrdered[int, Features, Cluster, dict[str, Counts]]):
     """K-means over the users of a location, each at their latest features, at the whole multiples of ``period`` (s)."""
 
     k: int
@@ -469,13 +508,13 @@ class ClusterUsers(OpKeyedOrdered[str, Features, Cluster, dict[str, Counts]]):
         return {}
 
     def on_item(
-        self, state: dict[str, Counts], key: str, value: Features, emit: Callable[[Cluster], None]
+        self, state: dict[str, Counts], key: int, value: Features, emit: Callable[[Cluster], None]
     ) -> dict[str, Counts]:
         state[value.user_id] = (value.views, value.clicks, value.purchases)
         return state
 
     def on_marker(
-        self, state: dict[str, Counts], key: str, marker: Marker, emit: Callable[[Cluster], None]
+        self, state: dict[str, Counts], key: int, marker: Marker, emit: Callable[[Cluster], None]
     ) -> dict[str, Counts]:
         if marker.timestamp % self.period == 0 and state:
             for number, (users, views, clicks, purchases) in enumerate(cluster(state, self.k)):

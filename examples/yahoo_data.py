@@ -5,7 +5,7 @@
 Writes ``DIR/events/part-NNNNN.parquet`` (or ``.jsonl``) and the SQLite database ``DIR/reference.sqlite`` with the tables
 ``ads(ad_id, campaign_id)`` and ``users(user_id, location)``. The shape is that of the published generator: 100 campaigns of
 10 advertisements, 100 users, 100 pages, uniform draws; ``--skew`` moves each event by up to 50 ms and one in 100,000 back by
-up to 60 s. Locations are not public: they are drawn too.
+up to 60 s. Locations are not public: they are drawn too, as numbers.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ SKEW, LATE, LATEST = 50, 1 / 100_000, 60_000
 
 @attrs.frozen
 class Tables:
-    """What the database holds. ``campaign_of``: the campaign of each advertisement; ``location_of``: where a user lives."""
+    """What the database holds. ``campaign_of``: the campaign of each advertisement; ``location_of``: the number of the place
+    where a user lives."""
 
     campaign_of: dict[str, str]
-    location_of: dict[str, str]
+    location_of: dict[str, int]
 
     def write(self, path: Path) -> None:
         """Write the SQLite database."""
         path.unlink(missing_ok=True)
         with closing(sqlite3.connect(path)) as database, database:
             database.execute("CREATE TABLE ads (ad_id TEXT PRIMARY KEY, campaign_id TEXT NOT NULL)")
-            database.execute("CREATE TABLE users (user_id TEXT PRIMARY KEY, location TEXT NOT NULL)")
+            database.execute("CREATE TABLE users (user_id TEXT PRIMARY KEY, location INTEGER NOT NULL)")
             database.executemany("INSERT INTO ads VALUES (?, ?)", self.campaign_of.items())
             database.executemany("INSERT INTO users VALUES (?, ?)", self.location_of.items())
 
@@ -65,7 +66,7 @@ def tables(*, users: int = 100, campaigns: int = 100, ads: int = 10, locations: 
 
     campaign_ids = [identifier() for _ in range(campaigns)]
     campaign_of = {identifier(): campaign for campaign in campaign_ids for _ in range(ads)}
-    return Tables(campaign_of, {identifier(): f"city-{chance.randrange(locations):02d}" for _ in range(users)})
+    return Tables(campaign_of, {identifier(): chance.randrange(locations) for _ in range(users)})
 
 
 def write_events(

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from examples import smart_homes, smart_homes_data
-from examples.home_energy import KEPT, MAX_GAP, Average, Measurement, Plug, device_of
-from examples.smart_homes import PAST, Tree, features_of, remember
+from examples.home_energy import KEPT, MAX_GAP, Average, Load, Measurement, Plug, device_of
+from examples.smart_homes import PAST, AverageOfSecond, Predict, features_of, remember
 from tracetypes import Dataflow, Item, check, interpret_rows
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.simulate import simulate
+from tracetypes.stdlib import RegressionTree
+from tracetypes.testing import law_tests
 
 SMARTGRID = Path(__file__).parents[1] / "../shared/data/lightsaber/smartgrid-data.txt"
 
@@ -116,33 +118,6 @@ def test_each_second_of_real_measurements_is_averaged_once() -> None:
     assert sum(map(len, predicted.values())) > 200
 
 
-def test_a_tree_predicts_what_scikit_learn_predicts() -> None:
-    from sklearn.tree import DecisionTreeRegressor
-
-    chance = np.random.default_rng(1)
-    known = np.column_stack([chance.integers(0, 40, 500), chance.integers(0, 40, 500) / 10, chance.random(500)])
-    model = DecisionTreeRegressor(random_state=0).fit(known, chance.random(500))
-    tree = smart_homes_data.tree_of(model)
-    thresholds = np.array([t for t, left in zip(tree.threshold, tree.left, strict=True) if left >= 0])
-    edges = np.concatenate([thresholds, np.nextafter(thresholds, np.inf), np.nextafter(thresholds, -np.inf)])
-    asked = np.concatenate([known, chance.random((500, 3)) * [40, 4, 1], np.repeat(edges[:, None], 3, axis=1)])
-    found = [tree.predict((float(a), float(b), float(c))) for a, b, c in asked]
-    assert found == model.predict(asked).tolist()
-    assert len(set(found)) > 300
-
-
-def test_thresholds_between_floats_of_32_bits_count() -> None:
-    """Without the correction of thresholds the two would differ here."""
-    from sklearn.tree import DecisionTreeRegressor
-
-    model = DecisionTreeRegressor().fit([[1.0, 0, 0], [3.0, 0, 0]], [1.0, 2.0])
-    threshold = float(model.tree_.threshold[0])
-    above = threshold + 1e-9
-    assert model.predict([[above, 0, 0]]) == [1.0]
-    assert not above <= threshold
-    assert smart_homes_data.tree_of(model).predict((above, 0.0, 0.0)) == 1.0
-
-
 def test_every_second_is_predicted_by_the_tree_of_its_device(rows: list[Measurement]) -> None:
     models = smart_homes_data.train(smart_homes_data.histories(generated(1, 900)), leaves=8)
     averages = values(smart_homes.averages(), rows)
@@ -180,7 +155,7 @@ def test_the_trees_of_the_repository_are_those_of_all_devices(tmp_path: Path) ->
     smart_homes.write_trees(tmp_path / "trees.json", trees)
     assert smart_homes.read_trees(tmp_path / "trees.json") == trees
     for tree in trees.values():
-        assert isinstance(tree, Tree)
+        assert isinstance(tree, RegressionTree)
         assert len({len(part) for part in attrs.astuple(tree)}) == 1
 
 
@@ -203,3 +178,16 @@ def test_every_deployment_gives_the_same_trace(rows: list[Measurement]) -> None:
         answer = simulate(plan(checked, parallelism=1 + seed, key_groups=4), {"readings": rows}, seed=seed)
         assert answer.trace == trace
         assert not answer.late
+
+
+WATTS = st.floats(0, 5_000)
+DEVICE = st.sampled_from(sorted(KEPT))
+
+test_average_of_second_is_lawful = law_tests(
+    AverageOfSecond(), items=st.tuples(DEVICE, st.builds(Load, st.integers(0, 30), WATTS)), max_examples=40
+)
+test_predict_is_lawful = law_tests(
+    Predict(smart_homes.read_trees(smart_homes.TREES)),
+    items=st.tuples(DEVICE, st.builds(Average, st.integers(0, 300), WATTS, st.integers(1, 9))),
+    max_examples=40,
+)

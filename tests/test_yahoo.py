@@ -5,18 +5,39 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import strategies as st
 
 from examples import yahoo, yahoo_data
-from examples.yahoo import Actions, Event, History, Views, cluster
-from tracetypes import Dataflow, Item, Marker, Trace, check, interpret_rows
+from examples.yahoo import (
+    Action,
+    Actions,
+    ClusterUsers,
+    CountActions,
+    EachBlock,
+    Event,
+    ExtractFeatures,
+    Features,
+    History,
+    LastTenBlocks,
+    Locate,
+    LocateUser,
+    Summarise,
+    Views,
+    ViewsByCampaign,
+    Visit,
+    cluster,
+)
+from tracetypes import UNIT, Dataflow, Item, Marker, Trace, check, interpret_rows
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.simulate import simulate
+from tracetypes.testing import law_tests
 from tracetypes.trace import Element, blocks
 
 duckdb = pytest.importorskip("duckdb")
@@ -39,11 +60,12 @@ class World:
         """Rows of a query over ``events``, ``ads`` and ``users``."""
         with duckdb.connect() as database:
             database.execute(f"CREATE VIEW events AS SELECT * FROM '{self.path}/events/*.parquet'")
-            for name, column, of in (
-                ("ads", "campaign_id", self.known.campaign_of),
-                ("users", "location", self.known.location_of),
-            ):
-                database.execute(f"CREATE TABLE {name} ({name[:-1]}_id VARCHAR, {column} VARCHAR)")
+            tables: list[tuple[str, str, Mapping[str, str | int]]] = [
+                ("ads", "campaign_id VARCHAR", self.known.campaign_of),
+                ("users", "location BIGINT", self.known.location_of),
+            ]
+            for name, column, of in tables:
+                database.execute(f"CREATE TABLE {name} ({name[:-1]}_id VARCHAR, {column})")
                 database.executemany(f"INSERT INTO {name} VALUES (?, ?)", list(of.items()))
             found: list[tuple[Any, ...]] = database.execute(query).fetchall()
         return found
@@ -101,16 +123,20 @@ def test_the_generator_writes_json_lines_too(tmp_path: Path) -> None:
     assert [tuple(line.values()) for line in lines] == rows
 
 
-def test_query_1_finds_the_campaign_of_each_event(data: World) -> None:
-    found = items(answer(yahoo.query_1(data.database), data.events))
-    wanted = data.sql("SELECT campaign_id, events.* FROM events JOIN ads USING (ad_id)")
+@pytest.mark.parametrize("how", ["database", "table"])
+def test_query_1_finds_the_campaign_of_each_event(data: World, how: str) -> None:
+    flow = yahoo.query_1(data.database) if how == "database" else yahoo.query_1_in_memory(data.known)
+    found = items(answer(flow, data.events))
+    columns = "ad_id, campaign_id, user_id, page_id, ad_type, event_type, event_time, ip_address"
+    wanted = data.sql(f"SELECT {columns} FROM events JOIN ads USING (ad_id)")
     assert sorted((one.key, *attrs.astuple(one.value)) for one in found) == sorted(wanted)
     assert len(wanted) == 3_000
 
 
 def test_query_1_leaves_unknown_advertisements_out(data: World) -> None:
     unknown = attrs.evolve(data.events[0], ad_id="none")
-    assert len(items(answer(yahoo.query_1(data.database), [unknown, data.events[1]]))) == 1
+    for flow in (yahoo.query_1(data.database), yahoo.query_1_in_memory(data.known)):
+        assert len(items(answer(flow, [unknown, data.events[1]]))) == 1
 
 
 def test_query_2_counts_the_actions_of_each_user(data: World) -> None:
@@ -138,7 +164,7 @@ def test_query_2_counts_the_actions_of_each_user(data: World) -> None:
 
 def test_the_results_of_query_2_are_persisted(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    rows = [("a", 1, 5), ("b", 1, 7), ("a", 2, 6)]
+    rows = [("a", 1, 5), ("b", 1, 7), ("a", 2, 6), ("b", 0, 4)]
     for n, (key, at, views) in enumerate(rows):
         row = {"key": key, "views": views, "clicks": 0, "purchases": 1, "at": f"2023-11-14T22:13:2{at}.000000Z"}
         (tmp_path / f"out/part-run-{n:08d}-0000.jsonl").write_text(json.dumps(row) + "\n")
@@ -150,7 +176,7 @@ def test_the_results_of_query_2_are_persisted(tmp_path: Path) -> None:
 
 
 def test_query_3_summarises_each_location(data: World) -> None:
-    last: dict[str, History] = {one.key: one.value for one in items(answer(yahoo.query_3(data.known), data.events))}
+    last: dict[int, History] = {one.key: one.value for one in items(answer(yahoo.query_3(data.known), data.events))}
     wanted = data.sql(
         """
         SELECT location, count(*) FILTER (event_type = 'view'), count(*) FILTER (event_type = 'click'),
@@ -226,7 +252,7 @@ def k_means(users: dict[str, tuple[int, int, int]], k: int) -> list[tuple[int, f
 
 def test_query_6_clusters_the_users_of_each_location(data: World) -> None:
     trace = answer(yahoo.query_6(data.known, k=3, period=10), data.events)
-    found: dict[tuple[str, int], list[tuple[int, float, float, float]]] = defaultdict(list)
+    found: dict[tuple[int, int], list[tuple[int, float, float, float]]] = defaultdict(list)
     for one in items(trace):
         value = one.value
         assert value.number == len(found[one.key, value.end]) or value.number > 0
@@ -269,3 +295,45 @@ def test_every_deployment_gives_the_same_trace(data: World, number: int) -> None
         got = simulate(planned, {"events": events}, seed=seed)
         assert got.trace == traces[planned.sink.name]
         assert len(got.late) == len(arranged["events"].late) == 0
+
+
+EVENTS = st.builds(
+    Event,
+    user_id=st.sampled_from(["a", "b", "c"]),
+    page_id=st.just("p"),
+    ad_id=st.sampled_from(["x", "y", "z"]),
+    ad_type=st.sampled_from(yahoo_data.AD_TYPES),
+    event_type=st.sampled_from([*yahoo_data.EVENT_TYPES, "other"]),
+    event_time=st.integers(0, 10**13),
+    ip_address=st.just("127.0.0.1"),
+)
+USERS = st.sampled_from(["a", "b", "c"])
+COUNTS = st.integers(0, 9)
+
+test_count_actions_is_lawful = law_tests(CountActions(), items=st.tuples(USERS, EVENTS), max_examples=50)
+test_locate_is_lawful = law_tests(Locate({"a": 1, "b": 2}), items=st.tuples(st.just(UNIT), EVENTS), max_examples=50)
+test_summarise_is_lawful = law_tests(
+    Summarise(),
+    items=st.tuples(
+        st.integers(0, 2), st.builds(Action, st.sampled_from(yahoo_data.EVENT_TYPES), st.integers(0, 10**13))
+    ),
+    max_examples=50,
+)
+test_views_by_campaign_is_lawful = law_tests(
+    ViewsByCampaign({"x": "one", "y": "two"}), items=st.tuples(st.just(UNIT), EVENTS), max_examples=50
+)
+test_last_ten_blocks_is_lawful = law_tests(LastTenBlocks(), max_examples=50)
+test_each_block_is_lawful = law_tests(EachBlock(), max_examples=50)
+test_locate_user_is_lawful = law_tests(
+    LocateUser({"a": 1, "b": 2}), items=st.tuples(st.just(UNIT), EVENTS), max_examples=50
+)
+test_extract_features_is_lawful = law_tests(
+    ExtractFeatures(),
+    items=st.tuples(USERS, st.builds(Visit, st.integers(0, 3), st.sampled_from(yahoo_data.EVENT_TYPES))),
+    max_examples=50,
+)
+test_cluster_users_is_lawful = law_tests(
+    ClusterUsers(2, 1),
+    items=st.tuples(st.integers(0, 2), st.builds(Features, USERS, COUNTS, COUNTS, COUNTS)),
+    max_examples=20,
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -25,15 +25,22 @@ COLUMNS = ["user_id", "page_id", "ad_id", "ad_type", "event_type", "event_time",
 
 @attrs.frozen
 class Reference:
-    """``known``: the tables; ``database``: the SQLite file that holds them; ``k`` and ``period`` (s): of query VI."""
+    """``known``: the tables; ``database``: the SQLite file that holds them; ``k`` and ``period`` (s): of query VI; ``wait``:
+    seconds that an event may come late."""
 
     known: Tables
     database: str
     k: int = 4
     period: int = 10
+    wait: float = 0
+
+    @property
+    def watermark(self) -> str:
+        """The delay as Spark wants it."""
+        return f"{round(self.wait * 1_000)} milliseconds"
 
 
-def _table(events: DataFrame, columns: str, rows: dict[str, str]) -> DataFrame:
+def _table(events: DataFrame, columns: str, rows: Mapping[str, str | int]) -> DataFrame:
     return F.broadcast(events.sparkSession.createDataFrame(list(rows.items()), columns))
 
 
@@ -42,7 +49,7 @@ def _campaigns(events: DataFrame, reference: Reference) -> DataFrame:
 
 
 def _locations(events: DataFrame, reference: Reference) -> DataFrame:
-    return _table(events, "user_id string, location string", reference.known.location_of)
+    return _table(events, "user_id string, location long", reference.known.location_of)
 
 
 # ---------------------------------------------------------------------------------------------------- query I
@@ -117,13 +124,13 @@ def _windows(counted: DataFrame) -> DataFrame:
 def sliding(events: DataFrame, reference: Reference) -> DataFrame:
     """Spark's own sliding window: each view goes into ten windows."""
     window = F.window("ts", "10 seconds", "1 second")
-    timed = views(events, reference).withWatermark("ts", "0 seconds")
+    timed = views(events, reference).withWatermark("ts", reference.watermark)
     return _windows(timed.groupBy(window, "campaign_id").agg(F.count("*").alias("views")))
 
 
 def sliding_over_panes(events: DataFrame, reference: Reference) -> DataFrame:
     """Counts of each second first, and sliding windows over these: two aggregations, fewer rows in the second."""
-    timed = views(events, reference).withWatermark("ts", "0 seconds")
+    timed = views(events, reference).withWatermark("ts", reference.watermark)
     panes = timed.groupBy(F.window("ts", "1 second"), "campaign_id").agg(F.count("*").alias("views"))
     window = F.window(F.window_time("window"), "10 seconds", "1 second")
     again = panes.groupBy(window, "campaign_id").agg(F.sum("views").alias("views"))
@@ -132,7 +139,7 @@ def sliding_over_panes(events: DataFrame, reference: Reference) -> DataFrame:
 
 def tumbling(events: DataFrame, reference: Reference) -> DataFrame:
     """Spark's own tumbling window."""
-    timed = views(events, reference).withWatermark("ts", "0 seconds")
+    timed = views(events, reference).withWatermark("ts", reference.watermark)
     return _windows(timed.groupBy(F.window("ts", "10 seconds"), "campaign_id").agg(F.count("*").alias("views")))
 
 
@@ -175,7 +182,7 @@ class _Clusters:
 
 
 CLUSTER_COLUMNS = ["location", "end", "number", "users", "views", "clicks", "purchases"]
-CLUSTERS = "location string, end long, number int, users long, views double, clicks double, purchases double"
+CLUSTERS = "location long, end long, number int, users long, views double, clicks double, purchases double"
 
 
 def clusters(events: DataFrame, reference: Reference) -> DataFrame:
@@ -188,7 +195,7 @@ def clusters(events: DataFrame, reference: Reference) -> DataFrame:
     located = events.join(_locations(events, reference), "user_id").select(
         "location", "user_id", end.alias("end"), *flags, F.timestamp_millis("event_time").alias("ts")
     )
-    grouped = located.withWatermark("ts", "0 seconds").groupBy("location")
+    grouped = located.withWatermark("ts", reference.watermark).groupBy("location")
     task = _Clusters(reference.k, reference.period)
     return grouped.applyInPandasWithState(task, CLUSTERS, "held binary", "append", "EventTimeTimeout")
 

@@ -1,0 +1,241 @@
+"""Queries IV and V of the Yahoo benchmark on other engines, on the same files; each answer is compared with a recount.
+
+    python -m venv engines && engines/bin/pip install bytewax pathway pyarrow duckdb
+    python -m benchmarks.engines --python engines/bin/python [--events N] [--files N] [--queries IV,V] [--workers 1,2]
+                                 [--engines duckdb,bytewax,pathway,spark,ours] [--disorder SECONDS] [--runs N]
+
+``seconds`` is the time inside the process from where the engine starts to work until the answer is there; ``whole`` has
+imports, start and end too. Ours and Spark by hand run warm in one session of the largest number of workers, Parquet in, nothing
+kept; the others keep the answer in memory. Only ours and Spark write checkpoints: take orders of magnitude, not digits.
+
+``--disorder``: events come up to so many seconds late, and lie in the files in the order in which they came; every engine is
+told so (``wait``) and reads with the largest number of workers. ``missing`` and ``extra`` are rows of its answer against the
+recount (a wrong count is one of each); ``lost_views``: how many of ``views`` its answer lacks (in IV each counts ten times).
+
+Without ``--disorder`` Bytewax is given a ``wait`` of ten seconds, for its watermark moves with the clock of the machine too; with
+several workers, each of which reads its own files, one that covers the time of two files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from benchmarks._compare import Setting, difference, say, scratch, versions
+from benchmarks.by_hand import yahoo as by_hand
+from benchmarks.yahoo import RECOUNTS, SECONDS, UP_TO_LAST_EVENT
+from examples import yahoo, yahoo_data
+from examples.yahoo_data import START, Tables
+from tracetypes.compiler.spark.session import session
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = {"duckdb": "duckdb", "bytewax": "bytewax", "pathway": "pathway"}
+
+
+def make(root: Path, known: Tables, given: argparse.Namespace) -> None:
+    """Parquet files, the same as CSV files, and the table of advertisements as CSV."""
+    yahoo_data.write_events(
+        root / "events", known, events=given.events, files=given.files, rate=max(1, given.events // SECONDS)
+    )
+    (root / "csv").mkdir()
+    ads = "".join(f"{ad},{campaign}\n" for ad, campaign in known.campaign_of.items())
+    (root / "ads.csv").write_text("ad_id,campaign_id\n" + ads)
+    if given.disorder:
+        disorder(root / "events", given.disorder, given.seed)
+    for path in sorted((root / "events").iterdir()):
+        table = pq.read_table(path, columns=["ad_id", "event_type", "event_time"])
+        pa.csv.write_csv(table, root / "csv" / f"{path.stem}.csv")
+
+
+def disorder(events: Path, seconds: float, seed: int) -> None:
+    """Let each event come up to ``seconds`` late: rows in the order of their coming, over the same files."""
+    import numpy as np
+
+    files = sorted(events.iterdir())
+    whole = pa.concat_tables([pq.read_table(path) for path in files])
+    late = np.random.default_rng(seed).integers(0, round(seconds * 1_000), whole.num_rows)
+    whole = whole.take(pa.array(np.argsort(whole["event_time"].to_numpy() + late, kind="stable")))
+    for n, path in enumerate(files):
+        first, after = (whole.num_rows * m // len(files) for m in (n, n + 1))
+        pq.write_table(whole.slice(first, after - first), path)
+        os.utime(path, (START // 1_000 + n, START // 1_000 + n))
+
+
+def elsewhere(engine: str, root: Path, out: Path, query: str, workers: int, wait: float, python: str) -> dict[str, Any]:
+    """Run an engine in processes of its own; its seconds and notes. Raises RuntimeError when one fails."""
+    folder = "csv" if engine == "pathway" else "events"
+    orders: dict[str, Any] = {
+        "query": query,
+        "files": [str(path) for path in sorted((root / folder).iterdir())],
+        "ads": str(root / "ads.csv"),
+        "workers": workers,
+        "wait": wait,
+        "out": str(out),
+    }
+    processes = workers if engine == "bytewax" else 1
+    if processes > 1:
+        orders["addresses"] = [f"127.0.0.1:{port}" for port in free_ports(processes)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATHWAY_THREADS": str(workers)}
+    before = time.time()
+    running = [
+        subprocess.Popen(
+            [python, "-m", f"benchmarks.other_engines.on_{engine}", json.dumps({**orders, "number": n})],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for n in range(processes)
+    ]
+    told = []
+    for process in running:
+        printed, failed = process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"{engine}: {failed[-2_000:]}")
+        told.append(json.loads(printed.splitlines()[-1]))
+    whole = time.time() - before
+    notes = {key: sum(one[key] for one in told) for key in told[0] if key not in ("began", "ended", "started")}
+    seconds = max(one["ended"] for one in told) - min(one["began"] for one in told)
+    return {"seconds": seconds, "whole": whole, **notes}
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def here(engine: str, setting: Setting, known: Tables, query: str, wait: float, out: Path | None) -> dict[str, Any]:
+    """Ours, or the fastest way by hand in Spark."""
+    if engine == "ours":
+        flow = yahoo.query_4(known, delay=wait) if query == "IV" else yahoo.query_5(known, delay=wait)
+        seconds = setting.ours(flow, out)
+    else:
+        reference = by_hand.Reference(known, "", wait=wait)
+        seconds = setting.other(by_hand.QUERIES[query][0].bound(reference), "append", out)
+    return {"seconds": seconds, "whole": None}
+
+
+def compare(root: Path, out: Path, known: Tables, query: str, engine: str, wait: float) -> dict[str, Any]:
+    """The answer against the recount."""
+    ads = pd.DataFrame(known.campaign_of.items(), columns=["ad_id", "campaign_id"])
+    newest = max(
+        pc.max(pq.read_table(path, columns=["event_time"])["event_time"]).as_py()
+        for path in (root / "events").iterdir()
+    )
+    # Nobody drains Spark by hand: windows that the watermark has not passed are not told yet.
+    undue = f'"end" * 1000 > {newest - wait * 1_000}' if engine == "spark" else "false"
+    recount = RECOUNTS[query]
+    if engine not in ("ours", "spark"):  # these tell at the end of all files the windows behind the last event too
+        recount = recount.replace(UP_TO_LAST_EVENT, "")
+    columns = ("key" if engine == "ours" else "campaign_id") + ' AS campaign_id, "end", views'
+    events = f"{root}/events/*.parquet"
+    found = difference(recount, out, columns, undue=undue, events=events, ads=ads)
+    with duckdb.connect() as database:
+        database.execute(f"CREATE VIEW events AS SELECT * FROM '{events}'")
+        database.register("ads", ads)
+        (wanted,) = database.execute(f"SELECT sum(views)::BIGINT FROM ({recount}) WHERE NOT ({undue})").fetchall()
+    counted = sum(
+        pc.sum(pq.read_table(part, columns=["views"])["views"]).as_py() or 0 for part in out.glob("*.parquet")
+    )
+    return {
+        "exact": found.exact,
+        "rows": found.rows,
+        "missing": found.missing,
+        "extra": found.extra,
+        "undue": found.undue,
+        "lost_views": wanted[0] - counted,
+        "views": wanted[0],
+    }
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=sys.executable, help="of the other engines")
+    parser.add_argument("--events", type=int, default=4_000_000)
+    parser.add_argument("--files", type=int, default=8)
+    parser.add_argument("--files-per-step", type=int, default=2)
+    parser.add_argument("--queries", default="IV,V")
+    parser.add_argument("--engines", default="duckdb,bytewax,pathway,spark,ours")
+    parser.add_argument("--workers", default="1,2")
+    parser.add_argument("--disorder", type=float, default=0, help="seconds")
+    parser.add_argument("--wait", type=float, help="seconds; default: --disorder, or what covers the time of two files")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    widths = sorted(map(int, given.workers.split(",")))
+    known = yahoo_data.tables(seed=given.seed)
+    with scratch() as root:
+        make(root, known, given)
+        for engine in given.engines.split(","):
+            for workers in widths[-1:] if given.disorder or engine in ("spark", "ours") else widths:
+                wait = given.wait if given.wait is not None else given.disorder
+                if given.wait is None and not given.disorder and engine == "bytewax":
+                    wait = 10 if workers == 1 else 2 * SECONDS / given.files + 10
+                setting = None
+                if engine in ("spark", "ours"):
+                    spark = session(parallelism=workers)
+                    setting = Setting(spark, root / "events", "events", given.files_per_step, workers)
+                    setting.warm()
+                for query in given.queries.split(","):
+                    told: list[dict[str, Any]] = []
+                    with scratch() as out:
+                        first = out / "first.parquet"
+                        first.mkdir()
+                        if setting is not None:
+                            here(engine, setting, known, query, wait, first)
+                            told = [here(engine, setting, known, query, wait, None) for _ in range(given.runs)]
+                        else:
+                            for n in range(given.runs):
+                                to = first if n == 0 else out / str(n)
+                                to.mkdir(exist_ok=True)
+                                told.append(elsewhere(engine, root, to, query, workers, wait, given.python))
+                        found = compare(root, first, known, query, engine, wait)
+                    times = {
+                        name: round(statistics.median(one[name] for one in told), 2)
+                        for name in ("seconds", "whole")
+                        if told[0][name] is not None
+                    }
+                    notes = {key: value for key, value in told[0].items() if key not in ("seconds", "whole")}
+                    say(
+                        benchmark="engines",
+                        engine=engine,
+                        query=query,
+                        events=given.events,
+                        workers=workers,
+                        disorder=given.disorder,
+                        wait=wait,
+                        **times,
+                        **notes,
+                        **found,
+                        versions=versions() if setting else version_of(engine, given.python),
+                    )
+
+
+def version_of(engine: str, python: str) -> dict[str, str]:
+    """The version of an engine in its own environment."""
+    asked = f"import importlib.metadata as m; print(m.version({PACKAGES[engine]!r}))"
+    return {engine: subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Ours alone: throughput as the number of keys grows, and as the state grows to a gigabyte.
+
+    python -m benchmarks.growth [--events N] [--keys N,N,...] [--state N,N,...] [--runs N] [--svg FILE]
+    python -m benchmarks.growth --lines FILE --svg FILE      # draws lines that were printed before
+
+A running count and mean of each key, as in benchmarks/keyed_state.py. ``--state``: further bytes of state a key; 1,000,000 keys
+with 1,000 bytes are a gigabyte, read and written in each micro-batch. Prints a JSON line for each number of keys and bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from benchmarks._compare import Setting, say, scratch, versions
+from benchmarks.keyed_state import Event, Running, make
+from benchmarks.keyed_state import flow as small
+from tracetypes import Dataflow, Marker, OpKeyedUnordered, U, every
+from tracetypes.compiler.spark.session import session
+
+Counted = tuple[int, int, bool, bytes]
+
+
+@attrs.frozen
+class CountWithLuggage(OpKeyedUnordered[int, Event, int, Running, Counted, tuple[int, int, int]]):
+    """Count and mean, with a state of ``size`` bytes more; they do not compress. The last part of the aggregate: the key."""
+
+    size: int
+    skips_untouched = True
+
+    def lift(self, key: int, value: Event) -> tuple[int, int, int]:
+        return 1, value.value, key
+
+    def identity(self) -> tuple[int, int, int]:
+        return 0, 0, -1
+
+    def combine(self, a: tuple[int, int, int], b: tuple[int, int, int]) -> tuple[int, int, int]:
+        return a[0] + b[0], a[1] + b[1], a[2] if a[2] > b[2] else b[2]
+
+    def initial_state(self) -> Counted:
+        return 0, 0, False, b""
+
+    def update_state(self, state: Counted, agg: tuple[int, int, int]) -> Counted:
+        luggage = state[3] or (hashlib.shake_128(str(agg[2]).encode()).digest(self.size) if agg[0] else b"")
+        return state[0] + agg[0], state[1] + agg[1], agg[0] > 0, luggage
+
+    def on_marker(self, new_state: Counted, key: int, marker: Marker, emit: Callable[[int, Running], None]) -> None:
+        if new_state[2]:
+            emit(key, Running(new_state[0], new_state[1] / new_state[0]))
+
+
+def flow_of(size: int) -> Dataflow:
+    """The flow with so many bytes of state more a key."""
+    if not size:
+        return small
+    flow = Dataflow("growth")
+    events = flow.source("events", U[int, Event], markers=every(seconds=50, time=lambda e: e.ts))
+    flow.sink("running", events.through(CountWithLuggage(size)))
+    return flow
+
+
+def plot(lines: Sequence[dict[str, Any]]) -> str:
+    """An SVG: events a second over keys, both logarithmic, a curve for each size of state."""
+    width, height, left, bottom, top, right = 720, 420, 90, 60, 20, 180
+    keys = [line["keys"] for line in lines]
+    speeds = [line["events_per_second"] for line in lines]
+    x0, x1 = math.floor(math.log10(min(keys))), math.ceil(math.log10(max(keys)))
+    y0, y1 = math.floor(math.log10(min(speeds))), math.ceil(math.log10(max(speeds)))
+
+    def x(value: float) -> float:
+        return left + (math.log10(value) - x0) / max(1, x1 - x0) * (width - left - right)
+
+    def y(value: float) -> float:
+        return height - bottom - (math.log10(value) - y0) / max(1, y1 - y0) * (height - bottom - top)
+
+    def text(at: float, to: float, words: str, anchor: str = "middle", more: str = "") -> str:
+        return f'<text x="{at:.1f}" y="{to:.1f}" text-anchor="{anchor}"{more}>{words}</text>'
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
+    for power in range(x0, x1 + 1):
+        at = x(10**power)
+        out.append(f'<path d="M{at:.1f} {top}V{height - bottom}" stroke="#ddd"/>')
+        out.append(text(at, height - bottom + 20, f"{10**power:,}"))
+    for power in range(y0, y1 + 1):
+        at = y(10**power)
+        out.append(f'<path d="M{left} {at:.1f}H{width - right}" stroke="#ddd"/>')
+        out.append(text(left - 8, at + 4, f"{10**power:,}", "end"))
+    out.append(text((left + width - right) / 2, height - 15, "keys"))
+    turned = f' transform="rotate(-90 20 {height / 2:.0f})"'
+    out.append(text(20, height / 2, "events a second", more=turned))
+    colours = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e")
+    for n, size in enumerate(sorted({line["state_bytes"] for line in lines})):
+        points = sorted((line["keys"], line["events_per_second"]) for line in lines if line["state_bytes"] == size)
+        colour = colours[n % len(colours)]
+        path = " ".join(f"{x(k):.1f},{y(speed):.1f}" for k, speed in points)
+        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        out += [f'<circle cx="{x(k):.1f}" cy="{y(speed):.1f}" r="3.5" fill="{colour}"/>' for k, speed in points]
+        name = f"+ {size:,} bytes a key" if size else "count and mean"
+        out.append(text(x(points[-1][0]) + 10, y(points[-1][1]) + 4, name, "start", f' fill="{colour}"'))
+    return "\n".join([*out, "</svg>", ""])
+
+
+def measure(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """A line for each number of keys and bytes."""
+    spark = session(parallelism=given.parallelism)
+    lines: list[dict[str, Any]] = []
+    for size in map(int, given.state.split(",")):
+        for keys in map(int, given.keys.split(",")):
+            with scratch() as root:
+                make(root, given.events, keys)
+                setting = Setting(spark, root, "events", 2, given.parallelism)
+                setting.warm()
+                flow = flow_of(size)
+                if not lines:
+                    setting.ours(flow)
+                seconds = statistics.median(setting.ours(flow) for _ in range(given.runs))
+            line = {
+                "benchmark": "growth",
+                "keys": keys,
+                "state_bytes": size,
+                "state_megabytes": round(min(keys, given.events) * size / 1e6, 1),
+                "events": given.events,
+                "parallelism": given.parallelism,
+                "ours": round(seconds, 2),
+                "events_per_second": round(given.events / seconds),
+                "versions": versions(),
+            }
+            say(**line)
+            lines.append(line)
+    return lines
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=4_000_000)
+    parser.add_argument("--keys", default="100,1000,10000,100000,1000000")
+    parser.add_argument("--state", default="0,1000", help="bytes of state a key, besides count and mean")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--lines", type=Path, help="draw these, measure nothing")
+    parser.add_argument("--svg", type=Path, help="draw the lines")
+    given = parser.parse_args()
+    if given.lines is not None:
+        lines = [
+            line for line in map(json.loads, given.lines.read_text().splitlines()) if line["benchmark"] == "growth"
+        ]
+    else:
+        lines = measure(given)
+    if given.svg is not None:
+        given.svg.write_text(plot(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

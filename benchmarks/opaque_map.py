@@ -1,0 +1,130 @@
+"""A typed map whose Python cannot be traced, one item in and one out: ours against PySpark by hand, same Python function.
+
+    python -m benchmarks.opaque_map [--events N] [--runs N] [--parallelism 1,2]
+
+What is compared is what surrounds the function, so the function is small: a hash of eight bytes. Same files, session and sink
+as in benchmarks/yahoo.py. ``function``: seconds that calling it for each event takes in one Python process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import attrs
+import pandas as pd
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from benchmarks._compare import (
+    Difference,
+    Setting,
+    alternate,
+    difference,
+    for_each_parallelism,
+    medians,
+    options,
+    say,
+    scratch,
+    speedups,
+    versions,
+)
+from benchmarks.by_hand import opaque_map as by_hand
+from benchmarks.keyed_state import Event, make
+from tracetypes import Dataflow, OpStateless, U, every
+from tracetypes.compiler.spark.session import session
+
+
+def digest(value: int) -> int:
+    """64 bits of a hash. No compiler looks into ``hashlib``."""
+    hashed = hashlib.blake2b(value.to_bytes(8, "little", signed=True), digest_size=8).digest()
+    return int.from_bytes(hashed, "little", signed=True)
+
+
+@attrs.frozen
+class Digest(OpStateless[int, Event, int, int]):
+    """The digest of each value."""
+
+    def on_item(self, key: int, value: Event, emit: Callable[[int, int], None]) -> None:
+        emit(key, digest(value.value))
+
+
+flow = Dataflow("opaque-map")
+flow.sink(
+    "digests", flow.source("events", U[int, Event], markers=every(seconds=50, time=lambda e: e.ts)).through(Digest())
+)
+
+
+def bound(way: Callable[[DataFrame, Callable[[int], int]], DataFrame]) -> Callable[[DataFrame], DataFrame]:
+    """A way by hand with our function."""
+    return lambda events: way(events, digest)
+
+
+def compare(root: Path, out: Path) -> Difference:
+    """An answer against the function itself, called without Spark."""
+    rows = pd.concat([pq.read_table(part, columns=["key", "value"]).to_pandas() for part in sorted(root.iterdir())])
+    wanted = pd.DataFrame({"key": rows["key"], "value": [digest(value) for value in rows["value"].tolist()]})
+    return difference("SELECT key, value FROM digests", out, "key, value", digests=wanted)
+
+
+def child(given: argparse.Namespace) -> None:
+    """One parallelism."""
+    root = given.data
+    setting = Setting(session(parallelism=given.child), root, "events", given.files_per_step, given.child)
+    setting.warm()
+    ways = {} if given.only_ours else {name: bound(way) for name, way in by_hand.WAYS.items()}
+    differences: dict[str, Difference] = {}
+    if not given.no_verify:
+        with scratch() as out:
+            setting.ours(flow, out / "ours.parquet")
+            differences["ours"] = compare(root, out / "ours.parquet")
+            for name, way in ways.items():
+                setting.other(way, "append", out / name)
+                differences[name] = compare(root, out / name)
+    sides = {"ours": partial(setting.ours, flow)}
+    sides |= {name: partial(setting.other, way, "append") for name, way in ways.items()}
+    taken = alternate(sides, given.runs)
+    median = medians(taken)
+    others = {name: median[name] for name in ways}
+    best = min(others, key=lambda name: others[name]) if others else None
+    began = time.perf_counter()
+    for value in range(100_000):
+        digest(value)
+    each = (time.perf_counter() - began) / 100_000
+    say(
+        benchmark="opaque_map",
+        query="digest",
+        keys=1_000,
+        events=given.events,
+        parallelism=given.child,
+        ours=median["ours"],
+        ours_all=[round(t, 2) for t in taken["ours"]],
+        other=median[best] if best else None,
+        ratio=round(median[best] / median["ours"], 2) if best else None,
+        other_is=best,
+        others=others,
+        floor=None,
+        function=round(each * given.events, 2),
+        exact={name: one.exact for name, one in differences.items()},
+        versions=versions(),
+    )
+
+
+def main() -> None:
+    """Run the benchmark."""
+    given = options(__doc__, events=4_000_000).parse_args()
+    if given.child is not None:
+        child(given)
+        return
+    with tempfile.TemporaryDirectory() as data:
+        make(Path(data), given.events, 1_000)
+        speedups("opaque_map", for_each_parallelism("benchmarks.opaque_map", given, Path(data)))
+
+
+if __name__ == "__main__":
+    main()
