@@ -30,6 +30,8 @@ class Chunk:
     def __init__(self, times: Any, load: Callable[[Path], Any], row: Callable[[int], Row]) -> None:
         self.times, self.load, self.row = times, load, row
         self.loaded: dict[Path, Any] = {}
+        self.emitted: Any = None
+        """What Spark has computed already: for each row the list of pairs that the first operator emits."""
 
     @classmethod
     def of(cls, times: Any, keys: Any, values: Any, row: Callable[[int], Row]) -> Chunk:

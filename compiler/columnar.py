@@ -49,6 +49,7 @@ __all__ = [
     "fit",
     "fit_key",
     "groups_of",
+    "listed",
     "objects",
     "parts_of",
     "read_by",
@@ -103,6 +104,15 @@ def through(trees: Sequence[tuple[Tree, StreamType]], flow: Flow) -> list[Flow]:
                 made.append(Flow(count, rows, inputs_of({"key": key, "value": value}), key, value))
         flows = made
     return flows
+
+
+def listed(stream: StreamType, emitted: Any) -> Flow:
+    """The items of a column of lists of pairs."""
+    pairs = emitted.flatten()
+    rows = np.repeat(np.arange(len(emitted)), emitted.value_lengths().to_numpy())
+    key = fit_key(stream.key, from_arrow(stream.key, pairs.field("key")))
+    value = fit(stream.value, from_arrow(stream.value, pairs.field("value")))
+    return Flow(len(rows), rows, inputs_of({"key": key, "value": value}), key, value)
 
 
 def fit(schema: Schema, columns: Columns) -> Columns:

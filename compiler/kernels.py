@@ -18,7 +18,18 @@ import pyarrow as pa
 
 from tracetypes.compiler.chunks import Chunk, place, scatter
 from tracetypes.compiler.chunks import Placed as PlacedChunk
-from tracetypes.compiler.columnar import Flow, combine, encode_parts, fit, fit_key, objects, parts_of, read_by, through
+from tracetypes.compiler.columnar import (
+    Flow,
+    combine,
+    encode_parts,
+    fit,
+    fit_key,
+    listed,
+    objects,
+    parts_of,
+    read_by,
+    through,
+)
 from tracetypes.compiler.columns import Batch, array, decode, from_array, rows, rows_of_columns, to_bytes
 from tracetypes.compiler.expr import Tree, Undefined
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, header, loads
@@ -426,8 +437,13 @@ class SourceKernel:
         stream = self.outbox.stream
         head = header(link=self.link.number, piece=piece)
         positions = placed.at + (count + 1)
-        start = Flow(len(placed.ends), None, read_by(placed.column))
-        for flow in through(self.trees, start):
+        flows = [Flow(len(placed.ends), None, read_by(placed.column))]
+        trees = self.trees
+        if placed.chunk.emitted is not None and trees:
+            emitted = placed.chunk.emitted
+            flows = [listed(trees[0][1], emitted if placed.kept is None else emitted.filter(placed.kept))]
+            trees = trees[1:]
+        for flow in [made for one in flows for made in through(trees, one)]:
             ends, places = placed.ends, positions
             if flow.rows is not None:
                 ends, places = ends[flow.rows], places[flow.rows]

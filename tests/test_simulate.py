@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -877,7 +878,7 @@ def test_an_operator_that_asks_gets_a_hint_of_every_item(
         if where == "behind":
             stream = stream.through(Copies())
         if where.endswith("a stage"):
-            stream = stream.through(sort(by=lambda n: -int(n)))
+            stream = stream.through(sort(by=operator.neg))
         stream = stream.through(asks)
         if where == "twice":
             stream = stream.through(Copies()).through(asks)

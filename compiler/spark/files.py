@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import (
@@ -27,7 +27,9 @@ from pyspark.sql.types import (
 )
 
 from tracetypes.compiler.columns import arrow_type
-from tracetypes.compiler.plan import FromSource
+from tracetypes.compiler.expr import Input
+from tracetypes.compiler.plan import FromSource, Link, Opaque
+from tracetypes.compiler.spark.catalyst import NotNative, tree
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, split_header
 from tracetypes.records import Optional, Schema, UnitValue, name_of
@@ -36,6 +38,11 @@ __all__ = ["FileInput", "literal", "open_input"]
 
 LARGE = 256 << 20
 """Bytes from which a Parquet file is read by several tasks at once."""
+
+SCAN = "TRACETYPES_SCAN"
+"""Environment: ``spark`` has Spark read local Parquet files too, as it does where the workers cannot open them by path."""
+
+PLACE = ("_time", "_file", "_start")
 
 _BINARY = "path string, modificationTime timestamp, length long, content binary"
 
@@ -78,10 +85,12 @@ class FileInput:
     @property
     def is_read_by_workers(self) -> bool:
         """Are these Parquet files on a local or mounted disk, which the workers read themselves?"""
-        return isinstance(self.format, Parquet) and "://" not in self.path.removeprefix("file://")
+        local = "://" not in self.path.removeprefix("file://")
+        return isinstance(self.format, Parquet) and local and os.environ.get(SCAN) != "spark"
 
-    def frame(self) -> DataFrame:
-        """The rows, or the files, with the piece that each belongs to: see :mod:`tracetypes.compiler.spark.scan`."""
+    def frame(self, link: Link) -> tuple[DataFrame, bool]:
+        """The rows, or the files, with the piece that each belongs to: see :mod:`tracetypes.compiler.spark.scan`.
+        And whether Catalyst computes the first operator of the link."""
         reader = self.spark.readStream.option("recursiveFileLookup", "true").option("maxFileAge", "36500d")
         if self.files_per_step is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_step)
@@ -94,15 +103,22 @@ class FileInput:
             schema = self._schema()
             self._check_types({field.name: field.dataType for field in schema})
             if self.is_read_by_workers:
-                return self._descriptors(reader)
+                return self._descriptors(reader), False
             columns = []
             for name, wanted in self.leaf.layout.columns:
                 here = name in schema.names and not isinstance(wanted, UnitValue)
                 quoted = F.col(f"`{name}`") if here else F.lit(None)
                 columns.append(quoted.cast(_spark_type(wanted)).alias(name))
-            return reader.schema(schema).parquet(_glob(self.path)).select(*columns, *place)
+            rows = (
+                reader.schema(schema)
+                .parquet(_glob(self.path))
+                .select(*columns, *[one.alias(name) for one, name in zip(place, PLACE, strict=True)])
+            )
+            native = emitted(link)
+            given = [F.col(f"`{name}`") for name, _ in self.leaf.layout.columns]
+            return rows.select(*given, *native, *PLACE), bool(native)
         lines = reader.format("text").load(_glob(self.path))
-        return lines.select(F.col("value").cast("binary").alias("raw"), *place)
+        return lines.select(F.col("value").cast("binary").alias("raw"), *place), False
 
     def _descriptors(self, reader: DataStreamReader) -> DataFrame:
         """The files without their content. Large ones are given out in parts, to several tasks."""
@@ -148,6 +164,33 @@ class FileInput:
                     f"{self.path}: the column {name!r} is {found[name].simpleString()}, expected {name_of(schema)}",
                     fix="change the field's type, or write the file with the type of the field",
                 )
+
+
+def emitted(link: Link) -> list[Column]:
+    """What the first operator of a link emits, as Catalyst's expressions of the layout's columns: a list of pairs, and whether
+    a row must be run in Python. Nothing where it is opaque, or has no exact equivalent in Spark."""
+    if not link.path or isinstance(link.path[0].traced, Opaque):
+        return []
+    assert isinstance(link.leaf, FromSource)
+    layout, stream = link.leaf.layout, link.path[0].stream
+
+    def find(given: Input) -> Column:
+        if given.path[0] == "key" and not layout.keyed:
+            raise NotNative("the key is computed from the value")
+        if given.path[0] == "value" and not layout.opened:
+            raise NotNative("the value is one column")
+        name, *inner = given.path[1:] if given.path[0] == "value" else given.path
+        column = F.col(f"`{name}`")
+        for field in inner:
+            column = column.getField(str(field))
+        return column
+
+    try:
+        native = tree(link.path[0].traced, find, stream.key, stream.value)
+    except NotNative:
+        return []
+    undefined = F.lit(False) if native.undefined is None else native.undefined
+    return [native.pairs.alias("_emitted"), undefined.alias("_undefined")]
 
 
 def _spark_type(schema: Schema) -> DataType:

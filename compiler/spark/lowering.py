@@ -54,7 +54,9 @@ def _stage(
         match link.leaf:
             case FromSource(source=source):
                 given = inputs[source.name]
-                arriving.append(given.frame().mapInArrow(_scan(plan, stage, link, ids, given), MESSAGES))
+                frame, native = given.frame(link)
+                scan = _scan(plan, stage, link, ids, given, native)
+                arriving.append(frame.mapInArrow(scan, MESSAGES))
             case FromStage(stage=earlier):
                 arriving.append(frames[earlier.number])
     if any(isinstance(link.leaf, FromSource) for link in links(stage.region)):
@@ -67,10 +69,12 @@ def _stage(
     return grouped.transformWithStateInPandas(Processor(task_of_group), MESSAGES, "append", "None")
 
 
-def _scan(plan: Plan, stage: Stage, link: Link, ids: list[int], given: FileInput) -> Scan:
+def _scan(plan: Plan, stage: Stage, link: Link, ids: list[int], given: FileInput, native: bool) -> Scan:
     if not isinstance(given.format, Parquet):
         return TextScan(plan, stage, link, ids, given.format, given.header)
-    return (ParquetScan if given.is_read_by_workers else ColumnScan)(plan, stage, link, ids)
+    if given.is_read_by_workers:
+        return ParquetScan(plan, stage, link, ids)
+    return ColumnScan(plan, stage, link, ids, native)
 
 
 def _drain(spark: SparkSession, control: str, ids: list[int]) -> DataFrame:

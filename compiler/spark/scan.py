@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
@@ -134,15 +135,29 @@ class Table(Protocol):
 
 
 class ColumnScan(Scan):
-    """Columns that Spark has read. In: the columns of the layout, then ``_time``, ``_file``, ``_start`` as for text."""
+    """Columns that Spark has read. In: the columns of the layout; with ``native`` the pairs that the first operator emits and
+    whether Python has to say instead; then ``_time``, ``_file``, ``_start`` as for text."""
+
+    def __init__(self, plan: Plan, stage: Stage, link: Link, ids: list[int], native: bool) -> None:
+        super().__init__(plan, stage, link, ids)
+        self.native = native
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
         """Takes the batches as they come."""
         take = taker(self.leaf, read)
+
+        def taken(batch: pa.RecordBatch) -> Iterator[Taken | Chunk]:
+            for one in take(batch):
+                if self.native and isinstance(one, Chunk):
+                    emitted, undefined = batch.column("_emitted"), batch.column("_undefined")
+                    if not pc.any(undefined).as_py():
+                        one.emitted = emitted
+                yield one
+
         for piece, parts in groupby(_runs(batches), key=lambda run: run[0]):
-            yield piece, chained.from_iterable(take(batch) for _, batch in parts)
+            yield piece, chained.from_iterable(taken(batch) for _, batch in parts)
 
 
 class ParquetScan(Scan):
