@@ -959,9 +959,14 @@ class _Tracer:
         if _isa(value, _Duration):
             return self.compare("NotEq", value._micros, 0)
         if not _isa(value, _Symbol):
-            method = getattr(type(value), "__bool__", None) or getattr(type(value), "__len__", None)
-            if _isa(method, types.FunctionType) and self.holds(value):
-                return self.condition(self.call(method, value))
+            method = getattr(type(value), "__bool__", None)
+            if method is None:
+                self.length_of_its_own(value)
+            elif _isa(method, types.FunctionType) and self.holds(value):
+                made = self.settle(self.call(method, value))
+                if self.kind(made) != _BOOLEAN:
+                    raise TypeError("__bool__ should return bool")
+                return made
             return bool(value)
         match self.kind(value):
             case Boolean():
@@ -1955,10 +1960,14 @@ class _Tracer:
 
     def call_len(self, value: Any) -> Any:
         value = self.settle(value)
-        method = getattr(type(value), "__len__", None)
-        if _isa(method, types.FunctionType) and self.holds(value) and not _isa(value, _Proxy):
-            return self.call(method, value)
+        self.length_of_its_own(value)
         return self.length(value)
+
+    def length_of_its_own(self, value: Any) -> None:
+        """Refuse an author's ``__len__``: Python looks at what it returns."""
+        method = getattr(type(value), "__len__", None)
+        if not _isa(value, _Proxy) and _isa(method, types.FunctionType) and self.holds(value):
+            self.refuse(f"looks at a {type(value).__name__}, which has a length of its own")
 
     def call_bool(self, value: Any = False) -> Any:
         return self.condition(value)

@@ -313,7 +313,7 @@ def asserts(v: Row) -> Any:
 def raises_for_nothing(v: Row) -> Any:
     v.i // v.j
     round(v.f)
-    int(v.f / v.g) if v.b else 0
+    v.f / v.g if v.b else 0.0
     return v.i
 
 
@@ -375,6 +375,16 @@ class Converted:
     """A record with a converter."""
 
     x: int = attrs.field(converter=abs)
+
+
+@attrs.frozen
+class Sized:
+    """A record with a length, which Python wants not to be negative."""
+
+    x: int
+
+    def __len__(self) -> int:
+        return self.x
 
 
 @attrs.frozen
@@ -521,6 +531,8 @@ def grows(v: Row) -> Any:
         (lambda v: v.ts > dt.datetime(2024, 1, 1, tzinfo=None), "always raises"),
         (lambda v: Checked(v.i), "has validators"),
         (lambda v: Converted(v.i), "has converters"),
+        (lambda v: len(Sized(v.i)), "has a length of its own"),
+        (lambda v: 1 if Sized(v.i) else 2, "has a length of its own"),
         (lambda v: Cached(v.i).y, "computed attribute y"),
         (lambda v: (x for x in (v.i,)), "yields"),
         (lambda v: 1 // 0, "always raises ZeroDivisionError"),
