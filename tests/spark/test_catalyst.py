@@ -183,7 +183,7 @@ def test_constants(spark: SparkSession) -> None:
 def test_random_expressions(spark: SparkSession, part: int) -> None:
     exprs: list[Expr] = []
 
-    @settings(derandomize=True, max_examples=80, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(derandomize=True, max_examples=60, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(st.data())
     def draw(data: st.DataObject) -> None:
         kinds: list[Schema] = [Integer(), Float(), Boolean(), String(), Timestamp(), Date()]
@@ -193,7 +193,7 @@ def test_random_expressions(spark: SparkSession, part: int) -> None:
         exprs.append(expr)
 
     draw()
-    assert len(exprs) > 40
+    assert len(exprs) > 30
     agree(spark, exprs)
 
 
@@ -271,7 +271,7 @@ def test_random_programs(spark: SparkSession) -> None:
     trees: list[Tree] = []
     rows: list[Row] = []
 
-    @settings(derandomize=True, max_examples=24, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(derandomize=True, max_examples=16, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(programs(depth=1), st.lists(program_rows() | program_rows(edges=False), max_size=6))
     def draw(program: Program, some: list[Row]) -> None:
         rows.extend(some)
@@ -288,7 +288,7 @@ def test_random_programs(spark: SparkSession) -> None:
     for made in trees:
         with contextlib.suppress(NotNative):
             native.append((made, tree(made, find, STRING, OUT)))
-    assert len(native) > 10
+    assert len(native) > 6
     data = pa.table({"number": pa.array(range(len(rows))), "v": array(ROW, rows)})
     columns = []
     for n, (_, one) in enumerate(native):
