@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracetypes.compiler.columnar import groups_of
 from tracetypes.compiler.columns import from_array, to_bytes
+from tracetypes.compiler.vector import Undefined, from_arrow
 from tracetypes.formats import Row
 from tracetypes.markers import EventTime
 from tracetypes.records import Integer, Schema, String, stable_hash
@@ -100,7 +102,12 @@ def hashes(schema: Schema, keys: Any) -> Any:
         encoded = keys.dictionary_encode()
         known = np.array([each(key) for key in encoded.dictionary.to_pylist()], np.uint64)
         return known[encoded.indices.to_numpy(zero_copy_only=False)]
-    return np.array([each(key) for key in from_array(schema, keys)], np.uint64)
+    try:
+        groups = groups_of(from_arrow(schema, keys), len(keys))
+    except Undefined:
+        return np.array([each(key) for key in from_array(schema, keys)], np.uint64)
+    some = from_array(schema, keys.take(pa.array(groups.first)))
+    return np.array([each(key) for key in some], np.uint64)[groups.of_row]
 
 
 def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int) -> Iterator[tuple[int, bytes]]:

@@ -46,7 +46,9 @@ __all__ = [
     "Inputs",
     "combine",
     "encode_parts",
+    "fit",
     "fit_key",
+    "groups_of",
     "objects",
     "parts_of",
     "read_by",
@@ -264,6 +266,12 @@ class Groups:
         first = np.empty(len(sizes), np.int64)
         first[of_row[::-1]] = np.arange(count - 1, -1, -1)
         return cls(of_row, first, sizes)
+
+
+def groups_of(key: Columns, count: int) -> Groups:
+    """Rows by key."""
+    codes, number = _codes(np.zeros(count, np.int64), key, count)
+    return Groups.of(codes, number)
 
 
 def _codes(ends: Any, key: Columns, count: int) -> tuple[Any, int]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tracetypes.check import Checked
+from tracetypes.compiler.kernels import folds
 from tracetypes.compiler.passes import passes
-from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Plan, Region, Stage, links
+from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, links
 from tracetypes.compiler.planner import plan
 from tracetypes.edges import edge_type
 from tracetypes.graph import Apply, Fused, Restore, RowPosition, Sort, steps_of, title
 from tracetypes.markers import EventTime
-from tracetypes.templates import OpKeyedUnordered, overrides
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
 __all__ = ["explain", "show_graph", "show_plan"]
 
@@ -65,16 +66,68 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
                     else "records in band"
                 )
                 yield f"    source {source.name!r} : {edge_type(source.edge)}   markers: {told}"
-                yield "        Catalyst  scan files, in pieces (the pieces are the RR split: no data moves)"
-                yield f"        Python    {' ; '.join(['parse, key, time, block', *_names(link.path), 'HASH'])}"
+                yield "        Catalyst  find files, in pieces (the pieces are the RR split: no data moves)"
+                yield "        Arrow     read columns of Parquet; key, time, block (text is parsed in Python, row by row)"
             case FromStage(stage=earlier):
                 yield f"    from stage {earlier.number}"
-                yield f"        Python    {' ; '.join([*_names(link.path), 'HASH'])}   (in stage {earlier.number})"
+        yield from _operators(link.path)
+        yield from _combining(stage)
         yield f"        Exchange  HASH to {plan.key_groups} key groups: items and markers in Arrow batches, shuffled by Catalyst"
     many = len(links(stage.region)) > 1
     steps = [*(["MRG"] if many else []), *[_step(stage, at) for at in range(len(stage.steps))]]
     yield f"    stage {stage.number}, one stateful operator by key group, {_tasks(plan)} : {_edge(stage)}"
-    yield f"        Python    {' ; '.join(steps) if stage.steps else 'close blocks'}"
+    if not stage.steps:
+        yield f"        Arrow     {' ; '.join([*steps, 'close blocks'])}"
+        return
+    if many:
+        yield "        Arrow     MRG"
+    for at, step in enumerate(stage.steps):
+        native = at == 0 and not isinstance(step.keyed, Opaque) and folds(stage)
+        yield f"        {'Arrow ' if native else 'Python'}    {_step(stage, at)}"
+        if isinstance(step.node, Apply) and not native:
+            yield f"                  because {_why(stage, at)}"
+
+
+def _operators(path: tuple[Mapped, ...]) -> Iterator[str]:
+    """A line a stateless operator: native or Python, and why."""
+    native = True
+    for mapped in path:
+        reason = mapped.traced.reason if isinstance(mapped.traced, Opaque) else None
+        if reason is None and not native:
+            reason = "the operator before it runs in Python"
+        native = reason is None
+        if native:
+            yield f"        native    {title(mapped.node)}"
+        else:
+            yield f"        Python    {title(mapped.node)}"
+            yield f"                  because {reason}"
+
+
+def _combining(stage: Stage) -> Iterator[str]:
+    """What is combined before the exchange."""
+    if not folds(stage):
+        return
+    step = stage.steps[0]
+    if isinstance(step.monoid, Opaque):
+        yield f"        Python    combine by {title(step.node)} before the exchange, where that makes the items fewer"
+        yield f"                  because {step.monoid.reason}"
+    else:
+        parts = ", ".join(part.reduction for part in step.monoid.parts)
+        yield f"        Arrow     combine by {title(step.node)} before the exchange: {parts}"
+
+
+def _why(stage: Stage, at: int) -> str:
+    step = stage.steps[at]
+    assert isinstance(step.node, Apply)
+    op = step.node.op
+    if isinstance(op, OpKeyedOrdered):
+        return "the items of a key are taken one after the other"
+    if overrides(op, "on_item"):
+        return "it emits for single items"
+    if at > 0:
+        return "its items come from the operator before it"
+    assert isinstance(step.keyed, Opaque)
+    return step.keyed.reason
 
 
 def _tasks(plan: Plan) -> str:

@@ -361,7 +361,8 @@ class SourceKernel:
                 for at, end, sent in placed.late:
                     yield self._late(piece, one.row(at), end, sent)
                 if len(placed.ends):
-                    blocks.update(np.unique(placed.ends).tolist())
+                    changes = np.flatnonzero(placed.ends[1:] != placed.ends[:-1])
+                    blocks.update(placed.ends[changes].tolist(), (int(placed.ends[-1]),))
                     top = int(one.times.max())
                     seen = top if seen is None else max(seen, top)
                     newest, closed = placed.newest, how.frontier(placed.newest)
@@ -551,6 +552,8 @@ class StageState:
     held: dict[int, Any] = attrs.Factory(dict)
     """What has arrived for blocks that are open, by end of block; see :data:`OPEN`."""
     operators: list[Any] = attrs.Factory(list)
+    tables: list[tuple[Any, Any, Any]] = attrs.Factory(list)
+    """What a stage without operators holds: ends, keys and values, as columns."""
     owners: dict[Any, int] = attrs.Factory(dict)
     """For ordered merges: which link each key comes from."""
     closed: int | None = None
@@ -585,6 +588,8 @@ class StageKernel:
         self.columnar = self._columnar()
         self.runs = [self._runner(at, step) for at, step in enumerate(stage.steps)]
         self._connect()
+        self.passes = not stage.steps and not self.speaks and self.outlet.trees is not None
+        """Nothing is done here but to close blocks, and nothing behind that looks at single items."""
 
     @staticmethod
     def _how(link: Link) -> object:
@@ -603,8 +608,6 @@ class StageKernel:
         """How the first operator runs over columns, where it can."""
         step = self.first
         if step is None or isinstance(step.keyed, Opaque) or not folds(self.stage) or self.speaks:
-            return None
-        if any(isinstance(how, InBand) for how in self.hows):
             return None
         assert isinstance(step.node, Apply)
         assert isinstance(step.node.op, OpKeyedUnordered)
@@ -758,6 +761,11 @@ class StageKernel:
         for (at, _), ends in self.starts.items():
             if at == link:
                 ends[:] = [marker if end == pending else end for end in ends]
+        for at_, (ends_, keys, values) in enumerate(state.tables):
+            state.tables[at_] = (np.where(ends_ == pending, marker, ends_), keys, values)
+        columns = state.operators[0] if state.operators else None
+        if isinstance(columns, ColumnState):
+            columns.held = [attrs.evolve(c, ends=np.where(c.ends == pending, marker, c.ends)) for c in columns.held]
         waiting = state.held.pop(pending, None)
         if waiting is None:
             return
@@ -770,9 +778,14 @@ class StageKernel:
         """Hold what has come for the blocks that are open."""
         head = message.head
         link, piece = head["link"], tuple(head["piece"]) if head["piece"] is not None else (0, 0, 0)
+        if message.kind == Kind.ITEMS and self.passes:
+            table = pa.ipc.open_stream(message.payload).read_next_batch()
+            ends = self._end_column(link, piece, table.column("end").to_numpy())
+            state.tables.append((ends, table.column("key"), table.column("value")))
+            return
         if message.kind == Kind.ITEMS:
             batch = decode(self.stage.takes, message.payload)
-            batch.ends = self._ends(link, piece, batch.ends)
+            batch.ends = self._end_column(link, piece, np.array(batch.ends, np.int64)).tolist()
             if isinstance(state.operators[0] if state.operators else None, ColumnState):
                 assert self.columnar is not None
                 try:
@@ -792,13 +805,22 @@ class StageKernel:
             assert self.columnar is not None
             table = pa.ipc.open_stream(message.payload).read_next_batch()
             parts = parts_of(self.columnar.keyed.monoid, table)
-            self.columnar.hold(columns, table.column("key"), table.column("end").to_numpy(), parts)
+            ends = self._end_column(link, piece, table.column("end").to_numpy())
+            self.columnar.hold(columns, table.column("key"), ends, parts)
             return
         if message.kind == Kind.PARTIALS:
             keys, aggs, ends = loads(message.payload)
         else:
             keys, aggs, ends = self.gather.decode(self.stage.takes, message.payload)
-        self.gather.absorb(state.held, keys, aggs, self._ends(link, piece, ends))
+        ends = self._end_column(link, piece, np.array(ends, np.int64)).tolist()
+        if isinstance(columns, ColumnState):
+            assert self.columnar is not None
+            try:
+                self.columnar.hold_objects(columns, keys, aggs, ends)
+                return
+            except Undefined:
+                self._to_objects(state)
+        self.gather.absorb(state.held, keys, aggs, ends)
 
     def _to_columns(self, state: StageState, items: list[Message]) -> None:
         """Go over to columns, where many keys share a block."""
@@ -830,12 +852,11 @@ class StageKernel:
         states, state.held = self.columnar.to_objects(columns)
         state.operators[0] = UnorderedState(states, columns.start, plain=True)
 
-    def _ends(self, link: int, piece: Piece, ends: list[int]) -> list[int]:
+    def _end_column(self, link: int, piece: Piece, ends: Any) -> Any:
         """The marker of each item's block: sources with markers in band number their blocks by piece."""
         if not isinstance(self.hows[link], InBand):
             return ends
-        starts = self.starts[link, piece]
-        return [starts[at] for at in ends]
+        return np.array(self.starts[link, piece], np.int64)[ends]
 
     def _close(self, state: StageState, group: int, drained: bool) -> Iterator[Message]:
         progresses = state.progress
@@ -878,6 +899,8 @@ class StageKernel:
 
     def _close_columns(self, state: StageState, group: int, ends: list[int]) -> bool:
         """Close blocks as columns; False when they have to be closed as objects."""
+        if self.passes:
+            return self._close_tables(state, group, ends)
         columns = state.operators[0] if state.operators else None
         if not isinstance(columns, ColumnState):
             return False
@@ -889,7 +912,7 @@ class StageKernel:
 
         try:
             self.columnar.close(columns, ends, out)
-            if len(self.runs) == 1 and self.outlet.columns(emitted):
+            if len(self.runs) == 1 and self.outlet.columns(joined(emitted)):
                 for end in ends:
                     self.outlet.block([], Marker(end), group)
                 return True
@@ -907,6 +930,33 @@ class StageKernel:
                 flowing = run(state.operators, at, flowing, Marker(end))
             self.outlet.block(flowing, Marker(end), group)
         return True
+
+    def _close_tables(self, state: StageState, group: int, ends: list[int]) -> bool:
+        """Send on what was held for blocks that end."""
+        takes, last = self.stage.takes, ends[-1]
+        held, state.tables = state.tables, []
+        flows = []
+        for column, keys, values in held:
+            ready = column <= last
+            if not ready.all():
+                mask = pa.array(~ready)
+                state.tables.append((column[~ready], keys.filter(mask), values.filter(mask)))
+                mask = pa.array(ready)
+                column, keys, values = column[ready], keys.filter(mask), values.filter(mask)
+            if len(column):
+                key, value = from_arrow(takes.key, keys), from_arrow(takes.value, values)
+                flow = Flow(len(column), None, inputs_of({"key": key, "value": value}), key, value)
+                flows.append((flow, column))
+        if self.outlet.columns(flows):
+            for end in ends:
+                self.outlet.block([], Marker(end), group)
+            return True
+        for flow, column in flows:
+            assert flow.key is not None
+            assert flow.value is not None
+            keys_, values_ = values_of(flow.key, flow.count), values_of(flow.value, flow.count)
+            self.gather.hold(state.held, 0, (0, 0, 0), Batch(keys_, values_, column.tolist()))
+        return False
 
     def _block(self, state: StageState, group: int, end: int, present: set[int], outlet: Outlet) -> None:
         marker = Marker(end)
@@ -1282,7 +1332,8 @@ class ToStage:
         self.end = self.position = 0
         self.ahead: list[Ahead] = []
         self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position), self)
-        self.trees = trees_of(link.path)
+        self.trees = None if later.restores else trees_of(link.path)
+        """None where items have to come as objects."""
         self.ready: list[Message] = []
 
     def block(self, flowing: Any, marker: Marker, group: int) -> None:
@@ -1296,17 +1347,19 @@ class ToStage:
                 push(key, value)
         flush(self.ahead)
 
-    def columns(self, emitted: dict[int, list[Flow]]) -> bool:
-        """Take the output of several blocks as columns; False when it has to come as objects."""
-        if self.trees is None or self.positioned:
+    def columns(self, flows: list[tuple[Flow, Any]]) -> bool:
+        """Take items as columns, each with the end of its block; False when they have to come as objects."""
+        if self.trees is None:
             return False
         head = header(link=self.link, piece=None)
+        made: list[Message] = []
         try:
-            for flow, ends in _joined(self.trees, emitted):
-                self.ready.extend(self.outbox.columns(head, flow, ends, None))
+            for whole, ends in flows:
+                for flow in through(self.trees, whole):
+                    made.extend(self.outbox.columns(head, flow, ends if flow.rows is None else ends[flow.rows], None))
         except Undefined:
-            self.ready.clear()
             return False
+        self.ready.extend(made)
         return True
 
     def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
@@ -1358,19 +1411,21 @@ class ToSink:
             for key, value in _spoken(self.region, marker, {0}, [0])[1]:
                 self._put(key, value)
 
-    def columns(self, emitted: dict[int, list[Flow]]) -> bool:
-        """Take the output of several blocks as columns; False when it has to come as objects."""
+    def columns(self, flows: list[tuple[Flow, Any]]) -> bool:
+        """Take items as columns, each with the end of its block; False when they have to come as objects."""
         if self.trees is None:
             return False
         made = []
         try:
-            for flow, ends in _joined(self.trees, emitted):
-                assert flow.key is not None
-                assert flow.value is not None
-                keys = to_arrow(self.stream.key, flow.key, flow.count)
-                values = to_arrow(self.stream.value, flow.value, flow.count)
-                table = rows_of_columns(self.layout, keys, values, ends)
-                made.append(Message(0, Kind.ROWS, b"", to_bytes(table)))
+            for whole, ends in flows:
+                for flow in through(self.trees, whole):
+                    assert flow.key is not None
+                    assert flow.value is not None
+                    keys = to_arrow(self.stream.key, flow.key, flow.count)
+                    values = to_arrow(self.stream.value, flow.value, flow.count)
+                    rows_ = ends if flow.rows is None else ends[flow.rows]
+                    table = rows_of_columns(self.layout, keys, values, rows_)
+                    made.append(Message(0, Kind.ROWS, b"", to_bytes(table)))
         except Undefined:
             return False
         self.ready.extend(made)
@@ -1394,17 +1449,15 @@ def trees_of(path: Sequence[Mapped]) -> list[tuple[Tree, StreamType]] | None:
     return found if len(found) == len(path) else None
 
 
-def _joined(trees: list[tuple[Tree, StreamType]], emitted: dict[int, list[Flow]]) -> Iterator[tuple[Flow, Any]]:
-    """What comes out of a path for the output of several blocks, with the end of each item's block."""
+def joined(emitted: dict[int, list[Flow]]) -> list[tuple[Flow, Any]]:
+    """The output of several blocks as one. Raises :class:`Undefined` when it has no structure in common."""
     flows = [(end, flow) for end, found in emitted.items() for flow in found]
     if not flows:
-        return
+        return []
     keys = concat([(flow.key, flow.count) for _, flow in flows if flow.key is not None])
     values = concat([(flow.value, flow.count) for _, flow in flows if flow.value is not None])
     ends = np.repeat([end for end, _ in flows], [flow.count for _, flow in flows])
-    whole = Flow(len(ends), None, inputs_of({"key": keys, "value": values}), keys, values)
-    for flow in through(trees, whole):
-        yield flow, ends if flow.rows is None else ends[flow.rows]
+    return [(Flow(len(ends), None, inputs_of({"key": keys, "value": values}), keys, values), ends)]
 
 
 Outlet: TypeAlias = ToStage | ToSink

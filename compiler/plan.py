@@ -25,13 +25,24 @@ __all__ = ["FromSource", "FromStage", "Link", "Mapped", "Opaque", "Plan", "Regio
 
 
 @final
+@attrs.frozen
+class Opaque:
+    """What must run in Python, item by item, and why."""
+
+    reason: str
+
+
+@final
 @attrs.frozen(eq=False, kw_only=True)
 class FromSource:
-    """A source, read in pieces by several workers."""
+    """A source, read in pieces by several workers. ``traced_key`` and ``traced_time``: its functions as expressions of
+    ``value``; for a source without ``key=`` the first means nothing."""
 
     source: Source
     layout: Layout
     stream: StreamType
+    traced_key: Tree | Opaque = Opaque("it was not traced")
+    traced_time: Tree | Opaque = Opaque("it was not traced")
 
 
 @final
@@ -41,14 +52,6 @@ class FromStage:
 
     stage: Stage
     stream: StreamType
-
-
-@final
-@attrs.frozen
-class Opaque:
-    """What must run in Python, item by item, and why."""
-
-    reason: str
 
 
 @final

@@ -12,9 +12,11 @@ from tracetypes.compiler.monoids import Monoid, monoid_of
 from tracetypes.compiler.passes import compile_graph
 from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, Step, United
 from tracetypes.compiler.states import Keyed, keyed_of
-from tracetypes.compiler.tracing import Untraceable, trace_on_item
+from tracetypes.compiler.tracing import Untraceable, trace_function, trace_on_item
 from tracetypes.errors import UsageError
 from tracetypes.graph import Apply, Fused, Gather, Merge, Node, Restore, Sink, Sort, Source, Split, steps_of, title
+from tracetypes.markers import EventTime
+from tracetypes.records import Schema
 from tracetypes.templates import Operator, OpKeyedUnordered, OpStateless
 from tracetypes.trace import StreamType
 
@@ -110,7 +112,16 @@ class _Planner:
         node, inputs = self.nodes[id], self.inputs[id]
         match node:
             case Source():
-                return FromSource(source=node, layout=self.compiled.layout(node), stream=self.streams[id])
+                value, markers = self.streams[id].value, node.markers
+                return FromSource(
+                    source=node,
+                    layout=self.compiled.layout(node),
+                    stream=self.streams[id],
+                    traced_key=function_in(node.key, value) if node.key is not None else Opaque("there is none"),
+                    traced_time=function_in(markers.time, value)
+                    if isinstance(markers, EventTime)
+                    else Opaque("in band"),
+                )
             case Merge():
                 regions = tuple(self.region(i) for i in inputs)
                 return United(node=node, upstreams=regions, stream=self.streams[id])
@@ -153,6 +164,14 @@ class _Planner:
         )
         self.stages.append(made)
         return FromStage(stage=made, stream=made.gives)
+
+
+def function_in(function: Callable[[Any], Any], value: Schema) -> Tree | Opaque:
+    """A function of a source's values, as expressions where it can be said."""
+    try:
+        return trace_function(function, value)
+    except Untraceable as why:
+        return Opaque(str(why))
 
 
 def traced(op: Operator, takes: StreamType) -> Tree | Opaque:

@@ -14,9 +14,8 @@ from typing import Any
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tracetypes.compiler.columnar import Combined, Flow, combine, fit, fit_key, objects, reduced
+from tracetypes.compiler.columnar import Combined, Flow, combine, fit, fit_key, groups_of, objects, reduced
 from tracetypes.compiler.columns import Batch, array
 from tracetypes.compiler.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
 from tracetypes.compiler.monoids import Monoid, constant, leaves, results, united
@@ -32,11 +31,10 @@ from tracetypes.compiler.vector import (
     inputs_of,
     run,
     take,
-    to_arrow,
     values_of,
 )
 from tracetypes.markers import Marker
-from tracetypes.records import Boolean, Float, Integer, Optional, Schema, String, schema_of
+from tracetypes.records import Boolean, Float, Integer, ListOf, OneOf, Optional, Record, Schema, String, schema_of
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
@@ -63,8 +61,8 @@ def keyed_of(
     op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid, key: Schema, gives: StreamType
 ) -> Keyed:
     """Trace what an operator does with its aggregates. Raises :class:`Untraceable` with the reason."""
-    if not isinstance(key, Integer | String):
-        raise Untraceable("its keys are neither whole numbers nor text")
+    if not _has_codes(key):
+        raise Untraceable("its keys hold lists or are of several types")
     initial, identity = constant(op, "initial_state"), constant(op, "identity")
     agg, found = Nested("agg", monoid.shape), [initial]
     for _ in range(4):
@@ -77,6 +75,19 @@ def keyed_of(
             on_marker = trace_method(op, "on_marker", [new, Given("key", key), marker], emits="pairs")
             return Keyed(monoid, state, initial, identity, update, on_marker, op.skips_untouched, key, gives)
     raise Untraceable("the type of its state keeps changing")
+
+
+def _has_codes(schema: Schema) -> bool:
+    """Can equal keys of the schema be told by their columns?"""
+    match schema:
+        case ListOf() | OneOf():
+            return False
+        case Optional(item):
+            return not isinstance(item, Record) and _has_codes(item)
+        case Record(_, fields):
+            return all(_has_codes(inner) for _, inner in fields)
+        case _:
+            return True
 
 
 def _template(values: list[Value]) -> Value:
@@ -99,10 +110,11 @@ def _kinds(value: Value) -> list[Any]:
 
 @attrs.define
 class ColumnState:
-    """States of the keys of a group. ``keys``: an Arrow array, a slot each; ``parts``: the scalars of the states, as arrays as
-    long as ``keys``; ``start``: the state of a key that is still to come; ``held``: aggregates of open blocks."""
+    """States of the keys of a group. ``keys``: ``count`` of them, a slot each; ``parts``: the scalars of the states, as long as
+    ``keys``; ``start``: the state of a key that is still to come; ``held``: aggregates of open blocks."""
 
-    keys: Any
+    keys: Columns
+    count: int
     parts: list[Column]
     start: Any
     held: list[Combined]
@@ -120,16 +132,16 @@ class Columnar:
 
     def from_objects(self, states: dict[Any, Any], start: Any, held: dict[int, dict[Any, Any]]) -> ColumnState:
         """Columns for states by key. Raises :class:`Undefined` when they do not fit."""
-        keys = pa.array(list(states), _key_type(self.keyed.key))
         parts = self._scalars(list(states.values()))
-        state = ColumnState(keys, parts, start, [])
+        state = ColumnState(self._keys(list(states)), len(states), parts, start, [])
         for end, sums in held.items():
             self.hold_objects(state, list(sums), list(sums.values()), [end] * len(sums))
         return state
 
     def to_objects(self, state: ColumnState) -> tuple[dict[Any, Any], dict[int, dict[Any, Any]]]:
         """States by key, and aggregates by block and key."""
-        states = dict(zip(state.keys.to_pylist(), values_of(self._struct(state.parts), len(state.keys)), strict=True))
+        keys_, values = values_of(state.keys, state.count), values_of(self._struct(state.parts), state.count)
+        states = dict(zip(keys_, values, strict=True))
         held: dict[int, dict[Any, Any]] = {}
         for one in state.held:
             keys = values_of(one.keys, len(one))
@@ -138,6 +150,9 @@ class Columnar:
                 sums = held.setdefault(end, {})
                 sums[key] = self.op.combine(sums[key], agg) if key in sums else agg
         return states, held
+
+    def _keys(self, keys: list[Any]) -> Columns:
+        return from_arrow(self.keyed.key, array(self.keyed.key, keys))
 
     def _scalars(self, states: list[Any]) -> list[Column]:
         return _columns_of(self.keyed.state, self.kinds, states)
@@ -162,7 +177,7 @@ class Columnar:
         """Keep aggregates that come as objects."""
         monoid = self.keyed.monoid
         parts = _columns_of(monoid.shape, [part.kind for part in monoid.parts], aggs)
-        self.hold(state, pa.array(keys, _key_type(self.keyed.key)), np.array(ends, np.int64), parts)
+        self.hold(state, array(self.keyed.key, keys), np.array(ends, np.int64), parts)
 
     def close(self, state: ColumnState, ends: list[int], out: Callable[[int, Columns, Columns, int], None]) -> None:
         """Close blocks, in order. ``out``: takes the end, keys, values and count of what a block emits.
@@ -174,13 +189,14 @@ class Columnar:
             with np.errstate(all="ignore"):
                 self._close(state, ends, out)
         except Undefined:
-            state.keys, state.parts, state.start, state.held = before.keys, before.parts, before.start, before.held
+            for field in attrs.fields(ColumnState):
+                setattr(state, field.name, getattr(before, field.name))
             raise
 
     def _close(self, state: ColumnState, ends: list[int], out: Callable[[int, Columns, Columns, int], None]) -> None:
         keyed = self.keyed
         due = self._due(state, ends[-1])
-        known = len(state.keys)
+        known = state.count
         slots, starts, born = self._slots(state, due, ends)
         for number, end in enumerate(ends):
             here = slice(starts[number], starts[number + 1])
@@ -232,24 +248,21 @@ class Columnar:
     def _slots(self, state: ColumnState, due: Combined | None, ends: list[int]) -> tuple[Any, list[int], list[int]]:
         """The slot of each row of ``due``; where the rows of each block start; how many keys are known from each block on.
         New keys get slots in the order of their first block."""
-        known = len(state.keys)
+        known = state.count
         if due is None:
             return np.zeros(0, np.int64), [0] * (len(ends) + 1), [known] * len(ends)
-        starts = np.searchsorted(due.ends, ends, "left").tolist() + [len(due)]
-        keys = to_arrow(self.keyed.key, due.keys, len(due))
-        found = pc.index_in(keys, value_set=state.keys) if known else pa.nulls(len(keys), pa.int32())
-        slots = pc.fill_null(found, -1).to_numpy().astype(np.int64)
-        new = np.flatnonzero(slots < 0)
+        starts = [*np.searchsorted(due.ends, ends, "left").tolist(), len(due)]
+        keys = concat([(state.keys, known), (due.keys, len(due))]) if known else due.keys
+        groups = groups_of(keys, known + len(due))
+        new = np.sort(groups.first[groups.first >= known])  # the rows with which new keys come
+        slot_of = groups.first.copy()
+        slot_of[groups.first >= known] = known + np.searchsorted(new, groups.first[groups.first >= known])
         born = [known] * len(ends)
         if len(new):
-            encoded = keys.take(pa.array(new)).dictionary_encode()  # in the order of first appearance
-            places = encoded.indices.to_numpy().astype(np.int64)
-            slots[new] = known + places
-            first = np.full(len(encoded.dictionary), len(due), np.int64)
-            np.minimum.at(first, places, new)
-            born = [known + int(n) for n in np.searchsorted(first, starts[1:], "left")]
-            state.keys = pa.concat_arrays([state.keys, encoded.dictionary])
-        return slots, starts, born
+            born = [known + int(n) for n in np.searchsorted(new - known, starts[1:], "left")]
+            state.keys = take(keys, np.concatenate([np.arange(known), new]))
+            state.count = known + len(new)
+        return slot_of[groups.of_row[known:]], starts, born
 
     def _fresh(self, start: Any) -> list[Column]:
         return self._scalars([start])
@@ -289,7 +302,7 @@ class Columnar:
         new = [_full(kind, _part(made, path), count) for kind, path in zip(self.kinds, self.paths, strict=True)]
         state.parts = new if whole else [_put(part, rows, fresh) for part, fresh in zip(state.parts, new, strict=True)]
         marker = Struct(Marker, ("micros",), (Column(Integer(), end),))
-        keys = from_arrow(keyed.key, state.keys.slice(0, count) if whole else state.keys.take(pa.array(rows)))
+        keys = take(state.keys, rows)
         given = {
             "new_state": _struct(keyed.state, dict(zip(self.paths, new, strict=True)), ()),
             "key": keys,
@@ -308,10 +321,6 @@ def _finder(arguments: dict[str, Columns]) -> Callable[[Input], Column]:
 
 def _nothing(given: Input) -> Column:
     raise LookupError(f"a constant has no inputs, and this asks for {given.path}")
-
-
-def _key_type(schema: Schema) -> Any:
-    return pa.int64() if isinstance(schema, Integer) else pa.string()
 
 
 def _columns_of(shape: Value, kinds: Sequence[Kind | None], values: list[Any]) -> list[Column]:

@@ -30,6 +30,7 @@ TRACER: Final = "__tracer__"
 PREFIX: Final = "<traced>"
 """Begins the file name of rewritten code."""
 
+_INSIDE: Final = "__inside__"
 _FUTURE: Final = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 _PLAIN_CALLS: Final = frozenset({"abs", "bool", "float", "int", "isinstance", "len", "max", "min", "round", "str"})
 _PLAIN_METHODS: Final = frozenset(
@@ -85,10 +86,10 @@ def rewritten(code: types.CodeType) -> types.CodeType:
     program = ast.fix_missing_locations(ast.Module([outer], []))
     compiled = compile(program, PREFIX + code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
     (inside,) = (const for const in compiled.co_consts if isinstance(const, types.CodeType))
-    found = next(c for c in inside.co_consts if isinstance(c, types.CodeType) and c.co_name == code.co_name)
+    found = next(c for c in inside.co_consts if isinstance(c, types.CodeType) and c.co_name in (_INSIDE, "<lambda>"))
     if (found.co_flags ^ code.co_flags) & inspect.CO_GENERATOR:
         raise NoSource("it yields inside of what cannot be traced")
-    return found
+    return found.replace(co_name=code.co_name, co_qualname=code.co_qualname)
 
 
 def _parameters(names: tuple[str, ...]) -> ast.arguments:
@@ -116,10 +117,10 @@ def _parsed(text: str, file: str, flags: int) -> ast.Module:
 
 
 @lru_cache(maxsize=256)
-def _codes(file: str, text: str) -> frozenset[types.CodeType]:
+def _codes(file: str, text: str, flags: int) -> frozenset[types.CodeType]:
     """All code that the text compiles to."""
     found: set[types.CodeType] = set()
-    pending = [compile(text, file, "exec", dont_inherit=True)]
+    pending = [compile(text, file, "exec", flags=flags, dont_inherit=True)]
     while pending:
         at = pending.pop()
         found.add(at)
@@ -129,7 +130,8 @@ def _codes(file: str, text: str) -> frozenset[types.CodeType]:
 
 def _find(tree: ast.Module, code: types.CodeType) -> ast.FunctionDef | ast.Lambda:
     """The node that the code was compiled from."""
-    if code not in _codes(code.co_filename, "".join(linecache.getlines(code.co_filename))):
+    text = "".join(linecache.getlines(code.co_filename))
+    if code not in _codes(code.co_filename, text, code.co_flags & _FUTURE):
         raise NoSource("its source has changed since it was imported")
     if code.co_name == "<lambda>":
         return _find_lambda(tree, code)
@@ -181,8 +183,9 @@ def _is_plain(node: ast.AST) -> bool:
                 pass
             case ast.Call(func=ast.Attribute(attr=name)) if name in _PLAIN_METHODS:
                 pass
-            case _ if not isinstance(part, _PLAIN_NODES):
-                return False
+            case _:
+                if not isinstance(part, _PLAIN_NODES):
+                    return False
     return True
 
 
@@ -193,6 +196,7 @@ def _has(node: ast.AST, *kinds: type[ast.AST]) -> bool:
 class _Rewriter(ast.NodeTransformer):
     def __init__(self, owner: str | None) -> None:
         self.owner = owner
+        self.first: str | None = None
 
     def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
         """The function without decorators, annotations and defaults, which belong to the function object."""
@@ -205,10 +209,11 @@ class _Rewriter(ast.NodeTransformer):
             kwarg=node.args.kwarg and ast.arg(node.args.kwarg.arg),
             defaults=[],
         )
+        self.first = next((a.arg for a in (*args.posonlyargs, *args.args)), None)
         if isinstance(node, ast.Lambda):
             return ast.copy_location(ast.Lambda(args, self.visit(_copy(node.body))), node)
         body = [made for statement in node.body for made in self.statements(_copy(statement))]
-        return ast.copy_location(ast.FunctionDef(node.name, args, body, []), node)
+        return ast.copy_location(ast.FunctionDef(_INSIDE, args, body, []), node)
 
     def statements(self, node: ast.stmt) -> list[ast.stmt]:
         made = self.visit(node)
@@ -217,6 +222,8 @@ class _Rewriter(ast.NodeTransformer):
     def tracer(self, at: ast.AST, method: str, *args: ast.expr, keywords: list[ast.keyword] | None = None) -> ast.expr:
         function = ast.Attribute(ast.Name(TRACER, ast.Load()), method, ast.Load())
         made = ast.copy_location(ast.Call(function, list(args), keywords or []), at)
+        # Frames report the line where the name of a method ends.
+        made.end_lineno, made.end_col_offset = made.lineno, made.col_offset
         return ast.fix_missing_locations(made)
 
     def refused(self, node: ast.stmt, what: str) -> ast.stmt:
@@ -233,7 +240,10 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
-            return node
+            if self.first is None:
+                raise NoSource("it calls super() without an argument of its own")
+            names = [ast.Name(name, ast.Load()) for name in ("__class__", self.first)]
+            return ast.fix_missing_locations(ast.copy_location(ast.Call(node.func, [*names], []), node))
         function = self.visit(node.func)
         args = [self.visit(arg) for arg in node.args]
         return self.tracer(node, "call", function, *args, keywords=[self.visit(k) for k in node.keywords])
@@ -262,7 +272,7 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node, ast.Slice):
             parts = [ast.Constant(None) if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
             return self.tracer(node, "slice", *parts)
-        if _has(node, ast.Slice):
+        if isinstance(node, ast.Tuple) and any(isinstance(part, ast.Slice) for part in node.elts):
             raise NoSource("it uses a slice in several dimensions")
         made: ast.expr = self.visit(node)
         return made

@@ -88,6 +88,7 @@ _EXACT: Final = Exact()
 _NUMBERS: Final = (_BOOLEAN, _INTEGER, _FLOAT)
 
 _MOST_NODES: Final = 20_000
+_MOST_CONDITIONS: Final = 200_000
 _MOST_DEPTH: Final = 150
 _EXACT_FLOATS: Final = 2**53
 _DAY: Final = 86_400_000_000
@@ -219,6 +220,7 @@ class _Run:
     owned: dict[int, Any] = attrs.Factory(dict)
     """Containers that the function made itself, by identity."""
     trials: int = 0
+    conditions: int = 0
     ended: BaseException | None = None
 
 
@@ -404,7 +406,7 @@ class _Proxy:
     __matmul__, __rmatmul__ = _binary("MatMult"), _binary("MatMult", reflected=True)
     __neg__, __pos__, __invert__ = _unary("USub"), _unary("UAdd"), _unary("Invert")
     __abs__ = _unary("Abs")
-    __hash__ = _needs("hashes a value")  # type: ignore[assignment]
+    __hash__ = _needs("hashes a value")
     __iter__ = _needs("iterates over a value")
     __len__ = _needs("takes a length")
     __int__ = __index__ = _needs("converts a value to int")
@@ -417,7 +419,7 @@ class _Proxy:
     __call__ = _needs("calls a value")
     __setitem__ = __delitem__ = _needs("changes a value")
     __enter__ = __exit__ = __next__ = __await__ = _needs("uses a value in a way that is not known")
-    __copy__ = __deepcopy__ = __reduce_ex__ = _needs("copies a value")  # type: ignore[assignment]
+    __copy__ = __deepcopy__ = __reduce_ex__ = _needs("copies a value")
 
 
 @final
@@ -436,7 +438,7 @@ class _Deferred(_Proxy):
 
     __slots__ = ("_input", "_made")
 
-    def __init__(self, tracer: _Tracer, input: Input) -> None:
+    def __init__(self, tracer: _Tracer, input: Expr) -> None:
         self._tracer, self._input = tracer, input
         self._made: list[Any] = []
 
@@ -640,7 +642,7 @@ _TOTAL: Final = frozenset(
         "has",
     ]
 )
-_CLASSES: Final[Mapping[type[Any], type[Any]]] = {
+_CLASSES: Final[Mapping[Any, type[Any]]] = {
     Boolean: bool,
     Integer: int,
     Float: float,
@@ -651,6 +653,7 @@ _CLASSES: Final[Mapping[type[Any], type[Any]]] = {
     UnitValue: Unit,
     Exact: ExactSum,
 }
+_KINDS: Final[Mapping[type[Any], Kind]] = {cls: kind() for kind, cls in _CLASSES.items()}
 _TEXT_METHODS: Final = ("lower", "upper", "strip", "lstrip", "rstrip", "startswith", "endswith", "replace")
 _TIME_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second", "microsecond")
 
@@ -658,10 +661,13 @@ _TIME_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second", "micr
 def _generated(function: Any) -> bool:
     """Was the function written by attrs, dataclasses or collections?"""
     code = getattr(function, "__code__", None)
-    return code is not None and code.co_filename.startswith("<") and not is_rewritten(code)
+    return code is not None and (
+        code.co_filename.startswith("<attrs generated")
+        or code.co_qualname.startswith("__create_fn__")
+        or function.__globals__.get("__name__", "").startswith("namedtuple_")
+    )
 
 
-@functools.cache
 def _fields(cls: type[Any]) -> tuple[str, ...] | None:
     """The fields of a record class in the order of its schema, or None."""
     if attrs.has(cls):
@@ -673,7 +679,6 @@ def _fields(cls: type[Any]) -> tuple[str, ...] | None:
     return None
 
 
-@functools.cache
 def _problem(cls: type[Any], *, construct: bool) -> str | None:
     """Why instances of a record class cannot be made from symbols, or from their own fields again.
 
@@ -689,7 +694,7 @@ def _problem(cls: type[Any], *, construct: bool) -> str | None:
         if construct and any(getattr(a.default, "takes_self", False) for a in attrs.fields(cls)):
             return "has defaults that depend on other fields"
         made = cls.__new__ is object.__new__ and _generated(cls.__init__)
-        hooks = ("__attrs_post_init__", "__attrs_pre_init__")
+        hooks: tuple[str, ...] = ("__attrs_post_init__", "__attrs_pre_init__")
     elif dataclasses.is_dataclass(cls):
         if any(not f.init for f in dataclasses.fields(cls)):
             return "has fields that are not arguments"
@@ -717,6 +722,7 @@ class _Tracer:
         self.depths: dict[int, int] = {}
         self.functions: dict[int, tuple[Any, Any]] = {}
         self.tables: dict[Any, tuple[Any, Mapping[Any, Any]]] = {}
+        self.contents: dict[Any, Mapping[Any, Any]] = {}
         self.layouts: dict[Any, Any] = {}
         self.checked: set[tuple[int, type[Any]]] = set()
 
@@ -796,30 +802,13 @@ class _Tracer:
     def kind(self, value: Any) -> Kind | None:
         """The kind of a scalar, symbolic or not; None for what is no scalar (None, records, ...)."""
         if _isa(value, _Symbol):
-            return value._expr.kind
-        match type(value):
-            case builtins.bool:
-                return _BOOLEAN
-            case builtins.int:
-                return _INTEGER
-            case builtins.float:
-                return _FLOAT
-            case builtins.str:
-                return _STRING
-            case builtins.bytes:
-                return Bytes()
-            case dt.datetime:
-                return _TIMESTAMP
-            case dt.date:
-                return _DATE
-        if value is UNIT:
-            return UnitValue()
-        return _EXACT if type(value) is ExactSum else None
+            return _expr_of(value).kind
+        return _KINDS.get(type(value))
 
     def expr(self, value: Any) -> Expr:
         """A scalar as an expression."""
         if _isa(value, _Symbol):
-            return value._expr
+            return _expr_of(value)
         kind = self.kind(value)
         if kind is None:
             self.refuse(f"uses {_describe(value)} where a scalar is needed")
@@ -860,9 +849,7 @@ class _Tracer:
             case Record(cls, fields):
                 return self.record(cls, [(name, self.input((*path, name), inner)) for name, inner in fields])
             case Optional():
-                made = self.intern(Input(path, kind))
-                assert _isa(made, Input)
-                return _Deferred(self, made)
+                return _Deferred(self, self.intern(Input(path, kind)))
             case _:
                 return _Symbol(self, self.intern(Input(path, kind)))
 
@@ -901,26 +888,26 @@ class _Tracer:
         """The value itself where it was not looked at yet: now it is decided whether it is None."""
         if not _isa(value, _Deferred):
             return value
-        null = self.intern(Call("is_null", (value._input,), _BOOLEAN))
-        if self.decide(null):
+        input: Expr = value._input
+        if self.decide(self.intern(Call("is_null", (input,), _BOOLEAN))):
             return None
         if not value._made:
-            kind = value._input.kind
-            assert isinstance(kind, Optional)
-            value._made.append(self.input(value._input.path, kind.item))
+            assert isinstance(input, Input)
+            assert isinstance(input.kind, Optional)
+            value._made.append(self.input(input.path, input.kind.item))
         return value._made[0]
 
     def value_of(self, value: Any, what: str) -> Value:
         """What is emitted or returned, as the tree has it."""
         if _isa(value, _Deferred):
-            null = self.intern(Call("is_null", (value._input,), _BOOLEAN))
-            if id(null) not in self.now.known:
-                return value._input
+            input: Expr = value._input
+            if id(self.intern(Call("is_null", (input,), _BOOLEAN))) not in self.now.known:
+                return input
             value = self.settle(value)
         if value is None:
             return self.intern(Const(None, None))
         if _isa(value, _Symbol):
-            return value._expr
+            return _expr_of(value)
         kind = self.kind(value)
         if kind is not None:
             if kind == _INTEGER and not INT_MIN <= value <= INT_MAX:
@@ -950,9 +937,9 @@ class _Tracer:
     def decide(self, condition: Expr) -> bool:
         """The outcome of a condition on this path."""
         run = self.now
-        if _isa(condition, Const):
+        if isinstance(condition, Const):
             return bool(condition.value)
-        if _isa(condition, Call) and condition.op == "not":
+        if isinstance(condition, Call) and condition.op == "not":
             return not self.decide(condition.args[0])
         if (known := run.known.get(id(condition))) is not None:
             return known
@@ -992,6 +979,9 @@ class _Tracer:
 
     def truth(self, value: Any) -> bool:
         """A condition of ``if``, ``while`` and the like."""
+        self.now.conditions += 1
+        if self.now.conditions > _MOST_CONDITIONS:
+            self.refuse("does not end")
         condition = self.condition(value)
         return self.decide(condition._expr) if _isa(condition, _Symbol) else condition
 
@@ -1019,8 +1009,8 @@ class _Tracer:
             run.trials -= 1
             run.partial = before
 
-    def attempt_scalar(self, thunk: Callable[[], Any]) -> Any:
-        """A scalar that says by itself all that may be undefined in it, or None."""
+    def attempt_scalar(self, thunk: Callable[[], Any]) -> tuple[Any, bool] | None:
+        """A scalar that says by itself all that may be undefined in it, and whether there is something; or None."""
         tried = self.attempt(thunk)
         if tried is None or (_isa(tried[0], _Proxy) and not _isa(tried[0], _Symbol)):
             return None
@@ -1029,7 +1019,7 @@ class _Tracer:
             return None
         reached: set[int] = set()
         _reach(self.expr(made), reached)
-        return made if reached.issuperset(partial) else None
+        return (made, bool(partial)) if reached.issuperset(partial) else None
 
     def choose(self, plain: bool, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
         """``then if test else otherwise``. ``plain``: both may be evaluated on trial."""
@@ -1040,9 +1030,16 @@ class _Tracer:
             return then() if condition else otherwise()
         if plain:
             first, second = self.attempt_scalar(then), self.attempt_scalar(otherwise)
-            if first is not None and second is not None and self.kind(first) == self.kind(second):
-                return self.either(condition, first, second)
+            if first is not None and second is not None and self.kind(first[0]) == self.kind(second[0]):
+                return self.counted(self.either(condition, first[0], second[0]), first[1] or second[1])
         return then() if self.decide(condition._expr) else otherwise()
+
+    def counted(self, value: Any, partial: bool) -> Any:
+        """The value, which may be undefined where Python raises if ``partial`` says so."""
+        if partial:
+            expr = self.expr(value)
+            self.now.partial[id(expr)] = expr
+        return value
 
     def either(self, condition: Any, then: Any, otherwise: Any) -> Any:
         """One of two scalars; without a decision if they are of one kind."""
@@ -1054,7 +1051,7 @@ class _Tracer:
         if kind is None or kind != self.kind(otherwise) or isinstance(kind, UnitValue):
             return then if self.decide(condition._expr) else otherwise
         first, second = self.expr(then), self.expr(otherwise)
-        if first is second and _is_total(condition._expr):
+        if first is second:
             return then
         return self.make("if", kind, condition._expr, first, second)
 
@@ -1071,8 +1068,8 @@ class _Tracer:
         for thunk in others:
             if plain and _isa(value, _Symbol) and self.kind(value) == _BOOLEAN and self.known(value) is None:
                 other = self.attempt_scalar(thunk)
-                if other is not None and self.kind(other) == _BOOLEAN:
-                    value = self.joined(conjunction, value, other)
+                if other is not None and self.kind(other[0]) == _BOOLEAN:
+                    value = self.counted(self.joined(conjunction, value, other[0]), other[1])
                     continue
             if self.truth(value) is not conjunction:
                 return value
@@ -1082,10 +1079,7 @@ class _Tracer:
     def joined(self, conjunction: bool, a: _Symbol, b: Any) -> Any:
         """``a and b`` or ``a or b`` of two Booleans."""
         if not _isa(b, _Symbol):
-            if b is conjunction:
-                return a
-            if _is_total(a._expr):
-                return b
+            return a if b is conjunction else b
         second = self.expr(b)
         if _is_total(second):
             return self.make("and" if conjunction else "or", _BOOLEAN, a._expr, second)
@@ -1286,6 +1280,8 @@ class _Tracer:
                 return self.compare_scalars("Lt", b, a)
             case "GtE":
                 return self.compare_scalars("LtE", b, a)
+            case _:
+                pass
         if _isa(a, _Duration | dt.timedelta) and _isa(b, _Duration | dt.timedelta):
             return self.compare(name, self.micros_of(a), self.micros_of(b))
         a, b = _plain_enum(a), _plain_enum(b)
@@ -1411,18 +1407,21 @@ class _Tracer:
         if type(whole) is str and self.kind(part) == _STRING:
             return self.make("contains", _BOOLEAN, self.expr(whole), part._expr)
         if type(whole) in (list, tuple):
-            if len(whole) > 16 and not self.holds(whole):
-                whole = frozenset(whole)
-            else:
+            kind = self.kind(part)
+            if len(whole) <= 16 or self.holds(whole) or any(self.kind(one) != kind for one in whole) or kind == _FLOAT:
                 return self.contains_any(part, whole)
+            return self.has(self.members(whole), part)
         if type(whole) in (set, frozenset):
-            table = self.table(dict.fromkeys(whole), ("set", id(whole)) if id(whole) not in self.now.owned else None)
-            return self.has(table, part)
+            return self.has(self.members(whole), part)
         if self.is_table(whole):
-            return self.has(self.table(whole, ("dict", id(whole)), whole), part)
+            return self.has(self.mapping(whole), part)
         if _isa(whole, range) and whole.step == 1 and self.kind(part) == _INTEGER:
             return self.joined(True, self.compare("LtE", whole.start, part), self.compare("Lt", part, whole.stop))
         self.refuse(f"uses in on {_describe(whole)}")
+
+    def members(self, whole: Any) -> Mapping[Any, Any]:
+        """The table that holds the members of a set, tuple or list."""
+        return self.table(whole, "members", lambda: dict.fromkeys(sorted(whole, key=repr)))
 
     def contains_any(self, part: Any, whole: Sequence[Any]) -> Any:
         made: Any = False
@@ -1443,24 +1442,33 @@ class _Tracer:
     def is_table(self, whole: Any) -> bool:
         return type(whole) in (dict, OrderedDict, types.MappingProxyType)
 
-    def table(self, table: Mapping[Any, Any], key: Any, keep: Any = None) -> Mapping[Any, Any]:
-        """The one object that stands for a table in this trace. ``key`` None: one that the function made; by content."""
-        if key is None or id(keep) in self.now.owned:
-            try:
-                key = frozenset((type(k), k, type(v), v) for k, v in table.items())
-            except TypeError:
+    def table(self, whole: Any, role: str, make: Callable[[], dict[Any, Any]]) -> Mapping[Any, Any]:
+        """The one mapping that stands for a container, or one with the same content, in this trace."""
+        known = self.tables.get((role, id(whole)))
+        if known is not None and id(whole) not in self.now.owned:
+            return known[1]
+        made = make()
+        try:
+            content: Any = (role, tuple((type(k), k, type(v), v) for k, v in made.items()))
+            table = self.contents.setdefault(content, made)
+        except TypeError:
+            if id(whole) in self.now.owned:
                 self.refuse("looks up in a table that it makes itself")
-        if key not in self.tables:
-            self.tables[key] = (keep, dict(table))
-        return self.tables[key][1]
+            table = made
+        self.tables[role, id(whole)] = (whole, table)
+        return table
+
+    def mapping(self, whole: Any) -> Mapping[Any, Any]:
+        """The table of a dict."""
+        return self.table(whole, "dict", lambda: dict(whole))
 
     def has(self, table: Mapping[Any, Any], key: Any) -> Any:
         key = self.table_key(table, key)
         return self.make("has", _BOOLEAN, key._expr, table=table) if table else False
 
-    def table_key(self, table: Mapping[Any, Any], key: Any) -> _Symbol:
+    def table_key(self, table: Mapping[Any, Any], key: Any) -> Any:
         kind = self.kind(key)
-        cls = {_INTEGER: int, _STRING: str, _BOOLEAN: bool}.get(kind) if _isa(key, _Symbol) else None  # type: ignore[arg-type]
+        cls = _CLASSES[type(kind)] if _isa(key, _Symbol) and kind in (_INTEGER, _STRING, _BOOLEAN) else None
         if not _isa(key, _Symbol) or cls is None:
             self.refuse(f"looks up {_describe(key)}")
         if (id(table), cls) not in self.checked:
@@ -1533,7 +1541,7 @@ class _Tracer:
 
     def get(self, whole: Any, key: Any, default: Any) -> Any:
         """``whole.get(key, default)``."""
-        table = self.table(whole, ("dict", id(whole)), whole)
+        table = self.mapping(whole)
         has = self.has(table, key)
         if has is False:
             return default
@@ -1564,9 +1572,8 @@ class _Tracer:
             found = None
         if self.holds(value) and not _isa(value, tuple | list | dict | set):
             known = _fields(type(value)) or ()
-            if _isa(found, functools.cached_property) or (
-                name not in known and found is None and hasattr(type(value), "__getattr__")
-            ):
+            computed = _isa(found, functools.cached_property | types.MemberDescriptorType)
+            if name not in known and (computed or (found is None and hasattr(type(value), "__getattr__"))):
                 self.refuse(f"reads the computed attribute {name}")
             if name not in known and found is None:
                 self.refuse(f"reads {name}, which {type(value).__name__} does not have")
@@ -1601,7 +1608,8 @@ class _Tracer:
                 return self.binary("FloorDiv", self.binary("Mod", micros, _DAY), 1_000_000)
             case "microseconds":
                 return self.binary("Mod", micros, 1_000_000)
-        return _Method(self, value, name)
+            case _:
+                return _Method(self, value, name)
 
     def slice(self, start: Any, stop: Any, step: Any) -> slice:
         """``start:stop:step``."""
@@ -1621,8 +1629,7 @@ class _Tracer:
             return self.call(method, whole, index)
         if self.holds(index):
             if _isa(index, _Symbol) and self.is_table(whole):
-                table = self.table(whole, ("dict", id(whole)), whole)
-                return self.found(table, index)
+                return self.found(self.mapping(whole), index)
             if _isa(index, _Symbol) and type(whole) in (tuple, list):
                 return self.element(whole, self.as_number(index, _INTEGER))
             self.refuse(f"looks up {_describe(index)} in {_describe(whole)}")
@@ -1638,8 +1645,7 @@ class _Tracer:
     def element(self, whole: Sequence[Any], index: _Symbol) -> Any:
         if self.holds(whole):
             self.refuse("takes an item of a sequence by a place that is not known")
-        places = {at: whole[at] for at in range(-len(whole), len(whole))}
-        table = self.table(places, ("places", id(whole)), whole)
+        table = self.table(whole, "places", lambda: {at: whole[at] for at in range(-len(whole), len(whole))})
         match index._expr:
             case Call("mod", (_, Const(divisor))) if 0 < divisor <= len(whole):
                 self.table_key(table, index)
@@ -1732,7 +1738,8 @@ class _Tracer:
                 elif self.holds(value):
                     self.refuse("formats a value")
                 else:
-                    turned = {ord("s"): str, ord("r"): repr, ord("a"): ascii}.get(conversion)
+                    conversions: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+                    turned = conversions.get(conversion)
                     part = format(value if turned is None else turned(value), spec)
             if part != "" if _isa(part, str) and not _isa(part, _Proxy) else True:
                 made = (
@@ -1825,7 +1832,7 @@ class _Tracer:
             module.split(".")[0] in _IMPURE_MODULES
             or (module == "builtins" and name in _IMPURE)
             or type(owner).__module__.split(".")[0] in _IMPURE_MODULES
-            or (name.rpartition(".")[2] in _CLOCKS and _isa(owner, type) and issubclass(owner, dt.date))
+            or (name.rpartition(".")[2] in _CLOCKS and owner in (dt.datetime, dt.date))
         ):
             self.refuse(f"calls {name}")
         if self.holds((args, tuple(keywords.values()), owner)):
@@ -1847,7 +1854,7 @@ class _Tracer:
             return self.evolve(*args, **keywords)
         if _generated(function) or function.__module__ in ("collections", "attr._make"):
             return function(*args, **keywords)
-        if function.__module__.split(".")[0] in _IMPURE_MODULES:
+        if str(function.__module__).split(".")[0] in _IMPURE_MODULES:
             self.refuse(f"calls {_name(function)}")
         return self.again(function)(*args, **keywords)
 
@@ -1957,7 +1964,7 @@ class _Tracer:
         return self.condition(value)
 
     def call_int(self, *args: Any, **keywords: Any) -> Any:
-        value = self.settle(args[0]) if args else 0
+        value: Any = self.settle(args[0]) if args else 0
         if not _isa(value, _Proxy):
             return self.call_native(int, args, keywords)
         kind = self.kind(value)
@@ -1992,7 +1999,7 @@ class _Tracer:
         return self.unary("Abs", value)
 
     def call_round(self, *args: Any, **keywords: Any) -> Any:
-        value = self.settle(args[0]) if args else None
+        value: Any = self.settle(args[0]) if args else None
         if not _isa(value, _Proxy):
             return self.call_native(round, args, keywords)
         kind = self.kind(value)
@@ -2270,12 +2277,17 @@ def _at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 def _plain_enum(value: Any) -> Any:
     """A member of an enum of text or integers, which equals them."""
-    if not _isa(value, _Proxy) and _isa(value, enum.Enum):
-        if _isa(value, str) and type(value).__eq__ is str.__eq__:
-            return str.__str__(value) if type(value).__str__ is str.__str__ else str.__getitem__(value, slice(None))
-        if _isa(value, int) and type(value).__eq__ is int.__eq__:
-            return int(value)
+    cls: Any = type(value)
+    if issubclass(cls, enum.Enum):
+        for plain in (str, int):
+            if issubclass(cls, plain) and cls.__eq__ is plain.__eq__:
+                return plain.__str__(value) if plain is str else int(value)
     return value
+
+
+def _expr_of(value: Any) -> Expr:
+    expr: Expr = value._expr
+    return expr
 
 
 def _fields_or_none(function: Any) -> tuple[str, ...] | None:

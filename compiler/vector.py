@@ -51,12 +51,16 @@ __all__ = [
     "Ran",
     "Struct",
     "Undefined",
+    "arrow_inputs",
     "concat",
+    "constant",
     "evaluate",
     "exact_group_sums",
     "from_arrow",
     "inputs_of",
     "run",
+    "table_entries",
+    "table_keys",
     "take",
     "to_arrow",
     "values_of",
@@ -305,6 +309,26 @@ def inputs_of(arguments: Mapping[str, Columns]) -> Callable[[Input], Column]:
     return find
 
 
+def arrow_inputs(arguments: Mapping[str, tuple[Schema, Any]]) -> Callable[[Input], Column]:
+    """The same from Arrow arrays of the schemas of the arguments; only the fields that are asked for are converted."""
+
+    def find(given: Input) -> Column:
+        schema, array = arguments[cast(str, given.path[0])]
+        for step in given.path[1:]:
+            schema = schema.item if isinstance(schema, Optional) else schema
+            place = array.type.get_field_index(step) if isinstance(schema, Record) else -1
+            if place < 0 or not isinstance(schema, Record):
+                raise LookupError(f"the field {step} was not read")
+            if isinstance(array, pa.ChunkedArray):
+                array = array.combine_chunks()
+            schema = dict(schema.fields)[cast(str, step)]
+            array = array.flatten()[place] if array.null_count else array.field(place)
+        found = from_arrow(schema, array)
+        return Column(UnitValue(), UNIT, found.valid) if isinstance(found, Struct) else found
+
+    return find
+
+
 def _both(a: Any, b: Any) -> Any:
     """Masks: where both, None being everywhere."""
     return b if a is None else a if b is None else a & b
@@ -499,6 +523,9 @@ def run(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
 def _walk(tree: Tree, rows: _Rows, leaves: list[tuple[Leaf, _Rows]]) -> None:
     while isinstance(tree, Branch):
         column = rows.checked(tree.condition)
+        if tree.then is tree.otherwise:  # asked only whether it has a value
+            tree = tree.then
+            continue
         if column.scalar:
             tree = tree.then if column.values is True else tree.otherwise
             if not isinstance(column.values, bool):
@@ -679,8 +706,8 @@ class _Rows:
         return Column(_BOOLEAN, column.kind is None, None, column.undefined)
 
     def table(self, call: Call, key: Column, undefined: Any) -> Column:
-        key_kind: Any = type(key.kind)
-        index = _index(_Same(call.table), key_kind)
+        assert call.table is not None
+        index = _index(_Same(call.table), key.kind)
         if index is None:
             return _nothing(call.kind, self.count)
         if key.scalar:
@@ -742,11 +769,11 @@ _ZERO: Final[dict[Any, Any]] = {
 
 def _constant(const: Const, count: int) -> Column:
     value, kind = const.value, _bare(const.kind)
-    made = _scalar(value, kind)
+    made = constant(value, kind)
     return _nothing(kind, count) if made is None else made
 
 
-def _scalar(value: Any, kind: Kind | None) -> Column | None:
+def constant(value: Any, kind: Kind | None) -> Column | None:
     """A column of one value; None when the value is not of the kind or does not fit its column."""
     if value is None:
         return Column(None, None)
@@ -1068,15 +1095,15 @@ def _bool_to_str(call: Call, args: list[Any], count: int) -> _Made:
 
 
 _DAY: Final = 86_400_000_000
-_FIRST: Final = micros_of(dt.datetime.min.replace(tzinfo=dt.UTC))
-_LAST: Final = micros_of(dt.datetime.max.replace(tzinfo=dt.UTC))
+FIRST: Final = micros_of(dt.datetime.min.replace(tzinfo=dt.UTC))
+LAST: Final = micros_of(dt.datetime.max.replace(tzinfo=dt.UTC))
 
 
 def _add_micros(call: Call, args: list[Any], count: int) -> _Made:
     made, undefined = _add(call, args, count)
     low, high = _bounds(made)
-    if low < _FIRST or high > _LAST:
-        undefined = _either(undefined, (made < _FIRST) | (made > _LAST))
+    if low < FIRST or high > LAST:
+        undefined = _either(undefined, (made < FIRST) | (made > LAST))
     return made, undefined
 
 
@@ -1219,13 +1246,13 @@ class _Index:
     """Where the keys of a table lie in the order of the table. ``sorted`` and ``order``, or ``dense`` from ``low`` on: of
     Integer keys; ``array``: of String keys. ``missing``: the place of other keys, behind all of them."""
 
-    def __init__(self, keys: dict[Any, int], kind: type[Any], missing: int) -> None:
+    def __init__(self, keys: dict[Any, int], text: bool, missing: int) -> None:
         self.keys = keys
         self.missing = missing
-        self.kind = kind
+        self.text = text
         self.array = self.dense = self.sorted = self.order = None
         self.low = 0
-        if kind is String:
+        if text:
             self.array = pa.array(list(keys), pa.string())
             # The place behind the last one is -1 as well.
             self.order = np.array([*keys.values(), missing], np.int64)
@@ -1248,7 +1275,7 @@ class _Index:
         """int64: the place of each key."""
         if not self.keys:
             return np.full(count, self.missing, np.int64)
-        if self.kind is String:
+        if self.text:
             # Arrow hashes all keys of the table first; Python has them hashed.
             if 6 * count < len(self.keys) + 600:
                 get = self.keys.get
@@ -1268,47 +1295,56 @@ class _Index:
         return np.where(self.sorted[at] == keys, self.order[at], self.missing)
 
 
-@lru_cache(maxsize=256)
-def _index(same: _Same, kind: type[Any]) -> _Index | None:
-    """None: keys of that kind cannot be found by their values alone."""
-    table = same.table
+def table_keys(table: Mapping[Any, Any], kind: Kind | None) -> dict[Any, int] | None:
+    """The place in the table of each key that a value of ``kind`` may equal: strings, or integers (Boolean too). None:
+    keys of the table may equal others in a way of their own, or the kind has no tables."""
+    text = isinstance(kind, String)
+    if not text and not isinstance(kind, Integer | Boolean):
+        return None
     keys: dict[Any, int] = {}
     for place, key in enumerate(table):
         if type(key) is str:
-            if kind is String:
-                if not key.isascii() and not _has_utf8(key):
-                    continue
+            if text and (key.isascii() or _has_utf8(key)):
                 keys[key] = place
         elif type(key) in (bool, int, float):
             # Equal numbers are equal keys, whatever their type.
-            if kind in (Integer, Boolean) and INT_MIN <= key <= INT_MAX and key == int(key):
+            if not text and INT_MIN <= key <= INT_MAX and key == int(key):
                 keys[int(key)] = place
         elif type(key) not in (bytes, dt.datetime, dt.date, type(None)):
             return None
-    if kind not in (String, Integer, Boolean):
-        return None
-    return _Index(keys, kind, len(table))
+    return keys
 
 
-@lru_cache(maxsize=1024)
-def _entries(same: _Same, path: tuple[str | int, ...], wanted: Kind | None) -> Column:
-    """What the table holds at ``path``, in its order, and behind that one entry that is undefined."""
+def table_entries(table: Mapping[Any, Any], path: tuple[str | int, ...], kind: Kind | None) -> list[Column | None]:
+    """What the table holds at ``path``, in its order, as columns of one value; None where that is not of the kind."""
     held: list[Column | None] = []
-    for value in same.table.values():
+    for value in table.values():
         try:
             for step in path:
                 value = value[step] if isinstance(step, int) else getattr(value, step)
         except (AttributeError, LookupError, TypeError):
             held.append(None)
-            continue
-        held.append(_scalar(value, wanted))
-    made = [Column(wanted, _ZERO[type(wanted)]) if column is None else column for column in held]
-    made.append(Column(wanted, _ZERO[type(wanted)]))
-    values = [_ZERO[type(wanted)] if column.kind is None else column.values for column in made]
-    valid = np.array([column.kind is not None for column in made])
-    undefined = np.array([*[column is None for column in held], True])
+        else:
+            held.append(constant(value, kind))
+    return held
+
+
+@lru_cache(maxsize=256)
+def _index(same: _Same, kind: Kind | None) -> _Index | None:
+    keys = table_keys(same.table, kind)
+    return None if keys is None else _Index(keys, isinstance(kind, String), len(same.table))
+
+
+@lru_cache(maxsize=1024)
+def _entries(same: _Same, path: tuple[str | int, ...], kind: Kind | None) -> Column:
+    """:func:`table_entries` as one column, and behind them one that is undefined."""
+    held = [*table_entries(same.table, path, kind), None]
+    nothing = _ZERO[type(kind)]
+    values = [nothing if column is None or column.kind is None else column.values for column in held]
+    valid = np.array([column is None or column.kind is not None for column in held])
+    undefined = np.array([column is None for column in held])
     array: Any
-    match wanted:
+    match kind:
         case Boolean():
             array = np.array(values, np.bool_)
         case Integer() | Timestamp() | Date():
@@ -1316,7 +1352,7 @@ def _entries(same: _Same, path: tuple[str | int, ...], wanted: Kind | None) -> C
         case Float():
             array = np.array(values, np.float64)
         case String() | Bytes():
-            array = pa.array(values, arrow_type(wanted))
+            array = pa.array(values, arrow_type(kind))
         case _:
-            return Column(wanted, _ZERO[type(wanted)], None, np.ones(len(made), np.bool_))
-    return Column(wanted, array, None if valid.all() else valid, undefined)
+            return Column(kind, nothing, None, np.ones(len(held), np.bool_))
+    return Column(kind, array, None if valid.all() else valid, undefined)

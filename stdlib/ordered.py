@@ -207,6 +207,14 @@ def accumulate(aggregate: Aggregate[V, A, W]) -> Callable[[Stream[O[K, V]]], Str
 # ------------------------------------------------------------------------------------------------- duplicates
 
 
+def settled(name: Hashable) -> Hashable:
+    """A name in which NaN, alone or in a tuple, is replaced: NaN equals only itself as an object, and a state that was
+    saved and read again holds other objects."""
+    if type(name) is tuple:
+        return tuple(map(settled, name))
+    return ... if name != name else name
+
+
 @attrs.frozen
 class Deduplicate(OpKeyedOrdered[K, V, V, set[Hashable]]):
     """See :func:`deduplicate`. The state is all that was seen."""
@@ -217,7 +225,7 @@ class Deduplicate(OpKeyedOrdered[K, V, V, set[Hashable]]):
         return set()
 
     def on_item(self, state: set[Hashable], key: K, value: V, emit: Callable[[V], None]) -> set[Hashable]:
-        if (name := self.by(value)) not in state:
+        if (name := settled(self.by(value))) not in state:
             state.add(name)
             emit(value)
         return state
@@ -239,7 +247,7 @@ class DeduplicateRecent(OpKeyedOrdered[K, V, V, Recent]):
 
     def on_item(self, state: Recent, key: K, value: V, emit: Callable[[V], None]) -> Recent:
         last, counts = state
-        name = self.by(value)
+        name = settled(self.by(value))
         if name not in counts:
             emit(value)
         last.append(name)
@@ -265,7 +273,7 @@ class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
         return {}
 
     def on_item(self, state: dict[Hashable, int], key: K, value: V, emit: Callable[[V], None]) -> dict[Hashable, int]:
-        name, time = self.by(value), micros_from(self.time(value), self.unit)
+        name, time = settled(self.by(value)), micros_from(self.time(value), self.unit)
         seen = state.get(name)
         if seen is None or time - seen > self.horizon:
             emit(value)
@@ -291,7 +299,8 @@ def deduplicate(
     By default the whole history of a key counts, and its state grows with the number of different names. ``items``: only
     the last so many items before. ``seconds``: only the items at most so long before by ``time`` and ``unit``, as in
     :func:`tracetypes.every`; the stream must be sorted by the same time, and markers remove what is older.
-    ``by`` returns something hashable in which NaN does not occur.
+    ``by`` returns something hashable: a scalar, a tuple of these, or a frozen record. NaN counts as equal to NaN, but
+    inside of a record.
 
     Raises :class:`UsageError` ``TT121`` for both ``items`` and ``seconds``, and for ``seconds`` without ``time``.
 

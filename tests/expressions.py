@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import attrs
@@ -32,23 +31,10 @@ TIMESTAMP, DATE, EXACT = Timestamp(), Date(), Exact()
 
 EDGES: Mapping[Kind, Sequence[Any]] = {
     BOOLEAN: [False, True],
+    # The product of the third and fourth leaves 64 bits, but not as a product of floats.
     INTEGER: [
-        0,
-        1,
-        -1,
-        2,
-        -2,
-        7,
-        -7,
-        10,
-        2**53,
-        2**53 + 1,
-        -(2**53) - 3,
-        INT_MAX,
-        INT_MAX - 1,
-        INT_MIN,
-        INT_MIN + 1,
-        3037000500,
+        *(0, 1, 103, 89547301328687144, -1, 2, -2, 7, -7, 2**53, 2**53 + 1, -(2**53) - 3, INT_MAX, INT_MAX - 1),
+        *(INT_MIN, INT_MIN + 1, 3037000500),
     ],
     FLOAT: [
         *(0.0, -0.0, 1.0, -1.0, 0.5, 1.5, -2.5, 0.1, -0.3, 7.25, 1e16, -1e300, 1e308, 5e-324, -5e-324, 2.0**63),
@@ -137,89 +123,89 @@ def value_of(kind: Kind) -> SearchStrategy[Any]:
             return edges
 
 
-def _call(op: str, kind: Kind, *args: SearchStrategy[Expr], **more: Any) -> SearchStrategy[Expr]:
-    return st.tuples(*args).map(lambda made: Call(op, made, kind, **more))
+@attrs.frozen
+class Operation:
+    """A call that makes a value: the kinds of its arguments, None for a bound of a slice."""
+
+    op: str
+    args: tuple[Kind | None, ...]
+    table: Mapping[Any, Any] | None = None
+    path: tuple[str | int, ...] = ()
 
 
-_BOUND: SearchStrategy[Expr] = st.one_of(
-    st.just(Const(None, None)), st.integers(-7, 7).map(lambda n: Const(n, INTEGER))
-)
+CLOCK = ("year", "month", "day", "weekday", "hour", "minute", "second", "microsecond")
+ARITHMETIC = ("add", "sub", "mul", "floordiv", "mod")
+ORDERED: Sequence[Kind] = (INTEGER, FLOAT, STRING, TIMESTAMP, DATE, BOOLEAN)
+
+OPERATIONS: Mapping[Kind, Sequence[Operation]] = {
+    INTEGER: [
+        *(Operation(op, (INTEGER, INTEGER)) for op in ARITHMETIC),
+        *(Operation(op, (INTEGER,)) for op in ("neg", "abs")),
+        *(Operation("to_int", (of,)) for of in (BOOLEAN, FLOAT)),
+        *(Operation("round", (FLOAT,)), Operation("length", (STRING,)), Operation("micros", (TIMESTAMP,))),
+        *(Operation(op, (TIMESTAMP,)) for op in CLOCK),
+        *(Operation(op, (DATE,)) for op in CLOCK[:4]),
+        Operation("lookup", (STRING,), WORDS, ("level",)),
+        Operation("lookup", (INTEGER,), NUMBERS, (1,)),
+    ],
+    FLOAT: [
+        *(Operation(op, (FLOAT, FLOAT)) for op in (*ARITHMETIC, "truediv")),
+        Operation("truediv", (INTEGER, INTEGER)),
+        *(Operation(op, (FLOAT,)) for op in ("neg", "abs")),
+        *(Operation("to_float", (of,)) for of in (INTEGER, BOOLEAN)),
+        Operation("exact_value", (EXACT,)),
+        Operation("lookup", (STRING,), WORDS, ("share",)),
+        Operation("lookup", (BOOLEAN,), FLAGS),
+    ],
+    BOOLEAN: [
+        *(Operation(op, (of, of)) for of in ORDERED for op in ("eq", "lt", "le")),
+        *(Operation("not", (BOOLEAN,)), Operation("and", (BOOLEAN, BOOLEAN)), Operation("or", (BOOLEAN, BOOLEAN))),
+        *(Operation(op, (STRING, STRING)) for op in ("startswith", "endswith", "contains")),
+        *(Operation("has", (of,), table) for of, table in ((STRING, WORDS), (INTEGER, NUMBERS), (BOOLEAN, FLAGS))),
+        *(Operation("is_null", (Optional(of),)) for of in (INTEGER, STRING, FLOAT)),
+    ],
+    STRING: [
+        *(Operation(op, (STRING,)) for op in ("lower", "upper", "strip", "lstrip", "rstrip")),
+        *(Operation("replace", (STRING, STRING, STRING)), Operation("concat", (STRING, STRING))),
+        Operation("slice", (STRING, None, None)),
+        *(Operation("to_str", (of,)) for of in (INTEGER, STRING, BOOLEAN)),
+        Operation("lookup", (STRING,), WORDS, ("name",)),
+        Operation("lookup", (INTEGER,), NUMBERS, (0,)),
+    ],
+    TIMESTAMP: [Operation("add_micros", (TIMESTAMP, INTEGER))],
+    DATE: [Operation("date", (TIMESTAMP,))],
+    EXACT: [Operation("add", (EXACT, EXACT)), Operation("exact", (FLOAT,))],
+}
 
 
-@cache
-def expressions(kind: Kind, depth: int) -> SearchStrategy[Expr]:
+@st.composite
+def expressions(draw: st.DrawFn, kind: Kind, depth: int) -> Expr:
     """Expressions of a kind, at most so deep."""
-    leaves: list[SearchStrategy[Expr]] = []
+    choice = draw(st.integers(0, 9)) if depth else 0
+    if choice == 9:
+        return Call("if", (draw(expressions(BOOLEAN, depth - 1)), *_both(draw, kind, depth - 1)), kind)
+    if choice > 1:
+        made = draw(st.sampled_from(OPERATIONS[kind]))
+        args = tuple(_argument(draw, of, depth - 1) for of in made.args)
+        return Call(made.op, args, kind, made.table, made.path)
     if isinstance(kind, Exact):
-        leaves = [st.sampled_from([Const(ExactSum(), EXACT), Const(ExactSum.of(0.1), EXACT)])]
-        if depth:
-            leaves.append(_call("exact", EXACT, expressions(FLOAT, depth - 1)))
-    else:
-        leaves = [st.sampled_from([given(kind, 0), given(kind, 1)]), value_of(kind).map(lambda v: Const(v, kind))]
-    if not depth:
-        return st.one_of(leaves)
-
-    # Shared by all who ask for the same: otherwise there are exponentially many strategies.
-    def sub(of: Kind) -> SearchStrategy[Expr]:
-        return expressions(of, depth - 1)
-
-    return st.one_of(*leaves, *_operations(kind, sub), _call("if", kind, sub(BOOLEAN), sub(kind), sub(kind)))
+        return Const(draw(st.sampled_from([ExactSum(), ExactSum.of(0.1)])), EXACT)
+    if draw(st.booleans()):
+        return Const(draw(value_of(kind)), kind)
+    return given(kind, draw(st.integers(0, 1)))
 
 
-def _operations(kind: Kind, sub: Any) -> list[SearchStrategy[Expr]]:
-    match kind:
-        case Integer():
-            two = ("add", "sub", "mul", "floordiv", "mod")
-            made = [_call(op, kind, sub(INTEGER), sub(INTEGER)) for op in two]
-            made += [_call(op, kind, sub(INTEGER)) for op in ("neg", "abs")]
-            made += [_call("to_int", kind, sub(BOOLEAN)), _call("to_int", kind, sub(FLOAT))]
-            made += [_call("round", kind, sub(FLOAT)), _call("length", kind, sub(STRING))]
-            made += [_call("micros", kind, sub(TIMESTAMP))]
-            clock = ("year", "month", "day", "weekday", "hour", "minute", "second", "microsecond")
-            made += [_call(op, kind, sub(TIMESTAMP)) for op in clock]
-            made += [_call(op, kind, sub(DATE)) for op in clock[:4]]
-            made += [_call("lookup", kind, sub(STRING), table=WORDS, path=("level",))]
-            made += [_call("lookup", kind, sub(INTEGER), table=NUMBERS, path=(1,))]
-        case Float():
-            made = [
-                _call(op, kind, sub(FLOAT), sub(FLOAT)) for op in ("add", "sub", "mul", "floordiv", "mod", "truediv")
-            ]
-            made += [_call("truediv", kind, sub(INTEGER), sub(INTEGER))]
-            made += [_call(op, kind, sub(FLOAT)) for op in ("neg", "abs")]
-            made += [_call("to_float", kind, sub(INTEGER)), _call("to_float", kind, sub(BOOLEAN))]
-            made += [_call("exact_value", kind, sub(EXACT))]
-            made += [_call("lookup", kind, sub(STRING), table=WORDS, path=("share",))]
-            made += [_call("lookup", kind, sub(BOOLEAN), table=FLAGS)]
-        case Boolean():
-            made = []
-            for of in (INTEGER, FLOAT, STRING, TIMESTAMP, DATE, BOOLEAN):
-                made += [_call(op, kind, sub(of), sub(of)) for op in ("eq", "lt", "le")]
-            made += [_call("not", kind, sub(BOOLEAN))]
-            made += [_call(op, kind, sub(BOOLEAN), sub(BOOLEAN)) for op in ("and", "or")]
-            made += [st.sampled_from([x for x in INPUTS if isinstance(x.kind, Optional)]).map(_is_null)]
-            made += [_call(op, kind, sub(STRING), sub(STRING)) for op in ("startswith", "endswith", "contains")]
-            made += [_call("has", kind, sub(STRING), table=WORDS), _call("has", kind, sub(INTEGER), table=NUMBERS)]
-            made += [_call("has", kind, sub(BOOLEAN), table=FLAGS)]
-        case String():
-            made = [_call(op, kind, sub(STRING)) for op in ("lower", "upper", "strip", "lstrip", "rstrip")]
-            made += [_call("replace", kind, sub(STRING), sub(STRING), sub(STRING))]
-            made += [_call("concat", kind, sub(STRING), sub(STRING)), _call("slice", kind, sub(STRING), _BOUND, _BOUND)]
-            made += [_call("to_str", kind, sub(of)) for of in (INTEGER, STRING, BOOLEAN)]
-            made += [_call("lookup", kind, sub(STRING), table=WORDS, path=("name",))]
-            made += [_call("lookup", kind, sub(INTEGER), table=NUMBERS, path=(0,))]
-        case Timestamp():
-            made = [_call("add_micros", kind, sub(TIMESTAMP), sub(INTEGER))]
-        case Date():
-            made = [_call("date", kind, sub(TIMESTAMP))]
-        case Exact():
-            made = [_call("add", kind, sub(EXACT), sub(EXACT))]
-        case _:
-            made = []
-    return made
+def _both(draw: st.DrawFn, kind: Kind, depth: int) -> tuple[Expr, Expr]:
+    return draw(expressions(kind, depth)), draw(expressions(kind, depth))
 
 
-def _is_null(one: Input) -> Expr:
-    return Call("is_null", (one,), BOOLEAN)
+def _argument(draw: st.DrawFn, kind: Kind | None, depth: int) -> Expr:
+    if kind is None:
+        bound = draw(st.none() | st.integers(-7, 7))
+        return Const(bound, None if bound is None else INTEGER)
+    if isinstance(kind, Optional):
+        return given(kind.item, optional=True)
+    return draw(expressions(kind, depth))
 
 
 def shown(value: Any) -> Any:

@@ -33,7 +33,7 @@ from tracetypes import (
     merge,
     sort,
 )
-from tracetypes.check import violations
+from tracetypes.check import edge_of, violations
 from tracetypes.edges import EdgeType
 from tracetypes.errors import Location, Violation
 from tracetypes.graph import Apply, Fused, Gather, Graph, Merge, Restore, Sink, Sort, Source, Split
@@ -1052,3 +1052,14 @@ def test_a_thousand_wrong_operators_are_all_reported() -> None:
     for at in range(1_000):
         flow.sink(f"out{at}", hub.through(wrong))
     assert codes(flow) == [("TT101", "Change")] * 1_000
+
+
+def test_the_edge_behind_a_stream_is_known_while_the_flow_is_built() -> None:
+    _, stream = readings()
+    scaled = stream.through(Scale())
+    assert str(edge_of(stream)) == "U[str, Reading]"
+    assert str(edge_of(scaled)) == "U[str, float]"
+    assert str(edge_of(scaled.through(sort(by=lambda v: v)))) == "O[str, float]"
+    wrong: Any = merge(stream, scaled)
+    assert edge_of(wrong) is None
+    assert str(edge_of(stream)) == "U[str, Reading]"

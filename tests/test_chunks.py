@@ -24,7 +24,7 @@ from tracetypes.edges import O
 from tracetypes.formats import Row
 from tracetypes.graph import ROW_POSITION
 from tracetypes.records import Boolean, Integer, Schema, String, Timestamp, UnitValue, schema_of, stable_hash
-from tracetypes.sources import field_of, reader
+from tracetypes.sources import reader
 
 
 @attrs.frozen
@@ -123,16 +123,3 @@ def test_hashes_of_integers_wrap_as_the_scalar_does() -> None:
     keys = [0, 1, -1, 2**63 - 1, -(2**63), 12345678901234567]
     each = stable_hash(schema_of(int))
     assert hashes(Integer(), pa.array(keys, pa.int64())).tolist() == [each(key) for key in keys]
-
-
-def test_a_function_that_does_more_than_return_a_field_is_not_taken_for_one() -> None:
-    assert field_of(lambda r: r.ts) == "ts"
-    others: list[Callable[[Any], Any]] = [
-        lambda r: r.ts + 1,
-        lambda r: r.a.b,
-        lambda r: r,
-        lambda r: 5,
-        lambda r: -r.ts,
-    ]
-    for function in others:
-        assert field_of(function) is None

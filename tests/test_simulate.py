@@ -877,7 +877,7 @@ def test_an_operator_that_asks_gets_a_hint_of_every_item(
         if where == "behind":
             stream = stream.through(Copies())
         if where.endswith("a stage"):
-            stream = stream.through(sort(by=lambda n: -n))
+            stream = stream.through(sort(by=lambda n: -int(n)))
         stream = stream.through(asks)
         if where == "twice":
             stream = stream.through(Copies()).through(asks)

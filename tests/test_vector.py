@@ -8,7 +8,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import attrs
 import numpy as np
@@ -38,14 +38,30 @@ from tests.expressions import (
     text,
     value_of,
 )
+from tests.programs import Program, Row, programs
+from tests.programs import inputs_of as scalars_of
+from tests.programs import rows as program_rows
 from tracetypes import UNIT, ExactSum, Unit
 from tracetypes.compiler import expr as meaning
 from tracetypes.compiler import vector
 from tracetypes.compiler.columns import array, from_array
 from tracetypes.compiler.exact import Exacts, exact_group_sums
 from tracetypes.compiler.expr import Branch, Call, Const, Emission, Expr, Input, Kind, Leaf, Pack, Tree, Undefined
-from tracetypes.compiler.vector import Column, Columns, Struct, from_arrow, inputs_of, take, to_arrow, values_of
+from tracetypes.compiler.tracing import Given, Untraceable, trace
+from tracetypes.compiler.vector import (
+    Column,
+    Columns,
+    Struct,
+    arrow_inputs,
+    from_arrow,
+    inputs_of,
+    take,
+    to_arrow,
+    values_of,
+)
 from tracetypes.records import INT_MAX, INT_MIN, Optional, Schema, String, UnitValue, schema_of
+
+T = TypeVar("T")
 
 KINDS: Sequence[Kind] = (BOOLEAN, INTEGER, FLOAT, STRING, TIMESTAMP, DATE, EXACT)
 
@@ -168,6 +184,13 @@ def test_adding_time() -> None:
     agrees(Call("add_micros", (given(TIMESTAMP), Const(1, INTEGER)), TIMESTAMP), table)
 
 
+def test_exact_sums_of_a_row() -> None:
+    a, b = (Call("exact", (given(FLOAT, n),), EXACT) for n in (0, 1))
+    agrees(Call("exact_value", (a,), FLOAT), [row_of(float0=x) for x in EDGES[FLOAT]])
+    agrees(Call("exact_value", (Call("add", (Call("add", (a, b), EXACT), a), EXACT),), FLOAT), pairs(FLOAT))
+    agrees(Call("add", (Const(ExactSum(), EXACT), a), EXACT), [row_of(float0=x) for x in EDGES[FLOAT]])
+
+
 def test_replace() -> None:
     some = ["", "a", "an", "ß", "b", "\\", "na"]
     args = (given(STRING, 0), given(STRING, 1), Const("-", STRING))
@@ -242,20 +265,29 @@ def test_random_expressions(kind: Kind, data: st.DataObject) -> None:
 
 
 def runs(tree: Tree, table: Sequence[dict[str, Any]]) -> None:
+    runs_on(tree, table, lambda row: lambda one: row[str(one.path[1])], columns_of)
+
+
+def runs_on(
+    tree: Tree,
+    table: Sequence[T],
+    scalars: Callable[[T], Callable[[Input], Any]],
+    columns: Callable[[Sequence[T]], Callable[[Input], Column]],
+) -> None:
     """The same emissions of each row, in order, and the same results."""
     wanted, kept, first = [], [], None
     for number, row in enumerate(table):
         try:
-            emitted, result = meaning.run(tree, lambda one, row=row: row[str(one.path[1])])  # type: ignore[misc]
+            emitted, result = meaning.run(tree, scalars(row))
             wanted.append((shown(emitted), shown(result)))
             kept.append(row)
         except Undefined:
             first = number if first is None else first
     if first is not None:
         with pytest.raises(Undefined) as caught:
-            vector.run(tree, columns_of(table), len(table))
+            vector.run(tree, columns(table), len(table))
         assert caught.value.args == (first,)
-    ran = vector.run(tree, columns_of(kept), len(kept))
+    ran = vector.run(tree, columns(kept), len(kept))
     emissions: list[dict[int, Any]] = [{} for _ in kept]
     for one in ran.emissions:
         places = range(len(kept)) if one.rows is None else one.rows.tolist()
@@ -269,6 +301,24 @@ def runs(tree: Tree, table: Sequence[dict[str, Any]]) -> None:
         for found, result in zip(emissions, results, strict=True)
     ]
     assert made == wanted
+
+
+ROW = schema_of(Row)
+
+
+@settings(max_examples=200, deadline=None)
+@forall(program=programs(), table=st.lists(program_rows() | program_rows(edges=False), max_size=10))
+def test_random_programs(program: Program, table: list[Row]) -> None:
+    try:
+        tree = trace(program.function, (Given("key", STRING), Given("v", ROW)), emits="pairs", limit=100)
+    except Untraceable:
+        return
+
+    def columns(some: Sequence[Row]) -> Callable[[Input], Column]:
+        keys = array(STRING, ["k"] * len(some))
+        return arrow_inputs({"key": (STRING, keys), "v": (ROW, array(ROW, some))})
+
+    runs_on(tree, table, lambda row: scalars_of(key="k", v=row), columns)
 
 
 @attrs.frozen
@@ -395,13 +445,14 @@ def test_rows_are_taken() -> None:
     assert values_of(take(columns, np.array([2, 0, 0])), 3) == [OUTERS[2], OUTERS[0], OUTERS[0]]
 
 
-def test_a_field_that_was_not_read_is_missed_when_it_is_used() -> None:
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_field_that_was_not_read_is_missed_when_it_is_used(lazy: bool) -> None:
     schema = schema_of(Outer)
     whole = array(schema, OUTERS)
     names = ["at", "inner"]
     part = pa.StructArray.from_arrays([whole.field(name) for name in names], names)
     columns = from_arrow(schema, part)
-    inputs = inputs_of({"value": columns})
+    inputs = inputs_of({"value": columns}) if not lazy else arrow_inputs({"value": (schema, part)})
     year = Call("year", (Input(("value", "at"), TIMESTAMP),), INTEGER)
     assert values_of(vector.evaluate(year, inputs, 3), 3) == [2024, 1, 9999]
     no_inner = Call("is_null", (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
@@ -412,13 +463,17 @@ def test_a_field_that_was_not_read_is_missed_when_it_is_used() -> None:
         to_arrow(schema, columns, 3)
 
 
-def test_a_part_of_a_record_that_is_missing_is_missing() -> None:
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_part_of_a_record_that_is_missing_is_missing(lazy: bool) -> None:
     schema = schema_of(Outer)
-    inputs = inputs_of({"value": from_arrow(schema, array(schema, OUTERS))})
+    whole = array(schema, OUTERS)
+    inputs = arrow_inputs({"value": (schema, whole)}) if lazy else inputs_of({"value": from_arrow(schema, whole)})
     year = Call("year", (Input(("value", "inner", "day"), DATE),), INTEGER)
     with pytest.raises(Undefined) as caught:
         vector.evaluate(year, inputs, 3)
     assert caught.value.args == (1,)
+    missing = Call("is_null", (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
+    assert values_of(vector.evaluate(missing, inputs, 3), 3) == [False, True, False]
 
 
 def test_values_conform_on_the_way_out() -> None:

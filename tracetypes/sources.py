@@ -13,7 +13,7 @@ from tracetypes.graph import RowPosition, Source
 from tracetypes.markers import InBand
 from tracetypes.records import Mismatch, conformer, key_conformer, schema_of, show
 
-__all__ = ["Reader", "field_of", "reader"]
+__all__ = ["Reader", "reader"]
 
 
 @attrs.frozen
@@ -69,25 +69,3 @@ def reader(source: Source) -> Reader:
             return Row("reject", reason=f"{step} raised {type(error).__name__}: {error} for {show(value)}")
 
     return Reader(source, read)
-
-
-class _Field:
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-class _Probe:
-    def __getattr__(self, name: str) -> _Field:
-        return _Field(name)
-
-
-def field_of(function: Callable[[Any], Any]) -> str | None:
-    """The name of the field that a function of a record does nothing but return (``lambda r: r.ts``), else None.
-
-    The function is called once, with a stand-in that knows nothing but fields: whatever else it does with them fails.
-    """
-    try:
-        found = function(_Probe())
-    except Exception:
-        return None
-    return found.name if isinstance(found, _Field) else None

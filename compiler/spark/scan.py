@@ -21,17 +21,20 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 
 from tracetypes.compiler.chunks import Chunk, inside
+from tracetypes.compiler.columnar import fit_key, read_by
 from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gaps, never_refuses
 from tracetypes.compiler.kernels import SourceKernel, Taken
 from tracetypes.compiler.messages import Piece
-from tracetypes.compiler.plan import FromSource, Link, Plan, Stage
-from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, to_arrow
+from tracetypes.compiler.plan import FromSource, Link, Opaque, Plan, Stage
+from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, sent
+from tracetypes.compiler.vector import Column, Undefined, from_arrow, run, to_arrow
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, Row, split_header, text_parser
 from tracetypes.markers import MICROS, EventTime
 from tracetypes.records import (
     UNIT,
     Boolean,
+    Float,
     Integer,
     Mismatch,
     Optional,
@@ -42,7 +45,7 @@ from tracetypes.records import (
     UnitValue,
     name_of,
 )
-from tracetypes.sources import field_of, reader
+from tracetypes.sources import reader
 
 __all__ = ["ColumnScan", "ParquetScan", "Scan", "TextScan"]
 
@@ -68,7 +71,7 @@ class Scan(Task):
         before = _Before(self.leaf.source.name)
         for piece, taken in self.pieces(batches, read):
             kernel = SourceKernel(self.stage, self.link, self.key_groups)
-            yield from to_arrow(kernel.piece(piece, taken, before.of(piece)), self.ids)
+            yield from sent(kernel.piece(piece, taken, before.of(piece)), self.ids)
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
@@ -270,12 +273,11 @@ def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Ta
 
 @attrs.frozen
 class Columns:
-    """How to take a :class:`Chunk` from columns of the layout: only when the key is a column, the event time is a field of
-    whole numbers or datetimes, and every column is required."""
+    """How to take a :class:`Chunk` from columns of the layout: only when the functions that give key and event time could be
+    traced, and every value that fits the columns' types fits the records."""
 
     leaf: FromSource
-    time: int
-    key: int | None
+    numbers: dict[str, int]
 
     @classmethod
     def of(cls, leaf: FromSource) -> Columns | None:
@@ -285,18 +287,9 @@ class Columns:
             return None
         if not isinstance(how, EventTime) or not layout.opened or isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
             return None
-        names = [name for name, _ in layout.columns]
-        time = field_of(how.time)
-        key = "key" if layout.keyed else field_of(source.key) if source.key is not None else None
-        if time not in names or (source.key is not None and key is None):
+        if isinstance(leaf.traced_time, Opaque) or (source.key is not None and isinstance(leaf.traced_key, Opaque)):
             return None
-        schemas = dict(layout.columns)
-        simple = (Integer, Boolean, String, Timestamp, UnitValue)
-        if not isinstance(schemas[time], Integer | Timestamp):
-            return None
-        if not isinstance(leaf.stream.key, simple) or (key is not None and schemas[key] != leaf.stream.key):
-            return None
-        return cls(leaf, names.index(time), names.index(key) if key is not None else None)
+        return cls(leaf, {name: at for at, (name, _) in enumerate(layout.columns)})
 
     def chunk(self, table: Table, read: Callable[[Any, Any], Row]) -> Chunk | None:
         """The chunk of columns, or None when a row of them might be rejected."""
@@ -304,39 +297,67 @@ class Columns:
         assert isinstance(value, Record)
         if any(_has_gaps(table, at, schema) for at, (_, schema) in enumerate(layout.columns)):
             return None
-        times = self.times(table)
-        if times is None:
-            return None
-        numbers = {name: at for at, (name, _) in enumerate(layout.columns)}
 
         def load(path: tuple[str | int, ...]) -> Any:
             if path[0] == "key":
-                whole = pa.nulls(table.num_rows) if self.key is None else table.column(self.key)
-                return inside(whole, path[1:])
+                return inside(keys, path[1:])
             if len(path) > 1:
-                return inside(table.column(numbers[str(path[1])]), path[2:])
-            columns = [table.column(numbers[name]) for name, _ in value.fields]
+                return inside(table.column(self.numbers[str(path[1])]), path[2:])
+            columns = [table.column(self.numbers[name]) for name, _ in value.fields]
             return pa.StructArray.from_arrays(columns, fields=list(arrow_type(value)))
 
         def row(at: int) -> Row:
-            fields = [from_array(schema, table.column(numbers[name]).slice(at, 1)) for name, schema in value.fields]
+            fields = [
+                from_array(schema, table.column(self.numbers[name]).slice(at, 1)) for name, schema in value.fields
+            ]
             key = from_array(layout.key, table.column(0).slice(at, 1))[0] if layout.keyed else UNIT
             return read(key, builder(value.cls, tuple(name for name, _ in value.fields))(fields)[0])
 
+        try:
+            times, keys = self.times(table, load), self.keys(table, load)
+        except Undefined:
+            return None
         return Chunk(times, load, row)
 
-    def times(self, table: Table) -> Any:
-        """The event times in microseconds, or None when one of them is beyond all bounds."""
+    def keys(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
+        """The keys. Raises :class:`Undefined` when one of them might be none."""
+        schema, count = self.leaf.stream.key, table.num_rows
+        if self.leaf.source.key is None:
+            found = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
+            if isinstance(schema, Integer | Boolean | String | Timestamp | UnitValue):
+                return found
+            return to_arrow(schema, fit_key(schema, from_arrow(schema, found)), count)
+        assert not isinstance(self.leaf.traced_key, Opaque)
+        made = run(self.leaf.traced_key, read_by(load), count).result
+        if made is None:
+            raise Undefined(0)
+        return to_arrow(schema, fit_key(schema, made), count)
+
+    def times(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
+        """The event times in microseconds. Raises :class:`Undefined` when one of them is beyond all bounds, or is none."""
         how = self.leaf.source.markers
         assert isinstance(how, EventTime)
-        column = table.column(self.time)
-        if isinstance(self.leaf.layout.columns[self.time][1], Timestamp):
-            return column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy(zero_copy_only=False)
-        factor = MICROS[how.unit]
-        times = column.to_numpy(zero_copy_only=False)
-        if len(times) and max(-int(times.min()), int(times.max())) > 2**61 // factor:
-            return None
-        return times * factor
+        assert not isinstance(self.leaf.traced_time, Opaque)
+        made = run(self.leaf.traced_time, read_by(load), table.num_rows).result
+        if not isinstance(made, Column) or made.scalar or made.valid is not None:
+            raise Undefined(0)
+        factor, bound = MICROS[how.unit], 2**61
+        match made.kind:
+            case Timestamp():
+                return made.values
+            case Integer():
+                if len(made.values) and max(-int(made.values.min()), int(made.values.max())) > bound // factor:
+                    raise Undefined(0)
+                return made.values * factor
+            case Float():
+                if not np.isfinite(made.values).all():
+                    raise Undefined(0)
+                times = np.rint(made.values * factor)
+                if len(times) and np.abs(times).max() > bound:
+                    raise Undefined(0)
+                return times.astype(np.int64)
+            case _:
+                raise Undefined(0)
 
 
 def _has_gaps(table: Table, at: int, schema: Schema) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tracetypes.compiler.messages import Message
 from tracetypes.errors import CodedError, envelope
 
-__all__ = ["BEFORE", "MESSAGES", "SentError", "Task", "guarded", "no_collector", "to_arrow"]
+__all__ = ["BEFORE", "MESSAGES", "SentError", "Task", "guarded", "no_collector", "sent"]
 
 MESSAGES = "group int, kind tinyint, header binary, payload binary"
 _ARROW = pa.schema([("group", pa.int32()), ("kind", pa.int8()), ("header", pa.binary()), ("payload", pa.binary())])
@@ -76,7 +76,7 @@ def guarded(call: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         raise SentError(envelope(error)) from error
 
 
-def to_arrow(messages: Iterable[Message], ids: list[int]) -> Iterator[pa.RecordBatch]:
+def sent(messages: Iterable[Message], ids: list[int]) -> Iterator[pa.RecordBatch]:
     """Messages as rows. ``ids``: Spark's number for each key group."""
     held: list[Message] = []
     size = 0

@@ -15,8 +15,6 @@ MODULES = [
     importlib.import_module(f"tracetypes.stdlib.{found.name}") for found in pkgutil.iter_modules(stdlib.__path__)
 ]
 WITH_EXAMPLES = ("stateless", "windows", "ordered", "joins")
-
-
 NAMES = {
     **vars(tracetypes),
     **{name: getattr(stdlib, name) for name in stdlib.__all__},

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from examples import home_energy, sensors
 from tests.stdlib.small import ROWS, Event, Largest, Mean, Total, source, told
-from tracetypes import Dataflow, Stream, U, UsageError, check, every, sort
+from tracetypes import Dataflow, Item, Stream, U, UsageError, check, every, interpret_rows, sort
 from tracetypes.interpreter import _Emitter, _ordered
+from tracetypes.stdlib import map_values
 from tracetypes.stdlib.ordered import (
     Accumulate,
     Deduplicate,
@@ -36,7 +37,7 @@ from tracetypes.stdlib.ordered import (
 )
 from tracetypes.templates import template_types
 from tracetypes.testing import check_deployments, check_laws
-from tracetypes.trace import Element, Item, stream_type
+from tracetypes.trace import Element, stream_type
 
 
 def second(event: Event) -> int:
@@ -168,6 +169,20 @@ def test_deduplication_is_the_recount(rows: list[Event], items: int) -> None:
     assert by_key(deduplicate(lambda e: e.x % 3, items=items), rows) == unless(lambda h, n: h[max(0, n - items) : n])
     within = deduplicate(lambda e: e.x % 3, seconds=items * 4, time=second)
     assert by_key(within, rows) == unless(lambda h, n: [o for o in h[:n] if h[n].ts - o.ts <= items * 4])
+
+
+@pytest.mark.parametrize("op", [deduplicate(lambda v: v), deduplicate(lambda v: (0, v)), deduplicate(float, items=9)])
+def test_nan_is_a_duplicate_of_nan_in_every_deployment(op: Any) -> None:
+    def wrong(x: int) -> float:
+        return math.nan if x > 2 else float(x)
+
+    flow = Dataflow("nan")
+    source_ = flow.source("in", U[str, int], markers=every(seconds=5, time=lambda v: v))
+    flow.sink("out", source_.through(map_values(wrong)).through(sort(by=lambda v: 0)).through(op))
+    rows = [("a", n) for n in range(20)]
+    found = interpret_rows(check(flow), {"in": rows})[0]["out"]
+    assert len([one for one in found.items if isinstance(one, Item)]) == 4
+    assert check_deployments(flow, rows={"in": st.just(rows)}, max_examples=10) > 0
 
 
 def test_old_names_are_forgotten_at_markers() -> None:

@@ -55,7 +55,7 @@ readings.through(running(last(by=lambda r: complex(r.ts))))  # E: arg-type # E: 
 readings.through(running(top("3", by=lambda r: r.ts)))  # E: arg-type "str"
 
 # The record does not take these results.
-readings.through(summarise(both(count(), mean(lambda r: r.watts), Sensor)))  # E: arg-type "Callable[[int, float], Sensor]"
+readings.through(summarise(both(count(), mean(lambda r: r.watts), Sensor)))  # E: arg-type "Sensor"
 
 # The result is no stream of that type.
 totals: Stream[U[str, int]] = readings.through(summarise(mean(lambda r: r.watts)))  # E: arg-type
@@ -63,10 +63,10 @@ orders: Stream[O[str, int]] = readings.through(summarise(count()))  # E: arg-typ
 
 # In a left join the row may be missing.
 rooms = {"a": "hall"}
-readings.through(enrich(rooms, by=lambda k, r: k, combine=lambda r, s: s.upper(), to=str, how="left"))  # E: call-overload
-sensors = Sqlite(path="sensors.db", table="sensors", key="id", row=Sensor)
-readings.through(look_up(sensors, by=lambda k, r: k, combine=lambda r, s: s.room, to=str, how="left"))  # E: call-overload
-readings.through(look_up(sensors, by=lambda k, r: k, combine=lambda r, s: s.floor, to=str))  # E: attr-defined "floor"
+readings.through(enrich(rooms, by=lambda k, r: k, combine=lambda r, s: s[0], to=str, how="left"))  # E: call-overload
+db = Sqlite(path="sensors.db", table="sensors", key="id", row=Sensor)
+readings.through(look_up(db, by=lambda k, r: k, combine=lambda r, s: s.room, to=str, how="left"))  # E: call-overload
+readings.through(look_up(db, by=lambda k, r: k, combine=lambda r, s: s.floor, to=str))  # E: attr-defined "floor"
 
 # An aggregate is no operator, and an operator no aggregate.
 readings.through(count())  # E: arg-type

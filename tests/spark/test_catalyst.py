@@ -1,0 +1,360 @@
+"""Spark's columns of expressions against their meaning: many expressions over one frame of edge values, in few jobs."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tests.expressions import (
+    BOOLEAN,
+    DATE,
+    EDGES,
+    FLAGS,
+    FLOAT,
+    INPUTS,
+    INTEGER,
+    NUMBERS,
+    STRING,
+    TIMESTAMP,
+    WORDS,
+    expressions,
+    shown,
+    text,
+)
+from tests.expressions import (
+    given as given_input,
+)
+from tests.programs import Out, Program, Row, programs
+from tests.programs import inputs_of as scalars_of
+from tests.programs import rows as program_rows
+from tests.test_vector import ONE, TWO, row_of
+from tracetypes.compiler import expr as meaning
+from tracetypes.compiler.columns import array, from_array
+from tracetypes.compiler.expr import Branch, Call, Const, Emission, Expr, Input, Leaf, Pack, Tree, Undefined
+from tracetypes.compiler.spark.catalyst import MOST_ENTRIES, NativeTree, NotNative, column, tree
+from tracetypes.compiler.tracing import Given, Untraceable, trace
+from tracetypes.records import Boolean, Date, Float, Integer, Optional, Schema, String, Timestamp, schema_of
+
+ROW, OUT = schema_of(Row), schema_of(Out)
+
+CONSERVATIVE = {"lower", "upper", "truediv", "replace"}
+"""What Spark leaves to Python for some rows although Python has a value."""
+
+
+@cache
+def table() -> list[dict[str, Any]]:
+    """All pairs of the edge values of each kind, side by side."""
+    size = max(len(values) ** 2 for values in EDGES.values())
+    found: list[dict[str, Any]] = [row_of() for _ in range(size)]
+    for kind, values in EDGES.items():
+        if values:
+            name = type(kind).__name__.lower()
+            pairs = itertools.islice(itertools.cycle(itertools.product(values, values)), size)
+            for number, (row, (a, b)) in enumerate(zip(found, pairs, strict=True)):
+                row[f"{name}0"], row[f"{name}1"] = a, b
+                if f"{name}_or_none" in row:
+                    row[f"{name}_or_none"] = None if number % 3 else a
+    return found
+
+
+@cache
+def frame(spark: SparkSession) -> DataFrame:
+    columns = {"number": pa.array(range(len(table())))}
+    for one in INPUTS:
+        assert not isinstance(one.kind, meaning.Exact)
+        name = str(one.path[1])
+        columns[name] = array(one.kind, [row[name] for row in table()])
+    return spark.createDataFrame(pa.table(columns))
+
+
+def inputs(one: Input) -> Column:
+    return F.col(str(one.path[1]))
+
+
+def collected(spark: SparkSession, columns: Sequence[Column]) -> list[Any]:
+    named = [made.alias(f"c{n}") for n, made in enumerate(columns)]
+    answer = frame(spark).select("number", *named).toArrow().sort_by("number")
+    return [answer.column(f"c{n}").combine_chunks() for n in range(len(columns))]
+
+
+def operations(expr: meaning.Value) -> set[str]:
+    if isinstance(expr, Pack):
+        return set().union(*map(operations, expr.parts))
+    return {expr.op}.union(*map(operations, expr.args)) if isinstance(expr, Call) else set()
+
+
+def agree(spark: SparkSession, exprs: Sequence[Expr]) -> None:
+    """Each has its value in each row, or is said to be undefined where it must be."""
+    made = [column(expr, inputs) for expr in exprs]
+    values = [native.value for native in made]
+    flags = [F.lit(False) if native.undefined is None else native.undefined for native in made]
+    answers = collected(spark, [*values, *flags])
+    for expr, found, flag in zip(exprs, answers[: len(exprs)], answers[len(exprs) :], strict=True):
+        assert flag.null_count == 0, text(expr)
+        kind = expr.kind
+        assert kind is not None
+        assert not isinstance(kind, meaning.Exact)
+        schema = kind if isinstance(kind, Optional) else Optional(kind)
+        rows = zip(table(), from_array(schema, found), flag.to_pylist(), strict=True)
+        for row, value, undefined in rows:
+            try:
+                wanted = meaning.evaluate(expr, lambda one, row=row: row[str(one.path[1])])  # type: ignore[misc]
+            except Undefined:
+                assert undefined, (text(expr), row, value)
+                continue
+            if undefined:
+                assert operations(expr) & CONSERVATIVE, (text(expr), row, wanted)
+            else:
+                assert shown(value) == shown(wanted), (text(expr), row)
+
+
+def given_of(kind: Schema, number: int = 0) -> Input:
+    return given_input(kind, number)
+
+
+def test_each_operation(spark: SparkSession) -> None:
+    exprs: list[Expr] = [Call(op, (given_of(of),), kind) for op, of, kind in ONE]
+    exprs += [Call(op, (given_of(of, 0), given_of(of, 1)), kind) for op, of, kind in TWO]
+    for op, of, kind in TWO:
+        if op in ("floordiv", "mod", "truediv", "eq", "lt", "contains"):
+            exprs += [Call(op, (given_of(of), Const(value, of)), kind) for value in EDGES[of][1:4:2]]
+            exprs.append(Call(op, (Const(EDGES[of][-1], of), given_of(of)), kind))
+    agree(spark, exprs)
+
+
+def test_operations_with_constants_and_tables(spark: SparkSession) -> None:
+    string, integer, flag = given_of(STRING), given_of(INTEGER), given_of(BOOLEAN)
+    exprs: list[Expr] = [Call("add_micros", (given_of(TIMESTAMP), integer), TIMESTAMP)]
+    exprs += [Call("add_micros", (given_of(TIMESTAMP), Const(n, INTEGER)), TIMESTAMP) for n in (1, -1, 86_400_000_000)]
+    for start, stop in itertools.product([None, 0, 1, 3, 2**40, -1, -2, -(2**40)], repeat=2):
+        bounds = [Const(x, None if x is None else INTEGER) for x in (start, stop)]
+        exprs.append(Call("slice", (string, *bounds), STRING))
+    for old, new in itertools.product(["", "a", "an", "ß", "\\", "%"], ["", "x", "$1"]):
+        exprs.append(Call("replace", (string, Const(old, STRING), Const(new, STRING)), STRING))
+    exprs.append(Call("replace", (string, given_of(STRING, 1), Const("-", STRING)), STRING))
+    sparse = {10**12: 1, -(10**15): 2, 7: 3, 2.0: 4, 0.5: 5, True: 6}
+    many = {f"key {n}": n for n in range(2000)} | {"a": -1}
+    for key, held, paths in (
+        (string, WORDS, [(("name",), STRING), (("level",), INTEGER), (("share",), FLOAT)]),
+        (string, many, [((), INTEGER)]),
+        (string, {}, [((), INTEGER)]),
+        (integer, NUMBERS, [((0,), STRING), ((1,), INTEGER)]),
+        (integer, sparse, [((), INTEGER)]),
+        (flag, FLAGS, [((), FLOAT)]),
+        (flag, {True: EDGES[TIMESTAMP][2]}, [((), TIMESTAMP)]),
+        (flag, {False: EDGES[DATE][4]}, [((), DATE)]),
+        (flag, {False: True}, [((), BOOLEAN)]),
+    ):
+        exprs.append(Call("has", (key,), BOOLEAN, table=held))
+        exprs += [Call("lookup", (key,), kind, table=held, path=path) for path, kind in paths]  # type: ignore[arg-type]
+    note = Call("lookup", (string,), Optional(STRING), table=WORDS, path=("note",))
+    exprs += [note, Call("is_null", (note,), BOOLEAN)]
+    for one in INPUTS:
+        if isinstance(one.kind, Optional):
+            exprs += [one, Call("is_null", (one,), BOOLEAN), Call("if", (flag, one, Const(None, None)), one.kind)]
+            exprs.append(
+                Call("eq", (Input(one.path, one.kind.item), Const(EDGES[one.kind.item][0], one.kind.item)), BOOLEAN)
+            )
+    agree(spark, [e for e in exprs if not _may_miss(e)])
+
+
+def _may_miss(expr: Expr) -> bool:
+    """Inputs that the scalar meaning compares with None."""
+    return isinstance(expr, Call) and expr.op == "eq"
+
+
+def test_constants(spark: SparkSession) -> None:
+    agree(spark, [Const(value, kind) for kind, values in EDGES.items() for value in values])
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_random_expressions(spark: SparkSession, part: int) -> None:
+    exprs: list[Expr] = []
+
+    @settings(derandomize=True, max_examples=80, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def draw(data: st.DataObject) -> None:
+        kinds: list[Schema] = [Integer(), Float(), Boolean(), String(), Timestamp(), Date()]
+        expr = data.draw(expressions(data.draw(st.sampled_from(kinds)), 2 + part))
+        if "exact" in operations(expr) or "exact_value" in operations(expr):
+            return
+        exprs.append(expr)
+
+    draw()
+    assert len(exprs) > 40
+    agree(spark, exprs)
+
+
+# ------------------------------------------------------------------------------------------------ trees
+
+
+@attrs.frozen
+class Made:
+    number: float
+    word: str | None
+
+
+@attrs.frozen
+class Other:
+    flag: bool
+
+
+SUM: Expr = Call("add", (given_of(INTEGER, 0), given_of(INTEGER, 1)), INTEGER)
+LESS: Expr = Call("lt", (SUM, Const(5, INTEGER)), BOOLEAN)
+
+
+def made_of(number: meaning.Value, word: meaning.Value) -> Pack:
+    return Pack(Made, ("number", "word"), (number, word))
+
+
+ONCE: Tree = Branch(
+    given_of(BOOLEAN),
+    Branch(
+        LESS,
+        Leaf((Emission(given_of(STRING), made_of(SUM, given_input(STRING, optional=True))),)),
+        Leaf((Emission(Const("k", STRING), made_of(Const(0.5, FLOAT), Const(None, None))),)),
+    ),
+    Branch(Call("eq", (given_of(INTEGER), Const(1, INTEGER)), BOOLEAN), Leaf(raises=True), Leaf()),
+)
+TWICE: Tree = Branch(
+    LESS,
+    Leaf(
+        (
+            Emission(given_of(STRING), made_of(SUM, given_of(STRING, 1))),
+            Emission(given_of(STRING, 1), Pack(Other, ("flag",), (given_of(BOOLEAN),))),
+        )
+    ),
+    Leaf(),
+)
+
+
+@pytest.mark.parametrize(("case", "value"), [(ONCE, Made), (TWICE, Made | Other)], ids=["once", "twice"])
+def test_trees(spark: SparkSession, case: Tree, value: Any) -> None:
+    schema = schema_of(value)
+    native = tree(case, inputs, STRING, schema)
+    assert native.undefined is not None
+    single = native.value is not None
+    assert single == (case is ONCE)
+    columns = [native.undefined, native.condition, native.pairs]
+    if native.key is not None and native.value is not None:
+        columns += [native.key, native.value]
+    undefined, condition, pairs, *rest = collected(spark, columns)
+    for number, row in enumerate(table()):
+        try:
+            emitted, _ = meaning.run(case, lambda one, row=row: row[str(one.path[1])])  # type: ignore[misc]
+        except Undefined:
+            assert undefined[number].as_py() is True
+            continue
+        wanted = [(key, shown(_conformed(value))) for key, value in emitted]
+        assert undefined[number].as_py() is False
+        assert condition[number].as_py() == bool(wanted)
+        here = pairs.slice(number, 1).flatten()
+        keys, values = here.field("key").to_pylist(), from_array(schema, here.field("value"))
+        assert [(key, shown(value)) for key, value in zip(keys, values, strict=True)] == wanted
+        if rest and wanted:
+            assert [(rest[0][number].as_py(), shown(from_array(schema, rest[1].slice(number, 1))[0]))] == wanted
+
+
+def test_random_programs(spark: SparkSession) -> None:
+    trees: list[Tree] = []
+    rows: list[Row] = []
+
+    @settings(derandomize=True, max_examples=24, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(programs(depth=1), st.lists(program_rows() | program_rows(edges=False), max_size=6))
+    def draw(program: Program, some: list[Row]) -> None:
+        rows.extend(some)
+        with contextlib.suppress(Untraceable):
+            trees.append(trace(program.function, (Given("key", STRING), Given("v", ROW)), emits="pairs", limit=24))
+
+    draw()
+
+    def find(one: Input) -> Column:
+        name, *path = one.path
+        return functools.reduce(lambda found, step: found[step], path, F.lit("k") if name == "key" else F.col("v"))
+
+    native: list[tuple[Tree, NativeTree]] = []
+    for made in trees:
+        with contextlib.suppress(NotNative):
+            native.append((made, tree(made, find, STRING, OUT)))
+    assert len(native) > 10
+    data = pa.table({"number": pa.array(range(len(rows))), "v": array(ROW, rows)})
+    columns = []
+    for n, (_, one) in enumerate(native):
+        columns += [
+            one.pairs.alias(f"pairs{n}"),
+            (one.undefined if one.undefined is not None else F.lit(False)).alias(f"undefined{n}"),
+        ]
+    answer = spark.createDataFrame(data).select("number", *columns).toArrow().sort_by("number")
+    met = 0
+    for n, (made, _) in enumerate(native):
+        pairs = answer.column(f"pairs{n}").combine_chunks()
+        for number, (row, undefined) in enumerate(zip(rows, answer.column(f"undefined{n}").to_pylist(), strict=True)):
+            try:
+                emitted, _ = meaning.run(made, scalars_of(key="k", v=row))
+            except Undefined:
+                assert undefined is True
+                continue
+            assert undefined is not None
+            if not undefined:
+                here = pairs.slice(number, 1).flatten()
+                keys, values = here.field("key").to_pylist(), from_array(OUT, here.field("value"))
+                assert shown(list(zip(keys, values, strict=True))) == shown(emitted)
+                met += 1
+    assert met > len(native) * len(rows) / 4
+
+
+def _conformed(value: Any) -> Any:
+    return Made(float(value.number), value.word) if isinstance(value, Made) else value
+
+
+def test_a_filter_that_is_defined_everywhere_has_no_flag() -> None:
+    """Spark can hand such a condition to the reader of the files."""
+    keeps = Branch(
+        Call("eq", (given_of(STRING), Const("view", STRING)), BOOLEAN),
+        Leaf((Emission(None, given_of(STRING)),)),
+        Leaf(),
+    )
+    native = tree(keeps, inputs, None, STRING)
+    assert native.undefined is None
+
+
+@attrs.frozen
+class Checked:
+    n: int = attrs.field(validator=attrs.validators.gt(0))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: column(Call("exact", (given_of(FLOAT),), meaning.Exact()), inputs), "exact"),
+        (lambda: column(Call("sqrt", (given_of(FLOAT),), FLOAT), inputs), "sqrt"),
+        (
+            lambda: column(Call("has", (given_of(INTEGER),), BOOLEAN, dict.fromkeys(range(MOST_ENTRIES + 1))), inputs),
+            "table",
+        ),
+        (
+            lambda: tree(
+                Leaf((Emission(None, Pack(Checked, ("n",), (given_of(INTEGER),))),)), inputs, None, schema_of(Checked)
+            ),
+            "Checked",
+        ),
+        (lambda: tree(Leaf((Emission(None, Const(None, None)),)), inputs, None, INTEGER), "None"),
+        (lambda: tree(Leaf((Emission(None, Const("", STRING)),)), inputs, None, INTEGER), "type"),
+    ],
+)
+@pytest.mark.usefixtures("spark")
+def test_what_spark_cannot_do_is_said(make: Callable[[], Any], reason: str) -> None:
+    with pytest.raises(NotNative, match=reason):
+        make()

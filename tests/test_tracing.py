@@ -1,0 +1,790 @@
+"""Traced functions mean what the functions do, and what cannot be traced says why."""
+
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import enum
+import functools
+import itertools
+import math
+import operator
+import random
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.programs import Program, Row, Sub, definable, expected, inputs_of, plain, programs, rows
+from tests.strategies import bits
+from tracetypes import UNIT, ExactSum, Marker, OpKeyedUnordered, OpStateless, Unit
+from tracetypes.algebra import larger, smaller
+from tracetypes.compiler.expr import Branch, Call, Const, Exact, Input, Leaf, Pack, Tree, Undefined, Value, run
+from tracetypes.compiler.tracing import (
+    Fixed,
+    Given,
+    Nested,
+    Shape,
+    Untraceable,
+    shape_of,
+    trace,
+    trace_function,
+    trace_lift,
+    trace_method,
+    trace_on_item,
+)
+from tracetypes.records import Float, Integer, ListOf, Optional, String, schema_of
+
+V = TypeVar("V")
+NAN = math.nan
+
+# -------------------------------------------------------------------------------------------- random programs
+
+ROW = (Given("key", String()), Given("v", schema_of(Row)))
+
+
+@given(programs(), st.lists(rows(), min_size=1, max_size=6), st.lists(rows(edges=False), min_size=1, max_size=6))
+def test_a_tree_gives_what_python_gives(program: Program, wild: list[Row], tame: list[Row]) -> None:
+    try:
+        tree = trace(program.function, ROW, emits="pairs", limit=100)
+    except Untraceable:
+        return
+    for row in wild + tame:
+        try:
+            emitted, _ = run(tree, inputs_of(key="k", v=row))
+        except Undefined:
+            try:
+                expected(program, "k", row)
+            except Exception:
+                continue
+            assert not definable(program, "k", row), row
+        else:
+            assert plain(emitted) == plain(expected(program, "k", row))
+
+
+# -------------------------------------------------------------------------------------- functions of one row
+
+EXAMPLES: list[Callable[[Any], Any]] = []
+"""Functions of a row that must be traced, and right."""
+
+
+def example(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    EXAMPLES.append(function)
+    return function
+
+
+class Color(str, enum.Enum):  # noqa: UP042
+    """An enum whose members are text."""
+
+    RED = "a"
+    BLUE = "b"
+
+
+class Level(enum.IntEnum):
+    """An enum whose members are integers."""
+
+    LOW = 1
+
+
+class Pair(NamedTuple):
+    """A NamedTuple with an optional field."""
+
+    left: int
+    right: int | None
+
+
+@dataclass(frozen=True)
+class Point:
+    """A dataclass with a method, an operator and a property."""
+
+    x: int
+    y: float
+
+    def __add__(self, other: Point) -> Point:
+        return Point(self.x + other.x, self.y + other.y)
+
+    def __bool__(self) -> bool:
+        return self.x > 0
+
+    @property
+    def size(self) -> float:
+        """Of a branch."""
+        return self.y if self.y > 0 else -self.y
+
+
+class Base:
+    """Has a method to override."""
+
+    def of(self, row: Row) -> int:
+        return row.i
+
+
+class Derived(Base):
+    """Calls what it overrides."""
+
+    def of(self, row: Row) -> int:
+        return super().of(row) + 1 if row.b else 0
+
+
+PRICES = {"a": 1.5, "b": 0.25}
+PLACES: Mapping[int, tuple[str, int | None]] = {0: ("zero", None), 1: ("one", 1), 2: ("two", 2)}
+POINTS = types.MappingProxyType({True: Point(1, 2.0), False: Point(0, -0.0)})
+WORDS = ("red", "green", "blue")
+
+
+def helper(row: Row, *, by: int = 2, **more: int) -> int:
+    return row.i * by + sum(more.values())
+
+
+def factorial(n: int, bound: int) -> int:
+    return 1 if bound <= 0 or n <= 1 else n * factorial(n - 1, bound - 1)
+
+
+def curried(by: int) -> Callable[[Row], int]:
+    return lambda row: row.i * by
+
+
+example(lambda v: v.oi is None)
+example(lambda v: v.oi == None)  # noqa: E711
+example(lambda v: v.oi if v.oi is not None and v.oi > 1 else -1)
+example(lambda v: None if v.of is None else v.of != v.of)
+example(lambda v: v.osub.y if v.osub and v.osub.y is not None else v.f)
+example(lambda v: (v.b is True, v.b is not False, v.s is None, v.sub is None))
+example(lambda v: (v.f in (v.g, 1.0) if v.f == v.f else None, v.i in (1, v.j, 1.5), v.s in ["a", v.t, 1]))
+example(lambda v: (v.f,) == (v.g,) if v.f == v.f else None)
+example(lambda v: (v.i, v.s) < (v.j, v.t))
+example(lambda v: v.sub == Sub(1, 2.0) if v.f == v.f else None)
+example(lambda v: max((v.i, v.s), (v.j, v.t)))
+example(lambda v: max((v.i, v.j, 3), key=lambda x: -x))
+example(lambda v: min([v.i, v.j], default=4))
+example(lambda v: (max(v.f, v.g), min(v.f, v.g), larger(v.f, v.g), smaller(v.f, v.g)))
+example(lambda v: 0 < v.i < 10)
+example(lambda v: v.i < v.j <= v.sub.x < 7)
+example(lambda v: (v.i < 2.5, v.i >= 2.5, v.i == 2.0, v.i < math.inf, v.i == math.nan, v.i > -math.inf, v.i == 1.5))
+example(lambda v: (v.i < 2**70, v.i == 2**70, v.i > -(2**70)))
+example(lambda v: v.b + v.c + 1)
+example(lambda v: (v.b < v.c, v.b == v.c, v.b == 1, v.b ^ v.c, v.b & True, -v.b, abs(v.c), v.b * 2.5, v.b / 2))
+example(lambda v: v.i // v.j if v.j else v.i % 3)
+example(lambda v: (v.f // v.g, v.f % v.g) if v.g else divmod(v.f, 3.0))
+example(lambda v: (v.i**3, v.i**0, v.b**2))
+example(lambda v: (round(v.f), int(v.g)) if abs(v.f) < 1e6 and abs(v.g) < 1e6 else None)
+example(lambda v: (bool(v.i), bool(v.f), bool(v.s), not v.t, bool(v.ts), not v.b))
+example(lambda v: (math.isnan(v.f), math.isinf(v.f), math.isfinite(v.g), math.isnan(v.i)))
+example(lambda v: (v.s == Color.RED, v.s != Color.BLUE, v.i == Level.LOW))
+example(lambda v: (v.s == 1, v.i == "a", v.ts == v.s, v.ts == v.day, v.s != 2.0))
+example(lambda v: PRICES.get(v.s))
+example(lambda v: PRICES.get(v.s, 0.0) * 2)
+example(lambda v: PRICES.get(v.s, v.f))
+example(lambda v: PRICES[v.s] if v.s in PRICES else None)  # noqa: SIM401
+example(lambda v: v.s in PRICES.keys())  # noqa: SIM118
+example(lambda v: PLACES.get(v.i))
+example(lambda v: PLACES[v.i % 3][1])
+example(lambda v: POINTS[v.b].y)
+example(lambda v: POINTS[v.b].size)
+example(lambda v: (WORDS[v.i % 3], WORDS[v.i % 2 - 1]))
+example(lambda v: v.s in {"a", "b"} and v.i in {1, 2, 3} and v.i not in range(2, 4))
+example(lambda v: v.i in tuple(range(100)))
+example(lambda v: {"x": 1, "a": 2}.get(v.s, 3))
+example(lambda v: v.s.strip().lower() + v.t.upper().replace("A", "bb") + v.s[1:] + v.t[:-1] + v.s[0:2])
+example(lambda v: v.s[0] + v.s[-1] if v.s else "")
+example(lambda v: (v.s.startswith("a"), v.s.endswith(("b", "c", v.t)), "a" in v.s, v.s in "abc", v.s not in v.t))
+example(lambda v: "abc".startswith(v.s))
+example(lambda v: f"{v.s}:{v.i}-{v.b!s}" + str(v.j))
+example(lambda v: len(v.s) > len(v.t))
+example(
+    lambda v: (
+        v.ts.year,
+        v.ts.month,
+        v.ts.weekday(),
+        v.ts.isoweekday(),
+        v.ts.date(),
+        v.day.weekday(),
+        v.ts.tzinfo is None,
+    )
+)
+example(lambda v: v.ts.timestamp())
+example(lambda v: (v.ts - v.tu).total_seconds())
+example(lambda v: (abs(v.ts - v.tu) // dt.timedelta(seconds=2), (v.ts - v.tu).days, (v.ts - v.tu).seconds))
+example(lambda v: v.ts - v.tu > dt.timedelta(seconds=1))
+example(lambda v: (v.ts - v.tu) / dt.timedelta(hours=1))
+example(lambda v: v.tu < v.ts == v.tu + dt.timedelta(microseconds=5))
+example(lambda v: v.ts > dt.datetime(2024, 2, 29, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))))
+example(lambda v: (v.day == v.ts.date(), v.day < dt.date(2024, 2, 29)))
+example(lambda v: isinstance(v.oi, int) and not isinstance(v.f, int) and isinstance(v.b, int | str))
+example(lambda v: type(v.i) is int and type(v.sub) is Sub)
+example(lambda v: attrs.evolve(v.sub, x=v.i))
+example(lambda v: replace(Point(v.i, v.f), x=3))
+example(lambda v: Pair(v.i, v.oi)._replace(left=1))
+example(lambda v: Pair(v.i, v.oi)[1])
+example(lambda v: Point(v.i, 0.5) + Point(1, v.g))
+example(lambda v: 1 if Point(v.i, 0.5) else 0)
+example(lambda v: Point(v.i, v.f).size)
+example(lambda v: v.twice if v.above(1) else getattr(v, "g"))  # noqa: B009
+example(lambda v: helper(v) + helper(v, by=3, x=1) + helper(**{"row": v}))
+example(lambda v: factorial(v.i, 3))
+example(lambda v: curried(3)(v) + functools.partial(helper, by=7)(v))
+example(lambda v: functools.reduce(lambda a, b: a + b, [v.i, v.j, 1], 0))
+example(lambda v: (sum(x for x in (v.i, v.j) if x > 0), sum([v.f, v.i])))
+example(lambda v: (any(x > 1 for x in (v.i, v.j)), all((v.i, v.s)), any([])))
+example(lambda v: tuple(sorted([v.i, v.j, 1], key=lambda x: -x)))
+example(lambda v: tuple(map(lambda x: x + 1, filter(None, (v.i, v.j)))))
+example(lambda v: tuple({"k": v.i}.values()) + tuple(x for _, x in zip("ab", (v.i, v.f), strict=True)))
+example(lambda v: next((x for x in (v.i, v.j) if x > 1), -1))
+example(lambda v: (y := v.i + 1) * y)
+example(lambda v: Derived().of(v))
+example(lambda v: v.i or v.s or 3)
+example(lambda v: (v.i and v.j, (v.b and v.c) or v.i > 1))
+example(operator.attrgetter("sub.x", "i"))
+example(lambda v: operator.itemgetter(1)((v.i, v.f)))
+example(lambda v: -v.i)
+example(lambda v: ExactSum.of(v.f).value() + (ExactSum() + ExactSum.of(v.i)).value())
+example(lambda v: v)
+example(lambda v: (v.osub, v.oi, None, UNIT, b"x"))
+example(lambda v: None)
+
+
+@example
+def loops(v: Row) -> Any:
+    total, seen = 0, []
+    for k, (x, flag) in enumerate([(v.i, v.b), (v.j, True)]):
+        if not flag:
+            continue
+        total += x * k
+        seen.append(x)
+    while total > 100 and len(seen) < 4:
+        total -= v.i
+        seen += [total]
+    last = {"n": 0}
+    last["n"] += total
+    return last["n"], len(seen), *seen
+
+
+@example
+def matches(v: Row) -> Any:
+    match v.oi:
+        case None:
+            return "none"
+        case 1 | 2:
+            return "few"
+        case int(n) if n > 10:
+            return f"many {n}"
+    match v.sub:
+        case Sub(x=3):
+            return "three"
+        case Sub(x, y):
+            return y if x > 0 else "else"
+
+
+@example
+def nested(v: Row) -> Any:
+    def inner(x: int, by: int = v.j) -> int:
+        if x < 0:
+            return by
+        return x
+
+    def parts() -> Iterator[int]:
+        yield v.i
+        yield inner(v.j)
+
+    a, *rest = parts()
+    return a, tuple(rest), inner(by=3, x=v.i)
+
+
+@example
+def unpacks(v: Row) -> Any:
+    left, right = Pair(v.i, v.oi)
+    return left if right is None else right
+
+
+@example
+def asserts(v: Row) -> Any:
+    if v.i > 1:
+        raise ValueError(f"bad {v!r}")
+    return v.i
+
+
+@example
+def raises_for_nothing(v: Row) -> Any:
+    v.i // v.j
+    round(v.f)
+    int(v.f / v.g) if v.b else 0
+    return v.i
+
+
+@example
+def chosen(v: Row) -> Any:
+    x = v.i // v.j if v.j > 0 else v.i % 3
+    y = v.j > 0 and v.i // v.j > 1
+    return x, y
+
+
+LEAP = dt.datetime(2024, 2, 29, tzinfo=dt.UTC)
+EARLY = dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC)
+SPECIAL_ROWS = [
+    Row(0, 0, 0.0, -0.0, "", "", False, False, None, None, LEAP, LEAP, LEAP.date(), Sub(0, None), None),
+    Row(1, 2, NAN, NAN, "a", "ab", True, False, 1, NAN, EARLY, LEAP, LEAP.date(), Sub(1, NAN), Sub(3, None)),
+]
+
+
+@pytest.mark.parametrize("function", EXAMPLES, ids=lambda f: getattr(f, "__name__", "getter"))
+def test_examples(function: Callable[[Row], Any]) -> None:
+    tree = trace_function(function, schema_of(Row), limit=200)
+    agree(function, tree)
+
+
+@given(st.data())
+def agree(function: Callable[[Row], Any], tree: Tree, data: st.DataObject) -> None:
+    """``tree`` has an answer for every row of small numbers for which Python has one."""
+    row = data.draw(st.sampled_from(SPECIAL_ROWS) | rows(edges=False) | rows())
+    try:
+        _, got = run(tree, inputs_of(value=row))
+    except Undefined:
+        try:
+            function(row)
+        except Exception:
+            return
+        assert row not in SPECIAL_ROWS
+        assert max(abs(row.i), abs(row.j), abs(row.sub.x), abs(row.oi or 0)) > 2**20 or abs(row.f) > 2**60
+    else:
+        assert plain(got) == plain(function(row))
+
+
+# ------------------------------------------------------------------------------------------- what cannot be traced
+
+COUNT = itertools.count()
+LOG: list[Any] = []
+LISTS = {"a": [1]}
+TRIES = 0
+
+
+@attrs.frozen
+class Checked:
+    """A record with a validator."""
+
+    x: int = attrs.field(validator=attrs.validators.ge(0))
+
+
+@attrs.frozen
+class Converted:
+    """A record with a converter."""
+
+    x: int = attrs.field(converter=abs)
+
+
+@attrs.frozen
+class Cached:
+    """A record with a computed attribute."""
+
+    x: int
+
+    @functools.cached_property
+    def y(self) -> int:
+        return 1 if self.x is True else 0
+
+
+def ticks() -> int:
+    return next(COUNT)
+
+
+def swallows(v: Row) -> Any:
+    try:
+        return v.i // v.j
+    except ZeroDivisionError:
+        return 0
+
+
+def within(v: Row) -> Any:
+    with memoryview(b""):
+        return v.i
+
+
+def outlives(v: Row) -> None:
+    LOG.append(v.i)
+
+
+def outlives_constant(v: Row) -> None:
+    LOG.append(1)
+
+
+def remembers(v: Row, seen: dict[str, int] = {}) -> Any:  # noqa: B006
+    seen["x"] = v.i
+    return seen["x"]
+
+
+def adds_in_place(v: Row, seen: list[int] = []) -> Any:  # noqa: B006
+    seen += [v.i]
+    return len(seen)
+
+
+def counts(v: Row) -> Any:
+    global TRIES
+    TRIES += 1
+    return v.i + TRIES
+
+
+def sets_attribute(v: Any) -> Any:
+    v.extra = 1
+    return v.i
+
+
+def defines_class(v: Row) -> Any:
+    class Inside:
+        x = v.i
+
+    return Inside.x
+
+
+def in_vain(v: Row) -> Any:
+    n = 0
+    while v.i > n:
+        n += 1
+    return n
+
+
+def forever(v: Row) -> Any:
+    while v.i > 0:
+        pass
+    return 1
+
+
+def grows(v: Row) -> Any:
+    x = v.i
+    for _ in range(10_000):
+        x = x * 3 + 1
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda v: math.sin(v.f), "calls math.sin at line"),
+        (lambda v: v.i is v.j, "uses is on a value"),
+        (lambda v: v.s is WORDS[0], "uses is on a value"),
+        (lambda v: v.sub is v.osub, "uses is on a value"),
+        (swallows, "uses try at line"),
+        (within, "uses with at line"),
+        (outlives, "changes a list that outlives the call"),
+        (outlives_constant, "changes a list that outlives the call"),
+        (remembers, "changes a dict that outlives the call"),
+        (adds_in_place, "changes a list that outlives the call"),
+        (counts, "changes TRIES"),
+        (sets_attribute, "sets an attribute"),
+        (defines_class, "ClassDef"),
+        (forever, "does not end"),
+        (in_vain, "decisions on one way"),
+        (grows, "too large"),
+        (lambda v: v.i + time.time(), "calls time.time"),
+        (lambda v: v.f * random.random(), "calls Random.random"),
+        (lambda v: v.ts > dt.datetime.now(dt.UTC), "calls datetime.now"),
+        (lambda v: print(v.i), "calls print"),
+        (lambda v: v.i + next(COUNT), "calls next"),
+        (lambda v: v.i + COUNT.__next__(), "calls __next__"),
+        (lambda v: v.i + ticks(), "not deterministic"),
+        (lambda v: hash(v.s), "calls hash"),
+        (lambda v: hash(v.sub), "calls hash"),
+        (lambda v: id(v), "calls id"),
+        (lambda v: f"{v.f:.2f}", "formats"),
+        (lambda v: f"{v.i!r}", "formats"),
+        (lambda v: f"{v.sub}", "formats"),
+        (lambda v: str(v.f), "turns a float into text"),
+        (lambda v: "%s" % v.i, "turns a value into text|uses % on"),  # noqa: UP031
+        (lambda v: "{}".format(v.i), "calls str.format"),  # noqa: UP032
+        (lambda v: v.s.split(","), "calls str.split"),
+        (lambda v: ",".join([v.s, v.t]), "calls str.join"),
+        (lambda v: v.s * 2, "uses . on a str and a int"),
+        (lambda v: v.s[v.i], "place that is not constant"),
+        (lambda v: v.s[::-1], "places that are not constant"),
+        (lambda v: int(v.s), "converts a str to int"),
+        (lambda v: round(v.f, 2), "rounds a float to digits"),
+        (lambda v: v.f**2, "uses .. on a float"),
+        (lambda v: v.i**v.j, "uses .. on a int"),
+        (lambda v: v.i & 1, "uses & on a int"),
+        (lambda v: v.i + 2**64, "beyond 64 bits"),
+        (lambda v: {v.s: 1}, "hashes a value"),
+        (lambda v: {v.s, v.t}, "hashes a value"),
+        (lambda v: list(v.s), "iterates over a str"),
+        (lambda v: [v.i], "returns a list"),
+        (lambda v: v.ts - v.tu, "returns a value|returns a timedelta"),
+        (lambda v: collections.defaultdict(int)[v.s], "looks up"),
+        (lambda v: {1: 2, "a": 3}.get(v.s), "table with other keys"),
+        (lambda v: {"a": 1, "b": 2.0}.get(v.s), "values of several types"),
+        (lambda v: {"a": [1]}.get(v.s), "table that it makes itself"),
+        (lambda v: LISTS.get(v.s), "looks up in a table of a list"),
+        (lambda v: PRICES.get(v.f), "looks up a float"),
+        (lambda v: v.ts.replace(hour=0), "calls datetime.replace"),
+        (lambda v: v.ts > dt.datetime(2024, 1, 1, tzinfo=None), "always raises"),
+        (lambda v: Checked(v.i), "has validators"),
+        (lambda v: Converted(v.i), "has converters"),
+        (lambda v: Cached(v.i).y, "computed attribute y"),
+        (lambda v: (x for x in (v.i,)), "yields"),
+        (lambda v: 1 // 0, "always raises ZeroDivisionError"),
+        (lambda v: dt.timedelta(seconds=v.f), "timedelta of what is no integer"),
+        (lambda v: [v.i, v.j][v.b], "place that is not known"),
+        (eval("lambda v: v.i"), "its source is not there"),
+    ],
+)
+def test_the_reason_is_told(function: Callable[[Any], Any], reason: str) -> None:
+    with pytest.raises(Untraceable, match=reason):
+        trace_function(function, schema_of(Row), limit=50)
+
+
+def test_the_line_is_told() -> None:
+    line = in_vain.__code__.co_firstlineno + 2
+    with pytest.raises(Untraceable, match=f"at line {line}$"):
+        trace_function(in_vain, schema_of(Row))
+
+
+def test_a_list_is_passed_through_and_not_looked_into() -> None:
+    tree = trace_function(lambda v: (v, None), ListOf(Integer(), frozen=False))
+    assert run(tree, inputs_of(value=[1, 2])) == ([], ([1, 2], None))
+    with pytest.raises(Untraceable, match="ListOf"):
+        trace_function(lambda v: v[0], ListOf(Integer(), frozen=False))
+    with pytest.raises(Untraceable, match="ListOf"):
+        trace_function(lambda v: 1 if v else 2, ListOf(Integer(), frozen=False))
+
+
+def test_what_is_not_looked_at_is_not_decided() -> None:
+    tree = trace_function(lambda v: v, schema_of(Row))
+    assert isinstance(tree, Leaf)
+    tree = trace_function(lambda v: attrs.evolve(v, i=1), schema_of(Row))
+    assert isinstance(tree, Leaf)
+
+
+def test_what_one_kind_can_say_is_no_decision() -> None:
+    tree = trace_function(lambda v: (max(v.i, 1 if v.b and v.f > 0.0 else v.j), 0 < v.j < 3), schema_of(Row))
+    assert isinstance(tree, Leaf)
+
+
+def test_a_condition_is_decided_once() -> None:
+    def twice(v: Row) -> Any:
+        if v.i > 0:
+            return 1 if not v.i <= 0 and v.i > 0 else "never"
+        return 2 if v.i > 0 else 3
+
+    tree = trace_function(twice, schema_of(Row))
+    results = {leaf.result.value for leaf in leaves(tree) if isinstance(leaf.result, Const)}
+    assert 2 not in results
+    assert {1, 3} <= results
+
+
+def leaves(tree: Tree) -> list[Leaf]:
+    return [tree] if isinstance(tree, Leaf) else leaves(tree.then) + leaves(tree.otherwise)
+
+
+def test_a_nan_in_a_tuple_is_left_to_python() -> None:
+    """``(x,) == (x,)`` looks at identity first, which expressions do not know."""
+    tree = trace_function(lambda v: (v.f,) == (v.g,), schema_of(Row))
+    with pytest.raises(Undefined):
+        run(tree, inputs_of(value=SPECIAL_ROWS[1]))
+    assert run(tree, inputs_of(value=SPECIAL_ROWS[0]))[1] is True
+
+
+def test_a_large_integer_is_not_compared_as_a_float() -> None:
+    row = attrs.evolve(SPECIAL_ROWS[0], i=2**53 + 1, f=2.0**53)
+    tree = trace_function(lambda v: v.i == v.f, schema_of(Row))
+    with pytest.raises(Undefined):
+        run(tree, inputs_of(value=row))
+    assert run(tree, inputs_of(value=attrs.evolve(row, i=2**53)))[1] is True
+
+
+def test_the_number_of_ways_is_bounded() -> None:
+    def many(v: Row) -> Any:
+        return sum(2**k if len(v.s) == k else 0 for k in range(40)) if v.i else [1 for k in range(9) if v.i > k * v.j]
+
+    with pytest.raises(Untraceable, match="more than 8"):
+        trace_function(many, schema_of(Row), limit=8)
+
+
+def test_the_function_is_not_run_on_a_changed_source() -> None:
+    changed = types.FunctionType(
+        swallows.__code__.replace(co_consts=(*swallows.__code__.co_consts, 1)), globals(), "swallows"
+    )
+    with pytest.raises(Untraceable, match="source has changed"):
+        trace_function(changed, schema_of(Row))
+
+
+# ------------------------------------------------------------------------------------------- operators
+
+
+@attrs.frozen
+class Splitting(OpStateless[str, Row, int, float]):
+    """Several emissions, and a table and a function in its fields."""
+
+    table: Mapping[str, int]
+    scale: Callable[[float], float]
+
+    def on_item(self, key: str, value: Row, emit: Callable[[int, float], None]) -> None:
+        if value.s not in self.table:
+            return
+        emit(self.table[value.s], self.scale(value.f))
+        if value.oi is not None:
+            self.again(value.oi, emit)
+
+    def again(self, oi: int, emit: Callable[[int, float], None]) -> None:
+        for k in range(2):
+            emit(oi + k, 1.0)
+
+
+@given(rows())
+def test_on_item_of_a_stateless_operator(row: Row) -> None:
+    op = Splitting({"a": 1, "": 2, "ab": 3}, lambda x: x * 2.0)
+    tree = trace_on_item(op, String(), schema_of(Row))
+    said: list[Any] = []
+    op.on_item("k", row, lambda k, v: said.append((k, v)))
+    try:
+        emitted, result = run(tree, inputs_of(key="k", value=row))
+    except Undefined:
+        assert row.oi == 2**63 - 1
+    else:
+        assert plain(emitted) == plain(said)
+        assert result is None
+
+
+def test_tables_may_be_large() -> None:
+    op = Splitting({str(k): k for k in range(200_000)}, lambda x: x)
+    tree = trace_on_item(op, String(), schema_of(Row))
+    row = attrs.evolve(SPECIAL_ROWS[0], s="777")
+    assert run(tree, inputs_of(key="k", value=row))[0] == [(777, 0.0)]
+
+
+@attrs.frozen
+class Mean:
+    """Like an aggregate of the standard library."""
+
+    def lift(self, value: float) -> tuple[ExactSum, int]:
+        return ExactSum.of(value), 1
+
+    def identity(self) -> tuple[ExactSum, int]:
+        return ExactSum(), 0
+
+    def combine(self, a: tuple[ExactSum, int], b: tuple[ExactSum, int]) -> tuple[ExactSum, int]:
+        return a[0] + b[0], a[1] + b[1]
+
+    def result(self, agg: tuple[ExactSum, int]) -> float:
+        total, count = agg
+        return total.value() / count
+
+
+@attrs.frozen
+class Best:
+    """The value of the largest key, None for nothing."""
+
+    key: Callable[[Any], Any]
+
+    def lift(self, value: Sub) -> Sub | None:
+        return value
+
+    def combine(self, a: Sub | None, b: Sub | None) -> Sub | None:
+        if a is None or b is None:
+            return b if a is None else a
+        return max(a, b, key=self.key)
+
+
+@attrs.frozen
+class Window(OpKeyedUnordered[str, float, str, float, float, tuple[ExactSum, int]]):
+    """Delegates to an aggregate."""
+
+    aggregate: Mean
+
+    def lift(self, key: str, value: float) -> tuple[ExactSum, int]:
+        return self.aggregate.lift(value)
+
+    def identity(self) -> tuple[ExactSum, int]:
+        return self.aggregate.identity()
+
+    def combine(self, a: tuple[ExactSum, int], b: tuple[ExactSum, int]) -> tuple[ExactSum, int]:
+        return self.aggregate.combine(a, b)
+
+    def initial_state(self) -> float:
+        return 0.0
+
+    def update_state(self, state: float, agg: tuple[ExactSum, int]) -> float:
+        return self.aggregate.result(agg) if agg[1] else state
+
+    def on_marker(self, new_state: float, key: str, marker: Marker, emit: Callable[[str, float], None]) -> None:
+        emit(key, new_state + marker.timestamp)
+
+
+def result_of(tree: Tree) -> Value:
+    assert isinstance(tree, Leaf)
+    assert tree.result is not None
+    return tree.result
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=5), st.integers(-(10**12), 10**12))
+def test_an_aggregate_is_traced_piece_by_piece(values: list[float], micros: int) -> None:
+    op = Window(Mean())
+    lifted = trace_lift(op, String(), Float())
+    shape = result_of(lifted)
+    combine = trace_method(op, "combine", (Nested("a", shape), Nested("b", shape)), emits=None)
+    update = trace_method(op, "update_state", (Given("state", Float()), Nested("agg", shape)), emits=None)
+    marker_shape: Shape = Given("marker", schema_of(Marker))
+    emit = trace_method(op, "on_marker", (Given("state", Float()), Given("key", String()), marker_shape), emits="pairs")
+    fixed = (Given("state", Float()), Given("key", String()), Fixed(Marker(micros)))
+
+    aggregate = run(trace_method(op, "identity", (), emits=None), inputs_of())[1]
+    assert aggregate == op.identity()
+    for value in values:
+        one = run(lifted, inputs_of(key="k", value=value))[1]
+        aggregate = run(combine, inputs_of(a=aggregate, b=one))[1]
+    state = run(update, inputs_of(state=0.0, agg=aggregate))[1]
+    assert bits(state) == bits(op.update_state(0.0, functools.reduce(op.combine, map(op.aggregate.lift, values))))
+    wanted = plain([("k", state + micros // 1_000_000)])
+    assert plain(run(emit, inputs_of(state=state, key="k", marker=Marker(micros)))[0]) == wanted
+    assert plain(run(trace_method(op, "on_marker", fixed, emits="pairs"), inputs_of(state=state, key="k"))[0]) == wanted
+
+
+def test_a_shape_has_the_structure_of_its_template() -> None:
+    template = Pack(Sub, ("x", "y"), (Const(1, Integer()), Call("exact", (Const(1.0, Float()),), Exact())))
+    shape = shape_of(Pack(tuple, (), (template, Const(None, None))), "s")
+    assert isinstance(shape, Pack)
+    first, second = shape.parts
+    assert isinstance(first, Pack)
+    assert first.parts == (Input(("s", 0, "x"), Integer()), Input(("s", 0, "y"), Exact()))
+    assert second == Const(None, None)
+
+
+subs = st.none() | st.builds(Sub, st.integers(-3, 3), st.none())
+
+
+@given(subs, subs)
+def test_an_optional_aggregate(a: Sub | None, b: Sub | None) -> None:
+    op = Best(operator.attrgetter("x"))
+    schema = schema_of(Sub | None)
+    tree = trace_method(op, "combine", (Given("a", schema), Given("b", schema)), emits=None)
+    assert run(tree, inputs_of(a=a, b=b))[1] == op.combine(a, b)
+
+
+def test_an_ordered_operator_returns_its_state() -> None:
+    def on_item(state: float | None, key: Unit, value: float, emit: Callable[[float], None]) -> float | None:
+        if state is not None and value < state:
+            return None
+        emit(value)
+        return value
+
+    shapes = (Given("state", Optional(Float())), Given("key", schema_of(Unit)), Given("value", Float()))
+    tree = trace(on_item, shapes, emits="values")
+    assert run(tree, inputs_of(state=None, value=1.0)) == ([(None, 1.0)], 1.0)
+    assert run(tree, inputs_of(state=2.0, value=1.0)) == ([], None)
+
+
+def test_a_record_of_another_kind_can_be_given() -> None:
+    pair = trace_function(lambda p: (p[0], p.right if p.right is not None else -1, p), schema_of(Pair))
+    assert run(pair, inputs_of(value=Pair(1, None)))[1] == (1, -1, Pair(1, None))
+    point = trace_function(lambda p: (p.size, bool(p), p + p), schema_of(Point))
+    assert run(point, inputs_of(value=Point(1, -2.0)))[1] == (2.0, True, Point(2, -4.0))
+
+
+def test_each_condition_counts() -> None:
+    """A tree with a turned condition is noticed: the comparison above can fail."""
+    tree = trace_function(lambda v: "yes" if v.i > 0 and v.oi is None else 1, schema_of(Row))
+    assert isinstance(tree, Branch)
+    turned = Branch(tree.condition, tree.otherwise, tree.then)
+    with pytest.raises(AssertionError):
+        agree(lambda v: "yes" if v.i > 0 and v.oi is None else 1, turned)
