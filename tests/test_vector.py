@@ -253,7 +253,7 @@ def test_a_key_that_is_equal_in_a_way_of_its_own_is_not_looked_up() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @forall(data=st.data())
 def test_random_expressions(kind: Kind, data: st.DataObject) -> None:
     expr = data.draw(expressions(kind, 4))
@@ -306,7 +306,7 @@ def runs_on(
 ROW = schema_of(Row)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @forall(program=programs(), table=st.lists(program_rows() | program_rows(edges=False), max_size=10))
 def test_random_programs(program: Program, table: list[Row]) -> None:
     try:
@@ -345,7 +345,7 @@ def nested(draw: st.DrawFn) -> Pack:
     return Pack(tuple, (), (pair, draw(expressions(FLOAT, 2))))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @forall(tree=trees(), table=rows(12))
 def test_random_trees(tree: Tree, table: list[dict[str, Any]]) -> None:
     runs(tree, table)
