@@ -159,7 +159,16 @@ class Exacts:
 
     def rounded(self) -> Any:
         """The nearest floats, as float64: ``ExactSum.value`` of each row."""
-        made = np.array([_float(total) for total in self._integers()], np.float64)
+        return self._special(np.array([_float(total) for total in self._integers()], np.float64))
+
+    def over(self, counts: Any) -> Any:
+        """``ExactSum.over`` of each row, as float64. ``counts``: int64, each 1 or more."""
+        pairs = zip(self._integers(), counts.tolist(), strict=True)
+        made = np.array([_float(total, count) for total, count in pairs], np.float64)
+        return self._special(made)
+
+    def _special(self, made: Any) -> Any:
+        """The floats, with infinities and NaNs where these went in."""
         if self.specials is not None:
             plus, minus, nans = self.specials.T
             made[plus > 0] = math.inf
@@ -238,10 +247,10 @@ def _specials(sums: Sequence[ExactSum]) -> Any:
     return specials if specials.any() else None
 
 
-def _float(numerator: int) -> float:
-    """``numerator * 2**-1074``, rounded once."""
+def _float(numerator: int, count: int = 1) -> float:
+    """``numerator * 2**-1074 / count``, rounded once."""
     try:
-        return numerator / (1 << _SCALE)
+        return numerator / (count << _SCALE)
     except OverflowError:
         return math.inf if numerator > 0 else -math.inf
 

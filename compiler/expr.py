@@ -29,6 +29,7 @@ number: where Python raises, or where an integer leaves 64 bits, :func:`evaluate
 ``date``                                  Timestamp -> Date
 ``exact``                                 Float -> Exact, the ``ExactSum`` of one float; ``add`` adds Exacts
 ``exact_value``                           Exact -> Float, rounded once
+``exact_over``                            Exact, Integer -> Float, their quotient, rounded once; undefined for less than 1
 ``has``                                   ``table`` holds the key (an Integer, String or Boolean argument) -> Boolean
 ``lookup``                                the ``path`` inside the value that ``table`` holds for the key; undefined without one
 ========================================  =================================================================================
@@ -237,6 +238,12 @@ def _look_up(call: Call, key: Any) -> Any:
     return found
 
 
+def _over(total: ExactSum, count: int) -> float:
+    if count < 1:
+        raise ZeroDivisionError
+    return total.over(count)
+
+
 _MEANING: Final[Mapping[str, Callable[..., Any]]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -282,4 +289,5 @@ _MEANING: Final[Mapping[str, Callable[..., Any]]] = {
     "date": lambda a: a.date(),
     "exact": ExactSum.of,
     "exact_value": lambda a: a.value(),
+    "exact_over": _over,
 }

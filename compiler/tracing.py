@@ -639,6 +639,7 @@ _TOTAL: Final = frozenset(
         "date",
         "exact",
         "exact_value",
+        "exact_over",
         "has",
     ]
 )
@@ -2164,6 +2165,8 @@ class _Tracer:
                 return owner
             case Exact() if name == "value" and plain:
                 return self.make("exact_value", _FLOAT, owner._expr)
+            case Exact() if name == "over" and len(args) == 1 and not keywords and self.kind(args[0]) == _INTEGER:
+                return self.make("exact_over", _FLOAT, self.expr(owner), self.expr(args[0]))
             case Float() if name == "is_integer" and plain:
                 pass
         cls = _CLASSES.get(type(kind))

@@ -1146,6 +1146,16 @@ def _exact_value(call: Call, args: list[Any], count: int) -> _Made:
     return np.where(np.isnan(values), np.nan, values + 0.0), None
 
 
+def _exact_over(call: Call, args: list[Any], count: int) -> _Made:
+    values, counts = args
+    sums = _exacts(Column(Exact(), values), 1)
+    sums = sums if len(sums) == count else sums.take(np.zeros(count, np.int64))
+    counts = np.broadcast_to(np.asarray(counts, np.int64), (count,))
+    undefined = counts < 1
+    made = sums.over(np.where(undefined, 1, counts))
+    return made, undefined if undefined.any() else None
+
+
 def _acts() -> dict[tuple[str, type[Any] | None], _Act]:
     numbers: dict[tuple[str, type[Any] | None], _Act] = {
         ("add", Integer): _add,
@@ -1178,6 +1188,7 @@ def _acts() -> dict[tuple[str, type[Any] | None], _Act]:
         ("exact", Float): _plain(lambda a: a),
         ("add", Exact): _exact_add,
         ("exact_value", Exact): _exact_value,
+        ("exact_over", Exact): _exact_over,
     }
     for schema in (Boolean, Integer, Float, Timestamp, Date):
         numbers["eq", schema] = _plain(np.equal)

@@ -154,6 +154,7 @@ OPERATIONS: Mapping[Kind, Sequence[Operation]] = {
         *(Operation(op, (FLOAT,)) for op in ("neg", "abs")),
         *(Operation("to_float", (of,)) for of in (INTEGER, BOOLEAN)),
         Operation("exact_value", (EXACT,)),
+        Operation("exact_over", (EXACT, INTEGER)),
         Operation("lookup", (STRING,), WORDS, ("share",)),
         Operation("lookup", (BOOLEAN,), FLAGS),
     ],

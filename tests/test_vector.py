@@ -187,6 +187,8 @@ def test_adding_time() -> None:
 def test_exact_sums_of_a_row() -> None:
     a, b = (Call("exact", (given(FLOAT, n),), EXACT) for n in (0, 1))
     agrees(Call("exact_value", (a,), FLOAT), [row_of(float0=x) for x in EDGES[FLOAT]])
+    counted = [row_of(float0=x, integer0=n) for x in EDGES[FLOAT] for n in (-2, 0, 1, 3, 10**9)]
+    agrees(Call("exact_over", (a, given(INTEGER)), FLOAT), counted)
     agrees(Call("exact_value", (Call("add", (Call("add", (a, b), EXACT), a), EXACT),), FLOAT), pairs(FLOAT))
     agrees(Call("add", (Const(ExactSum(), EXACT), a), EXACT), [row_of(float0=x) for x in EDGES[FLOAT]])
 
