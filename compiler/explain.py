@@ -67,7 +67,10 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
                 )
                 yield f"    source {source.name!r} : {edge_type(source.edge)}   markers: {told}"
                 yield "        Catalyst  find files, in pieces (the pieces are the RR split: no data moves)"
-                yield "        Arrow     read columns of Parquet; key, time, block (of text, this and native operators are run in Python)"
+                yield (
+                    "        Arrow     read columns of Parquet; key, time, block "
+                    "(of text, this and native operators are run in Python)"
+                )
             case FromStage(stage=earlier):
                 yield f"    from stage {earlier.number}"
         yield from _operators(link.path)

@@ -8,7 +8,7 @@ report of a piece it has all items of that piece. Rows of a step come in any ord
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import Any, Protocol, TypeAlias
 
@@ -50,7 +50,7 @@ from tracetypes.compiler.plan import (
 from tracetypes.compiler.states import Columnar, ColumnState
 from tracetypes.compiler.vector import Columns, concat, from_arrow, inputs_of, to_arrow, values_of
 from tracetypes.errors import OperatorFailed, RunError
-from tracetypes.formats import Row
+from tracetypes.formats import Layout, Row
 from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, title
 from tracetypes.interpreter import check_jump, emitted_wrongly, failed, guarded, incomparable, overlapping, sort_order
 from tracetypes.markers import EventTime, InBand, Marker
@@ -67,7 +67,7 @@ from tracetypes.records import (
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, overrides
 from tracetypes.trace import StreamType
 
-__all__ = ["SourceKernel", "StageKernel", "StageState"]
+__all__ = ["SourceKernel", "StageKernel", "StageState", "is_straight"]
 
 BATCH = 50_000
 """Items of one message at most."""
@@ -285,6 +285,43 @@ class Outbox:
         yield from self.scattered(Kind.ITEMS, head, keys, columns)
 
 
+class Straight(Outbox):
+    """Makes rows of the sink of items that need not pass a stage."""
+
+    def __init__(self, stage: Stage, layout: Layout) -> None:
+        super().__init__(stage, 0, 1, False)
+        self.layout = layout
+
+    def columns(self, head: bytes, flow: Flow, ends: Any, positions: Any) -> Iterator[Message]:
+        """Rows of items that come as columns."""
+        assert flow.key is not None
+        assert flow.value is not None
+        keys = to_arrow(self.stream.key, flow.key, flow.count)
+        values = to_arrow(self.stream.value, flow.value, flow.count)
+        for at in range(0, flow.count, BATCH):
+            part = slice(at, at + BATCH)
+            table = rows_of_columns(self.layout, keys[part], values[part], ends[part])
+            yield Message(0, Kind.ROWS, b"", to_bytes(table))
+
+    def messages(self, piece: Piece | None) -> Iterator[Message]:
+        """All that was collected, and a fresh start."""
+        batch = self.batch
+        self.start()
+        for at in range(0, len(batch), BATCH):
+            part = slice(at, at + BATCH)
+            made = Batch(batch.keys[part], batch.values[part], batch.ends[part], [0] * len(batch.keys[part]))
+            yield Message(0, Kind.ROWS, b"", to_bytes(rows(self.layout, made)))
+
+
+def is_straight(plan: Plan) -> bool:
+    """May items go straight to the sink? Where no keyed operator looks at them, no order has to be restored and nothing is
+    emitted at markers, a block need not be complete before its items go on: only its markers have to wait."""
+    (*_, last) = plan.stages
+    alone = len(plan.stages) == 1 and not last.steps and not _speaks(last.region) and not _speaks(plan.region)
+    timed = all(isinstance(leaf.source.markers, EventTime) for leaf in plan.sources)
+    return alone and timed and not links(plan.region)[0].path and not plan.edge.ordered
+
+
 MANY = 64
 """Items from which combining columns is worth its calls."""
 
@@ -333,12 +370,15 @@ class Taken:
 class SourceKernel:
     """The source end of a link: rows of one piece in, messages to the stage's key groups out."""
 
-    def __init__(self, stage: Stage, link: Link, key_groups: int) -> None:
+    def __init__(self, stage: Stage, link: Link, key_groups: int, straight: Layout | None = None) -> None:
+        """``straight``: the layout of the sink, where its rows need not pass the stage (:func:`is_straight`)."""
         assert isinstance(link.leaf, FromSource)
         self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
         self.name = link.leaf.source.name
         positioned = stage.restores and isinstance(link.leaf.source.ordered_by, RowPosition)
-        self.outbox = Outbox(stage, link.number, key_groups, positioned)
+        self.outbox = (
+            Outbox(stage, link.number, key_groups, positioned) if straight is None else Straight(stage, straight)
+        )
         self.end = self.position = 0
         self.ahead: list[Ahead] = []
         self.push = chain(link.path, self._put, self)
@@ -362,13 +402,14 @@ class SourceKernel:
     def _by_time(
         self, how: EventTime, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None
     ) -> Iterator[Message]:
-        newest, seen, count = before, None, 0
+        newest, seen, count, late, rejects = before, None, 0, 0, 0
         closed = None if before is None else how.frontier(before)
         blocks: set[int] = set()
         push, period, delay = self.push, how.period, how.delay
         for one in taken:
             if isinstance(one, Chunk):
                 placed = place(how, one, newest)
+                late += len(placed.late)
                 for at, end, sent in placed.late:
                     yield self._late(piece, one.row(at), end, sent)
                 if len(placed.ends):
@@ -383,11 +424,13 @@ class SourceKernel:
             row = one.row
             count += 1
             if row.kind != "item":
+                rejects += 1
                 yield self._aside(Kind.REJECT, row.reason, one.show())
                 continue
             time = row.time
             end = (time // period + 1) * period
             if closed is not None and end <= closed:
+                late += 1
                 yield self._late(piece, row, end, closed)
                 continue
             if newest is None or time > newest:
@@ -412,6 +455,8 @@ class SourceKernel:
             first=ends[0] if ends else None,
             before=before,
             jump=jump,
+            late=late,
+            rejects=rejects,
         )
         yield from self._to_all(report)
 
@@ -502,7 +547,7 @@ class SourceKernel:
 
     def _to_all(self, report: Report) -> Iterator[Message]:
         head = report.to_header()
-        for group in range(self.key_groups):
+        for group in range(1 if isinstance(self.outbox, Straight) else self.key_groups):
             yield Message(group, Kind.REPORT, head)
 
     def _late(self, piece: Piece, row: Row, end: int, closed: int) -> Message:
@@ -747,9 +792,7 @@ class StageKernel:
     def _with_reason(self, message: Message) -> Message:
         """A late item on its way out, with the reason: what earlier pieces of the step closed is known only here."""
         head = message.head
-        closed = max(head["closed"], self.frontiers.get((head["link"], tuple(head["piece"])), head["closed"]))
-        reason = f"its block ended at {Marker(head['block'])}, and {Marker(closed)} was already sent"
-        return message._replace(header=header(source=head["source"], reason=reason))
+        return message._replace(header=header(source=head["source"], reason=reason_of(head, self.frontiers)))
 
     def _mark(self, report: Report, progress: Progress, leaf: FromSource, group: int, state: StageState) -> list[int]:
         """Accept the markers of a piece in band; the end of the block of the items before each, and after the last."""
@@ -1017,6 +1060,14 @@ class StageKernel:
             return _ordered_runner(op, step)
         assert isinstance(op, OpKeyedUnordered)
         return _unordered_runner(op, step, folded=at == 0 and isinstance(self.gather, Folded))
+
+
+def reason_of(head: dict[str, Any], frontiers: Mapping[tuple[int, Piece], int]) -> str:
+    """Why a row is aside, from its header; ``frontiers``: the last marker before each piece of a link."""
+    if "closed" not in head:
+        return str(head["reason"])
+    closed = max(head["closed"], frontiers.get((head["link"], tuple(head["piece"])), head["closed"]))
+    return f"its block ended at {Marker(head['block'])}, and {Marker(closed)} was already sent"
 
 
 def _ordered_merge(region: Region) -> Merge | None:

@@ -70,6 +70,7 @@ class Report:
 
     Event time: ``newest`` time of any row, ``first`` block of any item that was not late, ``before``: the newest time
     that was taken to lie before the piece when its late items were told, ``jump``: the widest pair of neighbouring blocks.
+    ``late`` and ``rejects``: how many rows went aside.
     Markers in band: ``markers`` in order, and ``counts``: how many items lie before each of them and after the last.
     """
 
@@ -82,6 +83,8 @@ class Report:
     jump: tuple[int, int] | None = None
     markers: tuple[int, ...] = ()
     counts: tuple[int, ...] = (0,)
+    late: int = 0
+    rejects: int = 0
 
     def to_header(self) -> bytes:
         """For a message."""

@@ -8,7 +8,8 @@
 
 Every edge is ``(group int, kind tinyint, header binary, payload binary)``; a payload is a batch of items in Arrow. A stage is
 one stateful operator grouped by key group: ``applyInPandasWithState`` for the last one (it is twice as fast),
-``transformWithStateInPandas`` for those before it (Spark allows the other only once in a query).
+``transformWithStateInPandas`` for those before it (Spark allows the other only once in a query). Where no operator is keyed
+there is no stage: the sources send rows of the sink, and the driver closes the blocks.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.messages import Kind
 from tracetypes.compiler.plan import FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.spark.files import FileInput, literal
@@ -34,6 +36,10 @@ __all__ = ["lower"]
 def lower(spark: SparkSession, plan: Plan, inputs: Mapping[str, FileInput], control: str) -> DataFrame:
     """The messages that leave the last stage. ``control``: a directory in which a file means that the sources ended."""
     ids = groups_to_ids(plan.key_groups)
+    if is_straight(plan):
+        (stage,) = plan.stages
+        arriving = [_scanned(plan, stage, link, inputs, ids) for link in links(stage.region)]
+        return reduce(DataFrame.unionAll, [*arriving, _drain(spark, control, ids[:1])])
     frames: dict[int, DataFrame] = {}
     for stage in plan.stages:
         frames[stage.number] = _stage(spark, plan, stage, inputs, frames, ids, control)
@@ -52,11 +58,8 @@ def _stage(
     arriving: list[DataFrame] = []
     for link in links(stage.region):
         match link.leaf:
-            case FromSource(source=source):
-                given = inputs[source.name]
-                frame, native = given.frame(link)
-                scan = _scan(plan, stage, link, ids, given, native)
-                arriving.append(frame.mapInArrow(scan, MESSAGES))
+            case FromSource():
+                arriving.append(_scanned(plan, stage, link, inputs, ids))
             case FromStage(stage=earlier):
                 arriving.append(frames[earlier.number])
     if any(isinstance(link.leaf, FromSource) for link in links(stage.region)):
@@ -67,6 +70,14 @@ def _stage(
     if stage is plan.stages[-1]:
         return grouped.applyInPandasWithState(task_of_group.__call__, MESSAGES, "state binary", "append", "NoTimeout")
     return grouped.transformWithStateInPandas(Processor(task_of_group), MESSAGES, "append", "None")
+
+
+def _scanned(plan: Plan, stage: Stage, link: Link, inputs: Mapping[str, FileInput], ids: list[int]) -> DataFrame:
+    """The messages of a source."""
+    assert isinstance(link.leaf, FromSource)
+    given = inputs[link.leaf.source.name]
+    frame, native = given.frame(link)
+    return frame.mapInArrow(_scan(plan, stage, link, ids, given, native), MESSAGES)
 
 
 def _scan(plan: Plan, stage: Stage, link: Link, ids: list[int], given: FileInput, native: bool) -> Scan:

@@ -11,23 +11,26 @@ import json
 import os
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, NullType, StringType, StructField, StructType
 
 from tracetypes.compiler.columns import END, POSITION, schema_of_rows
-from tracetypes.compiler.messages import Kind
+from tracetypes.compiler.kernels import reason_of
+from tracetypes.compiler.messages import Kind, Message, Piece, header
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.simulate import Answer, Collector
 from tracetypes.compiler.spark.tasks import AsideTask, SinkTask
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
 
-__all__ = ["FileOutput", "MemoryOutput", "NoOutput", "Output", "open_output"]
+__all__ = ["Asides", "FileOutput", "MemoryOutput", "NoOutput", "Output", "open_output"]
 
 HIDDEN = "_tracetypes"
 
@@ -44,12 +47,24 @@ PLAIN_CSV = {
 """RFC 4180, and text as it is: Spark would escape quotes by backslashes, and trim."""
 
 
+@attrs.frozen
+class Asides:
+    """What goes aside of a batch: how many rows are ``late`` and ``rejects``, by source; ``frontiers`` as of
+    :class:`AsideTask`; ``told``: messages to whoever follows the run."""
+
+    late: Mapping[str, int] = attrs.Factory(dict)
+    rejects: Mapping[str, int] = attrs.Factory(dict)
+    frontiers: Mapping[tuple[int, Piece], int] = attrs.Factory(dict)
+    told: tuple[Message, ...] = ()
+
+
 class Output(ABC):
     """Takes the messages of one micro-batch after the other."""
 
     @abstractmethod
-    def take(self, messages: DataFrame, batch: int, asides: dict[str, dict[str, int]]) -> None:
-        """Write a batch; ``asides``: how many rows are ``late`` and ``rejects``, by source. Idempotent in ``batch``."""
+    def take(self, messages: DataFrame, batch: int, asides: Callable[[], Asides]) -> None:
+        """Write a batch. ``asides`` is asked once the rows are computed and before they are shown to anybody: it may raise,
+        and then nothing of the batch is. Idempotent in ``batch``."""
 
     def undo(self, batch: int) -> None:  # noqa: B027
         """Remove what a batch that did not commit may have left."""
@@ -81,7 +96,7 @@ class FileOutput(Output):
             for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
                 left.unlink()
 
-    def take(self, messages: DataFrame, batch: int, asides: dict[str, dict[str, int]]) -> None:
+    def take(self, messages: DataFrame, batch: int, asides: Callable[[], Asides]) -> None:
         """Write a batch."""
         self.undo(batch)
         frame = rows_of(self.plan, messages)
@@ -94,13 +109,19 @@ class FileOutput(Output):
                 writer.options(sep=separator or " ", timestampFormat=INSTANT, **PLAIN_CSV).csv(str(stage))
             case Parquet():
                 writer.parquet(str(stage))
+        aside_of = asides()
         self._move(stage, self.path, batch, self.format.extension)
-        for kind, name, directory in ((Kind.LATE, "late", self.late), (Kind.REJECT, "rejects", self.rejects)):
-            for source in asides.get(name, {}):
+        for kind, sources, directory in (
+            (Kind.LATE, aside_of.late, self.late),
+            (Kind.REJECT, aside_of.rejects, self.rejects),
+        ):
+            for source in sources:
                 chosen = messages.where(F.col("kind") == int(kind)).where(
                     F.get_json_object(F.col("header").cast("string"), "$.source") == source
                 )
-                lines = chosen.select("kind", "header", "payload").mapInArrow(AsideTask(), "value string")
+                lines = chosen.select("kind", "header", "payload").mapInArrow(
+                    AsideTask(aside_of.frontiers), "value string"
+                )
                 aside = directory / HIDDEN / f"batch-{batch:08d}"  # it may lie on another disk than the output
                 lines.write.mode("overwrite").text(str(aside))
                 (directory / source).mkdir(parents=True, exist_ok=True)
@@ -122,15 +143,24 @@ class MemoryOutput(Output):
         self.plan, self.collector = plan, Collector(plan)
         self.taken: set[int] = set()
 
-    def take(self, messages: DataFrame, batch: int, asides: dict[str, dict[str, int]]) -> None:
+    def take(self, messages: DataFrame, batch: int, asides: Callable[[], Asides]) -> None:
         """Collect a batch."""
         if batch in self.taken:
             return
+        rows = messages.collect()
+        aside_of = asides()
         self.taken.add(batch)
-        from tracetypes.compiler.messages import Message
-
-        for row in messages.collect():
-            self.collector.take(Message(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b"")))
+        for row in rows:
+            message = Message(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
+            if message.kind == Kind.LATE:
+                head = message.head
+                message = message._replace(
+                    header=header(source=head["source"], reason=reason_of(head, aside_of.frontiers))
+                )
+            if message.kind not in (Kind.REPORT, Kind.DRAIN):
+                self.collector.take(message)
+        for message in aside_of.told:
+            self.collector.take(message)
 
     @property
     def answer(self) -> Answer:
@@ -144,9 +174,10 @@ class NoOutput(Output):
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
-    def take(self, messages: DataFrame, batch: int, asides: dict[str, dict[str, int]]) -> None:
+    def take(self, messages: DataFrame, batch: int, asides: Callable[[], Asides]) -> None:
         """Compute a batch."""
         rows_of(self.plan, messages).write.mode("overwrite").format("noop").save()
+        asides()
 
 
 def rows_of(plan: Plan, messages: DataFrame) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 import os
@@ -20,16 +21,17 @@ from typing import Any
 import attrs
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tracetypes.compiler.fingerprint import fingerprint
-from tracetypes.compiler.messages import Kind, Reread
+from tracetypes.compiler.kernels import StageKernel, is_straight
+from tracetypes.compiler.messages import Kind, Message, Report, Reread, dumps, loads
 from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.spark.files import FileInput, open_input
 from tracetypes.compiler.spark.lowering import lower
-from tracetypes.compiler.spark.outputs import MemoryOutput, Output, writable, write_json
+from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, writable, write_json
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.wire import BEFORE
 from tracetypes.errors import RunError, TraceTypesError, UsageError, from_text
@@ -213,32 +215,65 @@ class _Batches:
 
     def write(self, messages: DataFrame, number: int) -> dict[str, Any]:
         """Compute a micro-batch once, and send out what came of it."""
+        before = self.checkpoint.committed(number - 1) or {}
+        if is_straight(self.plan):
+            return self.write_straight(messages, number, before)
         messages.persist()
         try:
             told = messages.where(F.col("kind") == int(Kind.PROGRESS)).select("header").collect()
-            before = self.checkpoint.committed(number - 1) or {}
-            record: dict[str, Any] = {
-                "rows": 0,
-                "markers": 0,
-                "marker": None,
-                "late": {},
-                "rejects": {},
-                "newest": dict(before.get("newest", {})),
-                "complete": False,
-            }
-            for row in told:
-                head = json.loads(bytes(row["header"]))
-                record["newest"].update({k: v for k, v in head["newest"].items() if v is not None})
-                record["rows"] += head["rows"]
-                if head["stage"] == self.plan.stages[-1].number:
-                    record["late"], record["rejects"] = head["late"], head["rejects"]
-                    record["complete"] = head["complete"]
-                    if head["markers"]:
-                        record["markers"], record["marker"] = len(head["markers"]), head["markers"][-1]
-            self.output.take(messages, number, {"late": record["late"], "rejects": record["rejects"]})
+            record = self.record([json.loads(bytes(row["header"])) for row in told], before)
+            self.output.take(messages, number, lambda: Asides(record["late"], record["rejects"]))
             return record
         finally:
             messages.unpersist()
+
+    def write_straight(self, messages: DataFrame, number: int, before: dict[str, Any]) -> dict[str, Any]:
+        """The same where the sources send rows of the sink: the blocks are closed here, from the sources' reports, once the
+        rows are written and before they are shown."""
+        seen = Observation()
+        told = F.collect_list(F.when(F.col("kind").isin(int(Kind.REPORT), int(Kind.DRAIN)), F.struct("kind", "header")))
+        record: dict[str, Any] = {}
+
+        def close() -> Asides:
+            kernel = StageKernel(self.plan, self.plan.stages[0])
+            state = loads(base64.b64decode(before["state"])) if "state" in before else kernel.fresh()
+            arrived = [Message(0, row["kind"], bytes(row["header"] or b"")) for row in seen.get["told"]]
+            sent = tuple(kernel.step(state, 0, arrived))
+            progress = [message for message in sent if message.kind == Kind.PROGRESS]
+            record.update(self.record([message.head for message in progress], before))
+            names = {link.number: link.leaf.source.name for link in kernel.links if isinstance(link.leaf, FromSource)}
+            for message in arrived:
+                if message.kind == Kind.REPORT:
+                    report = Report.from_head(message.head)
+                    for counts, count in ((record["late"], report.late), (record["rejects"], report.rejects)):
+                        if count:
+                            counts[names[report.link]] = counts.get(names[report.link], 0) + count
+            record["state"] = base64.b64encode(dumps(state)).decode()
+            return Asides(record["late"], record["rejects"], kernel.frontiers, sent)
+
+        self.output.take(messages.observe(seen, told.alias("told")), number, close)
+        return record
+
+    def record(self, heads: list[dict[str, Any]], before: dict[str, Any]) -> dict[str, Any]:
+        """What is told of a batch, from the stages' progress."""
+        record: dict[str, Any] = {
+            "rows": 0,
+            "markers": 0,
+            "marker": None,
+            "late": {},
+            "rejects": {},
+            "newest": dict(before.get("newest", {})),
+            "complete": False,
+        }
+        for head in heads:
+            record["newest"].update({k: v for k, v in head["newest"].items() if v is not None})
+            record["rows"] += head["rows"]
+            if head["stage"] == self.plan.stages[-1].number:
+                record["late"], record["rejects"] = head["late"], head["rejects"]
+                record["complete"] = head["complete"]
+                if head["markers"]:
+                    record["markers"], record["marker"] = len(head["markers"]), head["markers"][-1]
+        return record
 
 
 def tell(spark: SparkSession, batch: int, newest: Mapping[str, int], pieces: Mapping[str, Any] | None = None) -> None:

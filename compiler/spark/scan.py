@@ -24,7 +24,7 @@ from pyspark import TaskContext
 from tracetypes.compiler.chunks import Chunk, inside
 from tracetypes.compiler.columnar import fit_key, read_by
 from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gaps, never_refuses
-from tracetypes.compiler.kernels import SourceKernel, Taken
+from tracetypes.compiler.kernels import SourceKernel, Taken, is_straight
 from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource, Link, Opaque, Plan, Stage
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, sent
@@ -56,6 +56,7 @@ class Scan(Task):
 
     def __init__(self, plan: Plan, stage: Stage, link: Link, ids: list[int]) -> None:
         self.stage, self.link, self.key_groups, self.ids = stage, link, plan.key_groups, ids
+        self.straight = plan.layout if is_straight(plan) else None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return guarded(lambda: self.run(batches))
@@ -71,7 +72,7 @@ class Scan(Task):
         read = reader(self.leaf.source).read
         before = _Before(self.leaf.source.name)
         for piece, taken in self.pieces(batches, read):
-            kernel = SourceKernel(self.stage, self.link, self.key_groups)
+            kernel = SourceKernel(self.stage, self.link, self.key_groups, self.straight)
             yield from sent(kernel.piece(piece, taken, before.of(piece)), self.ids)
 
     def pieces(

@@ -65,6 +65,8 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             .config("spark.driver.memory", os.environ.get("TRACETYPES_DRIVER_MEMORY", "4g"))
             .config("spark.driver.extraJavaOptions", f"-Xss16m -Dlog4j2.configurationFile=file:{quiet}")
             .config("spark.python.worker.reuse", "true")
+            # Spark's driver-side worker for transformWithState cannot read functions that are sent as broadcasts.
+            .config("spark.broadcast.UDFCompressionThreshold", "1g")
             .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "false")
         )
         chosen = master or os.environ.get("SPARK_MASTER")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,8 @@ from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from tracetypes.compiler.columns import schema_of_rows
-from tracetypes.compiler.kernels import StageKernel, StageState
-from tracetypes.compiler.messages import Kind, Message, dumps, loads
+from tracetypes.compiler.kernels import StageKernel, StageState, reason_of
+from tracetypes.compiler.messages import Kind, Message, Piece, dumps, loads
 from tracetypes.compiler.plan import Plan, Stage
 from tracetypes.compiler.spark.wire import Task, guarded, no_collector
 
@@ -123,7 +123,11 @@ class SinkTask(Task):
 
 
 class AsideTask:
-    """``mapInArrow`` of late and rejected rows: one JSON object a line."""
+    """``mapInArrow`` of late and rejected rows: one JSON object a line. ``frontiers``: the last marker before each piece of a
+    link, where late rows come straight from their source."""
+
+    def __init__(self, frontiers: Mapping[tuple[int, Piece], int] | None = None) -> None:
+        self.frontiers = frontiers or {}
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -136,6 +140,6 @@ class AsideTask:
             ):
                 text = payload.decode("utf-8", "backslashreplace")
                 row = json.loads(text) if kind == Kind.LATE else text
-                reason = json.loads(header)["reason"]
+                reason = reason_of(json.loads(header), self.frontiers)
                 lines.append(json.dumps({"reason": reason, "row": row}, ensure_ascii=False))
             yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=["value"])
