@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
+from operator import attrgetter
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -55,7 +56,19 @@ from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, title
 from tracetypes.interpreter import check_jump, emitted_wrongly, failed, guarded, incomparable, overlapping, sort_order
 from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.records import (
+    INT_MAX,
+    INT_MIN,
+    Boolean,
+    Bytes,
+    Float,
+    Integer,
     Mismatch,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Unit,
+    UnitValue,
     always_a_key,
     canonical,
     conformer,
@@ -180,6 +193,70 @@ def _stateless(mapped: Mapped, emit: Emit) -> Emit:
             raise failed(op, "on_item", f"item ({key!r}, {value!r})", error) from error
 
     return push
+
+
+def in_bulk(mapped: Mapped, keys: list[Any], values: list[Any]) -> tuple[list[Any], list[Any], Any] | None:
+    """What an operator emits for items, and how many pairs for each of them: without a look at single values, whose types
+    are checked by the column afterwards.
+
+    None where something is not as it should be; then the items are taken one by one, which finds out what it is.
+    """
+    op = mapped.node.op
+    assert isinstance(op, OpStateless)
+    out_keys: list[Any] = []
+    out_values: list[Any] = []
+    ends: list[int] = []
+    add_key, add_value, add_end, on_item = out_keys.append, out_values.append, ends.append, op.on_item
+
+    def emit(key: Any, value: Any) -> None:
+        add_key(key)
+        add_value(value)
+
+    try:
+        if overrides(op, "prefetch"):
+            for at in range(0, len(keys), AHEAD):
+                part = slice(at, at + AHEAD)
+                op.prefetch(list(zip(keys[part], values[part], strict=True)))
+        for key, value in zip(keys, values, strict=True):
+            on_item(key, value, emit)
+            add_end(len(out_keys))
+    except Exception:
+        return None
+    plain = isinstance(mapped.stream.key, Integer | String | Boolean | UnitValue)
+    if not plain or not exactly(mapped.stream.key, out_keys) or not exactly(mapped.stream.value, out_values):
+        return None
+    return out_keys, out_values, np.diff(ends, prepend=0)
+
+
+_EXACT_TYPES: dict[type[Any], type[Any]] = {Float: float, String: str, Boolean: bool, Bytes: bytes, UnitValue: Unit}
+
+
+def exactly(schema: Schema, values: list[Any]) -> bool:
+    """Do all values fit the schema as they are, so that nothing has to be converted? (False where that is not plain.)"""
+    types = set(map(type, values))
+    match schema:
+        case Integer():
+            return types <= {int} and (not values or (min(values) >= INT_MIN and max(values) <= INT_MAX))
+        case Float() | Boolean() | Bytes() | UnitValue():
+            return types <= {_EXACT_TYPES[type(schema)]}
+        case String():
+            return types <= {str} and _is_text("".join(values))
+        case Optional(item):
+            return exactly(item, [value for value in values if value is not None])
+        case Record(cls, fields):
+            return types <= {cls} and all(exactly(inner, list(map(attrgetter(name), values))) for name, inner in fields)
+        case _:
+            return False
+
+
+def _is_text(value: str) -> bool:
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
 
 
 class Outbox:
@@ -384,7 +461,8 @@ class SourceKernel:
         self.push = chain(link.path, self._put, self)
         traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
         self.trees = [(mapped.traced, mapped.stream) for mapped in traced if not isinstance(mapped.traced, Opaque)]
-        self.rest = chain(link.path[len(traced) :], self._put, self)
+        self.opaque = link.path[len(traced) :]
+        self.rest = chain(self.opaque, self._put, self)
         self.whole = len(traced) == len(link.path)
         self.late_schema = (link.leaf.stream.key, link.leaf.stream.value)
 
@@ -497,10 +575,10 @@ class SourceKernel:
                     assert flow.key is not None
                     assert flow.value is not None
                     keys, values = values_of(flow.key, flow.count), values_of(flow.value, flow.count)
-                    self._objects(self.rest, ends, places, keys, values)
+                    self._opaque(head, ends, places, keys, values, messages)
                     continue
             elif not self.whole:
-                self._objects(self.push, ends, places, *self._items(placed))
+                self._opaque(head, ends, places, *self._items(placed), messages)
                 continue
             else:
                 needed = self.outbox.monoid is None
@@ -512,6 +590,26 @@ class SourceKernel:
     def _items(self, placed: PlacedChunk) -> tuple[list[Any], list[Any]]:
         key, value = self.late_schema
         return from_array(key, placed.column(("key",))), from_array(value, placed.column(("value",)))
+
+    def _opaque(
+        self, head: bytes, ends: Any, places: Any, keys: list[Any], values: list[Any], messages: list[Message]
+    ) -> None:
+        """Items as objects through the operators that are opaque: in bulk, or else one by one."""
+        start, stream, rows_ = (keys, values), self.outbox.stream, np.arange(len(keys))
+        for mapped in self.opaque:
+            made = in_bulk(mapped, keys, values)
+            if made is None:
+                self._objects(self.rest, ends, places, *start)
+                return
+            keys, values, counts = made
+            rows_ = np.repeat(rows_, counts)
+        if not keys:
+            return
+        key, value = self.link.path[-1].stream.key, self.link.path[-1].stream.value
+        key_, value_ = from_arrow(key, array(key, keys)), from_arrow(value, array(value, values))
+        flow = Flow(len(keys), None, inputs_of({"key": key_, "value": value_}), key_, value_)
+        assert stream.value == value
+        messages.extend(self.outbox.columns(head, flow, ends[rows_], places[rows_]))
 
     def _objects(self, push: Emit, ends: Any, places: Any, keys: list[Any], values: list[Any]) -> None:
         rows_ = zip(keys, values, ends.tolist(), places.tolist(), strict=True)

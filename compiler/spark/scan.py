@@ -27,7 +27,7 @@ from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gap
 from tracetypes.compiler.kernels import SourceKernel, Taken, is_straight
 from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource, Link, Opaque, Plan, Stage
-from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, sent
+from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
 from tracetypes.compiler.vector import Column, Undefined, from_arrow, run, to_arrow
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, Row, split_header, text_parser
@@ -73,7 +73,8 @@ class Scan(Task):
         before = _Before(self.leaf.source.name)
         for piece, taken in self.pieces(batches, read):
             kernel = SourceKernel(self.stage, self.link, self.key_groups, self.straight)
-            yield from sent(kernel.piece(piece, taken, before.of(piece)), self.ids)
+            with no_collector():
+                yield from sent(kernel.piece(piece, taken, before.of(piece)), self.ids)
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
