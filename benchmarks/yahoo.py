@@ -1,7 +1,7 @@
 """Queries I to VI of the Yahoo benchmark: ours against PySpark as an expert writes it (benchmarks/by_hand/yahoo.py).
 
     python -m benchmarks.yahoo [--events N] [--users N,N,...] [--files N] [--files-per-step N] [--runs N]
-                               [--parallelism 1,2] [--queries I,II,...]
+                               [--parallelism 1,2] [--queries I,II,...] [--locations N]
 
 Same Parquet files, same files a micro-batch, same session, nothing kept on either side (Spark's noop sink), runs in turns,
 medians. One more run of each side, which also warms it up, goes to files and is compared with a recount by DuckDB.
@@ -226,6 +226,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = options(__doc__, events=4_000_000)
     parser.add_argument("--users", default="100000")
+    parser.add_argument("--locations", type=int, default=50, help="the keys of III, and of the clusters of VI")
     parser.add_argument("--queries", default="I,II,III,IV,V,VI")
     given = parser.parse_args()
     if given.child is not None:
@@ -236,7 +237,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as data:
         for users in map(int, given.users.split(",")):
             root = Path(data) / str(users)
-            known = yahoo_data.tables(users=users, seed=given.seed)
+            known = yahoo_data.tables(users=users, locations=given.locations, seed=given.seed)
             rate = max(1, given.events // SECONDS)
             yahoo_data.write_events(
                 root / "events", known, events=given.events, files=given.files, rate=rate, seed=given.seed

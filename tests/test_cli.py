@@ -174,12 +174,14 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
         "      2  SORT <- 1 : O[Plug, Load]",
         "plan: 2 stages, parallelism 4, 16 key groups",
         "    source 'readings' : U[Unit, Measurement]   markers: every 10 s of event time, delay 0 s",
-        "        Python    parse, key, time, block ; JoinFilterMap ; HASH",
+        "        native    JoinFilterMap",
         "    stage 0, one stateful operator by key group, 4 tasks : ordered per key",
-        "        Python    SORT (fused) ; LinearInterpolation",
+        "        Python    SORT (fused)",
+        "        Python    LinearInterpolation",
+        "                  because the items of a key are taken one after the other",
         "    from stage 0",
-        "        Python    DeviceType ; HASH   (in stage 0)",
-        "        Python    SORT (fused) ; AveragePerSecond",
+        "        native    DeviceType",
+        "        Python    AveragePerSecond",
         "    sink 'averages' : O[str, Average]",
     ):
         assert line in lines
