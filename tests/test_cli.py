@@ -75,7 +75,8 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     for name in set(sys.modules) - before:
-        del sys.modules[name]
+        if not name.startswith(("numpy", "pyarrow", "tracetypes")):  # their libraries load once in a process
+            del sys.modules[name]
 
 
 def write(path: Path, text: str) -> Path:
