@@ -1,8 +1,8 @@
 """How workers read sources: rows of text that Spark has read, columns that Spark has read, or Parquet files themselves.
 
 Parquet on local disks is read by the workers with Arrow, column by column as columns are asked for: Spark only says which
-files there are. That takes less than half of the processor time of Spark's scan and saves the copy of its rows to Python, and a row that turns out
-to be late can still be shown whole, though the query reads two of its columns.
+files there are. That takes less than half of the processor time of Spark's scan and saves the copy of its rows to Python, and
+a row that turns out to be late can still be shown whole, though the query reads two of its columns.
 """
 
 from __future__ import annotations
