@@ -356,7 +356,10 @@ def _reduce(part: Part, column: Column, groups: Groups) -> Column:
         if isinstance(values, Exacts):
             return Column(bare, values.grouped(groups.of_row, number))
         if column.scalar:
-            values = np.full(len(groups.of_row), values.value() if hasattr(values, "value") else values, np.float64)
+            return Column(
+                bare,
+                Exacts.from_sums([values]).take(np.zeros(len(groups.of_row), np.int64)).grouped(groups.of_row, number),
+            )
         return Column(bare, exact_group_sums(values, groups.of_row, number))
     if part.reduction == "sum":
         return Column(bare, _sums(bare, values, column.scalar, groups))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise, takewhile
 from operator import attrgetter
 from typing import Any, Protocol, TypeAlias
@@ -1069,13 +1070,14 @@ class StageKernel:
 
         try:
             self.columnar.close(columns, ends, out)
+        except Undefined:
+            self._to_objects(state)
+            return False
+        with suppress(Undefined):  # the blocks are closed: what they emitted goes on as objects
             if len(self.runs) == 1 and self.outlet.columns(joined(emitted)):
                 for end in ends:
                     self.outlet.block([], Marker(end), group)
                 return True
-        except Undefined:
-            self._to_objects(state)
-            return False
         for end in ends:
             flowing: Any = []
             for flow in emitted.get(end, ()):
