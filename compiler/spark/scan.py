@@ -190,6 +190,26 @@ class ParquetScan(Scan):
             ) from error
 
 
+def _is_text(kind: Any) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _is_bytes(kind: Any) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+
+
+_ALIKE: tuple[Callable[[Any], bool], ...] = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_timestamp,
+    pa.types.is_date,
+    pa.types.is_nested,
+    _is_text,
+    _is_bytes,
+)
+"""Types of one of these kinds differ in their width only."""
+
+
 class RowGroup:
     """A row group of a Parquet file, of which a column is read when it is asked for."""
 
@@ -204,11 +224,25 @@ class RowGroup:
         if at not in self.read:
             name, schema = self.columns[at]
             if name in self.names and not isinstance(schema, UnitValue):
-                found = self.file.read_row_group(self.group, columns=[name], use_threads=False).column(name)
-                self.read[at] = found.combine_chunks().cast(arrow_type(schema))
+                self.read[at] = self.cast(name, arrow_type(schema))
             else:
                 self.read[at] = pa.nulls(self.num_rows, arrow_type(schema))
         return self.read[at]
+
+    def cast(self, name: str, wanted: Any) -> Any:
+        """A column as Arrow has it for the layout. A file may differ from the first one, which was looked at before the run."""
+        try:
+            found = self.file.read_row_group(self.group, columns=[name], use_threads=False).column(name)
+            held = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
+            if held != wanted and not any(test(held) and test(wanted) for test in _ALIKE):
+                raise pa.ArrowInvalid(f"it is {found.type}, and {wanted} is expected")
+            return found.combine_chunks().cast(wanted)
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(
+                "TT203",
+                f"the column {name!r} of a Parquet file cannot be read: {error}",
+                fix="give all files of a source columns of the same types, then run again to go on",
+            ) from error
 
     def is_whole(self, at: int) -> bool:
         """Is a column that has not been read known to hold no null, by the statistics of the file?"""
