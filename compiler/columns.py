@@ -48,6 +48,7 @@ __all__ = [
     "from_rows",
     "has_gaps",
     "never_refuses",
+    "pairs_of_rows",
     "rows",
     "rows_of_columns",
     "schema_of_rows",
@@ -313,6 +314,15 @@ def rows_of_columns(layout: Layout, keys: Any, values: Any, ends: Any) -> Any:
     arrays += values.flatten() if layout.opened and isinstance(layout.value, Record) else [values]
     arrays += [pa.array(ends, pa.int64()), pa.array(np.zeros(len(ends), np.int64))]
     return pa.RecordBatch.from_arrays(arrays, schema=schema_of_rows(layout))
+
+
+def pairs_of_rows(layout: Layout, table: Any) -> tuple[Any, Any]:
+    """Keys and values of a sink's rows as Arrow arrays. ``table``: a record batch."""
+    keys = table.column(0) if layout.keyed else pa.nulls(table.num_rows)
+    columns = [table.column(at) for at in range(int(layout.keyed), len(layout.columns))]
+    if layout.opened and isinstance(layout.value, Record):
+        return keys, pa.StructArray.from_arrays(columns, fields=list(arrow_type(layout.value)))
+    return keys, columns[0]
 
 
 def from_rows(layout: Layout, table: Any) -> Batch:

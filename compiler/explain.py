@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tracetypes.check import Checked
 from tracetypes.compiler.kernels import folds
 from tracetypes.compiler.passes import passes
-from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, links
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, links
+from tracetypes.compiler.segments import program
 from tracetypes.edges import edge_type
 from tracetypes.graph import Apply, Fused, Restore, RowPosition, Sort, steps_of, title
 from tracetypes.markers import EventTime
@@ -19,16 +19,31 @@ __all__ = ["explain", "show_graph", "show_plan"]
 
 def explain(checked: Checked, *, parallelism: int, key_groups: int) -> str:
     """The whole story of a compilation."""
-    planned = plan(checked, parallelism=parallelism, key_groups=key_groups)
+    compiled = program(checked, parallelism=parallelism, key_groups=key_groups)
     lines = [f"dataflow {checked.graph.name}", "", "graph", *show_graph(checked)]
-    for one in passes(parallelism=parallelism, key_groups=key_groups):
+    if len(compiled.segments) == 1 and not compiled.shared:
+        return "\n".join([*lines, *_compilation(checked, compiled.plans[0])])
+    lines += [
+        "",
+        f"cut into {_many(len(compiled.segments), 'query', 'queries')}",
+        *[f"    {line}" for line in compiled.shared],
+    ]
+    for segment, plan in zip(compiled.segments, compiled.plans, strict=True):
+        lines += ["", f"query {segment.name!r}", *show_graph(segment.checked), *_compilation(segment.checked, plan)]
+    return "\n".join(lines)
+
+
+def _compilation(checked: Checked, planned: Plan) -> Iterator[str]:
+    """The passes over an in-tree, and its plan."""
+    for one in passes(parallelism=planned.parallelism, key_groups=planned.key_groups):
         before = list(show_graph(checked))
         checked = one.run(checked)
         after = list(show_graph(checked))
-        lines += ["", f"after {one.name}:  {one.equation}"]
-        lines += after if after != before else ["    (no change)"]
-    lines += ["", *show_plan(planned)]
-    return "\n".join(lines)
+        yield ""
+        yield f"after {one.name}:  {one.equation}"
+        yield from after if after != before else ["    (no change)"]
+    yield ""
+    yield from show_plan(planned)
 
 
 def show_graph(checked: Checked) -> Iterator[str]:
@@ -52,7 +67,7 @@ def show_plan(plan: Plan) -> Iterator[str]:
     yield f"    sink {plan.sink.name!r} : {plan.edge}"
     if tail:
         yield f"        Python    {' ; '.join(tail)}   (in stage {last.number})"
-    yield "        Catalyst  write rows, a batch at a time, committed with the checkpoint"
+    yield "        Arrow     write rows where they are; files are moved into place with the commit"
 
 
 def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
@@ -71,6 +86,10 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
                     "        Arrow     read columns of Parquet; key, time, block "
                     "(of text, this and native operators are run in Python)"
                 )
+            case FromChannel(name=name, edge=edge):
+                yield f"    channel {name!r} : {edge}"
+                yield "        Catalyst  find what another query has committed: rows, and the markers that close their blocks"
+                yield "        Arrow     read columns of Parquet"
             case FromStage(stage=earlier):
                 yield f"    from stage {earlier.number}"
         yield from _operators(link.path)
@@ -137,8 +156,8 @@ def _tasks(plan: Plan) -> str:
     return _many(plan.width, "task")
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _many(count: int, what: str, many: str | None = None) -> str:
+    return f"{count} {what if count == 1 else many or f'{what}s'}"
 
 
 def _edge(stage: Stage) -> str:

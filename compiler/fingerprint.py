@@ -6,7 +6,7 @@ from typing import get_origin
 
 import attrs
 
-from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Plan, Region, Stage, United
+from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, United
 from tracetypes.edges import edge_type
 from tracetypes.graph import Apply, RowPosition, Sort
 from tracetypes.markers import EventTime
@@ -36,6 +36,8 @@ def _region(region: Region) -> list[str]:
             by = source.ordered_by
             order = "" if by is None else f", ordered by {'position' if isinstance(by, RowPosition) else 'a function'}"
             return [f"source {source.name}: {edge_type(source.edge)}, markers {times}{order}"]
+        case FromChannel(name=name, edge=edge):
+            return [f"channel {name}: {edge}"]
         case FromStage(stage=stage):
             return [f"from stage {stage.number}"]
         case Mapped():

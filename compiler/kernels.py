@@ -32,11 +32,24 @@ from tracetypes.compiler.columnar import (
     read_by,
     through,
 )
-from tracetypes.compiler.columns import Batch, array, decode, from_array, rows, rows_of_columns, to_bytes
+from tracetypes.compiler.columns import (
+    END,
+    POSITION,
+    Batch,
+    array,
+    decode,
+    from_array,
+    from_rows,
+    pairs_of_rows,
+    rows,
+    rows_of_columns,
+    to_bytes,
+)
 from tracetypes.compiler.expr import Tree, Undefined
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, header, loads
 from tracetypes.compiler.monoids import Monoid
 from tracetypes.compiler.plan import (
+    FromChannel,
     FromSource,
     FromStage,
     Link,
@@ -81,7 +94,7 @@ from tracetypes.records import (
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, overrides
 from tracetypes.trace import StreamType
 
-__all__ = ["SourceKernel", "StageKernel", "StageState", "is_straight"]
+__all__ = ["ChannelKernel", "SourceKernel", "StageKernel", "StageState", "is_straight"]
 
 BATCH = 50_000
 """Items of one message at most."""
@@ -396,7 +409,7 @@ def is_straight(plan: Plan) -> bool:
     emitted at markers, a block need not be complete before its items go on: only its markers have to wait."""
     (*_, last) = plan.stages
     alone = len(plan.stages) == 1 and not last.steps and not _speaks(last.region) and not _speaks(plan.region)
-    timed = all(isinstance(leaf.source.markers, EventTime) for leaf in plan.sources)
+    timed = all(isinstance(leaf, FromSource) and isinstance(leaf.source.markers, EventTime) for leaf in plan.leaves)
     return alone and timed and not links(plan.region)[0].path and not plan.edge.ordered
 
 
@@ -452,7 +465,7 @@ class SourceKernel:
         """``straight``: the layout of the sink, where its rows need not pass the stage (:func:`is_straight`)."""
         assert isinstance(link.leaf, FromSource)
         self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
-        self.name = link.leaf.source.name
+        self.name, self.aloud = link.leaf.source.name, not link.leaf.quiet
         positioned = stage.restores and isinstance(link.leaf.source.ordered_by, RowPosition)
         self.outbox = (
             Outbox(stage, link.number, key_groups, positioned) if straight is None else Straight(stage, straight)
@@ -489,7 +502,7 @@ class SourceKernel:
             if isinstance(one, Chunk):
                 placed = place(how, one, newest)
                 late += len(placed.late)
-                for at, end, sent in placed.late:
+                for at, end, sent in placed.late if self.aloud else ():
                     yield self._late(piece, one.row(at), end, sent)
                 if len(placed.ends):
                     changes = np.flatnonzero(placed.ends[1:] != placed.ends[:-1])
@@ -504,13 +517,15 @@ class SourceKernel:
             count += 1
             if row.kind != "item":
                 rejects += 1
-                yield self._aside(Kind.REJECT, row.reason, one.show())
+                if self.aloud:
+                    yield self._aside(Kind.REJECT, row.reason, one.show())
                 continue
             time = row.time
             end = (time // period + 1) * period
             if closed is not None and end <= closed:
                 late += 1
-                yield self._late(piece, row, end, closed)
+                if self.aloud:
+                    yield self._late(piece, row, end, closed)
                 continue
             if newest is None or time > newest:
                 newest = time
@@ -534,8 +549,8 @@ class SourceKernel:
             first=ends[0] if ends else None,
             before=before,
             jump=jump,
-            late=late,
-            rejects=rejects,
+            late=late if self.aloud else 0,
+            rejects=rejects if self.aloud else 0,
         )
         yield from self._to_all(report)
 
@@ -624,7 +639,8 @@ class SourceKernel:
             assert isinstance(one, Taken)
             row = one.row
             if row.kind == "reject":
-                yield self._aside(Kind.REJECT, row.reason, one.show())
+                if self.aloud:
+                    yield self._aside(Kind.REJECT, row.reason, one.show())
             elif row.kind == "marker":
                 markers.append(row.time)
                 counts.append(0)
@@ -657,6 +673,56 @@ class SourceKernel:
 
     def _aside(self, kind: Kind, reason: str, text: str) -> Message:
         return Message(0, kind, header(source=self.name, reason=reason), text.encode("utf-8", "surrogatepass"))
+
+
+# ------------------------------------------------------------------------------------------------- channels
+
+
+class ChannelKernel:
+    """The far end of a channel: rows that another query has sent in, messages to the stage's key groups out."""
+
+    def __init__(self, stage: Stage, link: Link, key_groups: int) -> None:
+        assert isinstance(link.leaf, FromChannel)
+        self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
+        self.outbox = Outbox(stage, link.number, key_groups, stage.restores)
+        self.end = self.position = 0
+        self.ahead: list[Ahead] = []
+        self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position), self)
+        self.trees = trees_of(link.path)
+
+    def rows(self, table: Any) -> Iterator[Message]:
+        """Items of one file. ``table``: an Arrow record batch of rows, as stages send them."""
+        leaf, count = self.leaf, table.num_rows
+        if not count:
+            return
+        ends, positions = table.column(END).to_numpy(), table.column(POSITION).to_numpy()
+        if self.trees is not None:
+            head, made = header(link=self.link.number, piece=None), list[Message]()
+            try:
+                keys, values = pairs_of_rows(leaf.layout, table)
+                key, value = from_arrow(leaf.stream.key, keys), from_arrow(leaf.stream.value, values)
+                whole = Flow(count, None, inputs_of({"key": key, "value": value}), key, value)
+                for flow in through(self.trees, whole):
+                    at = slice(None) if flow.rows is None else flow.rows
+                    made.extend(self.outbox.columns(head, flow, ends[at], positions[at]))
+            except Undefined:
+                pass  # one of the rows must be run in Python: all of them are
+            else:
+                yield from made
+                return
+        batch = from_rows(leaf.layout, table)
+        self.outbox.start()
+        rows_ = zip(batch.keys, batch.values, ends.tolist(), positions.tolist(), strict=True)
+        for key_, value_, self.end, self.position in rows_:
+            self.push(key_, value_)
+        flush(self.ahead)
+        yield from self.outbox.messages(None)
+
+    def markers(self, markers: list[int], complete: bool) -> Iterator[Message]:
+        """What was closed with the rows."""
+        head = header(link=self.link.number, markers=markers, complete=complete)
+        for group in range(self.key_groups):
+            yield Message(group, Kind.MARKERS, head)
 
 
 # ------------------------------------------------------------------------------------------------- progress
@@ -740,6 +806,7 @@ class StageKernel:
         self.plan, self.stage, self.key_groups = plan, stage, plan.key_groups
         self.links = links(stage.region)
         self.hows = [self._how(link) for link in self.links]
+        self.quiet = [isinstance(link.leaf, FromSource) and link.leaf.quiet for link in self.links]
         self.hash = stable_hash(stage.takes.key)
         self.first = stage.steps[0] if stage.steps else None
         self.gather = self._gatherer()
@@ -832,8 +899,8 @@ class StageKernel:
                 case Kind.MARKERS:
                     head = message.head
                     progress = state.progress[head["link"]]
-                    progress.waiting.extend(head["markers"])
-                    progress.last = max(head["markers"], default=progress.last)
+                    progress.waiting = sorted([*progress.waiting, *head["markers"]])  # a channel may send several
+                    progress.last = max(progress.waiting, default=progress.last)
                     progress.complete = progress.complete or head["complete"]
                 case Kind.DRAIN:
                     drained = True
@@ -856,7 +923,7 @@ class StageKernel:
         self.frontiers: dict[tuple[int, Piece], int] = {}
         again: dict[str, list[tuple[Piece, int | None]]] = {}
         late = False
-        self.rows = sum(report.rows for report in reports)
+        self.rows = sum(report.rows for report in reports if not self.quiet[report.link])
         self.rejected: list[Message] = []
         for report in sorted(reports, key=lambda r: (r.link, r.piece)):
             progress, how = state.progress[report.link], self.hows[report.link]
@@ -901,7 +968,7 @@ class StageKernel:
             progress.open = progress.open or report.counts[at] > 0
             if progress.last is not None and marker <= progress.last:
                 reason = f"marker {Marker(marker)} does not lie after {Marker(progress.last)}"
-                if group == 0:
+                if group == 0 and not leaf.quiet:
                     head = header(source=leaf.source.name, reason=reason)
                     self.rejected.append(Message(0, Kind.REJECT, head, str(marker).encode()))
                 continue
@@ -1178,7 +1245,7 @@ def _ordered_merge(region: Region) -> Merge | None:
 
 def _speaks(region: Region) -> bool:
     match region:
-        case FromSource() | FromStage():
+        case FromSource() | FromStage() | FromChannel():
             return False
         case Mapped():
             return overrides(region.node.op, "on_marker") or _speaks(region.upstream)
@@ -1189,7 +1256,7 @@ def _speaks(region: Region) -> bool:
 def _spoken(region: Region, marker: Marker, present: set[int], leaf: list[int]) -> tuple[bool, list[tuple[Any, Any]]]:
     """What the stateless operators of a region emit at a marker that the leaves ``present`` have sent."""
     match region:
-        case FromSource() | FromStage():
+        case FromSource() | FromStage() | FromChannel():
             leaf[0] += 1
             return leaf[0] - 1 in present, []
         case United():

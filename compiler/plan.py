@@ -21,7 +21,21 @@ from tracetypes.formats import Layout
 from tracetypes.graph import Apply, Merge, Restore, Sink, Sort, Source
 from tracetypes.trace import StreamType
 
-__all__ = ["FromSource", "FromStage", "Link", "Mapped", "Opaque", "Plan", "Region", "Stage", "Step", "United", "links"]
+__all__ = [
+    "FromChannel",
+    "FromSource",
+    "FromStage",
+    "Leaf",
+    "Link",
+    "Mapped",
+    "Opaque",
+    "Plan",
+    "Region",
+    "Stage",
+    "Step",
+    "United",
+    "links",
+]
 
 
 @final
@@ -36,13 +50,15 @@ class Opaque:
 @attrs.frozen(eq=False, kw_only=True)
 class FromSource:
     """A source, read in pieces by several workers. ``traced_key`` and ``traced_time``: its functions as expressions of
-    ``value``; for a source without ``key=`` the first means nothing."""
+    ``value``; for a source without ``key=`` the first means nothing. ``quiet``: another reading of the same source tells of
+    its late and rejected rows."""
 
     source: Source
     layout: Layout
     stream: StreamType
     traced_key: Tree | Opaque = Opaque("it was not traced")
     traced_time: Tree | Opaque = Opaque("it was not traced")
+    quiet: bool = False
 
 
 @final
@@ -51,6 +67,17 @@ class FromStage:
     """The output of an earlier stage."""
 
     stage: Stage
+    stream: StreamType
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class FromChannel:
+    """The output of another query. Its rows lie in columns as ``layout`` has them."""
+
+    name: str
+    edge: EdgeType
+    layout: Layout
     stream: StreamType
 
 
@@ -75,7 +102,8 @@ class United:
     stream: StreamType
 
 
-Region: TypeAlias = FromSource | FromStage | Mapped | United
+Leaf: TypeAlias = FromSource | FromStage | FromChannel
+Region: TypeAlias = Leaf | Mapped | United
 
 
 @final
@@ -114,7 +142,7 @@ class Link:
     """A way from a leaf of a region to its root: the leaf and the stateless operators that lie between, in order."""
 
     number: int
-    leaf: FromSource | FromStage
+    leaf: Leaf
     path: tuple[Mapped, ...]
 
 
@@ -139,8 +167,17 @@ class Plan:
     @property
     def sources(self) -> tuple[FromSource, ...]:
         """The sources, in the order of the stages that read them."""
-        found = [link.leaf for stage in self.stages for link in links(stage.region)]
-        return tuple(leaf for leaf in found if isinstance(leaf, FromSource))
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, FromSource))
+
+    @property
+    def channels(self) -> tuple[FromChannel, ...]:
+        """The channels that it reads."""
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, FromChannel))
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """Everything that a stage reads."""
+        return tuple(link.leaf for stage in self.stages for link in links(stage.region))
 
 
 def links(region: Region) -> tuple[Link, ...]:
@@ -149,9 +186,9 @@ def links(region: Region) -> tuple[Link, ...]:
     return tuple(Link(number=at, leaf=leaf, path=path) for at, (leaf, path) in enumerate(found))
 
 
-def _leaves(region: Region, path: tuple[Mapped, ...]) -> Iterator[tuple[FromSource | FromStage, tuple[Mapped, ...]]]:
+def _leaves(region: Region, path: tuple[Mapped, ...]) -> Iterator[tuple[Leaf, tuple[Mapped, ...]]]:
     match region:
-        case FromSource() | FromStage():
+        case FromSource() | FromStage() | FromChannel():
             yield region, path
         case Mapped():
             yield from _leaves(region.upstream, (region, *path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
 
@@ -10,11 +10,37 @@ from tracetypes.check import Checked
 from tracetypes.compiler.expr import Tree
 from tracetypes.compiler.monoids import Monoid, monoid_of
 from tracetypes.compiler.passes import compile_graph
-from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, Step, United
+from tracetypes.compiler.plan import (
+    FromChannel,
+    FromSource,
+    FromStage,
+    Mapped,
+    Opaque,
+    Plan,
+    Region,
+    Stage,
+    Step,
+    United,
+)
 from tracetypes.compiler.states import Keyed, keyed_of
 from tracetypes.compiler.tracing import Untraceable, trace_function, trace_on_item
 from tracetypes.errors import UsageError
-from tracetypes.graph import Apply, Fused, Gather, Merge, Node, Restore, Sink, Sort, Source, Split, steps_of, title
+from tracetypes.formats import Layout
+from tracetypes.graph import (
+    Apply,
+    Fused,
+    Gather,
+    Merge,
+    Node,
+    Receive,
+    Restore,
+    Sink,
+    Sort,
+    Source,
+    Split,
+    steps_of,
+    title,
+)
 from tracetypes.markers import EventTime
 from tracetypes.records import Schema
 from tracetypes.templates import Operator, OpKeyedUnordered, OpStateless
@@ -32,6 +58,14 @@ def plan(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KE
     Raises :class:`UsageError` ``TT404`` for a parallelism below 1 or above the key groups, and ``TT405`` for a graph that
     is no in-tree with one sink (several consumers of a stream, several sinks).
     """
+    require_groups(parallelism, key_groups)
+    refuse_sharing(checked)
+    compiled = compile_graph(checked, parallelism=parallelism, key_groups=key_groups)
+    return plan_of(compiled, parallelism=parallelism, key_groups=key_groups)
+
+
+def require_groups(parallelism: int, key_groups: int) -> None:
+    """Raise ``TT404`` unless the numbers make sense together."""
     if parallelism < 1 or key_groups < 1:
         raise UsageError("TT404", f"parallelism {parallelism}, {key_groups} key groups", fix="give numbers from 1")
     if parallelism > key_groups:
@@ -40,9 +74,6 @@ def plan(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KE
             f"parallelism {parallelism} is more than the {key_groups} key groups",
             fix=f"use --key-groups {parallelism} or more (for a new checkpoint), or less parallelism",
         )
-    refuse_sharing(checked)
-    compiled = compile_graph(checked, parallelism=parallelism, key_groups=key_groups)
-    return plan_of(compiled, parallelism=parallelism, key_groups=key_groups)
 
 
 def refuse_sharing(checked: Checked) -> None:
@@ -52,8 +83,8 @@ def refuse_sharing(checked: Checked) -> None:
         names = ", ".join(sink.name for sink in sinks)
         raise UsageError(
             "TT405",
-            f"dataflow {checked.graph.name!r} has {len(sinks)} sinks ({names}), and this version runs one at a time",
-            fix="give each sink a dataflow of its own",
+            f"dataflow {checked.graph.name!r} has {len(sinks)} sinks ({names}), and a plan has one",
+            fix="compile it by compiler.segments.program(), which makes as many plans as it takes",
         )
     consumers = checked.graph.consumers
     for node in checked.graph.nodes:
@@ -62,21 +93,22 @@ def refuse_sharing(checked: Checked) -> None:
             names = ", ".join(f"{title(r)} ({r.where})" for r in readers)
             raise UsageError(
                 "TT405",
-                f"{title(node)} ({node.where}) has {len(readers)} consumers ({names}), and this version runs trees only",
-                fix="build the shared part once for each consumer, or give each sink a dataflow of its own",
+                f"{title(node)} ({node.where}) has {len(readers)} consumers ({names}), and a plan is a tree",
+                fix="compile it by compiler.segments.program(), which makes as many plans as it takes",
             )
 
 
-def plan_of(compiled: Checked, *, parallelism: int, key_groups: int) -> Plan:
-    """The plan of a graph to which any of the passes were applied, parallelisation among them."""
-    return _Planner(compiled, parallelism, key_groups).run()
+def plan_of(compiled: Checked, *, parallelism: int, key_groups: int, quiet: Collection[int] = ()) -> Plan:
+    """The plan of a graph to which any of the passes were applied, parallelisation among them. ``quiet``: sources whose late
+    and rejected rows are told of elsewhere."""
+    return _Planner(compiled, parallelism, key_groups, quiet).run()
 
 
 class _Planner:
-    def __init__(self, compiled: Checked, parallelism: int, key_groups: int) -> None:
+    def __init__(self, compiled: Checked, parallelism: int, key_groups: int, quiet: Collection[int]) -> None:
         self.streams, self.types = compiled.streams, compiled.types
         self.parallelism, self.key_groups = parallelism, key_groups
-        self.compiled = compiled
+        self.compiled, self.quiet = compiled, quiet
         self.nodes: dict[int, Node] = {}
         self.inputs: dict[int, tuple[int, ...]] = {}
         for node in compiled.graph.nodes:
@@ -105,7 +137,7 @@ class _Planner:
         """Do only stateless operators lie between a node and a stage? If not, its blocks are closed by a stage yet to make."""
         while _is_stateless(self.nodes[id]) or isinstance(self.nodes[id], Split | Gather):
             id = self.inputs[id][0]
-        return not isinstance(self.nodes[id], Source | Merge)
+        return not isinstance(self.nodes[id], Source | Receive | Merge)
 
     def region(self, id: int) -> Region:
         """What feeds the edge that leaves a node, down to sources and stages."""
@@ -121,6 +153,12 @@ class _Planner:
                     traced_time=function_in(markers.time, value)
                     if isinstance(markers, EventTime)
                     else Opaque("in band"),
+                    quiet=node.id in self.quiet,
+                )
+            case Receive(name=name):
+                stream = self.streams[id]
+                return FromChannel(
+                    name=name, edge=self.types[id], layout=Layout(stream.key, stream.value), stream=stream
                 )
             case Merge():
                 regions = tuple(self.region(i) for i in inputs)

@@ -18,16 +18,17 @@ import pyarrow as pa
 
 from tracetypes.compiler.chunks import Chunk
 from tracetypes.compiler.columns import array, from_rows
-from tracetypes.compiler.kernels import SourceKernel, StageKernel, StageState, Taken
+from tracetypes.compiler.kernels import ChannelKernel, SourceKernel, StageKernel, StageState, Taken
 from tracetypes.compiler.messages import Kind, Message, Piece, Reread, dumps, loads
-from tracetypes.compiler.plan import FromSource, Link, Plan, links
+from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Plan, links
+from tracetypes.compiler.segments import Program
 from tracetypes.formats import Row
 from tracetypes.markers import EventTime, Marker
 from tracetypes.records import UNIT
 from tracetypes.sources import reader
 from tracetypes.trace import Element, Item, StreamType, Trace
 
-__all__ = ["Answer", "Collector", "simulate"]
+__all__ = ["Answer", "Collector", "simulate", "simulate_program"]
 
 
 @attrs.define
@@ -92,20 +93,71 @@ def simulate(
     drain: bool = True,
 ) -> Answer:
     """Run a plan on rows (for each source its values, or pairs where the rows have a key column)."""
+    answer, _ = _run(plan, inputs, {}, random.Random(seed), steps, pieces, drain=drain)
+    return answer
+
+
+def simulate_program(
+    program: Program,
+    inputs: Mapping[str, Sequence[Any]],
+    *,
+    seed: int,
+    steps: int = 4,
+    pieces: int = 3,
+    drain: bool = True,
+) -> dict[str, Answer]:
+    """Run all segments of a program, by name: each cuts what it reads into steps of its own, also what channels bring."""
     chance = random.Random(seed)
+    answers: dict[str, Answer] = {}
+    channels: dict[str, list[Sent]] = {}
+    for segment, plan in zip(program.segments, program.plans, strict=True):
+        answers[segment.name], sent = _run(plan, inputs, channels, chance, steps, pieces, drain=drain)
+        if segment.sends is not None:
+            channels[segment.sends] = sent
+    return answers
+
+
+@attrs.frozen
+class Sent:
+    """What one step of a segment puts into its channel."""
+
+    rows: list[Any]
+    markers: list[int]
+    complete: bool
+
+    @classmethod
+    def of(cls, plan: Plan, messages: Sequence[Message]) -> Sent:
+        """From the messages that leave the last stage."""
+        rows = [pa.ipc.open_stream(m.payload).read_next_batch() for m in messages if m.kind == Kind.ROWS]
+        heads = [m.head for m in messages if m.kind == Kind.PROGRESS]
+        (last,) = [head for head in heads if head["stage"] == plan.stages[-1].number] or [{}]
+        return cls(rows, last.get("markers", []), last.get("complete", False))
+
+
+def _run(
+    plan: Plan,
+    inputs: Mapping[str, Sequence[Any]],
+    channels: Mapping[str, Sequence[Sent]],
+    chance: random.Random,
+    steps: int,
+    pieces: int,
+    *,
+    drain: bool,
+) -> tuple[Answer, list[Sent]]:
     collector = Collector(plan)
     states: dict[tuple[int, int], bytes] = {}
-    cut = {
-        source.source.name: _cut(list(inputs.get(source.source.name, ())), chance.randint(1, steps), chance)
-        for source in plan.sources
-    }
-    for number in range(max((len(parts) for parts in cut.values()), default=0)):
+    given: dict[str, list[Any]] = {s.source.name: list(inputs.get(s.source.name, ())) for s in plan.sources}
+    cut = {name: _cut(rows, chance.randint(1, steps), chance) for name, rows in given.items()}
+    brought = {c.name: _cut(list(channels[c.name]), chance.randint(1, steps), chance) for c in plan.channels}
+    sent: list[Sent] = []
+    for number in range(max(map(len, [*cut.values(), *brought.values()]), default=0)):
         rows = {name: parts[number] if number < len(parts) else [] for name, parts in cut.items()}
         sliced = {name: _cut(part, chance.randint(1, pieces), chance) if part else [] for name, part in rows.items()}
-        _step(plan, sliced, number, states, collector, chance, drained=False)
+        come = {name: parts[number] if number < len(parts) else [] for name, parts in brought.items()}
+        sent.append(_step(plan, sliced, come, number, states, collector, chance, drained=False))
     if drain:
-        _step(plan, {}, 10**6, states, collector, chance, drained=True)
-    return collector.answer(plan.region.stream)
+        sent.append(_step(plan, {}, {}, 10**6, states, collector, chance, drained=True))
+    return collector.answer(plan.region.stream), sent
 
 
 def _cut(rows: list[Any], parts: int, chance: random.Random) -> list[list[Any]]:
@@ -116,13 +168,14 @@ def _cut(rows: list[Any], parts: int, chance: random.Random) -> list[list[Any]]:
 def _step(
     plan: Plan,
     sliced: Mapping[str, list[list[Any]]],
+    come: Mapping[str, Sequence[Sent]],
     number: int,
     states: dict[tuple[int, int], bytes],
     collector: Collector,
     chance: random.Random,
     *,
     drained: bool,
-) -> None:
+) -> Sent:
     """One step of all stages; done again from the same states when a stage asks for it."""
     before: dict[str, dict[Piece, int | None]] = {}
     while True:
@@ -137,6 +190,12 @@ def _step(
                         pieces = sliced.get(name, [])
                         read = _read(plan, stage.number, link, pieces, number, collector, before, chance)
                         waiting[stage.number].extend(read)
+                    elif isinstance(link.leaf, FromChannel):
+                        for sent in come.get(link.leaf.name, ()):
+                            receiver = ChannelKernel(stage, link, plan.key_groups)
+                            waiting[stage.number].extend(receiver.markers(sent.markers, sent.complete))
+                            for table in sent.rows:
+                                waiting[stage.number].extend(receiver.rows(table))
                 messages = [Message(*_copied(m)) for m in waiting[stage.number]]
                 if drained:
                     messages += [Message(group, Kind.DRAIN, b"") for group in range(plan.key_groups)]
@@ -160,7 +219,7 @@ def _step(
         chance.shuffle(out)
         for message in out:
             collector.take(message)
-        return
+        return Sent.of(plan, out)
 
 
 def _copied(message: Message) -> tuple[int, int, bytes, bytes]:
@@ -170,7 +229,7 @@ def _copied(message: Message) -> tuple[int, int, bytes, bytes]:
 def _target(plan: Plan, number: int) -> int | None:
     for later in plan.stages:
         for link in links(later.region):
-            if not isinstance(link.leaf, FromSource) and link.leaf.stage.number == number:
+            if isinstance(link.leaf, FromStage) and link.leaf.stage.number == number:
                 return later.number
     return None
 

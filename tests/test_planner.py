@@ -26,7 +26,7 @@ from tests.graphs import (
 )
 from tracetypes import ROW_POSITION, Dataflow, O, U, UsageError, check, every, merge, sort
 from tracetypes.compiler.passes import passes
-from tracetypes.compiler.plan import FromSource, FromStage, Mapped, Plan, Region, Stage, United, links
+from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, United, links
 from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS, plan, plan_of
 from tracetypes.graph import Apply, Restore, title
 
@@ -53,6 +53,8 @@ def region(one: Region) -> str:
     match one:
         case FromSource(source=source):
             return source.name
+        case FromChannel(name=name):
+            return f"<{name}>"
         case FromStage(stage=stage):
             return f"#{stage.number}"
         case Mapped():

@@ -28,6 +28,7 @@ from tracetypes.graph import (
     Graph,
     Merge,
     Node,
+    Receive,
     Restore,
     Sink,
     Sort,
@@ -240,6 +241,8 @@ class _Checker:
         match node:
             case Source():
                 return self.source_type(node)
+            case Receive():
+                return edge_type(node.edge)
             case Sink() | Split() | Gather() | Restore():
                 return inputs[0] if inputs else None
             case Sort():

@@ -11,16 +11,20 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracetypes.check import Checked, check, violations
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.formats import Csv, Parquet, format_of, split_header, text_parser
 from tracetypes.graph import Dataflow, Source
 from tracetypes.records import Mismatch
+
+if TYPE_CHECKING:
+    from tracetypes.compiler.segments import Program
 
 __all__ = ["load", "main"]
 
@@ -230,44 +234,58 @@ def _explain(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS, plan
+    from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS
+    from tracetypes.compiler.segments import program
 
     checked = check(load(given.target))
     groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
-    planned = plan(checked, parallelism=given.parallelism, key_groups=groups)
+    compiled = program(checked, parallelism=given.parallelism, key_groups=groups)
     inputs, outputs = _pairs(given.input, "--input"), _pairs(given.output, "--output")
-    sink = planned.sink.name
-    if set(outputs) != {sink}:
-        wrong = [name for name in outputs if name != sink]
-        message = f"there is no sink {wrong[0]!r}" if wrong else f"sink {sink!r} has no output"
-        raise UsageError("TT402", message, fix=f"give --output {sink}=DIR")
+    for name in outputs:
+        if name not in compiled.sinks:
+            fix = " ".join(f"--output {sink}=DIR" for sink in compiled.sinks)
+            raise UsageError("TT402", f"there is no sink {name!r}", fix=f"give {fix}")
+    for sink in compiled.sinks:
+        if sink not in outputs:
+            raise UsageError("TT402", f"sink {sink!r} has no output", fix=f"give --output {sink}=DIR")
+    places: dict[str, str] = {}
+    for sink, path in outputs.items():
+        if path != "noop:" and (other := places.setdefault(os.path.realpath(path), sink)) != sink:
+            raise UsageError(
+                "TT402", f"sinks {other!r} and {sink!r} have one output: {path}", fix="give each a directory of its own"
+            )
     if given.follow and given.no_drain:
         raise UsageError("TT402", "--follow never drains", fix="leave --no-drain out")
-    return _run_on_spark(given, checked, planned, inputs, outputs[sink])
+    return _run_on_spark(given, compiled, inputs, {sink: outputs[sink] for sink in compiled.sinks})
 
 
-def _run_on_spark(
-    given: argparse.Namespace, checked: Checked, planned: Any, inputs: dict[str, str], output: str
-) -> int:
+def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str, str], outputs: dict[str, str]) -> int:
     try:
-        from tracetypes.compiler.spark.outputs import open_output
-        from tracetypes.compiler.spark.run import Batch, require, run
+        from tracetypes.compiler.plan import Plan
+        from tracetypes.compiler.spark.outputs import Asides, Output, open_output
+        from tracetypes.compiler.spark.run import Batch, require, run_program
         from tracetypes.compiler.spark.session import session
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
-    require(planned, inputs)
-    if "://" in output:
-        raise UsageError("TT402", f"--output {output} is not local", fix="give a directory of a local or mounted disk")
-    checkpoint = given.checkpoint or (None if output == "noop:" else str(Path(output) / "_checkpoint"))
-    if checkpoint is None:
+    require(compiled.sources, inputs)
+    for output in outputs.values():
+        if "://" in output:
+            raise UsageError(
+                "TT402", f"--output {output} is not local", fix="give a directory of a local or mounted disk"
+            )
+    kept = next((output for output in outputs.values() if output != "noop:"), None)
+    if not given.checkpoint and kept is None:
         raise UsageError("TT402", "noop: keeps nothing, also no checkpoint", fix="give --checkpoint DIR")
+    checkpoint = given.checkpoint or str(Path(kept or "") / "_checkpoint")
+    home = checkpoint if kept is None else kept
+    late, rejects = given.late or str(Path(home) / "_late"), given.rejects or str(Path(home) / "_rejects")
     logging.getLogger().addHandler(
         logging.NullHandler()
     )  # py4j logs tracebacks there; our own messages say what it was
     say = _Progress(quiet=given.quiet)
     say.status("starting Spark")
-    spark = session(parallelism=planned.width, master=given.master)
+    spark = session(parallelism=compiled.width, master=given.master)
 
     def told(batch: Batch) -> None:
         marker = "" if batch.marker is None else f", answered up to {_time(batch.marker)}"
@@ -277,18 +295,23 @@ def _run_on_spark(
             for what, counts in (("late", batch.late), ("rejected", batch.rejects))
             if counts
         )
+        which = f"{batch.query}, batch" if batch.query else "batch"
         say.line(
-            f"batch {batch.number}: {batch.rows:,} rows, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s"
+            f"{which} {batch.number}: {batch.rows:,} rows, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s"
         )
+
+    def opened(sink: str, plan: Plan, run: str) -> Output:
+        return open_output(plan, outputs[sink], run, late, rejects)
 
     say.status("running; Ctrl-C stops, and the same command goes on")
     try:
-        summary = run(
+        summary = run_program(
             spark,
-            planned,
+            compiled,
             inputs,
-            lambda name: open_output(planned, output, name, given.late, given.rejects),
+            {sink: partial(opened, sink) for sink in outputs},
             checkpoint=checkpoint,
+            asides=lambda run: Asides(Path(late).absolute(), Path(rejects).absolute(), run),
             drain=not given.no_drain,
             follow=given.follow,
             files_per_step=given.files_per_step,
@@ -296,18 +319,17 @@ def _run_on_spark(
         )
     finally:
         say.clear()
-    late = given.late or str(Path(output) / "_late")
-    rejects = given.rejects or str(Path(output) / "_rejects")
     for what, counts, place in (("late", summary.late, late), ("rejected", summary.rejects, rejects)):
         for source, count in counts.items():
-            if output == "noop:":
+            if kept is None:
                 say.line(f"source {source!r}: {count:,} {what}, and not kept")
                 continue
             say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {Path(place) / source}")
     if summary.rows == 0 and not summary.stopped:
         say.line("no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)")
     verb = "stopped" if summary.stopped else "done"
-    say.line(f"{verb}: {summary.rows:,} rows in {summary.batches} batches, {summary.seconds:.1f} s; output in {output}")
+    places = ", ".join(outputs.values())
+    say.line(f"{verb}: {summary.rows:,} rows in {summary.batches} batches, {summary.seconds:.1f} s; output in {places}")
     if summary.stopped:
         say.line("the same command goes on where it stopped")
     return 130 if summary.stopped else 0

@@ -1,7 +1,7 @@
 """The dataflow graph: what an author builds, as frozen nodes, and the typed handles to build it with.
 
 A :class:`Stream` is a handle for the type checker; the graph itself is a tuple of nodes that name their inputs by number.
-``Split``, ``Gather``, ``Restore`` and ``Fused`` are written by the compiler only. A node holds no derived facts: types and
+``Split``, ``Gather``, ``Restore``, ``Receive`` and ``Fused`` are the compiler's. A node holds no derived facts: types and
 widths are computed where they are needed (``check``, ``interpreter``, ``compiler``).
 """
 
@@ -29,6 +29,7 @@ __all__ = [
     "Graph",
     "Merge",
     "Node",
+    "Receive",
     "Restore",
     "Sink",
     "Sort",
@@ -155,6 +156,18 @@ class Restore:
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
+class Receive:
+    """Where a stream comes in that another query computes: the far end of a channel of that ``name``."""
+
+    id: int
+    where: Location
+    name: str
+    edge: Any
+    inputs: tuple[int, ...] = ()
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
 class Fused:
     """A chain of nodes that runs without moving data. ``steps`` are in order; their own ``inputs`` do not count,
     but for a first step that merges (its inputs are ``inputs``)."""
@@ -165,7 +178,7 @@ class Fused:
     steps: tuple[Node, ...]
 
 
-Node: TypeAlias = Source | Apply | Sort | Merge | Sink | Split | Gather | Restore | Fused
+Node: TypeAlias = Source | Apply | Sort | Merge | Sink | Split | Gather | Restore | Receive | Fused
 
 
 def title(node: Node) -> str:
@@ -187,6 +200,8 @@ def title(node: Node) -> str:
             return "MRG"
         case Restore():
             return "SORT by position"
+        case Receive(name=name):
+            return f"channel {name!r}"
         case Fused(steps=steps):
             return " ; ".join(title(step) for step in steps)
 

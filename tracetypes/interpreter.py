@@ -23,6 +23,7 @@ from tracetypes.graph import (
     Gather,
     Merge,
     Node,
+    Receive,
     Restore,
     RowPosition,
     Sink,
@@ -196,7 +197,7 @@ def interpret(
 
     def run(node: Node, given: list[Channels]) -> Channels:
         match node:
-            case Source():
+            case Source() | Receive():
                 return list(Trace(checked.streams[node.id], tuple(inputs.get(node.name, ()))).items)
             case Sink():
                 result = given[0]

@@ -1263,7 +1263,7 @@ def check_deployments(
 ) -> int:
     """Run a flow at random parallelism, splits, interleavings and block boundaries, against its definition.
 
-    The compiled plan is executed by :func:`tracetypes.compiler.simulate.simulate`, which does with the data whatever a
+    The compiled program is executed by :func:`tracetypes.compiler.simulate.simulate_program`, which does with the data whatever a
     backend may do; the answer must be the interpreter's, late items and rejects included. ``rows``: for some or all
     sources a strategy of their rows in order of arrival (values, or pairs ``(key, value)`` where the rows have a key
     column); default: lists of :func:`values` of the source's type. Rows on which an operator raises are passed over.
@@ -1273,11 +1273,10 @@ def check_deployments(
     and :class:`LawBroken` ``TT310`` with the smallest rows and the deployment that differ. Deterministic.
     """
     __tracebackhide__ = True
-    from tracetypes.compiler.planner import plan
-    from tracetypes.compiler.simulate import simulate
+    from tracetypes.compiler.segments import program
+    from tracetypes.compiler.simulate import simulate_program
 
     checked = check(flow)
-    plan(checked)
     chosen = {source.name: _rows(checked, source, rows) for source in checked.graph.sources}
     deployments = st.builds(
         _Deployment,
@@ -1307,19 +1306,22 @@ def check_deployments(
         except (OperatorFailed, RunError):
             reject()
         judged[0] += any(one.rows.values())
-        planned = plan(checked, parallelism=one.parallelism, key_groups=one.key_groups)
-        answer = simulate(planned, one.rows, seed=one.seed, steps=one.steps, pieces=one.pieces, drain=drain)
-        wanted = traces[planned.sink.name] if drain else closed(traces[planned.sink.name])
-        reached[0] += bool(_items(wanted))
-        late = sum(len(source.late) for source in arranged.values())
-        rejects = sum(len(source.rejects) for source in arranged.values())
-        if answer.trace != wanted or (len(answer.late), len(answer.rejects)) != (late, rejects):
+        compiled = program(checked, parallelism=one.parallelism, key_groups=one.key_groups)
+        answers = simulate_program(compiled, one.rows, seed=one.seed, steps=one.steps, pieces=one.pieces, drain=drain)
+        aside = [sum(len(source.late) for source in arranged.values())]
+        aside.append(sum(len(source.rejects) for source in arranged.values()))
+        told = [sum(len(a.late) for a in answers.values()), sum(len(a.rejects) for a in answers.values())]
+        defined = {name: trace if drain else closed(trace) for name, trace in traces.items()}
+        reached[0] += any(_items(trace) for trace in defined.values())
+        wrong = [name for name in defined if answers[name].trace != defined[name]]
+        if wrong or aside != told:
+            name = wrong[0] if wrong else next(iter(defined))
             raise LawBroken(
                 "TT310",
-                f"dataflow {flow.name!r} gives another answer when it is deployed\n"
+                f"dataflow {flow.name!r} gives another answer at sink {name!r} when it is deployed\n"
                 f"    rows:     {'; '.join(f'{name}: {show(r, 400)}' for name, r in one.rows.items())}\n"
-                f"    defined:  {_elements(wanted)}, {late} late, {rejects} rejected\n"
-                f"    deployed: {_elements(answer.trace)}, {len(answer.late)} late, {len(answer.rejects)} rejected\n"
+                f"    defined:  {_elements(defined[name])}, {aside[0]} late, {aside[1]} rejected\n"
+                f"    deployed: {_elements(answers[name].trace)}, {told[0]} late, {told[1]} rejected\n"
                 f"    with:     parallelism {one.parallelism}, {one.key_groups} key groups, seed {one.seed}, "
                 f"{one.steps} steps of {one.pieces} pieces",
                 fix="check the laws of its operators first (tracetypes test); if they all hold, please report this",

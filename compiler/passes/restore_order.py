@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from tracetypes.check import Checked
 from tracetypes.compiler.rewrite import Rewrite, restore
-from tracetypes.graph import Apply, Gather, Merge, Node, Sink, Source, Split
+from tracetypes.graph import Apply, Gather, Merge, Node, Receive, Sink, Source, Split
 from tracetypes.templates import OpKeyedOrdered
 
 EQUATION = "id = SORT(position) on O   (section 4, SORT)"
@@ -39,4 +39,4 @@ def _is_cut(node: Node, by_id: dict[int, Node]) -> bool:
     """Does the edge that leaves a node come from a source, an exchange or another stream, not from a keyed operator?"""
     if isinstance(node, Gather):
         return isinstance(by_id[node.inputs[0]], Split | Merge)
-    return isinstance(node, Source | Split | Merge)
+    return isinstance(node, Source | Receive | Split | Merge)

@@ -16,16 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.messages import Kind
-from tracetypes.compiler.plan import FromSource, FromStage, Link, Plan, Stage, links
+from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
+from tracetypes.compiler.spark.channels import received
 from tracetypes.compiler.spark.files import FileInput, literal
-from tracetypes.compiler.spark.scan import ColumnScan, ParquetScan, Scan, TextScan
+from tracetypes.compiler.spark.scan import ColumnScan, End, ParquetScan, Scan, TextScan
 from tracetypes.compiler.spark.session import groups_to_ids
+from tracetypes.compiler.spark.staging import SEND, Delivery
 from tracetypes.compiler.spark.tasks import KeyedTask, Processor
 from tracetypes.compiler.spark.wire import MESSAGES
 from tracetypes.formats import Parquet
@@ -33,16 +36,24 @@ from tracetypes.formats import Parquet
 __all__ = ["lower"]
 
 
-def lower(spark: SparkSession, plan: Plan, inputs: Mapping[str, FileInput], control: str) -> DataFrame:
-    """The messages that leave the last stage. ``control``: a directory in which a file means that the sources ended."""
+def lower(
+    spark: SparkSession,
+    plan: Plan,
+    inputs: Mapping[str, FileInput],
+    channels: Mapping[str, Path],
+    control: str,
+    delivery: Delivery,
+) -> DataFrame:
+    """The messages that leave the last stage. ``channels``: where those lie that it reads; ``control``: a directory in
+    which a file means that the sources ended; ``delivery``: what becomes of the sink's rows."""
     ids = groups_to_ids(plan.key_groups)
     if is_straight(plan):
         (stage,) = plan.stages
-        arriving = [_scanned(plan, stage, link, inputs, ids) for link in links(stage.region)]
+        arriving = [_scanned(plan, stage, link, inputs, ids, delivery) for link in links(stage.region)]
         return reduce(DataFrame.unionAll, [*arriving, _drain(spark, control, ids[:1])])
     frames: dict[int, DataFrame] = {}
     for stage in plan.stages:
-        frames[stage.number] = _stage(spark, plan, stage, inputs, frames, ids, control)
+        frames[stage.number] = _stage(spark, plan, stage, inputs, channels, frames, ids, control, delivery)
     return frames[plan.stages[-1].number]
 
 
@@ -51,41 +62,46 @@ def _stage(
     plan: Plan,
     stage: Stage,
     inputs: Mapping[str, FileInput],
+    channels: Mapping[str, Path],
     frames: Mapping[int, DataFrame],
     ids: list[int],
     control: str,
+    delivery: Delivery,
 ) -> DataFrame:
     arriving: list[DataFrame] = []
     for link in links(stage.region):
         match link.leaf:
             case FromSource():
-                arriving.append(_scanned(plan, stage, link, inputs, ids))
+                arriving.append(_scanned(plan, stage, link, inputs, ids, SEND))
+            case FromChannel(name=name):
+                arriving.append(received(spark, plan, stage, link, ids, channels[name]))
             case FromStage(stage=earlier):
                 arriving.append(frames[earlier.number])
     if any(isinstance(link.leaf, FromSource) for link in links(stage.region)):
         arriving.append(_drain(spark, control, ids))
     together = reduce(DataFrame.unionAll, arriving)
     grouped = together.groupBy("group")
-    task_of_group = KeyedTask(plan, stage, ids)
-    if stage is plan.stages[-1]:
+    last = stage is plan.stages[-1]
+    task_of_group = KeyedTask(plan, stage, ids, delivery if last else SEND)
+    if last:
         return grouped.applyInPandasWithState(task_of_group.__call__, MESSAGES, "state binary", "append", "NoTimeout")
     return grouped.transformWithStateInPandas(Processor(task_of_group), MESSAGES, "append", "None")
 
 
-def _scanned(plan: Plan, stage: Stage, link: Link, inputs: Mapping[str, FileInput], ids: list[int]) -> DataFrame:
+def _scanned(
+    plan: Plan, stage: Stage, link: Link, inputs: Mapping[str, FileInput], ids: list[int], delivery: Delivery
+) -> DataFrame:
     """The messages of a source."""
     assert isinstance(link.leaf, FromSource)
     given = inputs[link.leaf.source.name]
     frame, native = given.frame(link)
-    return frame.mapInArrow(_scan(plan, stage, link, ids, given, native), MESSAGES)
+    return frame.mapInArrow(_scan(End(plan, stage, link, ids, delivery), given, native), MESSAGES)
 
 
-def _scan(plan: Plan, stage: Stage, link: Link, ids: list[int], given: FileInput, native: bool) -> Scan:
+def _scan(end: End, given: FileInput, native: bool) -> Scan:
     if not isinstance(given.format, Parquet):
-        return TextScan(plan, stage, link, ids, given.format, given.header)
-    if given.is_read_by_workers:
-        return ParquetScan(plan, stage, link, ids)
-    return ColumnScan(plan, stage, link, ids, native)
+        return TextScan(end, given.format, given.header)
+    return ParquetScan(end) if given.is_read_by_workers else ColumnScan(end, native)
 
 
 def _drain(spark: SparkSession, control: str, ids: list[int]) -> DataFrame:

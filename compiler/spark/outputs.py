@@ -1,73 +1,132 @@
 """Where a run's output goes, exactly once: files that are moved into place batch by batch, or a list in memory.
 
-A batch is written to a hidden staging directory, its files are moved to the output directory under names that hold the run
-and the batch, and a commit record is written into the checkpoint. A batch that was begun and not committed is removed and
-written again. A reader may see some files of a batch before the others; it never sees one twice.
+Few rows of a batch come to the driver, which writes them; many lie in files that workers wrote. When the batch is
+known to be sound, its files are moved to the output directory under names that hold the run and the batch, and a commit record
+is written into the checkpoint. A batch that was begun and not committed is removed and written again. A reader may see some
+files of a batch before the others; it never sees one twice.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import ArrayType, DataType, NullType, StringType, StructField, StructType
+import pyarrow as pa
 
-from tracetypes.compiler.columns import END, POSITION, schema_of_rows
+from tracetypes.compiler.columns import schema_of_rows
 from tracetypes.compiler.kernels import reason_of
 from tracetypes.compiler.messages import Kind, Message, Piece, header
 from tracetypes.compiler.plan import Plan
+from tracetypes.compiler.row_files import open_rows
 from tracetypes.compiler.simulate import Answer, Collector
-from tracetypes.compiler.spark.tasks import AsideTask, SinkTask
+from tracetypes.compiler.spark.staging import DROP, SEND, Delivery
 from tracetypes.errors import RunError, UsageError
-from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
+from tracetypes.formats import Csv, Format, JsonLines, format_of
 
-__all__ = ["Asides", "FileOutput", "MemoryOutput", "NoOutput", "Output", "open_output"]
+__all__ = ["Asides", "FileOutput", "Frontiers", "MemoryOutput", "NoOutput", "Output", "open_output", "writable"]
 
 HIDDEN = "_tracetypes"
 
-INSTANT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
-"""Spark would write milliseconds."""
-
-PLAIN_CSV = {
-    "header": "true",
-    "emptyValue": "",
-    "escape": '"',
-    "ignoreLeadingWhiteSpace": "false",
-    "ignoreTrailingWhiteSpace": "false",
-}
-"""RFC 4180, and text as it is: Spark would escape quotes by backslashes, and trim."""
-
-
-@attrs.frozen
-class Asides:
-    """What goes aside of a batch: how many rows are ``late`` and ``rejects``, by source; ``frontiers`` as of
-    :class:`AsideTask`; ``told``: messages to whoever follows the run."""
-
-    late: Mapping[str, int] = attrs.Factory(dict)
-    rejects: Mapping[str, int] = attrs.Factory(dict)
-    frontiers: Mapping[tuple[int, Piece], int] = attrs.Factory(dict)
-    told: tuple[Message, ...] = ()
+Frontiers = Mapping[tuple[int, Piece], int]
+"""The last marker before each piece of a link, where late rows come straight from their source."""
 
 
 class Output(ABC):
     """Takes the messages of one micro-batch after the other."""
 
-    @abstractmethod
-    def take(self, messages: DataFrame, batch: int, asides: Callable[[], Asides]) -> None:
-        """Write a batch. ``asides`` is asked once the rows are computed and before they are shown to anybody: it may raise,
-        and then nothing of the batch is. Idempotent in ``batch``."""
+    delivery: Delivery
 
-    def undo(self, batch: int) -> None:  # noqa: B027
-        """Remove what a batch that did not commit may have left."""
+    @abstractmethod
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Show a batch. Idempotent in ``batch``."""
+
+    def tidy(self) -> None:  # noqa: B027
+        """Remove what attempts that failed have left. Called when no batch is under way."""
+
+
+class Asides:
+    """Where late and rejected rows go: a directory each, and in it one for each source."""
+
+    def __init__(self, late: Path, rejects: Path, run: str) -> None:
+        self.late, self.rejects, self.run = late, rejects, run
+        for directory in (late, rejects):
+            writable(directory)
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path) -> None:
+        """Write those of a batch. ``staged``: where workers have put files."""
+        for directory in [*_below(self.late), *_below(self.rejects)]:
+            for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
+                left.unlink()
+        found: dict[tuple[int, str], list[Message]] = {}
+        for message in messages:
+            if message.kind in (Kind.LATE, Kind.REJECT):
+                found.setdefault((message.kind, message.head["source"]), []).append(message)
+            elif message.kind == Kind.FILE and message.head["kind"] != Kind.ROWS:
+                found.setdefault((message.head["kind"], message.head["source"]), []).append(message)
+        for (kind, source), about in sorted(found.items()):
+            directory = self.late if kind == Kind.LATE else self.rejects
+            aside = directory / HIDDEN / self.run / f"aside-{uuid.uuid4().hex}"  # on the disk where it is to go
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            with aside.open("w", encoding="utf-8") as lines:
+                for head, text in _shown(about, staged):
+                    row = json.loads(text) if kind == Kind.LATE else text
+                    line = {"reason": reason_of(head, frontiers), "row": row}
+                    lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+            move(aside, directory / source / f"part-{self.run}-{batch:08d}-0000.jsonl")
+
+    def tidy(self) -> None:
+        """Remove what attempts that failed have left."""
+        for directory in (self.late, self.rejects):
+            shutil.rmtree(directory / HIDDEN / self.run, ignore_errors=True)
+
+
+def _shown(messages: list[Message], staged: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """Headers and rows as text."""
+    for message in messages:
+        if message.kind != Kind.FILE:
+            yield message.head, message.payload.decode("utf-8", "backslashreplace")
+            continue
+        with (staged / message.head["name"]).open(encoding="utf-8") as lines:
+            for line in lines:
+                head, text = json.loads(line)
+                yield head, text
+
+
+def move(file: Path, to: Path) -> None:
+    """Move a file that is whole to its place, where nobody sees it before."""
+    with file.open("rb") as whole:
+        os.fsync(whole.fileno())
+    to.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(file, to)
+
+
+def rows_file(plan: Plan, delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
+    """A staged file of the rows that came to the driver, if any."""
+    batches = [batch for m in messages if m.kind == Kind.ROWS for batch in pa.ipc.open_stream(m.payload)]
+    whole = pa.Table.from_batches(batches, schema_of_rows(plan.layout)).combine_chunks().to_batches()
+    if not whole:
+        return []
+    path = Path(delivery.directory, f"rows-{uuid.uuid4().hex}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    assert delivery.format is not None
+    assert delivery.shown is not None
+    file = open_rows(delivery.format, str(path))
+    for batch in whole:
+        file.write(delivery.shown.of(batch))
+    file.close()
+    return [path]
+
+
+def staged_rows(delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
+    """The files of rows that workers have staged."""
+    heads = [message.head for message in messages if message.kind == Kind.FILE]
+    return [Path(delivery.directory, head["name"]) for head in heads if head["kind"] == Kind.ROWS]
 
 
 class FileOutput(Output):
@@ -76,91 +135,62 @@ class FileOutput(Output):
     def __init__(self, plan: Plan, path: str, run: str, late: str | None, rejects: str | None) -> None:
         self.plan, self.path, self.run = plan, Path(os.path.abspath(path)), run
         self.format: Format = format_of(path, plan.sink.format, JsonLines())
-        self.late = Path(os.path.abspath(late)) if late else self.path / "_late"
-        self.rejects = Path(os.path.abspath(rejects)) if rejects else self.path / "_rejects"
+        late_place = Path(os.path.abspath(late)) if late else self.path / "_late"
+        rejects_place = Path(os.path.abspath(rejects)) if rejects else self.path / "_rejects"
         if isinstance(self.format, Csv):
             refuse_nested(plan)
-        places = [Path(os.path.realpath(place)) for place in (self.path, self.late, self.rejects)]
+        places = [Path(os.path.realpath(place)) for place in (self.path, late_place, rejects_place)]
         if len(set(places)) < 3:
             raise UsageError(
                 "TT402",
                 f"output, late items and rejects: {', '.join(map(str, places))}",
                 fix="give each a directory of its own with --output, --late and --rejects",
             )
-        for directory in (self.path, self.late, self.rejects):
-            writable(directory)
+        writable(self.path)
+        self.asides = Asides(late_place, rejects_place, run)
+        self.staged = self.path / HIDDEN / run
+        self.delivery = Delivery.staged(plan.layout, plan.sink, self.format, str(self.staged))
 
     def undo(self, batch: int) -> None:
         """Remove what a batch that did not commit may have left."""
-        for directory in [self.path, *_below(self.late), *_below(self.rejects)]:
-            for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
-                left.unlink()
-
-    def take(self, messages: DataFrame, batch: int, asides: Callable[[], Asides]) -> None:
-        """Write a batch."""
-        self.undo(batch)
-        frame = rows_of(self.plan, messages)
-        stage = self.path / HIDDEN / f"batch-{batch:08d}"
-        writer = frame.write.mode("overwrite")
-        match self.format:
-            case JsonLines():
-                writer.option("ignoreNullFields", "false").option("timestampFormat", INSTANT).json(str(stage))
-            case Csv(separator=separator):
-                writer.options(sep=separator or " ", timestampFormat=INSTANT, **PLAIN_CSV).csv(str(stage))
-            case Parquet():
-                writer.parquet(str(stage))
-        aside_of = asides()
-        self._move(stage, self.path, batch, self.format.extension)
-        for kind, sources, directory in (
-            (Kind.LATE, aside_of.late, self.late),
-            (Kind.REJECT, aside_of.rejects, self.rejects),
-        ):
-            for source in sources:
-                chosen = messages.where(F.col("kind") == int(kind)).where(
-                    F.get_json_object(F.col("header").cast("string"), "$.source") == source
-                )
-                lines = chosen.select("kind", "header", "payload").mapInArrow(
-                    AsideTask(aside_of.frontiers), "value string"
-                )
-                aside = directory / HIDDEN / f"batch-{batch:08d}"  # it may lie on another disk than the output
-                lines.write.mode("overwrite").text(str(aside))
-                (directory / source).mkdir(parents=True, exist_ok=True)
-                self._move(aside, directory / source, batch, "jsonl")
-
-    def _move(self, stage: Path, to: Path, batch: int, extension: str) -> None:
-        parts = sorted(p for p in stage.iterdir() if p.name.startswith("part-") and p.stat().st_size > 0)
-        for number, part in enumerate(parts):
-            os.replace(part, to / f"part-{self.run}-{batch:08d}-{number:04d}.{extension}")
-        for left in stage.iterdir():
+        for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
             left.unlink()
-        stage.rmdir()
+
+    def tidy(self) -> None:
+        """Remove what attempts that failed have left."""
+        shutil.rmtree(self.staged, ignore_errors=True)
+        self.asides.tidy()
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Show a batch."""
+        self.undo(batch)
+        files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
+        for number, file in enumerate(files):
+            move(file, self.path / f"part-{self.run}-{batch:08d}-{number:04d}.{self.format.extension}")
+        self.asides.take(messages, batch, frontiers, self.staged)
+        self.tidy()
 
 
 class MemoryOutput(Output):
     """Collects the trace at the sink, late items and rejects on the driver: for tests."""
 
+    delivery = SEND
+
     def __init__(self, plan: Plan) -> None:
         self.plan, self.collector = plan, Collector(plan)
         self.taken: set[int] = set()
 
-    def take(self, messages: DataFrame, batch: int, asides: Callable[[], Asides]) -> None:
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Collect a batch."""
         if batch in self.taken:
             return
-        rows = messages.collect()
-        aside_of = asides()
         self.taken.add(batch)
-        for row in rows:
-            message = Message(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
+        for message in messages:
             if message.kind == Kind.LATE:
                 head = message.head
-                message = message._replace(
-                    header=header(source=head["source"], reason=reason_of(head, aside_of.frontiers))
-                )
+                message = message._replace(header=header(source=head["source"], reason=reason_of(head, frontiers)))
             if message.kind not in (Kind.REPORT, Kind.DRAIN):
                 self.collector.take(message)
-        for message in aside_of.told:
-            self.collector.take(message)
 
     @property
     def answer(self) -> Answer:
@@ -169,42 +199,15 @@ class MemoryOutput(Output):
 
 
 class NoOutput(Output):
-    """Computes everything and keeps nothing: for benchmarks. Spark's ``noop``."""
+    """Computes everything and keeps nothing: for benchmarks, like Spark's ``noop``."""
+
+    delivery = DROP
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
-    def take(self, messages: DataFrame, batch: int, asides: Callable[[], Asides]) -> None:
-        """Compute a batch."""
-        rows_of(self.plan, messages).write.mode("overwrite").format("noop").save()
-        asides()
-
-
-def rows_of(plan: Plan, messages: DataFrame) -> DataFrame:
-    """The sink's rows in a micro-batch."""
-    schema = from_arrow_schema(schema_of_rows(plan.layout))
-    rows = messages.where(F.col("kind") == int(Kind.ROWS)).select("payload").mapInArrow(SinkTask(plan), schema)
-    columns = [
-        F.col(f"`{name}`").cast(_without_void(schema[name].dataType)).alias(name) for name, _ in plan.layout.columns
-    ]
-    if plan.sink.marker is not None:
-        columns.append(F.timestamp_micros(F.col(END)).alias(plan.sink.marker))
-    if plan.sink.position is not None:
-        columns.append(F.col(POSITION).alias(plan.sink.position))
-    return rows.select(*columns)
-
-
-def _without_void(type: DataType) -> DataType:
-    """The type with text for void, which no format can hold: Unit is written as a missing text."""
-    match type:
-        case NullType():
-            return StringType()
-        case ArrayType(elementType=item):
-            return ArrayType(_without_void(item))
-        case StructType(fields=fields):
-            return StructType([StructField(field.name, _without_void(field.dataType)) for field in fields])
-        case _:
-            return type
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """There is nothing to do."""
 
 
 def open_output(plan: Plan, path: str, run: str, late: str | None = None, rejects: str | None = None) -> Output:
@@ -220,8 +223,8 @@ def open_output(plan: Plan, path: str, run: str, late: str | None = None, reject
 
 def refuse_nested(plan: Plan) -> None:
     """CSV has flat columns only."""
-    for field in from_arrow_schema(schema_of_rows(plan.layout)):
-        if field.dataType.typeName() in ("struct", "array"):
+    for field in schema_of_rows(plan.layout):
+        if pa.types.is_nested(field.type):
             raise RunError(
                 "TT207",
                 f"sink {plan.sink.name!r}: CSV cannot hold the nested column {field.name!r}",

@@ -13,35 +13,39 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 import attrs
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tracetypes.compiler.fingerprint import fingerprint
 from tracetypes.compiler.kernels import StageKernel, is_straight
-from tracetypes.compiler.messages import Kind, Message, Report, Reread, dumps, loads
+from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, loads
 from tracetypes.compiler.plan import FromSource, Plan
+from tracetypes.compiler.segments import Program
+from tracetypes.compiler.spark.channels import ChannelOutput
 from tracetypes.compiler.spark.files import FileInput, open_input
 from tracetypes.compiler.spark.lowering import lower
 from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, writable, write_json
 from tracetypes.compiler.spark.session import configure
+from tracetypes.compiler.spark.staging import unwritable
 from tracetypes.compiler.spark.wire import BEFORE
 from tracetypes.errors import RunError, TraceTypesError, UsageError, from_text
 
-__all__ = ["Batch", "Checkpoint", "Rows", "Summary", "collect", "require", "run"]
+__all__ = ["Batch", "Checkpoint", "Rows", "Summary", "collect", "require", "run", "run_program"]
 
 
 @attrs.frozen
 class Batch:
-    """What one micro-batch did. ``marker``: the last marker that was closed at the sink (microseconds), if any."""
+    """What one micro-batch did. ``marker``: the last marker that was closed at the sink (microseconds), if any; ``query``: the
+    segment of a program that has several, else empty."""
 
     number: int
     rows: int
@@ -50,6 +54,7 @@ class Batch:
     late: Mapping[str, int]
     rejects: Mapping[str, int]
     seconds: float
+    query: str = ""
 
 
 @attrs.define
@@ -93,21 +98,7 @@ class Checkpoint:
 
     def __init__(self, path: str, plan: Plan) -> None:
         self.path = Path(path)
-        writable(self.path)
-        about = self.path / "graph.json"
-        mine = fingerprint(plan)
-        if about.exists():
-            known = json.loads(about.read_text())
-            if known["graph"] != mine:
-                raise RunError(
-                    "TT211",
-                    f"the checkpoint {path} belongs to another graph:\n{_difference(known['graph'], mine)}",
-                    fix="give another --checkpoint, or delete that one to start anew",
-                )
-            self.run: str = known["run"]
-        else:
-            self.run = uuid.uuid4().hex[:8]
-            write_json(about, {"run": self.run, "graph": mine})
+        self.run = claim(self.path, fingerprint(plan))
         self.control.mkdir(exist_ok=True)
 
     @property
@@ -159,6 +150,25 @@ class Checkpoint:
         return number, (before or {}).get("newest", {})
 
 
+def claim(path: Path, graph: list[str]) -> str:
+    """Take a checkpoint directory for a graph; the name of its run. Raises :class:`RunError` ``TT211`` where another graph has
+    it."""
+    writable(path)
+    about = path / "graph.json"
+    if not about.exists():
+        run = uuid.uuid4().hex[:8]
+        write_json(about, {"run": run, "graph": graph})
+        return run
+    known = json.loads(about.read_text())
+    if known["graph"] != graph:
+        raise RunError(
+            "TT211",
+            f"the checkpoint {path} belongs to another graph:\n{_difference(known['graph'], graph)}",
+            fix="give another --checkpoint, or delete that one to start anew",
+        )
+    return str(known["run"])
+
+
 def _difference(old: list[str], new: list[str]) -> str:
     lines = [line for line in difflib.unified_diff(old, new, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]
     return "\n".join(f"    {line}" for line in lines[:8])
@@ -167,25 +177,55 @@ def _difference(old: list[str], new: list[str]) -> str:
 # ---------------------------------------------------------------------------------------------------- run
 
 
+class Ending:
+    """Ends the sources with the micro-batch that takes the last files, so that the end needs none of its own.
+
+    What Spark has taken stands in its checkpoint. Where that cannot be told (a file system that is not local), nothing is
+    ended here, and the run ends the sources when nothing is left to do.
+    """
+
+    def __init__(self, inputs: Mapping[str, FileInput], checkpoint: Checkpoint, *, drain: bool) -> None:
+        self.checkpoint, self.drain = checkpoint, drain
+        self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in inputs.values()]
+        self.read: set[str] = set()
+
+    def look(self) -> None:
+        """End the sources if the coming micro-batch takes the last files."""
+        if not self.drain or self.checkpoint.drained:
+            return
+        for log in Path(self.checkpoint.spark, "sources").glob("*/[0-9]*"):
+            if str(log) not in self.read:
+                self.read.add(str(log))
+                for line in log.read_text().splitlines()[1:]:
+                    taken = unquote(urlparse(json.loads(line)["path"]).path)
+                    for _, files in self.left:
+                        files.discard(taken)
+        if all(at_once is None or len(files) <= at_once for at_once, files in self.left):
+            self.checkpoint.drain()
+
+
 class _Batches:
     """What ``foreachBatch`` calls."""
 
     def __init__(
-        self, spark: SparkSession, plan: Plan, checkpoint: Checkpoint, output: Output, told: Callable[[Batch], None]
+        self,
+        spark: SparkSession,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        output: Output,
+        ending: Ending,
+        told: Callable[[Batch], None],
+        name: str = "",
     ) -> None:
         self.spark, self.plan, self.checkpoint, self.output, self.told = spark, plan, checkpoint, output, told
+        self.ending, self.name = ending, name
         self.error: TraceTypesError | None = None
 
     def __call__(self, messages: DataFrame, number: int) -> None:
         try:
             self.run(messages, number)
         except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
-            self.error = RunError(
-                "TT209",
-                f"batch {number} cannot be written: {place}{error.strerror or error}",
-                fix="see the cause above; run again to go on",
-            )
+            self.error = unwritable(error)
             raise
         except TraceTypesError as error:
             self.error = error
@@ -196,7 +236,7 @@ class _Batches:
         started = time.monotonic()
         record = self.checkpoint.committed(number)
         if record is None:
-            record = self.write(messages, number)
+            record = self.take(messages, number)
             self.checkpoint.commit(number, record)
             self.told(
                 Batch(
@@ -207,52 +247,47 @@ class _Batches:
                     record["late"],
                     record["rejects"],
                     time.monotonic() - started,
+                    self.name,
                 )
             )
         else:  # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
             messages.write.mode("overwrite").format("noop").save()
+            self.output.tidy()
         tell(self.spark, number + 1, record["newest"])
+        self.ending.look()
 
-    def write(self, messages: DataFrame, number: int) -> dict[str, Any]:
-        """Compute a micro-batch once, and send out what came of it."""
+    def take(self, messages: DataFrame, number: int) -> dict[str, Any]:
+        """Compute a micro-batch, in one job, and send out what came of it."""
         before = self.checkpoint.committed(number - 1) or {}
+        arrived = [
+            Message(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
+            for row in messages.select("kind", "header", "payload").collect()
+        ]
         if is_straight(self.plan):
-            return self.write_straight(messages, number, before)
-        messages.persist()
-        try:
-            told = messages.where(F.col("kind") == int(Kind.PROGRESS)).select("header").collect()
-            record = self.record([json.loads(bytes(row["header"])) for row in told], before)
-            self.output.take(messages, number, lambda: Asides(record["late"], record["rejects"]))
-            return record
-        finally:
-            messages.unpersist()
-
-    def write_straight(self, messages: DataFrame, number: int, before: dict[str, Any]) -> dict[str, Any]:
-        """The same where the sources send rows of the sink: the blocks are closed here, from the sources' reports, once the
-        rows are written and before they are shown."""
-        seen = Observation()
-        told = F.collect_list(F.when(F.col("kind").isin(int(Kind.REPORT), int(Kind.DRAIN)), F.struct("kind", "header")))
-        record: dict[str, Any] = {}
-
-        def close() -> Asides:
-            kernel = StageKernel(self.plan, self.plan.stages[0])
-            state = loads(base64.b64decode(before["state"])) if "state" in before else kernel.fresh()
-            arrived = [Message(0, row["kind"], bytes(row["header"] or b"")) for row in seen.get["told"]]
-            sent = tuple(kernel.step(state, 0, arrived))
-            progress = [message for message in sent if message.kind == Kind.PROGRESS]
-            record.update(self.record([message.head for message in progress], before))
-            names = {link.number: link.leaf.source.name for link in kernel.links if isinstance(link.leaf, FromSource)}
-            for message in arrived:
-                if message.kind == Kind.REPORT:
-                    report = Report.from_head(message.head)
-                    for counts, count in ((record["late"], report.late), (record["rejects"], report.rejects)):
-                        if count:
-                            counts[names[report.link]] = counts.get(names[report.link], 0) + count
-            record["state"] = base64.b64encode(dumps(state)).decode()
-            return Asides(record["late"], record["rejects"], kernel.frontiers, sent)
-
-        self.output.take(messages.observe(seen, told.alias("told")), number, close)
+            record, told, frontiers = self.close(arrived, before)
+            arrived += told
+        else:
+            record, frontiers = self.record([m.head for m in arrived if m.kind == Kind.PROGRESS], before), {}
+        self.output.take(arrived, number, frontiers)
         return record
+
+    def close(
+        self, arrived: list[Message], before: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[Message], dict[tuple[int, Piece], int]]:
+        """Close the blocks from the sources' reports, where the sources send rows of the sink."""
+        kernel = StageKernel(self.plan, self.plan.stages[0])
+        state = loads(base64.b64decode(before["state"])) if "state" in before else kernel.fresh()
+        sent = list(kernel.step(state, 0, [m for m in arrived if m.kind in (Kind.REPORT, Kind.DRAIN)]))
+        record = self.record([message.head for message in sent if message.kind == Kind.PROGRESS], before)
+        names = {link.number: link.leaf.source.name for link in kernel.links if isinstance(link.leaf, FromSource)}
+        for message in arrived:
+            if message.kind == Kind.REPORT:
+                report = Report.from_head(message.head)
+                for counts, count in ((record["late"], report.late), (record["rejects"], report.rejects)):
+                    if count:
+                        counts[names[report.link]] = counts.get(names[report.link], 0) + count
+        record["state"] = base64.b64encode(dumps(state)).decode()
+        return record, sent, kernel.frontiers
 
     def record(self, heads: list[dict[str, Any]], before: dict[str, Any]) -> dict[str, Any]:
         """What is told of a batch, from the stages' progress."""
@@ -303,69 +338,196 @@ def run(
     Raises :class:`RunError`, :class:`OperatorFailed` and what a source or sink finds wrong. After an error the run can be
     started again with the same checkpoint and goes on where it was.
     """
-    require(plan, inputs)
+    require([leaf.source.name for leaf in plan.sources], inputs)
     configure(spark, plan.width)
-    with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch:
-        opened = {
-            s.source.name: _opened(spark, s, inputs[s.source.name], scratch, files_per_step) for s in plan.sources
-        }
+    with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, _stop_on_signal() as stop:
         kept = Checkpoint(checkpoint, plan)
         if kept.finished:
-            raise RunError(
-                "TT212",
-                f"the run of checkpoint {checkpoint} is finished: its sources were drained",
-                fix="give another --checkpoint and output for a new run; use --no-drain for runs that go on later",
-            )
+            raise _finished(checkpoint)
         sink = output if isinstance(output, Output) else output(kept.run)
         summary = Summary()
         started = time.monotonic()
-
-        def count(batch: Batch) -> None:
-            summary.add(batch)
-            if told is not None:
-                told(batch)
-
-        handler = _Batches(spark, plan, kept, sink, count)
-        with _stop_on_signal() as stop:
-            _go(spark, plan, opened, kept, handler, drain=drain and not follow, follow=follow, stop=stop)
+        opened = _open_all(spark, [plan], inputs, scratch, files_per_step)
+        drain = drain and not follow
+        handler = _Batches(spark, plan, kept, sink, Ending(opened, kept, drain=drain), _counted(summary, told))
+        _go(_Query(plan, opened, {}, kept, handler), drain=drain, follow=follow, stop=stop)
         summary.stopped = stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
 
 
-def require(plan: Plan, inputs: Mapping[str, object]) -> None:
+def run_program(
+    spark: SparkSession,
+    program: Program,
+    inputs: Mapping[str, str | Rows],
+    outputs: Mapping[str, Callable[[Plan, str], Output]],
+    *,
+    checkpoint: str,
+    asides: Callable[[str], Asides],
+    drain: bool = True,
+    follow: bool = False,
+    files_per_step: int | None = None,
+    told: Callable[[Batch], None] | None = None,
+) -> Summary:
+    """Run all segments of a program at once, as :func:`run` does one plan.
+
+    ``outputs``: for each sink a function from its plan and the run's name to an output; ``asides``: from a run's name to where
+    segments that feed a channel put late and rejected rows. A segment that fails stops the others, and its error is raised.
+    """
+    require(program.sources, inputs)
+    if len(program.segments) == 1:
+        (output,) = outputs.values()
+        (plan,) = program.plans
+        return run(
+            spark,
+            plan,
+            inputs,
+            lambda name: output(plan, name),
+            checkpoint=checkpoint,
+            drain=drain,
+            follow=follow,
+            files_per_step=files_per_step,
+            told=told,
+        )
+    configure(spark, program.width)
+    root, drain = Path(checkpoint), drain and not follow
+    graph = [f"{name}: {line}" for name, plan in program.named for line in fingerprint(plan)]
+    with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, _stop_on_signal() as stop:
+        claim(root, graph)
+        channels = {one.sends: root / "channels" / one.sends for one in program.segments if one.sends is not None}
+        opened = _open_all(spark, program.plans, inputs, scratch, files_per_step)
+        summary = Summary()
+        started = time.monotonic()
+        count = _counted(summary, told)
+        queries: list[_Query] = []
+        for segment, plan in zip(program.segments, program.plans, strict=True):
+            kept = Checkpoint(str(root / "queries" / segment.name), plan)
+            target: Output = (
+                outputs[segment.name](plan, kept.run)
+                if segment.sends is None
+                else ChannelOutput(plan, channels[segment.sends], asides(kept.run))
+            )
+            given = {leaf.source.name: opened[leaf.source.name] for leaf in plan.sources}
+            ending = Ending(given, kept, drain=drain)
+            handler = _Batches(spark, plan, kept, target, ending, count, segment.name)
+            before = [one for one in queries if one.sends in segment.receives]
+            queries.append(_Query(plan, given, channels, kept, handler, segment.sends, before))
+        if all(query.checkpoint.finished for query in queries):
+            raise _finished(checkpoint)
+        _together(queries, drain=drain, follow=follow, stop=stop)
+        summary.stopped = stop.is_set()
+        summary.seconds = time.monotonic() - started
+        return summary
+
+
+def _finished(checkpoint: str) -> RunError:
+    return RunError(
+        "TT212",
+        f"the run of checkpoint {checkpoint} is finished: its sources were drained",
+        fix="give another --checkpoint and output for a new run; use --no-drain for runs that go on later",
+    )
+
+
+def _counted(summary: Summary, told: Callable[[Batch], None] | None) -> Callable[[Batch], None]:
+    lock = threading.Lock()
+
+    def count(batch: Batch) -> None:
+        with lock:
+            summary.add(batch)
+            if told is not None:
+                told(batch)
+
+    return count
+
+
+def _open_all(
+    spark: SparkSession,
+    plans: Sequence[Plan],
+    inputs: Mapping[str, str | Rows],
+    scratch: str,
+    files_per_step: int | None,
+) -> dict[str, FileInput]:
+    leaves = {leaf.source.name: leaf for plan in plans for leaf in plan.sources}
+    return {name: _opened(spark, leaf, inputs[name], scratch, files_per_step) for name, leaf in leaves.items()}
+
+
+def require(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
     """Every source must have an input, and every input a source. Raises :class:`UsageError` ``TT402``."""
-    names = {source.source.name for source in plan.sources}
+    names = set(sources)
     for name in sorted(names - set(inputs)):
         raise UsageError("TT402", f"source {name!r} has no input", fix=f"give --input {name}=PATH")
     for name in sorted(set(inputs) - names):
         raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
 
 
-def _go(
-    spark: SparkSession,
-    plan: Plan,
-    inputs: Mapping[str, FileInput],
-    checkpoint: Checkpoint,
-    handler: _Batches,
-    *,
-    drain: bool,
-    follow: bool,
-    stop: threading.Event,
-) -> None:
+@attrs.define(eq=False)
+class _Query:
+    """What runs as one streaming query. ``sends``: the channel that it feeds; ``upstream``: the queries that it reads from."""
+
+    plan: Plan
+    inputs: Mapping[str, FileInput]
+    channels: Mapping[str, Path]
+    checkpoint: Checkpoint
+    handler: _Batches
+    sends: str | None = None
+    upstream: Sequence[_Query] = ()
+    done: threading.Event = attrs.Factory(threading.Event)
+
+
+def _together(queries: Sequence[_Query], *, drain: bool, follow: bool, stop: threading.Event) -> None:
+    """Run several queries until all are done, or one fails and the others are stopped."""
+    failed: list[BaseException] = []
+    halt = threading.Event()
+
+    def body(query: _Query) -> None:
+        try:
+            if not query.checkpoint.finished:
+                _go(query, drain=drain, follow=follow, stop=halt)
+            if not halt.is_set():
+                query.done.set()
+        except BaseException as error:
+            failed.append(error)
+            halt.set()
+
+    threads = [threading.Thread(target=body, args=(query,), daemon=True) for query in queries]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        if stop.is_set():
+            halt.set()
+        for thread in threads:
+            thread.join(0.05)
+    if failed:
+        raise failed[0]
+
+
+def _go(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
+    checkpoint, handler = query.checkpoint, query.handler
+    spark = handler.spark
+    handler.output.tidy()
     number, newest = checkpoint.next
     tell(spark, number, newest)
+    handler.ending.look()
     pieces: dict[str, Any] = {}
     while not stop.is_set():
-        query = _start(spark, plan, inputs, checkpoint, handler)
+        running = _start(query)
+
+        def exhausted(running: StreamingQuery = running) -> None:
+            for one in query.upstream:
+                while running.isActive and not stop.is_set() and not one.done.wait(0.1):
+                    pass
+            running.processAllAvailable()
+
         try:
             if follow:
-                _wait(query, stop, until=None)
+                _wait(running, stop, until=None)
             else:
-                _wait(query, stop, until=query.processAllAvailable)
+                _wait(running, stop, until=exhausted)
                 if drain and not stop.is_set():
-                    checkpoint.drain()
-                    _wait(query, stop, until=query.processAllAvailable)
+                    if query.plan.sources:
+                        if not checkpoint.drained:
+                            checkpoint.drain()
+                        _wait(running, stop, until=running.processAllAvailable)
                     if not stop.is_set():
                         _answered(checkpoint)
                         checkpoint.finish()
@@ -382,7 +544,7 @@ def _go(
             tell(spark, number, newest, pieces)
         finally:
             with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
-                query.stop()
+                running.stop()
 
 
 def _answered(checkpoint: Checkpoint) -> None:
@@ -396,11 +558,11 @@ def _answered(checkpoint: Checkpoint) -> None:
         )
 
 
-def _start(
-    spark: SparkSession, plan: Plan, inputs: Mapping[str, FileInput], checkpoint: Checkpoint, handler: _Batches
-) -> StreamingQuery:
+def _start(query: _Query) -> StreamingQuery:
+    plan, checkpoint, handler = query.plan, query.checkpoint, query.handler
     try:
-        messages = lower(spark, plan, inputs, str(checkpoint.control))
+        control, delivery = str(checkpoint.control), handler.output.delivery
+        messages = lower(handler.spark, plan, query.inputs, query.channels, control, delivery)
         writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
         return writer.option("checkpointLocation", checkpoint.spark).foreachBatch(handler).start()
     except (PySparkException, Py4JError) as error:

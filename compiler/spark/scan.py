@@ -25,8 +25,9 @@ from tracetypes.compiler.chunks import Chunk, inside
 from tracetypes.compiler.columnar import fit_key, read_by
 from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gaps, never_refuses
 from tracetypes.compiler.kernels import SourceKernel, Taken, is_straight
-from tracetypes.compiler.messages import Piece
+from tracetypes.compiler.messages import Message, Piece
 from tracetypes.compiler.plan import FromSource, Link, Opaque, Plan, Stage
+from tracetypes.compiler.spark.staging import Delivery, deliver
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
 from tracetypes.compiler.vector import Column, Undefined, from_arrow, run, to_arrow
 from tracetypes.errors import RunError
@@ -48,15 +49,28 @@ from tracetypes.records import (
 )
 from tracetypes.sources import reader
 
-__all__ = ["ColumnScan", "ParquetScan", "Scan", "TextScan"]
+__all__ = ["ColumnScan", "End", "ParquetScan", "Scan", "TextScan"]
+
+
+@attrs.frozen
+class End:
+    """The source end of a link. ``ids``: Spark's number for each key group; ``delivery``: of rows that go straight to the
+    sink."""
+
+    plan: Plan
+    stage: Stage
+    link: Link
+    ids: list[int]
+    delivery: Delivery
 
 
 class Scan(Task):
     """``mapInArrow`` of a source: what Spark gives in, messages out."""
 
-    def __init__(self, plan: Plan, stage: Stage, link: Link, ids: list[int]) -> None:
-        self.stage, self.link, self.key_groups, self.ids = stage, link, plan.key_groups, ids
-        self.straight = plan.layout if is_straight(plan) else None
+    def __init__(self, end: End) -> None:
+        self.stage, self.link, self.key_groups, self.ids = end.stage, end.link, end.plan.key_groups, end.ids
+        self.straight = end.plan.layout if is_straight(end.plan) else None
+        self.delivery, self.width = end.delivery, end.plan.width
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return guarded(lambda: self.run(batches))
@@ -69,12 +83,16 @@ class Scan(Task):
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All pieces of a task."""
+        with no_collector():
+            yield from sent(deliver(self.delivery, self.messages(batches), self.width), self.ids)
+
+    def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+        """What the pieces of a task say."""
         read = reader(self.leaf.source).read
         before = _Before(self.leaf.source.name)
         for piece, taken in self.pieces(batches, read):
             kernel = SourceKernel(self.stage, self.link, self.key_groups, self.straight)
-            with no_collector():
-                yield from sent(kernel.piece(piece, taken, before.of(piece)), self.ids)
+            yield from kernel.piece(piece, taken, before.of(piece))
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
@@ -87,10 +105,8 @@ class TextScan(Scan):
     """Lines. In: ``raw`` (bytes of a line), then ``_time``, ``_file``, ``_start``: the piece that the row belongs to. Rows of
     a piece are adjacent and in order."""
 
-    def __init__(
-        self, plan: Plan, stage: Stage, link: Link, ids: list[int], format: Csv | JsonLines, header: list[str] | None
-    ) -> None:
-        super().__init__(plan, stage, link, ids)
+    def __init__(self, end: End, format: Csv | JsonLines, header: list[str] | None) -> None:
+        super().__init__(end)
         self.format, self.header = format, header
 
     def pieces(
@@ -140,8 +156,8 @@ class ColumnScan(Scan):
     """Columns that Spark has read. In: the columns of the layout; with ``native`` the pairs that the first operator emits and
     whether Python has to say instead; then ``_time``, ``_file``, ``_start`` as for text."""
 
-    def __init__(self, plan: Plan, stage: Stage, link: Link, ids: list[int], native: bool) -> None:
-        super().__init__(plan, stage, link, ids)
+    def __init__(self, end: End, native: bool) -> None:
+        super().__init__(end)
         self.native = native
 
     def pieces(

@@ -1,35 +1,33 @@
-"""The functions that Spark's Python workers run for stages and sinks: thin shells around the kernels."""
+"""The functions that Spark's Python workers run for stages: thin shells around the kernels."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from tracetypes.compiler.columns import schema_of_rows
-from tracetypes.compiler.kernels import StageKernel, StageState, reason_of
-from tracetypes.compiler.messages import Kind, Message, Piece, dumps, loads
+from tracetypes.compiler.kernels import StageKernel, StageState
+from tracetypes.compiler.messages import Message, dumps, loads
 from tracetypes.compiler.plan import Plan, Stage
+from tracetypes.compiler.spark.staging import Delivery, deliver
 from tracetypes.compiler.spark.wire import Task, guarded, no_collector
 
-__all__ = ["AsideTask", "KeyedTask", "Processor", "SinkTask"]
+__all__ = ["KeyedTask", "Processor"]
 
 
 # ------------------------------------------------------------------------------------------------- stages
 
 
 class KeyedTask(Task):
-    """A stage, one key group and micro-batch at a call: for ``applyInPandasWithState``."""
+    """A stage, one key group and micro-batch at a call: for ``applyInPandasWithState``. ``delivery``: of the last stage."""
 
-    def __init__(self, plan: Plan, stage: Stage, ids: list[int]) -> None:
-        self.plan, self.number, self.ids = plan, stage.number, ids
+    def __init__(self, plan: Plan, stage: Stage, ids: list[int], delivery: Delivery) -> None:
+        self.plan, self.number, self.ids, self.delivery = plan, stage.number, ids, delivery
 
     @cached_property
     def kernel(self) -> StageKernel:
@@ -54,7 +52,7 @@ class KeyedTask(Task):
         with no_collector():
             state: StageState = self.kernel.fresh() if before is None else loads(before)
             try:
-                out = list(self.kernel.step(state, group, messages))
+                out = list(deliver(self.delivery, self.kernel.step(state, group, messages), len(self.ids)))
                 return dumps(state), out
             except BaseException:
                 del self.kernel  # it may hold what the failed step has sent
@@ -105,41 +103,3 @@ class Processor(StatefulProcessor):
 
     def close(self) -> None:
         """Called by Spark."""
-
-
-# ------------------------------------------------------------------------------------------------- sinks
-
-
-class SinkTask(Task):
-    """``mapInArrow`` before a sink: ``ROWS`` messages in, the sink's rows out, without a Python object a row."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.schema = schema_of_rows(plan.layout)
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for payload in batch.column("payload"):
-                yield from pa.ipc.open_stream(payload.as_py())
-
-
-class AsideTask:
-    """``mapInArrow`` of late and rejected rows: one JSON object a line. ``frontiers``: the last marker before each piece of a
-    link, where late rows come straight from their source."""
-
-    def __init__(self, frontiers: Mapping[tuple[int, Piece], int] | None = None) -> None:
-        self.frontiers = frontiers or {}
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            lines = []
-            for kind, header, payload in zip(
-                batch.column("kind").to_pylist(),
-                batch.column("header").to_pylist(),
-                batch.column("payload").to_pylist(),
-                strict=True,
-            ):
-                text = payload.decode("utf-8", "backslashreplace")
-                row = json.loads(text) if kind == Kind.LATE else text
-                reason = reason_of(json.loads(header), self.frontiers)
-                lines.append(json.dumps({"reason": reason, "row": row}, ensure_ascii=False))
-            yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=["value"])

@@ -222,6 +222,14 @@ columns = summing(format=parquet())
 delayed = summing(delay=10)
 slow = summing(before=Slow())
 
+straight = Dataflow("straight")
+straight.sink(
+    "watts",
+    straight.source("readings", U[str, Reading], key=id_of, markers=every(seconds=10, time=ts_of, delay=10)).through(
+        Watts()
+    ),
+)
+
 by_plug = Dataflow("by-plug")
 by_plug.sink("out", by_plug.source("plugs", U[str, Plug], key=lambda p: p.id, markers=TEN))
 

@@ -15,6 +15,7 @@ from tracetypes import Dataflow, Item, Trace, check, cli, interpret
 from tracetypes.check import Checked
 from tracetypes.compiler.simulate import Answer
 from tracetypes.formats import Csv, JsonLines, Row, text_parser
+from tracetypes.graph import Sink
 from tracetypes.interpreter import Arranged, arrange
 from tracetypes.records import Mismatch, to_plain
 from tracetypes.sources import reader
@@ -32,6 +33,20 @@ def defined(
     header: Sequence[str] | None = None,
 ) -> tuple[Trace[Element], dict[str, Arranged]]:
     """What the interpreter says of lines of text that arrive in this order: the trace at the sink, and the sources."""
+    traces, arranged = all_defined(flow, lines, drain=drain, format=format, header=header)
+    (trace,) = traces.values()
+    return (trace if drain else closed(trace)), arranged
+
+
+def all_defined(
+    flow: Dataflow | Checked,
+    lines: Mapping[str, Lines],
+    *,
+    drain: bool = True,
+    format: Csv | JsonLines | None = None,
+    header: Sequence[str] | None = None,
+) -> tuple[dict[str, Trace[Element]], dict[str, Arranged]]:
+    """The same with the traces at all sinks."""
     checked = flow if isinstance(flow, Checked) else check(flow)
     arranged: dict[str, Arranged] = {}
     for source in checked.graph.sources:
@@ -45,9 +60,7 @@ def defined(
             else:
                 rows.append(read(key, value))
         arranged[source.name] = arrange(source, rows, drain=drain)
-    traces = interpret(checked, {name: one.items for name, one in arranged.items()}, complete=drain)
-    (trace,) = traces.values()
-    return (trace if drain else closed(trace)), arranged
+    return interpret(checked, {name: one.items for name, one in arranged.items()}, complete=drain), arranged
 
 
 def differences(
@@ -79,6 +92,11 @@ def rows_at_sink(flow: Dataflow | Checked, trace: Trace[Element]) -> Counter[str
     """The rows that the sink of a flow writes for a trace, as JSON: each with its marker and its place if asked for."""
     checked = flow if isinstance(flow, Checked) else check(flow)
     (sink,) = checked.graph.sinks
+    return rows_of(checked, sink, trace)
+
+
+def rows_of(checked: Checked, sink: Sink, trace: Trace[Element]) -> Counter[str]:
+    """The same for one of several sinks."""
     layout = checked.layout(sink)
     found: Counter[str] = Counter()
     for block in blocks(trace):

@@ -22,6 +22,7 @@ from tracetypes import RunError, check
 from tracetypes.check import Checked
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark import outputs
 from tracetypes.compiler.spark import run as runs
 from tracetypes.compiler.spark.outputs import FileOutput, open_output
 from tracetypes.compiler.spark.run import Checkpoint, Summary, run
@@ -97,9 +98,9 @@ def crashing(after: int, real: Callable[..., Any], *, first: bool) -> Callable[.
 
 POINTS: dict[str, tuple[Any, str, bool, int]] = {
     "before anything is written": (FileOutput, "take", True, 1),
-    "rows are staged, not moved": (FileOutput, "_move", True, 1),
-    "rows are moved, late ones and rejects are not": (FileOutput, "_move", False, 1),
-    "some late ones are moved": (FileOutput, "_move", False, 2),
+    "rows are staged, not moved": (outputs, "move", True, 1),
+    "rows are moved, late ones and rejects are not": (outputs, "move", False, 1),
+    "some late ones are moved": (outputs, "move", False, 2),
     "all is moved, the commit is not written": (FileOutput, "take", False, 1),
     "the commit is about to be written": (Checkpoint, "commit", True, 1),
     "the commit is written, Spark does not know": (Checkpoint, "commit", False, 1),
@@ -152,8 +153,8 @@ def test_a_disk_error_while_a_batch_is_moved(
         raise OSError(28, "No space left on device", "part-1")
 
     with monkeypatch.context() as broken:
-        broken.setattr(FileOutput, "_move", full)
-        with pytest.raises(RunError, match="batch 0 cannot be written: part-1: No space left on device") as failed:
+        broken.setattr(outputs, "move", full)
+        with pytest.raises(RunError, match="output cannot be written: part-1: No space left on device") as failed:
             job()
     assert failed.value.code == "TT209"
     job()

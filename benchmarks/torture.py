@@ -1,0 +1,181 @@
+"""Kills runs at random moments, starts them again, and compares what came out with the definition.
+
+    python -m benchmarks.torture [--kills N] [--seed N] [--files N] [--graphs NAME,NAME,...]
+
+The command line runs in a process of its own, over files, a file a micro-batch. At a seeded moment after a seeded number of
+batches one of these is ended by SIGKILL: the driver alone (its JVM lives on for a moment), the driver with its JVM and workers,
+the JVM, or one Python worker. Then the same command is started again, until it is done. A round is right when the files of each
+sink hold the trace of the interpreter, each row once, and the late and rejected rows are told of once. Rounds go on until there
+were enough kills. Prints a JSON line for each round and one for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from benchmarks._compare import say, versions
+from tests.spark import dags
+from tests.spark.support import all_defined, asides, row, rows_in, rows_of, write_lines
+from tests.spark.test_exactly_once import children, command_of
+from tracetypes import Dataflow, check
+
+ROOT = Path(__file__).parents[1]
+
+GRAPHS = {
+    "chain": dags.chain,
+    "straight": dags.straight,
+    "two_sinks": dags.two_sinks,
+    "cheap": dags.cheap,
+    "diamond": dags.diamond,
+    "ordered": dags.ordered,
+}
+VICTIMS = ("driver", "all", "jvm", "worker")
+
+
+class Round:
+    """One graph over random rows, run to its end in spite of kills."""
+
+    def __init__(self, root: Path, graph: str, seed: int, files: int) -> None:
+        self.root, self.graph, self.chance = root, graph, random.Random(seed)
+        self.flow: Dataflow = GRAPHS[graph]()
+        self.rows: dict[str, list[str]] = {source.name: [] for source in self.flow.graph.sources}
+        for source, lines in self.rows.items():
+            for number in range(files):
+                some = [self.line(number * 10 + n // 4) for n in range(40)]
+                some += ["{"] if self.chance.random() < 0.3 else []
+                write_lines(root / source / f"{number:03d}.jsonl", some, at=number + 1)
+                lines += some
+        self.kills: Counter[str] = Counter()
+
+    def line(self, ts: int) -> str:
+        """A row, late now and then."""
+        chance = self.chance
+        late = 60 if chance.random() < 0.03 else chance.randint(0, 8)
+        return row(id=f"k{chance.randrange(9)}", ts=max(ts - late, 0), watts=chance.randrange(20))
+
+    def start(self) -> subprocess.Popen[str]:
+        """The command line."""
+        command = [sys.executable, "-m", "tracetypes.cli", "run", f"tests.spark.dags:{self.graph}_flow"]
+        command += ["--files-per-step", "1", "--parallelism", "2", "--checkpoint", str(self.root / "checkpoint")]
+        command += ["--late", str(self.root / "late"), "--rejects", str(self.root / "rejects")]
+        for source in self.rows:
+            command += ["-i", f"{source}={self.root / source}"]
+        for sink in self.flow.graph.sinks:
+            command += ["-o", f"{sink.name}={self.root / f'out-{sink.name}'}"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def attempt(self, *, kill: bool) -> bool:
+        """Start it; kill something, or let it come to its end. Is it done?"""
+        running = self.start()
+        assert running.stderr is not None
+        if kill:
+            batches = self.chance.randint(0, 2)
+            for line in running.stderr:
+                batches -= " batch " in f" {line}"
+                if batches < 0 or "done:" in line:
+                    break
+            time.sleep(self.chance.random() * 0.8)
+            self.kill(running)
+            time.sleep(self.chance.random() * 0.5)
+            with suppress(ProcessLookupError):  # what is left of it: two runs at a time are not asked for
+                os.killpg(running.pid, signal.SIGKILL)
+        said = running.stderr.read()
+        code = running.wait(timeout=300)
+        done = code == 0 or "is finished: its sources were drained" in said
+        if not kill and not done:
+            raise RuntimeError(f"{self.graph} ended with status {code}: {said}")
+        return done
+
+    def kill(self, running: subprocess.Popen[str]) -> None:
+        """End something."""
+        victim = self.chance.choice(VICTIMS)
+        below = {pid: command_of(pid) for pid in children(running.pid)}
+        chosen = {
+            "driver": [running.pid],
+            "all": [running.pid, *below],
+            "jvm": [pid for pid, command in below.items() if b"java" in command],
+            "worker": [pid for pid, command in below.items() if b"pyspark.daemon" in command][-1:],
+        }[victim]
+        for pid in chosen:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.kills[victim if chosen else "nobody"] += bool(chosen)
+
+    def differences(self) -> list[str]:
+        """What of the output is not as defined."""
+        checked = check(self.flow)
+        traces, arranged = all_defined(checked, self.rows)
+        found: list[str] = []
+        for sink in checked.graph.sinks:
+            if rows_in(self.root / f"out-{sink.name}", "at") != rows_of(checked, sink, traces[sink.name]):
+                found.append(f"sink {sink.name}")
+        for name, one in arranged.items():
+            late, rejects = Counter(x.reason for x in one.late), Counter(reason for _, reason in one.rejects)
+            if Counter(x["reason"] for x in asides(self.root / "late", name)) != late:
+                found.append(f"late rows of {name}")
+            if Counter(x["reason"] for x in asides(self.root / "rejects", name)) != rejects:
+                found.append(f"rejected rows of {name}")
+        return found
+
+
+def main() -> None:
+    """Rounds until there were enough kills."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--files", type=int, default=8)
+    parser.add_argument("--graphs", default=",".join(GRAPHS))
+    given = parser.parse_args()
+    graphs = given.graphs.split(",")
+    kills: Counter[str] = Counter()
+    wrong = 0
+    number = 0
+    while sum(kills.values()) < given.kills:
+        graph, seed = graphs[number % len(graphs)], given.seed + number
+        root = Path(tempfile.mkdtemp(prefix="tracetypes-torture-"))
+        try:
+            one = Round(root, graph, seed, given.files)
+            while not one.attempt(kill=sum(one.kills.values()) < given.files):
+                pass
+            differences = one.differences()
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+        number += 1
+        kills += one.kills
+        wrong += bool(differences)
+        say(benchmark="torture", graph=graph, seed=seed, kills=dict(one.kills), differences=differences)
+    say(
+        benchmark="torture",
+        rounds=number,
+        seeds=[given.seed, given.seed + number - 1],
+        graphs=graphs,
+        kills=sum(kills.values()),
+        victims=dict(kills),
+        traces_that_differ=wrong,
+        versions=versions(),
+    )
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()

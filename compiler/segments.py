@@ -1,0 +1,201 @@
+"""A checked graph, cut into in-trees with one root each: a backend runs a query for each, and durable channels join them.
+
+::
+
+    one stream, two consumers          source -> A -> B -> sink        source -> A -> (channel)
+                                                   \\-> C -> sink       (channel) -> B -> sink,  (channel) -> C -> sink
+
+A stream with several consumers is computed once and sent through a **channel**: rows, and the markers that close their blocks,
+each exactly once. Where only native stateless operators lie between the sources and the consumers, computing the stream again is
+cheaper than writing and reading it, and each consumer gets a copy of its own. The copies agree: what a source makes of its rows
+depends on the rows alone (lateness too), and only one of them tells of late and rejected rows.
+
+Why the meaning is kept: a channel is the identity on traces, and a node is a function of the traces that it reads.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from tracetypes.check import Checked
+from tracetypes.compiler.passes import compile_graph
+from tracetypes.compiler.plan import Opaque, Plan
+from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups, traced
+from tracetypes.edges import EdgeType
+from tracetypes.formats import Csv, JsonLines
+from tracetypes.graph import Apply, Graph, Merge, Node, Receive, Sink, Source, title
+from tracetypes.templates import OpStateless, overrides
+
+__all__ = ["Program", "Segment", "cut", "program"]
+
+COPIES = 4
+"""How often a stream is computed at most before it gets a channel."""
+
+
+@attrs.frozen(eq=False)
+class Segment:
+    """An in-tree with one sink, which runs as one query. ``sends``: the channel that its sink feeds, None for a sink of the
+    author's; ``quiet``: sources of which another segment, or another branch of this one, tells late and rejected rows."""
+
+    name: str
+    checked: Checked
+    sends: str | None
+    quiet: frozenset[int]
+
+    @property
+    def receives(self) -> tuple[str, ...]:
+        """The channels that it reads, each once."""
+        found = [node.name for node in self.checked.graph.nodes if isinstance(node, Receive)]
+        return tuple(dict.fromkeys(found))
+
+
+@attrs.frozen(eq=False)
+class Program:
+    """The plans of all segments, those first that others read from. ``shared``: what was decided about each stream with
+    several consumers, for people."""
+
+    name: str
+    segments: tuple[Segment, ...]
+    plans: tuple[Plan, ...]
+    shared: tuple[str, ...]
+
+    @property
+    def named(self) -> tuple[tuple[str, Plan], ...]:
+        """The plans with the names of their segments."""
+        return tuple((one.name, plan) for one, plan in zip(self.segments, self.plans, strict=True))
+
+    @property
+    def width(self) -> int:
+        """Tasks of the widest plan."""
+        return max(plan.width for plan in self.plans)
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """Names of the author's sinks."""
+        return tuple(segment.name for segment in self.segments if segment.sends is None)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the sources, each once."""
+        return tuple(dict.fromkeys(leaf.source.name for plan in self.plans for leaf in plan.sources))
+
+
+def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Program:
+    """Compile a checked graph of any shape. Raises :class:`UsageError` ``TT404`` as :func:`.planner.plan` does."""
+    require_groups(parallelism, key_groups)
+    segments, shared = cut(checked)
+    plans = tuple(
+        plan_of(
+            compile_graph(segment.checked, parallelism=parallelism, key_groups=key_groups),
+            parallelism=parallelism,
+            key_groups=key_groups,
+            quiet=segment.quiet,
+        )
+        for segment in segments
+    )
+    return Program(checked.graph.name, segments, plans, shared)
+
+
+def cut(checked: Checked) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
+    """The segments of a graph in topological order, and what was decided about shared streams."""
+    return _Cut(checked).run()
+
+
+class _Cut:
+    def __init__(self, checked: Checked) -> None:
+        self.checked, self.by_id, self.consumers = checked, checked.graph.by_id, checked.graph.consumers
+        self.channels: dict[int, str] = {}
+        self.told: set[int] = set()
+        """Sources of which a reading tells late and rejected rows already."""
+        self.shared: list[str] = []
+
+    def run(self) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
+        self.choose()
+        segments: list[Segment] = []
+        for node in self.checked.graph.nodes:  # in topological order: channels come before what reads them
+            if node.id in self.channels:
+                name = self.channels[node.id]
+                segments.append(self.segment(name, node.id, name))
+        for sink in self.checked.graph.sinks:
+            segments.append(self.segment(sink.name, sink.id, None))
+        return tuple(segments), tuple(self.shared)
+
+    def choose(self) -> None:
+        """Find the nodes whose output goes through a channel."""
+        copies: dict[int, int] = {}
+        for node in reversed(self.checked.graph.nodes):
+            readers = self.consumers[node.id]
+            count = sum(1 if reader.id in self.channels else copies[reader.id] for reader in readers)
+            copies[node.id] = count if readers else int(isinstance(node, Sink))
+            if count < 2:
+                continue
+            why = self.dear(node.id)
+            reads = ", ".join(f"{title(reader)} ({reader.where})" for reader in readers)
+            if why is None and count > COPIES:
+                why = f"{count} copies of it would be needed"
+            if why is not None:
+                self.channels[node.id] = self.name(node)
+                self.shared.append(
+                    f"{title(node)} ({node.where}) goes through channel {self.name(node)!r} to {reads}: {why}"
+                )
+            elif len(readers) > 1:
+                self.shared.append(
+                    f"{title(node)} ({node.where}) is computed {count} times, for {reads}: "
+                    "reading the source again and native operators are cheaper than a channel"
+                )
+        self.shared.reverse()
+
+    def dear(self, id: int) -> str | None:
+        """Why a stream is not to be computed twice, None if it may be."""
+        node = self.by_id[id]
+        match node:
+            case Source(format=Csv() | JsonLines()):
+                return "its rows are text, which Python parses"
+            case Source():
+                return None
+            case Merge():
+                return next((why for why in map(self.dear, node.inputs) if why is not None), None)
+            case Apply(op=OpStateless()):
+                if id in self.channels:
+                    return None
+                if overrides(node.op, "on_marker"):
+                    return f"{title(node)} emits at markers"
+                said = traced(node.op, self.checked.streams[node.inputs[0]])
+                return f"{title(node)} runs in Python" if isinstance(said, Opaque) else self.dear(node.inputs[0])
+            case _:
+                return f"{title(node)} is keyed"
+
+    def name(self, node: Node) -> str:
+        """A name for a channel that stays the same as long as the graph does."""
+        plain = "".join(c if c.isalnum() else "-" for c in title(node)).strip("-")
+        return f"{node.id}-{plain}"
+
+    def segment(self, name: str, root: int, sends: str | None) -> Segment:
+        """The in-tree above a node, down to sources and channels, with nodes of its own."""
+        nodes: list[Node] = []
+        types: dict[int, EdgeType] = {}
+        quiet: set[int] = set()
+
+        def add(node: Node, like: int) -> int:
+            nodes.append(node)
+            types[node.id] = self.checked.types[like]
+            return node.id
+
+        def copy(id: int) -> int:
+            node, edge = self.by_id[id], self.checked.types[id]
+            if id in self.channels and id != root:
+                made = Receive(id=len(nodes), where=node.where, name=self.channels[id], edge=edge)
+                return add(made, id)
+            inputs = tuple(copy(upstream) for upstream in node.inputs)
+            made_id = add(attrs.evolve(node, id=len(nodes), inputs=inputs), id)
+            if isinstance(node, Source):
+                if id in self.told:
+                    quiet.add(made_id)
+                self.told.add(id)
+            return made_id
+
+        top = copy(root)
+        if sends is not None:
+            where = self.by_id[root].where
+            add(Sink(id=len(nodes), where=where, inputs=(top,), name=sends), root)
+        return Segment(name, Checked(Graph(self.checked.graph.name, tuple(nodes)), types), sends, frozenset(quiet))

@@ -1,0 +1,144 @@
+"""Graphs with several sinks and consumers: each sink has the trace of the whole graph, and late rows are told of once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark import dags
+from tests.spark.support import Cli, all_defined, asides, row, rows_in, rows_of, write_lines
+from tests.spark.test_exactly_once import Crash, crashing
+from tracetypes import Dataflow, OperatorFailed, RunError, check
+from tracetypes.check import Checked
+from tracetypes.compiler.plan import Plan
+from tracetypes.compiler.segments import program
+from tracetypes.compiler.spark import channels
+from tracetypes.compiler.spark.channels import ChannelOutput
+from tracetypes.compiler.spark.outputs import Asides, FileOutput, Output, open_output
+from tracetypes.compiler.spark.run import Checkpoint, Summary, run_program
+
+
+class Job:
+    """A program over a few files, as often as it takes."""
+
+    def __init__(self, spark: SparkSession, path: Path, flow: Dataflow, files: int = 3) -> None:
+        self.spark, self.path = spark, path
+        self.checked: Checked = check(flow)
+        self.program = program(self.checked, parallelism=2, key_groups=4)
+        self.rows: dict[str, list[str]] = {source.name: [] for source in self.checked.graph.sources}
+        for at, source in enumerate(self.rows):
+            for number in range(files + at):  # sources of different length
+                some = [row(id="abcd"[n % 4], ts=number * 10 + n - 2, watts=number + n) for n in range(12)]
+                some += [row(id="late", ts=-40, watts=1), "{"] if number else []
+                write_lines(path / source / f"{number}.jsonl", some, at=number + 1)
+                self.rows[source] += some
+
+    def __call__(self) -> Summary:
+        late, rejects = self.path / "late", self.path / "rejects"
+
+        def output(plan: Plan, run: str) -> Output:
+            return open_output(plan, str(self.path / f"out-{plan.sink.name}"), run, str(late), str(rejects))
+
+        return run_program(
+            self.spark,
+            self.program,
+            {name: str(self.path / name) for name in self.rows},
+            {name: output for name in self.program.sinks},
+            checkpoint=str(self.path / "checkpoint"),
+            asides=lambda run: Asides(late, rejects, run),
+            files_per_step=1,
+        )
+
+    def is_right(self) -> None:
+        traces, arranged = all_defined(self.checked, self.rows)
+        for sink in self.checked.graph.sinks:
+            found = rows_in(self.path / f"out-{sink.name}", "at")
+            assert found == rows_of(self.checked, sink, traces[sink.name]), sink.name
+        for name, one in arranged.items():
+            late = Counter(item.reason for item in one.late)
+            assert Counter(row["reason"] for row in asides(self.path / "late", name)) == late
+            rejects = Counter(reason for _, reason in one.rejects)
+            assert Counter(row["reason"] for row in asides(self.path / "rejects", name)) == rejects
+
+
+@pytest.mark.parametrize("name", dags.FLOWS)
+def test_every_sink_has_its_trace(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    job = Job(spark, tmp_path, dags.FLOWS[name]())
+    summary = job()
+    job.is_right()
+    assert summary.rows == sum(map(len, job.rows.values()))
+    assert summary.rejects == {name: len([line for line in lines if line == "{"]) for name, lines in job.rows.items()}
+
+
+def test_TT212_a_program_that_is_finished(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path, dags.two_sinks())
+    job()
+    with pytest.raises(RunError, match="is finished") as failed:
+        job()
+    assert failed.value.code == "TT212"
+
+
+POINTS: dict[str, tuple[Any, str, bool, int]] = {
+    "a channel has not been written": (ChannelOutput, "take", True, 1),
+    "a channel has been written, nothing was committed": (ChannelOutput, "take", False, 1),
+    "rows of a channel are there, its manifest is not": (channels, "move", False, 1),
+    "a sink is about to be written": (FileOutput, "take", True, 2),
+    "a batch is committed, Spark does not know": (Checkpoint, "commit", False, 4),
+    "a query is finished, nobody knows": (Checkpoint, "finish", True, 1),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_at_any_point_of_a_program(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    job = Job(spark, tmp_path, dags.diamond(), files=2)
+    owner, name, first, after = POINTS[point]
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, name, crashing(after, getattr(owner, name), first=first))
+        with pytest.raises((Crash, RunError)) as crashed:
+            job()
+    assert "Crash" in f"{crashed.type.__name__} {crashed.value}"
+    job()
+    job.is_right()
+
+
+def test_a_failure_stops_all_queries_and_tells_its_cause(spark: SparkSession, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    flag.write_text("")
+    job = Job(spark, tmp_path, dags.fragile(str(flag)))
+    write_lines(tmp_path / "readings/9.jsonl", bad := [row(id="z", ts=35, watts=-1)], at=9)
+    job.rows["readings"] += bad
+    for _ in range(2):
+        with pytest.raises(OperatorFailed, match=r"Fragile.on_item raised ValueError: z is broken"):
+            job()
+        assert not spark.streams.active
+    flag.unlink()
+    job()
+    job.is_right()
+
+
+def test_the_command_line_runs_several_sinks(tmp_path: Path, cli: Cli) -> None:
+    write_lines(tmp_path / "in/0.jsonl", [row(id="a", ts=1, watts=3), row(id="b", ts=2, watts=9), "{"])
+    command = [
+        "run",
+        "tests.spark.dags:two_sinks_flow",
+        "-i",
+        f"readings={tmp_path / 'in'}",
+        "-o",
+        f"sums={tmp_path / 's'}",
+    ]
+    missing = cli(*command)
+    assert (missing.code, "sink 'large' has no output" in missing.err) == (2, True)
+    same = cli(*command, "-o", f"large={tmp_path / 's'}")
+    assert (same.code, "sinks 'sums' and 'large' have one output" in same.err) == (2, True)
+    done = cli(*command, "-o", f"large={tmp_path / 'l'}")
+    assert done.code == 0, done.err
+    assert sum(rows_in(tmp_path / "s", "at").values()) == 2
+    assert sum(rows_in(tmp_path / "l", "at").values()) == 1
+    assert f"1 rejected, with the reason of each in {tmp_path / 's/_rejects/readings'}" in done.err
+    assert len(asides(tmp_path / "s/_rejects", "readings")) == 1

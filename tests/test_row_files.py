@@ -1,0 +1,163 @@
+"""Rows that were written to files are read again as they were, by our own readers and by other people's."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from tests.strategies import SCALARS, key_schemas, keys, schemas, values
+from tracetypes.compiler.columns import Batch, from_array, rows
+from tracetypes.compiler.row_files import Shown, open_rows
+from tracetypes.errors import Location
+from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, text_parser
+from tracetypes.graph import Sink
+from tracetypes.records import UNIT, Boolean, Float, Record, Schema, String, Unit, UnitValue, canonical, schema_of
+
+
+def sink(marker: str | None = None, position: str | None = None) -> Sink:
+    return Sink(id=0, where=Location("here.py", 1), inputs=(), name="out", marker=marker, position=position)
+
+
+def written(path: Path, format: Format, layout: Layout, to: Sink, *batches: Batch) -> Path:
+    shown = Shown(layout, to)
+    file = open_rows(format, str(path))
+    for batch in batches:
+        file.write(shown.of(rows(layout, batch)))
+    file.close()
+    return path
+
+
+def batch_of(pairs: list[tuple[Any, Any]]) -> Batch:
+    return Batch([k for k, _ in pairs], [v for _, v in pairs], [1_000_000] * len(pairs), list(range(len(pairs))))
+
+
+def as_known(layout: Layout, pairs: list[tuple[Any, Any]]) -> list[Any]:
+    key, value = canonical(layout.key), canonical(layout.value)
+    return [(key(k), value(v)) for k, v in pairs]
+
+
+@given(st.data())
+def test_json_lines_are_read_again(data: DataObject) -> None:
+    layout = Layout(data.draw(key_schemas() | st.just(UnitValue())), data.draw(schemas()))
+    pairs = data.draw(st.lists(st.tuples(keys(layout.key), values(layout.value)), min_size=1, max_size=4))
+    with tempfile.TemporaryDirectory() as scratch:
+        path = written(Path(scratch, "rows"), JsonLines(), layout, sink(), batch_of(pairs), batch_of(pairs[:1]))
+        parse = text_parser(JsonLines(), layout, None)
+        found = [parse(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    assert as_known(layout, found) == as_known(layout, [*pairs, pairs[0]])
+
+
+FLAT = [schema for schema in SCALARS if not isinstance(schema, UnitValue)]
+
+
+@given(st.data(), st.sampled_from(",;\t|"))
+def test_lines_of_csv_are_read_again(data: DataObject, separator: str) -> None:
+    """All but text that spans lines, which our reader takes as rows."""
+    schema: Schema = data.draw(st.sampled_from(FLAT))
+    layout = Layout(String(), schema)
+    pairs = data.draw(st.lists(st.tuples(keys(String()), values(schema)), min_size=1, max_size=4))
+    assume(all("\n" not in str(cell) and "\r" not in str(cell) and "\0" not in str(cell) for p in pairs for cell in p))
+    format = Csv(separator)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = written(Path(scratch, "rows"), format, layout, sink(), batch_of(pairs), batch_of(pairs[:1]))
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    assert lines[0] == f"key{separator}value"
+    parse = text_parser(format, layout, ["key", "value"])
+    assert as_known(layout, [parse(line) for line in lines[1:]]) == as_known(layout, [*pairs, pairs[0]])
+
+
+@given(st.data())
+def test_parquet_is_read_again(data: DataObject) -> None:
+    layout = Layout(UnitValue(), data.draw(schemas()))
+    some = data.draw(st.lists(values(layout.value), min_size=1, max_size=4))
+    pairs = [(UNIT, value) for value in some]
+    with tempfile.TemporaryDirectory() as scratch:
+        path = written(Path(scratch, "rows"), Parquet(), layout, sink(), batch_of(pairs))
+        table = pq.read_table(path)
+    assert table.num_rows == len(pairs)
+    assert table.schema.names == [name for name, _ in layout.columns]
+    if not layout.opened and not has_unit(layout.value):
+        found = from_array(layout.value, table.column("value").combine_chunks())
+        assert as_known(layout, [(UNIT, value) for value in found]) == as_known(layout, pairs)
+
+
+def has_unit(schema: Any) -> bool:
+    if isinstance(schema, UnitValue):
+        return True
+    inner = [field for _, field in schema.fields] if isinstance(schema, Record) else []
+    inner += [getattr(schema, name) for name in ("item",) if hasattr(schema, name)]
+    inner += list(getattr(schema, "members", ()))
+    return any(map(has_unit, inner))
+
+
+@attrs.frozen
+class Odd:
+    """A row with what formats disagree about."""
+
+    name: str
+    x: float
+    flag: bool
+    at: dt.datetime
+    nothing: Unit
+    maybe: int | None
+
+
+ODD = Layout(UnitValue(), schema_of(Odd), ("at marker", "place"))
+INSTANT = dt.datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=dt.UTC)
+
+
+def odd() -> Batch:
+    some = [Odd('say "a,b"', float("nan"), True, INSTANT, UNIT, None), Odd("", 1e300, False, INSTANT, UNIT, 7)]
+    return Batch([UNIT, UNIT], some, [2_000_000, 2_000_000], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        (
+            Csv(),
+            "name,x,flag,at,nothing,maybe,at marker,place\n"
+            '"say ""a,b""",NaN,true,2026-01-02T03:04:05.678900Z,,,1970-01-01T00:00:02.000000Z,0\n'
+            ",1e+300,false,2026-01-02T03:04:05.678900Z,,7,1970-01-01T00:00:02.000000Z,1\n",
+        ),
+        (
+            JsonLines(),
+            '{"name":"say \\"a,b\\"","x":"NaN","flag":true,"at":"2026-01-02T03:04:05.678900Z","nothing":null,'
+            '"maybe":null,"at marker":"1970-01-01T00:00:02.000000Z","place":0}\n'
+            '{"name":"","x":1e+300,"flag":false,"at":"2026-01-02T03:04:05.678900Z","nothing":null,'
+            '"maybe":7,"at marker":"1970-01-01T00:00:02.000000Z","place":1}\n',
+        ),
+    ],
+)
+def test_the_text_of_odd_values(tmp_path: Path, format: Format, text: str) -> None:
+    path = written(tmp_path / "rows", format, ODD, sink("at marker", "place"), odd())
+    assert path.read_text() == text
+
+
+def test_parquet_has_types_that_others_know(tmp_path: Path) -> None:
+    table = pq.read_table(written(tmp_path / "rows", Parquet(), ODD, sink("at marker", "place"), odd()))
+    assert table.schema.field("at marker").type == pa.timestamp("us", "UTC")
+    assert table.schema.field("nothing").type == pa.string()
+    assert table.column("place").to_pylist() == [0, 1]
+
+
+def test_a_single_column_of_csv_has_no_empty_lines(tmp_path: Path) -> None:
+    layout = Layout(UnitValue(), String())
+    path = written(tmp_path / "rows", Csv(), layout, sink(), batch_of([(UNIT, ""), (UNIT, "a")]))
+    assert path.read_text() == 'value\n""\na\n'
+
+
+def test_flags_and_numbers_alone(tmp_path: Path) -> None:
+    for schema, value, text in ((Boolean(), True, "true"), (Float(), float("inf"), "Infinity")):
+        path = written(tmp_path / "rows", Csv(), Layout(UnitValue(), schema), sink(), batch_of([(UNIT, value)]))
+        assert path.read_text() == f"value\n{text}\n"
