@@ -1,4 +1,4 @@
-"""``tracetypes check | explain | run | test TARGET``."""
+"""``tracetypes check | explain | graph | run | test TARGET``."""
 
 from __future__ import annotations
 
@@ -65,6 +65,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("target", metavar="TARGET")
     _compiling(one)
     one.set_defaults(command=_explain)
+
+    one = commands.add_parser("graph", help="draw the typed graph, as .svg, or with the plan beside it, as .html")
+    one.add_argument("target", metavar="TARGET")
+    one.add_argument("--output", "-o", required=True, metavar="FILE", help="FILE.svg or FILE.html")
+    _compiling(one)
+    one.set_defaults(command=_graph)
 
     one = commands.add_parser("run", help="run a dataflow")
     one.add_argument("target", metavar="TARGET")
@@ -227,6 +233,43 @@ def _explain(given: argparse.Namespace) -> int:
     groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
     print(explain(checked, parallelism=given.parallelism, key_groups=groups))
     return 0
+
+
+def _graph(given: argparse.Namespace) -> int:
+    path = Path(given.output)
+    ending = path.suffix.lower()
+    if ending not in (".svg", ".html"):
+        raise UsageError("TT402", f"--output {path}: {ending or 'no ending'}", fix="give FILE.svg or FILE.html")
+    checked = check(load(given.target))
+    made = _page(given, checked) if ending == ".html" else _svg(checked)
+    try:
+        path.write_text(made, encoding="utf-8")
+    except OSError as error:
+        message = f"--output {path}: {error.strerror}"
+        raise UsageError("TT402", message, fix="give a file in a directory that can be written") from error
+    return 0
+
+
+def _svg(checked: Checked) -> str:
+    from tracetypes.compiler.drawing import svg, typed_graph
+
+    return svg(typed_graph(checked), f"typed graph of {checked.graph.name}", style=True)
+
+
+def _page(given: argparse.Namespace, checked: Checked) -> str:
+    try:
+        from tracetypes.compiler.page import page
+        from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS, plan
+    except ModuleNotFoundError as error:
+        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
+
+    groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
+    try:
+        return page(checked, plan(checked, parallelism=given.parallelism, key_groups=groups))
+    except UsageError as error:
+        if error.code != "TT405":
+            raise
+        return page(checked, str(error))
 
 
 def _run(given: argparse.Namespace) -> int:
