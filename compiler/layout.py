@@ -2,8 +2,9 @@
 
 The way of Sugiyama, Tagawa and Toda (1981), in four steps: ranks by the longest path; in each layer an order with few
 crossings, by barycentres; horizontal places that minimise the squared lengths of arrows, a layer at a time, which is an
-isotonic regression and keeps the distances exactly, and chains made straight; heights. Every arrow has a slot of its own in each layer that it
-passes, and its label has one in a layer between the boxes, so that nothing is ever drawn over anything else.
+isotonic regression and keeps the distances exactly, and chains made straight; heights. Every arrow has a slot of its own in
+each layer that it passes, and its label has one in a layer between the boxes, so that nothing is ever drawn over anything
+else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``tracetypes check | explain | graph | run | test TARGET``."""
+"""``tracetypes check | explain | graph | run | test TARGET``, ``state CHECKPOINT``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import datetime as dt
 import importlib.util
 import itertools
+import json
 import logging
 import os
 import sys
@@ -93,6 +94,17 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--follow", action="store_true", help="wait for more files until stopped")
     one.add_argument("--quiet", "-q", action="store_true", help="no progress, only errors")
     one.set_defaults(command=_run)
+
+    one = commands.add_parser("state", help="list what the state of a run holds, or what it keeps of a key")
+    one.add_argument("checkpoint", metavar="CHECKPOINT", help="the --checkpoint of a run, or OUTPUT/_checkpoint")
+    one.add_argument("target", nargs="?", metavar="TARGET", help="the dataflow that was run: names what columns hold")
+    one.add_argument("--stage", type=int, metavar="N", help="this stage only")
+    one.add_argument("--key", metavar="KEY", help="what is kept of this key: as text, as Python shows it, or as JSON")
+    one.add_argument(
+        "--limit", type=_positive, metavar="N", help="show at most N keys, blocks, key groups (default: 10)"
+    )
+    one.add_argument("--json", action="store_true", help="JSON lines")
+    one.set_defaults(command=_state)
 
     one = commands.add_parser("test", help="test the laws of its operators, and random deployments")
     one.add_argument("target", metavar="TARGET")
@@ -354,6 +366,33 @@ def _run_on_spark(
     if summary.stopped:
         say.line("the same command goes on where it stopped")
     return 130 if summary.stopped else 0
+
+
+def _state(given: argparse.Namespace) -> int:
+    try:
+        from tracetypes.compiler.planner import plan
+        from tracetypes.compiler.spark.inspect_state import find_key, open_checkpoint, summaries
+        from tracetypes.compiler.spark.session import session
+    except ModuleNotFoundError as error:
+        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
+
+    kept = open_checkpoint(given.checkpoint)
+    kept.only(given.stage)
+    planned = None
+    if given.target is not None:
+        planned = plan(check(load(given.target)), key_groups=kept.key_groups)
+        kept.check(planned)
+    spark = session(parallelism=1)
+    if given.key is not None:
+        for one in itertools.islice(find_key(spark, kept, given.key, given.stage, planned), given.limit):
+            print(json.dumps(one.plain, ensure_ascii=False) if given.json else one.line)
+        return 0
+    limit = given.limit or 10
+    if not given.json:
+        print(f"run {kept.run}, after batch {kept.batch}")
+    for stage in summaries(spark, kept, given.stage, keys=limit):
+        print(json.dumps(stage.plain, ensure_ascii=False) if given.json else "\n".join(stage.lines(limit)))
+    return 0
 
 
 def _time(micros: int) -> str:

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tracetypes.compiler.fingerprint import fingerprint
+from tracetypes.compiler.fingerprint import described, fingerprint
 from tracetypes.compiler.kernels import StageKernel, is_straight
 from tracetypes.compiler.messages import Kind, Message, Report, Reread, dumps, loads
 from tracetypes.compiler.plan import FromSource, Plan
@@ -107,7 +107,7 @@ class Checkpoint:
             self.run: str = known["run"]
         else:
             self.run = uuid.uuid4().hex[:8]
-            write_json(about, {"run": self.run, "graph": mine})
+            write_json(about, {"run": self.run, "graph": mine, "stages": described(plan)})
         self.control.mkdir(exist_ok=True)
 
     @property
