@@ -64,8 +64,12 @@ class _Plan:
     def source(self, stage: Stage, link: Link, leaf: FromSource) -> Group:
         inside = Figure()
         inside.box("source", node_shape(leaf.source))
+        pieces = Pill("RR", "A source is read in pieces, by several workers: no data moves.")
         below = [*_stateless(link.path), *_combining(stage)]
-        _chain(inside, ["source"], below, Pill("RR", "A source is read in pieces, by several workers: no data moves."))
+        if below:
+            _chain(inside, ["source"], below, pieces)
+        else:
+            _chain(inside, ["source"], [pieces])
         return Group(f"reading, {_tasks(self.plan)}", inside)
 
     def stage(self, stage: Stage) -> Group:
@@ -152,7 +156,7 @@ main {{ display: flex; gap: 20px; align-items: flex-start; }}
 section {{ background: #ffffff; border: 1px solid #d1d9e0; border-radius: 8px; padding: 16px;
            box-sizing: border-box; min-width: 340px; overflow-x: auto; }}
 section svg {{ display: block; margin: 0 auto; }}
-.without {{ max-width: 40em; white-space: pre-wrap; }}
+.without {{ max-width: 24em; white-space: pre-wrap; }}
 details {{ margin-top: 20px; }}
 pre {{ overflow-x: auto; font-size: 13px; }}
 @media (max-width: 800px) {{ main {{ flex-direction: column; }} section {{ min-width: 0; max-width: 100%; }} }}

@@ -261,6 +261,28 @@ def test_graph_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "stage 0, one stateful operator by key group" in page, "the plan as text"
 
 
+def test_the_plan_of_a_graph_with_a_merge(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    merged = """
+two = Dataflow("two")
+streams = [
+    two.source(name, U[str, Row], key=lambda r: r.id, markers=every(seconds=10, time=lambda r: r.ts)) for name in "ab"
+]
+two.sink("out", merge(*streams).through(sort(by=lambda r: r.ts)).through(Count()))
+straight = Dataflow("straight")
+rows = straight.source("rows", U[str, Row], key=lambda r: r.id, markers=every(seconds=10, time=lambda r: r.ts))
+straight.sink("out", rows)
+"""
+    write(modules / "m.py", RIGHT.replace("every, sort", "every, merge, sort") + merged)
+    assert run(capsys, "graph", "m.py:two", "-o", "two.html") == (0, "", "")
+    shown = texts(svgs((modules / "two.html").read_text(encoding="utf-8"))[1])
+    words = ("a", "b", "RR", "HASH(16)", "MRG", "SORT", "Count", "out")
+    assert [shown.count(word) for word in words] == [1, 1, 2, 2, 1, 1, 1, 1]
+    assert run(capsys, "graph", "m.py:straight", "-o", "straight.html") == (0, "", "")
+    shown = texts(svgs((modules / "straight.html").read_text(encoding="utf-8"))[1])
+    assert {"RR", "no exchange", "stage 0, in the driver", "close blocks"} <= set(shown)
+    assert "HASH(16)" not in shown
+
+
 OPERATORS = {
     "JoinFilterMap": "native",
     "LinearInterpolation": "Python",

@@ -17,9 +17,9 @@ import attrs
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.flows import TEN, Named, Reading, Sum, here, id_of, sums, ts_of
+from tests.spark.flows import TEN, Named, Reading, Sum, here, id_of, is_mark, ordered, sums, ts_of
 from tests.spark.support import Cli, row, write_lines
-from tracetypes import Dataflow, OpStateless, Stream, U, check, merge, sort
+from tracetypes import Dataflow, OpStateless, Stream, U, check, in_band, merge, sort
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark.inspect_state import StageAbout, operator_ids
 from tracetypes.compiler.spark.outputs import MemoryOutput
@@ -53,18 +53,31 @@ tree.sink("out", merge(_left, _right, source(tree, "more")).through(Sum()))
 straight = Dataflow("straight")
 straight.sink("out", source(straight, "readings"))
 
-FLOWS = {"sums": (sums, 300), "chain": (chain, 20), "tree": (tree, 20), "straight": (straight, 20)}
-"""Each with its number of keys. 300 are enough for states as columns in each of two key groups."""
+passing = Dataflow("passing")
+passing.sink(
+    "out", passing.source("readings", U[str, Reading], key=id_of, markers=in_band(is_marker=is_mark, time=ts_of))
+)
+
+FLOWS = {
+    "sums": (sums, 300, 1),
+    "chain": (chain, 20, 1),
+    "tree": (tree, 20, 2),
+    "straight": (straight, 20, 2),
+    "passing": (passing, 20, 2),
+    "ordered": (ordered(), 20, 2),
+}
+"""Each with its number of keys, and of files a micro-batch. 300 keys are enough for states as columns in each of two key
+groups."""
 
 
 @pytest.fixture(scope="module")
 def checkpoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of four micro-batches: key ``kN`` has a reading of ``N`` watts at 1, 2, 12 and 25; ``#30`` stays open."""
+    """Runs of several micro-batches: key ``kN`` has a reading of ``N`` watts at 1, 2, 12 and 25; ``#30`` stays open."""
     root = tmp_path_factory.mktemp("checkpoints")
-    for name, (flow, keys) in FLOWS.items():
+    for name, (flow, keys, files_per_step) in FLOWS.items():
         planned = plan(check(flow), parallelism=2, key_groups=2)
         files = tuple(tuple(Reading(f"k{n}", ts, n) for n in range(keys)) for ts in (1, 2, 12, 25))
-        inputs = {one.source.name: Rows(files, files_per_step=1) for one in planned.sources}
+        inputs = {one.source.name: Rows(files, files_per_step) for one in planned.sources}
         run(spark, planned, inputs, MemoryOutput(planned), checkpoint=str(root / name), drain=False)
     return root
 
@@ -143,6 +156,8 @@ def test_each_state_store_belongs_to_its_stage(cli: Cli, checkpoints: Path) -> N
         (2, "Named", named(6, 9)),
         (3, "Sum", 9),
     ]
+    reading = {"id": "k3", "ts": 25, "watts": 3}
+    assert [(one["stage"], one["held"]) for one in found if "open" in one] == [(0, [reading]), (1, 3), (3, 3)]
     stages = objects(cli("state", checkpoints / "tree", "--json").out)
     assert [[one["operator"] for one in stage["operators"]] for stage in stages] == [
         ["SORT", "Named"],
@@ -164,6 +179,23 @@ def test_a_flow_that_goes_straight_to_the_sink(cli: Cli, checkpoints: Path) -> N
     assert "    no operators: it closes blocks" in shown.out
     (one,) = objects(cli("state", checkpoints / "straight", "--json").out)
     assert (one["operators"], one["keys"], one["closed"]) == ([], [], MARKER[20])
+
+
+def test_a_stage_that_only_closes_blocks(cli: Cli, checkpoints: Path) -> None:
+    """The markers of its source are in the stream, and none has come."""
+    (one,) = objects(cli("state", checkpoints / "passing", "--json").out)
+    assert (one["operators"], one["keys"], one["closed"], one["open"]) == ([], [], None, [None])
+    shown = cli("state", checkpoints / "passing")
+    assert "no block closed yet" in shown.out
+    assert "    open blocks, by their end: a marker that has not come" in shown.out
+    (held,) = objects(cli("state", checkpoints / "passing", "--key", "k4", "--json").out)
+    assert held["held"] == [{"id": "k4", "ts": ts, "watts": 4} for ts in (1, 2, 12, 25)]
+
+
+def test_items_that_are_held_with_their_place(cli: Cli, checkpoints: Path) -> None:
+    state, held = objects(cli("state", checkpoints / "ordered", "--key", "k4", "--json").out)
+    assert (state["operator"], state["state"]) == ("Named", named(4, 4, 4))
+    assert held["held"] == [{"id": "k4", "ts": 25, "watts": 4}]
 
 
 @pytest.mark.parametrize(
