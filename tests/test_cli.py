@@ -435,3 +435,6 @@ def test_without_spark(tmp_path: Path) -> None:
     assert ran.returncode == 2
     assert "TT401 pyspark is not installed" in ran.stderr
     assert "pip install 'tracetypes[spark]'" in ran.stderr
+    ran = process("state", "out", cwd=tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert ran.returncode == 2
+    assert "TT401 pyspark is not installed" in ran.stderr

@@ -137,13 +137,20 @@ def _states(spark: SparkSession, kept: Kept, stage: StageAbout) -> Iterator[tupl
     """Each key group of a stage with the size of its state in bytes, and the state."""
     for group, blob in _blobs(spark, kept, stage):
         try:
-            yield group, len(blob), loads(blob)
+            state = loads(blob)
         except (ImportError, AttributeError, pickle.UnpicklingError) as error:
             raise UsageError(
                 "TT408",
                 f"the state of stage {stage.number} cannot be read: {error}",
                 fix="name the dataflow that was run, FILE.py:NAME, behind the checkpoint: its classes are needed",
             ) from error
+        if not isinstance(state, StageState):
+            raise UsageError(
+                "TT408",
+                f"stage {stage.number} of {kept.path} holds {show(state)}, which is no state",
+                fix="give a checkpoint as a run of this version left it",
+            )
+        yield group, len(blob), state
 
 
 def _blobs(spark: SparkSession, kept: Kept, stage: StageAbout) -> Iterator[tuple[int, bytes]]:

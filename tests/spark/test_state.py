@@ -230,18 +230,20 @@ def test_wrong_input(
         assert part in done.err
 
 
-def test_nothing_is_unpickled_of_what_is_not_ours(cli: Cli, checkpoints: Path, tmp_path: Path) -> None:
-    """A commit record with a state, beside a graph.json that we did not write."""
-    spark = tmp_path / "spark" / "commits"
-    spark.mkdir(parents=True)
-    (spark / "0").touch()
-    (tmp_path / "commits").mkdir()
+def test_nothing_is_unpickled_of_what_is_not_ours(cli: Cli, tmp_path: Path) -> None:
+    """A commit record with a state that acts when it is read, beside a graph.json that we would not write, and one that we
+    might have written."""
+    (tmp_path / "spark" / "commits").mkdir(parents=True)
+    (tmp_path / "spark" / "commits" / "0").touch()
     flag = tmp_path / "flag"
-    (tmp_path / "commits" / "00000000.json").write_text(json.dumps({"state": bomb(flag)}))
-    about = {"run": "0123abcd", "graph": ["key groups: 1"], "stages": [{"stage": 0, "operators": [], "reads": []}]}
-    (tmp_path / "graph.json").write_text(json.dumps({**about, "graph": ["groups: 1"]}))
+    write_lines(tmp_path / "commits" / "00000000.json", [json.dumps({"state": bomb(flag)})])
+    about = {"run": "0123abcd", "stages": [{"stage": 0, "operators": [], "reads": []}]}
+    write_lines(tmp_path / "graph.json", [json.dumps({**about, "graph": ["groups: 1"]})])
     assert "is no checkpoint of this version" in cli("state", tmp_path).err
     assert not flag.exists()
+    write_lines(tmp_path / "graph.json", [json.dumps({**about, "graph": ["key groups: 1"]})])
+    assert "holds None, which is no state" in cli("state", tmp_path).err
+    assert flag.exists()
 
 
 def bomb(flag: Path) -> str:
