@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
+
 from tracetypes.check import Checked
 from tracetypes.compiler.kernels import folds
 from tracetypes.compiler.passes import passes
 from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, links
 from tracetypes.compiler.segments import program
 from tracetypes.edges import edge_type
-from tracetypes.graph import Apply, Fused, Restore, RowPosition, Sort, steps_of, title
-from tracetypes.markers import EventTime
+from tracetypes.graph import Apply, Fused, Node, Restore, RowPosition, Sort, steps_of, title
+from tracetypes.markers import show_markers
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
-__all__ = ["explain", "show_graph", "show_plan"]
+__all__ = ["Runs", "combining_run", "explain", "keyed_runs", "show_graph", "show_plan", "stateless_runs"]
+
+
+@attrs.frozen
+class Runs:
+    """An operator of a plan and how it runs: over columns (``native``), or in Python and ``reason`` says why."""
+
+    node: Node
+    name: str
+    native: bool
+    reason: str | None = None
 
 
 def explain(checked: Checked, *, parallelism: int, key_groups: int) -> str:
@@ -74,13 +86,7 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
     for link in links(stage.region):
         match link.leaf:
             case FromSource(source=source):
-                how = source.markers
-                told = (
-                    f"every {how.period / 1e6:g} s of event time, delay {how.delay / 1e6:g} s"
-                    if isinstance(how, EventTime)
-                    else "records in band"
-                )
-                yield f"    source {source.name!r} : {edge_type(source.edge)}   markers: {told}"
+                yield f"    source {source.name!r} : {edge_type(source.edge)}   markers: {show_markers(source.markers)}"
                 yield "        Catalyst  find files, in pieces (the pieces are the RR split: no data moves)"
                 yield (
                     "        Arrow     read columns of Parquet; key, time, block "
@@ -92,7 +98,8 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
                 yield "        Arrow     read columns of Parquet"
             case FromStage(stage=earlier):
                 yield f"    from stage {earlier.number}"
-        yield from _operators(link.path)
+        for one in stateless_runs(link.path):
+            yield from _shown(one, "native")
         yield from _combining(stage)
         yield f"        Exchange  HASH to {plan.key_groups} key groups: items and markers in Arrow batches, shuffled by Catalyst"
     many = len(links(stage.region)) > 1
@@ -103,39 +110,55 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
         return
     if many:
         yield "        Arrow     MRG"
-    for at, step in enumerate(stage.steps):
-        native = at == 0 and not isinstance(step.keyed, Opaque) and folds(stage)
-        yield f"        {'Arrow ' if native else 'Python'}    {_step(stage, at)}"
-        if isinstance(step.node, Apply) and not native:
-            yield f"                  because {_why(stage, at)}"
+    for one in keyed_runs(stage):
+        yield from _shown(one, "Arrow")
 
 
-def _operators(path: tuple[Mapped, ...]) -> Iterator[str]:
-    """A line a stateless operator: native or Python, and why."""
+def _shown(one: Runs, native: str) -> Iterator[str]:
+    yield f"        {native if one.native else 'Python':<6}    {one.name}"
+    if one.reason is not None:
+        yield f"                  because {one.reason}"
+
+
+def stateless_runs(path: tuple[Mapped, ...]) -> Iterator[Runs]:
+    """The stateless operators between a source or stage and the next stage."""
     native = True
     for mapped in path:
         reason = mapped.traced.reason if isinstance(mapped.traced, Opaque) else None
         if reason is None and not native:
             reason = "the operator before it runs in Python"
         native = reason is None
-        if native:
-            yield f"        native    {title(mapped.node)}"
-        else:
-            yield f"        Python    {title(mapped.node)}"
-            yield f"                  because {reason}"
+        yield Runs(mapped.node, title(mapped.node), native, reason)
+
+
+def combining_run(stage: Stage) -> Runs | None:
+    """The operator whose items are combined before they come to a stage, if there is one."""
+    if not folds(stage):
+        return None
+    step = stage.steps[0]
+    reason = step.monoid.reason if isinstance(step.monoid, Opaque) else None
+    return Runs(step.node, title(step.node), reason is None, reason)
+
+
+def keyed_runs(stage: Stage) -> Iterator[Runs]:
+    """The sorts and keyed operators of a stage."""
+    for at, step in enumerate(stage.steps):
+        native = at == 0 and not isinstance(step.keyed, Opaque) and folds(stage)
+        reason = None if native or not isinstance(step.node, Apply) else _why(stage, at)
+        yield Runs(step.node, _step(stage, at), native, reason)
 
 
 def _combining(stage: Stage) -> Iterator[str]:
     """What is combined before the exchange."""
-    if not folds(stage):
+    one = combining_run(stage)
+    if one is None:
         return
-    step = stage.steps[0]
-    if isinstance(step.monoid, Opaque):
-        yield f"        Python    combine by {title(step.node)} before the exchange, where that makes the items fewer"
-        yield f"                  because {step.monoid.reason}"
+    monoid = stage.steps[0].monoid
+    if isinstance(monoid, Opaque):
+        name = f"combine by {one.name} before the exchange, where that makes the items fewer"
     else:
-        parts = ", ".join(part.reduction for part in step.monoid.parts)
-        yield f"        Arrow     combine by {title(step.node)} before the exchange: {parts}"
+        name = f"combine by {one.name} before the exchange: {', '.join(part.reduction for part in monoid.parts)}"
+    yield from _shown(attrs.evolve(one, name=name), "Arrow")
 
 
 def _why(stage: Stage, at: int) -> str:

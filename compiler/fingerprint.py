@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import get_origin
+from typing import Any, get_origin
 
 import attrs
 
-from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, United
+from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, United, links
 from tracetypes.edges import edge_type
-from tracetypes.graph import Apply, RowPosition, Sort
+from tracetypes.graph import Apply, RowPosition, Sort, title
 from tracetypes.markers import EventTime
 from tracetypes.records import show, show_type
 from tracetypes.templates import Operator
 
-__all__ = ["fingerprint"]
+__all__ = ["described", "fingerprint"]
 
 
 def fingerprint(plan: Plan) -> list[str]:
@@ -26,6 +26,18 @@ def fingerprint(plan: Plan) -> list[str]:
     lines += _region(plan.region)
     lines.append(f"sink {plan.sink.name}: {plan.edge}")
     return lines
+
+
+def described(plan: Plan) -> list[dict[str, Any]]:
+    """The stages for whoever looks into a checkpoint: names of operators, and which earlier stages each reads."""
+    return [
+        {
+            "stage": stage.number,
+            "operators": [title(step.node) for step in stage.steps],
+            "reads": [link.leaf.stage.number for link in links(stage.region) if isinstance(link.leaf, FromStage)],
+        }
+        for stage in plan.stages
+    ]
 
 
 def _region(region: Region) -> list[str]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -204,6 +205,157 @@ def test_explain_shows_the_parallelism_and_the_key_groups(capsys: pytest.Capture
     assert "TT404 parallelism 4 is more than the 3 key groups" in err
 
 
+# ------------------------------------------------------------------------------------------------------ graph
+
+
+def texts(svg: str) -> list[str]:
+    """The texts of an SVG, which must be well-formed."""
+    return [one.text or "" for one in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def svgs(page: str) -> list[str]:
+    """The figures of a page, which must need nothing from elsewhere."""
+    assert not re.search(r"<script|<link|<img|@import|url\(|href=|src=", page)
+    assert set(re.findall(r"https?://[^\"]*", page)) == {"http://www.w3.org/2000/svg"}
+    return re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+
+
+def test_graph_draws_the_typed_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "out.svg"
+    assert run(capsys, "graph", "examples/home_energy.py:flow", "-o", str(file)) == (0, "", "")
+    drawn = file.read_text(encoding="utf-8")
+    shown = texts(drawn)
+    for text in (
+        ["readings", "source", "markers every 10 s of event time, delay 0 s"],
+        ["JoinFilterMap", "OpStateless", "parallelism 2"],
+        ["LinearInterpolation", "OpKeyedOrdered"],
+        ["averages", "sink"],
+    ):
+        at = shown.index(text[0])
+        assert shown[at : at + len(text)] == text
+    edges = ["U[Unit, Measurement]", "U[Plug, Load]", "O[Plug, Load]", "O[Plug, Load]", "U[str, Load]", "O[str, Load]"]
+    assert [text for text in shown if text[1:2] == "["] == [*edges, "O[str, Average]"]
+    assert shown.count("SORT") == 2
+    assert "prefers-color-scheme: dark" in drawn
+    again = tmp_path / "again.SVG"
+    run(capsys, "graph", "examples/home_energy.py:flow", "-o", str(again))
+    assert again.read_text(encoding="utf-8") == drawn
+
+
+def test_graph_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "out.html"
+    assert run(capsys, "graph", "examples/home_energy.py:flow", "-p", "4", "-o", str(file)) == (0, "", "")
+    page = file.read_text(encoding="utf-8")
+    graph, plan = svgs(page)
+    assert "JoinFilterMap" in texts(graph)
+    assert "Plan: 2 stages, parallelism 4, 16 key groups" in page
+    shown = texts(plan)
+    assert [text for text in shown if text.startswith("stage")] == [
+        "stage 0, 4 tasks, by key group",
+        "stage 1, 4 tasks, by key group",
+    ]
+    assert [shown.count(word) for word in ("RR", "HASH(16)", "SORT")] == [1, 2, 2]
+    badges = {name: next(t for t in shown[shown.index(name) :] if t in ("native", "Python")) for name in OPERATORS}
+    assert badges == OPERATORS
+    assert "Python, because the items of a key are taken one after the other." in plan
+    assert "stage 0, one stateful operator by key group" in page, "the plan as text"
+
+
+def test_the_plan_of_a_graph_with_a_merge(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    merged = """
+two = Dataflow("two")
+streams = [
+    two.source(name, U[str, Row], key=lambda r: r.id, markers=every(seconds=10, time=lambda r: r.ts)) for name in "ab"
+]
+two.sink("out", merge(*streams).through(sort(by=lambda r: r.ts)).through(Count()))
+straight = Dataflow("straight")
+rows = straight.source("rows", U[str, Row], key=lambda r: r.id, markers=every(seconds=10, time=lambda r: r.ts))
+straight.sink("out", rows)
+"""
+    write(modules / "m.py", RIGHT.replace("every, sort", "every, merge, sort") + merged)
+    assert run(capsys, "graph", "m.py:two", "-o", "two.html") == (0, "", "")
+    shown = texts(svgs((modules / "two.html").read_text(encoding="utf-8"))[1])
+    words = ("a", "b", "RR", "HASH(16)", "MRG", "SORT", "Count", "out")
+    assert [shown.count(word) for word in words] == [1, 1, 2, 2, 1, 1, 1, 1]
+    assert run(capsys, "graph", "m.py:straight", "-o", "straight.html") == (0, "", "")
+    shown = texts(svgs((modules / "straight.html").read_text(encoding="utf-8"))[1])
+    assert {"RR", "no exchange", "stage 0, in the driver", "close blocks"} <= set(shown)
+    assert "HASH(16)" not in shown
+
+
+OPERATORS = {
+    "JoinFilterMap": "native",
+    "LinearInterpolation": "Python",
+    "DeviceType": "native",
+    "AveragePerSecond": "Python",
+}
+
+FAN_OUT = """
+two = Dataflow("<two> & more")
+both = two.source("rows", U[str, Row], key=lambda r: r.id, markers=every(seconds=10, time=lambda r: r.ts))
+in_order = both.through(sort(by=lambda r: r.ts))
+two.sink("raw", both)
+two.sink("counts", in_order.through(Count()), marker="at")
+two.sink("merged", merge(both, both, in_order))
+"""
+
+
+def test_any_graph_that_is_checked_is_drawn(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(modules / "two.py", RIGHT.replace("every, sort", "every, merge, sort") + FAN_OUT)
+    assert run(capsys, "graph", "two.py:two", "-o", "two.svg") == (0, "", "")
+    shown = texts((modules / "two.svg").read_text(encoding="utf-8"))
+    assert (
+        sorted(text for text in shown if text[1:2] == "[")
+        == ["O[str, Row]"] * 2 + ["O[str, int]"] + ["U[str, Row]"] * 5
+    )
+    assert {"raw", "counts", "merged", "MRG", "column at: marker"} <= set(shown)
+
+    assert run(capsys, "graph", "two.py:two", "-o", "two.html") == (0, "", "")
+    page = (modules / "two.html").read_text(encoding="utf-8")
+    graph, plan = svgs(page)
+    assert "counts" in texts(graph)
+    assert {"counts", "raw", "merged", "1-SORT", "channel"} <= set(texts(plan))
+    assert "<h2>Plan: 4 queries, " in page
+    assert "<h1>&lt;two&gt; &amp; more</h1>" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["right.py", "-o", "out.png"], 2, ["TT402 --output out.png: .png", "give FILE.svg or FILE.html"]),
+        (["right.py", "-o", "out"], 2, ["TT402 --output out: no ending"]),
+        (["right.py", "-o", "nowhere/out.svg"], 2, ["TT402 --output nowhere/out.svg: No such file or directory"]),
+        (["right.py", "-o", "folder.html"], 2, ["TT402 --output folder.html: Is a directory"]),
+        (["right.py"], 2, ["--output"]),
+        (["none.py", "-o", "out.svg"], 2, ["TT403 none.py is no file"]),
+        (["wrong.py", "-o", "out.svg"], 1, ["TT101"]),
+        (["right.py", "-o", "out.html", "-p", "4", "--key-groups", "3"], 2, ["TT404 parallelism 4 is more"]),
+    ],
+)
+def test_graph_that_cannot_be_drawn(
+    modules: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: list[str]
+) -> None:
+    write(modules / "right.py", RIGHT)
+    write(modules / "wrong.py", WRONG)
+    (modules / "folder.html").mkdir()
+    got, out, err = run(capsys, "graph", *arguments)
+    assert (got, out) == (code, "")
+    for part in said:
+        assert part in err
+
+
+def test_graph_without_numpy(tmp_path: Path) -> None:
+    write(tmp_path / "right.py", RIGHT)
+    write(tmp_path / "numpy.py", "raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
+    where = {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    ran = process("graph", "right.py", "-o", "out.html", cwd=tmp_path, **where)
+    assert ran.returncode == 2
+    assert "TT401 numpy is not installed" in ran.stderr
+    assert "pip install 'tracetypes[spark]'" in ran.stderr
+    ran = process("graph", "right.py", "-o", "out.svg", cwd=tmp_path, **where)
+    assert (ran.returncode, ran.stderr) == (0, ""), "the graph alone needs the core only"
+
+
 # ------------------------------------------------------------------------------------------------ exit codes
 
 
@@ -278,3 +430,6 @@ def test_without_spark(tmp_path: Path) -> None:
     assert ran.returncode == 2
     assert "TT401 pyspark is not installed" in ran.stderr
     assert "pip install 'tracetypes[spark]'" in ran.stderr
+    ran = process("state", "out", cwd=tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert ran.returncode == 2
+    assert "TT401 pyspark is not installed" in ran.stderr

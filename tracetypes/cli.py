@@ -1,4 +1,4 @@
-"""``tracetypes check | explain | run | test TARGET``."""
+"""``tracetypes check | explain | graph | run | test TARGET``, ``state CHECKPOINT``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import datetime as dt
 import importlib.util
 import itertools
+import json
 import logging
 import os
 import sys
@@ -24,6 +25,7 @@ from tracetypes.graph import Dataflow, Source
 from tracetypes.records import Mismatch
 
 if TYPE_CHECKING:
+    from tracetypes.compiler.plan import Plan
     from tracetypes.compiler.segments import Program
 
 __all__ = ["load", "main"]
@@ -70,6 +72,12 @@ def _parser() -> argparse.ArgumentParser:
     _compiling(one)
     one.set_defaults(command=_explain)
 
+    one = commands.add_parser("graph", help="draw the typed graph, as .svg, or with the plan beside it, as .html")
+    one.add_argument("target", metavar="TARGET")
+    one.add_argument("--output", "-o", required=True, metavar="FILE", help="FILE.svg or FILE.html")
+    _compiling(one)
+    one.set_defaults(command=_graph)
+
     one = commands.add_parser("run", help="run a dataflow")
     one.add_argument("target", metavar="TARGET")
     _compiling(one)
@@ -91,6 +99,17 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--follow", action="store_true", help="wait for more files until stopped")
     one.add_argument("--quiet", "-q", action="store_true", help="no progress, only errors")
     one.set_defaults(command=_run)
+
+    one = commands.add_parser("state", help="list what the state of a run holds, or what it keeps of a key")
+    one.add_argument("checkpoint", metavar="CHECKPOINT", help="the --checkpoint of a run, or OUTPUT/_checkpoint")
+    one.add_argument("target", nargs="?", metavar="TARGET", help="the dataflow that was run: names what columns hold")
+    one.add_argument("--stage", type=int, metavar="N", help="this stage only")
+    one.add_argument("--key", metavar="KEY", help="what is kept of this key: as text, as Python shows it, or as JSON")
+    one.add_argument(
+        "--limit", type=_positive, metavar="N", help="show at most N keys, blocks, key groups (default: 10)"
+    )
+    one.add_argument("--json", action="store_true", help="JSON lines")
+    one.set_defaults(command=_state)
 
     one = commands.add_parser("test", help="test the laws of its operators, and random deployments")
     one.add_argument("target", metavar="TARGET")
@@ -233,6 +252,39 @@ def _explain(given: argparse.Namespace) -> int:
     return 0
 
 
+def _graph(given: argparse.Namespace) -> int:
+    path = Path(given.output)
+    ending = path.suffix.lower()
+    if ending not in (".svg", ".html"):
+        raise UsageError("TT402", f"--output {path}: {ending or 'no ending'}", fix="give FILE.svg or FILE.html")
+    checked = check(load(given.target))
+    made = _page(given, checked) if ending == ".html" else _svg(checked)
+    try:
+        path.write_text(made, encoding="utf-8")
+    except OSError as error:
+        message = f"--output {path}: {error.strerror}"
+        raise UsageError("TT402", message, fix="give a file in a directory that can be written") from error
+    return 0
+
+
+def _svg(checked: Checked) -> str:
+    from tracetypes.compiler.drawing import svg, typed_graph
+
+    return svg(typed_graph(checked), f"typed graph of {checked.graph.name}", style=True)
+
+
+def _page(given: argparse.Namespace, checked: Checked) -> str:
+    try:
+        from tracetypes.compiler.page import page
+        from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS
+        from tracetypes.compiler.segments import program
+    except ModuleNotFoundError as error:
+        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
+
+    groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
+    return page(checked, program(checked, parallelism=given.parallelism, key_groups=groups))
+
+
 def _run(given: argparse.Namespace) -> int:
     from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS
     from tracetypes.compiler.segments import program
@@ -261,7 +313,6 @@ def _run(given: argparse.Namespace) -> int:
 
 def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str, str], outputs: dict[str, str]) -> int:
     try:
-        from tracetypes.compiler.plan import Plan
         from tracetypes.compiler.spark.outputs import Asides, Output, open_output
         from tracetypes.compiler.spark.run import Batch, require, run_program
         from tracetypes.compiler.spark.session import session
@@ -333,6 +384,40 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
     if summary.stopped:
         say.line("the same command goes on where it stopped")
     return 130 if summary.stopped else 0
+
+
+def _state(given: argparse.Namespace) -> int:
+    try:
+        from tracetypes.compiler.segments import program
+        from tracetypes.compiler.spark.inspect_state import find_key, open_all, summaries
+        from tracetypes.compiler.spark.session import session
+    except ModuleNotFoundError as error:
+        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
+
+    queries = open_all(given.checkpoint)
+    plans: dict[str, Plan] = {}
+    if given.target is not None:
+        groups = next(iter(queries.values())).key_groups
+        compiled = program(check(load(given.target)), key_groups=groups)
+        plans = dict(compiled.named) if len(compiled.plans) > 1 else {"": compiled.plans[0]}
+    for name, kept in queries.items():
+        kept.only(given.stage)
+        if given.target is not None:
+            kept.check(plans.get(name))
+    spark = session(parallelism=1)
+    limit = given.limit or 10
+    for name, kept in queries.items():
+        about = {"query": name} if name else {}
+        if given.key is not None:
+            for one in itertools.islice(find_key(spark, kept, given.key, given.stage, plans.get(name)), given.limit):
+                print(json.dumps(about | one.plain, ensure_ascii=False) if given.json else one.line)
+            continue
+        if not given.json:
+            print(f"{f'query {name}, ' if name else ''}run {kept.run}, after batch {kept.batch}")
+        for stage in summaries(spark, kept, given.stage, keys=limit):
+            shown = json.dumps(about | stage.plain, ensure_ascii=False) if given.json else "\n".join(stage.lines(limit))
+            print(shown)
+    return 0
 
 
 def _time(micros: int) -> str:

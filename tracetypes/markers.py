@@ -16,7 +16,7 @@ import attrs
 from tracetypes.errors import UsageError
 from tracetypes.records import datetime_of, micros_of, show
 
-__all__ = ["EventTime", "InBand", "Marker", "Markers", "TimeUnit", "every", "in_band"]
+__all__ = ["EventTime", "InBand", "Marker", "Markers", "TimeUnit", "every", "in_band", "show_markers"]
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us"]
 Time: TypeAlias = int | float | dt.datetime
@@ -103,6 +103,15 @@ class InBand:
 
 
 Markers: TypeAlias = EventTime | InBand
+
+
+def show_markers(markers: Markers) -> str:
+    """Where the markers of a source come from, in words."""
+    match markers:
+        case EventTime(period=period, delay=delay):
+            return f"every {period / 1e6:g} s of event time, delay {delay / 1e6:g} s"
+        case InBand():
+            return "records in band"
 
 
 def _span(name: str, seconds: object, least: int) -> int:

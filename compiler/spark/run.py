@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tracetypes.compiler.fingerprint import fingerprint
+from tracetypes.compiler.fingerprint import described, fingerprint
 from tracetypes.compiler.kernels import StageKernel, is_straight
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, loads
 from tracetypes.compiler.plan import FromSource, Plan
@@ -98,7 +98,7 @@ class Checkpoint:
 
     def __init__(self, path: str, plan: Plan) -> None:
         self.path = Path(path)
-        self.run = claim(self.path, fingerprint(plan))
+        self.run = claim(self.path, fingerprint(plan), stages=described(plan))
         self.control.mkdir(exist_ok=True)
 
     @property
@@ -150,14 +150,14 @@ class Checkpoint:
         return number, (before or {}).get("newest", {})
 
 
-def claim(path: Path, graph: list[str]) -> str:
+def claim(path: Path, graph: list[str], **about_it: Any) -> str:
     """Take a checkpoint directory for a graph; the name of its run. Raises :class:`RunError` ``TT211`` where another graph has
-    it."""
+    it. ``about_it``: more to write down, for people and tools."""
     writable(path)
     about = path / "graph.json"
     if not about.exists():
         run = uuid.uuid4().hex[:8]
-        write_json(about, {"run": run, "graph": graph})
+        write_json(about, {"run": run, "graph": graph, **about_it})
         return run
     known = json.loads(about.read_text())
     if known["graph"] != graph:
