@@ -253,7 +253,7 @@ class Groups:
     of_row: Any
     first: Any
     sizes: Any
-    counted: dict[int, tuple[Any, Any]] = attrs.field(factory=dict, init=False)
+    counted: dict[tuple[int, int], tuple[Any, Any]] = attrs.field(factory=dict, init=False)
 
     @property
     def number(self) -> int:
@@ -265,12 +265,12 @@ class Groups:
         """Groups of equal codes, which are below ``number``."""
         count = len(codes)
         if number <= max(4 * count, 1 << 16):
-            sizes = np.bincount(codes, minlength=number)
+            of_row, sizes = codes, np.bincount(codes, minlength=number)
             present = np.flatnonzero(sizes)
-            places = np.zeros(number, np.int64)
-            places[present] = np.arange(len(present))
-            of_row = places[codes]
-            sizes = sizes[present]
+            if len(present) < number:
+                places = np.zeros(number, np.int64)
+                places[present] = np.arange(len(present))
+                of_row, sizes = places[codes], sizes[present]
         else:
             encoded = pa.array(codes).dictionary_encode()
             of_row = encoded.indices.to_numpy().astype(np.int64)
@@ -287,10 +287,10 @@ class Groups:
         codes, size = coded.codes, len(coded.entries)
         if self.number * size > 4 * len(codes):
             return None
-        if id(codes) not in self.counted:
+        if (id(codes), size) not in self.counted:
             counts = np.bincount(self.of_row * size + codes, minlength=self.number * size)
-            self.counted[id(codes)] = codes, counts.reshape(self.number, size)
-        return self.counted[id(codes)][1]
+            self.counted[id(codes), size] = codes, counts.reshape(self.number, size)
+        return self.counted[id(codes), size][1]
 
 
 def groups_of(key: Columns, count: int) -> Groups:
@@ -404,8 +404,10 @@ def _dtype(kind: Kind) -> Any:
 
 def _sums_of_entries(kind: Kind, coded: Coded | None, groups: Groups) -> Any:
     """The sums of integers that are few: how often a group has each, times what it is. None where that will not do."""
-    counts = groups.counts(coded) if coded is not None and isinstance(kind, Integer) else None
-    if coded is None or counts is None:
+    if coded is None or not len(coded) or not isinstance(kind, Integer):
+        return None
+    counts = groups.counts(coded)
+    if counts is None:
         return None
     largest = max(abs(int(coded.entries.min())), abs(int(coded.entries.max())))
     # Entries that no row has may be large.

@@ -254,6 +254,40 @@ def test_dictionaries_are_taken_as_text_is(
     assert told(kernel, list(kernel.piece((1, 2, 3), [coded], micros))) == plain
 
 
+@pytest.mark.parametrize("kind", ["counted", "both"])
+def test_dictionaries_are_not_decoded(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Keys are grouped and numbers are summed by the codes: only which rows a condition lets through is told row by row,
+    and the keys of aggregates."""
+    plain = Coded.plain
+
+    def decided(self: Coded) -> Any:
+        combined = len(self) < 60
+        assert combined or isinstance(self.entries, np.ndarray)
+        assert combined or self.entries.dtype == np.bool_
+        return plain(self)
+
+    monkeypatch.setattr(Coded, "plain", decided)
+    kernel = visits(kind)
+    values = [Visit("ann", "pqr"[n % 3], "view", n) for n in range(60)]
+    keys, column = array(String(), [value.user for value in values]), array(kernel.leaf.stream.value, values)
+    chance = random.Random(1)
+    coded = encoded(String(), keys, chance), encoded(kernel.leaf.stream.value, column, chance)
+    chunk = Chunk.of(np.array([value.ts * 1_000_000 for value in values]), *coded, lambda at: Row("item"))
+    kinds = {message.kind for message in kernel.piece((1, 2, 3), [chunk], None)}
+    assert kinds == {Kind.AGGREGATES, Kind.REPORT}
+
+
+@pytest.mark.parametrize("width", [pa.int8(), pa.uint8(), pa.uint64()], ids=str)
+def test_codes_of_any_width(width: Any) -> None:
+    texts = [None, *(f"{n:03d}" for n in range(128))] * 2
+    entries = sorted({text for text in texts if text is not None})
+    codes = pa.array([None if text is None else entries.index(text) for text in texts], width)
+    column = from_arrow(Optional(String()), pa.DictionaryArray.from_arrays(codes, pa.array(entries)))
+    groups = groups_of(column, len(texts))
+    assert groups.number == 129
+    assert [texts[at] for at in groups.first[groups.of_row].tolist()] == texts
+
+
 def test_a_number_that_no_row_has_makes_no_sum_too_large() -> None:
     """``LEVELS`` holds one that is too large to be added up often."""
     kinds = Coded(np.array([0, 1, 0, 0]), np.array([7, -2, 2**63 - 1], np.int64))

@@ -462,8 +462,9 @@ def test_a_dictionary_is_computed_by_its_entries(expr: Expr) -> None:
 def test_columns_of_one_dictionary_share_their_codes_behind_a_filter() -> None:
     """Otherwise what is computed of both would be computed of each row."""
     word = given(STRING)
-    other = Call("eq", (word, Const("b", STRING)), BOOLEAN)
-    both = Call("concat", (word, Call("upper", (word,), STRING)), STRING)
+    upper = Call("upper", (word,), STRING)
+    other = Call("eq", (upper, Const("B", STRING)), BOOLEAN)
+    both = Call("concat", (word, upper), STRING)
     tree = Branch(other, Leaf(), Leaf((Emission(None, Pack(tuple, (), (both, word))),)))
     (emitted,) = vector.run(tree, coded_text(["a", "b", "c", "a", "c", "a"], ["a", "b", "c"]), 6).emissions
     assert isinstance(emitted.value, Struct)
@@ -473,6 +474,30 @@ def test_columns_of_one_dictionary_share_their_codes_behind_a_filter() -> None:
     assert isinstance(joined.held, Coded)
     assert joined.held.codes is plain.held.codes
     assert values_of(joined, 5) == ["aA", "cC", "aA", "cC", "aA"]
+
+
+def test_two_dictionaries_are_two() -> None:
+    entries = pa.array(["a", "b"])
+    parts = [Column(STRING, Coded(np.array(codes), entries)) for codes in ([0, 1, 0], [0, 0, 1])]
+    inputs = inputs_of({"row": Struct(tuple, ("string0", "string1"), tuple(parts))})
+    made = vector.evaluate(Call("eq", (given(STRING, 0), given(STRING, 1)), BOOLEAN), inputs, 3)
+    assert values_of(made, 3) == [True, False, False]
+
+
+def test_choices_by_entries_that_are_missing_or_undefined() -> None:
+    word = given(STRING)
+    view = Call("eq", (word, Const("view", STRING)), BOOLEAN)
+    note_ = Call("lookup", (word,), Optional(String()), table=WORDS, path=("note",))
+    chosen = Call("if", (view, note_, word), Optional(String()))
+    made = vector.evaluate(chosen, coded_text(["", "view", "", "view"], ["view", ""]), 4)
+    assert values_of(made, 4) == ["", None, "", None]
+    level = Call("lookup", (word,), INTEGER, table=WORDS, path=("level",))
+    chosen = Call("if", (view, level, Const(-1, INTEGER)), INTEGER)
+    assert values_of(vector.evaluate(chosen, coded_text(["no", "view"], ["view", "no"]), 2), 2) == [-1, 1]
+    chosen = Call("if", (view, Const(-1, INTEGER), level), INTEGER)
+    with pytest.raises(Undefined) as caught:
+        vector.evaluate(chosen, coded_text(["view", "no"], ["view", "no"]), 2)
+    assert caught.value.args == (1,)
 
 
 def test_dictionaries_without_entries() -> None:

@@ -230,6 +230,14 @@ def test_text_of_another_width_is_text(tmp_path: Path, kind: Any, coded: bool) -
     assert messages(tmp_path / "wide.parquet") == messages(tmp_path / "plain.parquet")
 
 
+def test_a_file_may_lack_text_that_is_optional(tmp_path: Path) -> None:
+    pq.write_table(arrow_of(NOTED).drop_columns("note"), tmp_path / "in.parquet")
+    scan, _ = scan_of(noted())
+    for group in scan.tables(str(tmp_path / "in.parquet"), 0, 1):
+        assert group.column(1).null_count == len(NOTED)
+        assert group.column(0).to_pylist() == [row.sensor for row in NOTED]
+
+
 def test_rows_one_by_one_are_shown_as_text(tmp_path: Path) -> None:
     """A row that is refused makes all of its row group come one by one."""
     table = arrow_of(NOTED)
