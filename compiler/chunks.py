@@ -66,30 +66,36 @@ class Placed:
     chunk: Chunk
     kept: Any
     ends: Any
-    at: Any
     late: tuple[tuple[int, int, int], ...]
     newest: int
+
+    @property
+    def at(self) -> Any:
+        """int64: the number of each row within the chunk."""
+        return np.arange(len(self.chunk)) if self.kept is None else np.flatnonzero(self.kept)
 
     def column(self, path: Path) -> Any:
         """The column of a path, without the late rows."""
         whole = self.chunk.column(path)
-        return whole if self.kept is None else whole.filter(self.kept)
+        return whole if self.kept is None else whole.filter(pa.array(self.kept))
 
 
 def place(how: EventTime, chunk: Chunk, newest: int | None) -> Placed:
     """Blocks and late rows of a chunk, exactly as row by row. ``newest``: the newest time before the chunk."""
-    times = chunk.times
-    ends = (times // how.period + 1) * how.period
-    running = np.maximum.accumulate(np.concatenate(([NEVER if newest is None else newest], times)))
-    before = running[:-1]
-    closed = np.where(before == NEVER, NEVER, (before - how.delay) // how.period * how.period)
-    is_late = ends <= closed
-    at = np.arange(len(times))
+    times, start = chunk.times, NEVER if newest is None else newest
+    ends = times // how.period
+    ends += 1
+    ends *= how.period
+    if not len(times) or (times[0] >= start and (times[1:] >= times[:-1]).all()):
+        return Placed(chunk, None, ends, (), int(times[-1]) if len(times) else start)
+    before = np.maximum.accumulate(np.concatenate(([start], times)))
+    # The block of a row is closed when the frontier is past its end: rounding it down to a marker changes nothing.
+    is_late = ends <= before[:-1] - how.delay
     if not is_late.any():
-        return Placed(chunk, None, ends, at, (), int(running[-1]))
-    late = tuple((int(n), int(ends[n]), int(closed[n])) for n in np.nonzero(is_late)[0])
+        return Placed(chunk, None, ends, (), int(before[-1]))
+    late = tuple((int(n), int(ends[n]), how.frontier(int(before[n]))) for n in np.flatnonzero(is_late))
     kept = ~is_late
-    return Placed(chunk, pa.array(kept), ends[kept], at[kept], late, int(running[-1]))
+    return Placed(chunk, kept, ends[kept], late, int(before[-1]))
 
 
 def hashes(schema: Schema, keys: Any) -> Any:
@@ -101,7 +107,9 @@ def hashes(schema: Schema, keys: Any) -> Any:
         return x ^ (x >> np.uint64(31))
     each = stable_hash(schema)
     if isinstance(schema, String):
-        encoded = keys.dictionary_encode()
+        if pa.types.is_dictionary(keys.type) and (keys.dictionary.null_count or len(keys.dictionary) > len(keys)):
+            keys = keys.dictionary_decode()
+        encoded = keys if pa.types.is_dictionary(keys.type) else keys.dictionary_encode()
         known = np.array([each(key) for key in encoded.dictionary.to_pylist()], np.uint64)
         return known[encoded.indices.to_numpy(zero_copy_only=False)]
     try:
@@ -113,10 +121,14 @@ def hashes(schema: Schema, keys: Any) -> Any:
 
 
 def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int) -> Iterator[tuple[int, bytes]]:
-    """Rows by key group, each group as an encoded batch: ``key``, then the other columns."""
+    """Rows by key group, each group as an encoded batch: ``key``, then the other columns. Keys that are text may be
+    dictionary encoded; in the batches they are not."""
     groups = (hashes(key, keys) % np.uint64(key_groups)).astype(np.uint16)
     order = pa.array(np.argsort(groups, kind="stable"))
-    batch = pa.RecordBatch.from_arrays([keys, *columns.values()], names=["key", *columns]).take(order)
+    placed = [column.take(order) for column in (keys, *columns.values())]
+    if pa.types.is_dictionary(placed[0].type):
+        placed[0] = placed[0].dictionary_decode()
+    batch = pa.RecordBatch.from_arrays(placed, names=["key", *columns])
     starts = np.concatenate(([0], np.cumsum(np.bincount(groups, minlength=key_groups))))
     for group in range(key_groups):
         start, end = int(starts[group]), int(starts[group + 1])

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from tracetypes.compiler.coded import Coded
 from tracetypes.compiler.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
 from tracetypes.compiler.monoids import Monoid, Part
 from tracetypes.compiler.vector import (
@@ -151,7 +152,7 @@ def fit(schema: Schema, columns: Columns) -> Columns:
         return Column(schema, values.astype(np.float64) if isinstance(values, np.ndarray) else float(values))
     if columns.kind != schema:
         raise Undefined(0)
-    return Column(columns.kind, columns.values)
+    return Column(columns.kind, columns.held)
 
 
 def _masked(schema: Schema, columns: Columns) -> Columns:
@@ -252,6 +253,7 @@ class Groups:
     of_row: Any
     first: Any
     sizes: Any
+    counted: dict[tuple[int, int], tuple[Any, Any]] = attrs.field(factory=dict, init=False)
 
     @property
     def number(self) -> int:
@@ -263,12 +265,12 @@ class Groups:
         """Groups of equal codes, which are below ``number``."""
         count = len(codes)
         if number <= max(4 * count, 1 << 16):
-            sizes = np.bincount(codes, minlength=number)
+            of_row, sizes = codes, np.bincount(codes, minlength=number)
             present = np.flatnonzero(sizes)
-            places = np.zeros(number, np.int64)
-            places[present] = np.arange(len(present))
-            of_row = places[codes]
-            sizes = sizes[present]
+            if len(present) < number:
+                places = np.zeros(number, np.int64)
+                places[present] = np.arange(len(present))
+                of_row, sizes = places[codes], sizes[present]
         else:
             encoded = pa.array(codes).dictionary_encode()
             of_row = encoded.indices.to_numpy().astype(np.int64)
@@ -276,6 +278,19 @@ class Groups:
         first = np.empty(len(sizes), np.int64)
         first[of_row[::-1]] = np.arange(count - 1, -1, -1)
         return cls(of_row, first, sizes)
+
+    def counts(self, coded: Coded) -> Any:
+        """int64, groups by entries: how many rows of a group have an entry. None where there are too many of these.
+
+        Columns that share their codes are counted once.
+        """
+        codes, size = coded.codes, len(coded.entries)
+        if self.number * size > 4 * len(codes):
+            return None
+        if (id(codes), size) not in self.counted:
+            counts = np.bincount(self.of_row * size + codes, minlength=self.number * size)
+            self.counted[id(codes), size] = codes, counts.reshape(self.number, size)
+        return self.counted[id(codes), size][1]
 
 
 def groups_of(key: Columns, count: int) -> Groups:
@@ -313,6 +328,12 @@ def _of_column(column: Column, count: int) -> tuple[Any, int]:
     if column.valid is not None:
         codes, number = _of_column(attrs.evolve(column, valid=None), count)
         return np.where(column.valid, codes + 1, 0), number + 1
+    if column.coded is not None:
+        entries = column.coded.entries
+        of_entries, number = _of_column(Column(column.kind, entries), len(entries))
+        if number == len(entries) and (of_entries == np.arange(number)).all():
+            return column.coded.codes, number
+        return of_entries[column.coded.codes], number
     if column.scalar or isinstance(column.kind, UnitValue):
         return np.zeros(count, np.int64), 1
     match column.kind:
@@ -336,10 +357,16 @@ def _of_integers(values: Any, count: int) -> tuple[Any, int]:
     span = high - low + 1
     if span <= max(4 * count, 1 << 16):
         return values - low, span
-    step = int(np.gcd.reduce(values[: 1 << 12] - low)) if count else 1
+    starts = np.flatnonzero(values[1:] != values[:-1]) + 1
+    if 16 * len(starts) < count:
+        # Neighbours are mostly equal, as blocks are of rows in the order of their times.
+        codes, number = _of_integers(values[np.concatenate(([0], starts))], len(starts) + 1)
+        return np.repeat(codes, np.diff(starts, prepend=0, append=count)), number
+    # Differences of numbers that lie further apart would wrap.
+    step = int(np.gcd.reduce(values[:: 1 + (count >> 12)] - low)) if span < 1 << 63 else 1
     if step > 1 and span // step <= max(4 * count, 1 << 16):
-        scaled, rest = np.divmod(values - low, step)
-        if not rest.any():
+        scaled = (values - low) // step
+        if (scaled * step + low == values).all():
             return scaled, span // step + 1
     return _dense(values)
 
@@ -350,8 +377,11 @@ def _dense(values: Any) -> tuple[Any, int]:
 
 
 def _reduce(part: Part, column: Column, groups: Groups) -> Column:
-    number, values = groups.number, column.values
+    number = groups.number
     bare: Any = column.kind
+    if part.reduction == "sum" and (made := _sums_of_entries(bare, column.coded, groups)) is not None:
+        return Column(bare, made)
+    values = column.values
     if isinstance(bare, Exact):
         if isinstance(values, Exacts):
             return Column(bare, values.grouped(groups.of_row, number))
@@ -370,6 +400,18 @@ def _reduce(part: Part, column: Column, groups: Groups) -> Column:
 
 def _dtype(kind: Kind) -> Any:
     return np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
+
+
+def _sums_of_entries(kind: Kind, coded: Coded | None, groups: Groups) -> Any:
+    """The sums of integers that are few: how often a group has each, times what it is. None where that will not do."""
+    if coded is None or not len(coded) or not isinstance(kind, Integer):
+        return None
+    counts = groups.counts(coded)
+    if counts is None:
+        return None
+    largest = max(abs(int(coded.entries.min())), abs(int(coded.entries.max())))
+    # Entries that no row has may be large.
+    return counts @ coded.entries if largest * len(coded) < 1 << 63 else None
 
 
 def _sums(kind: Kind, values: Any, scalar: bool, groups: Groups) -> Any:

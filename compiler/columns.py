@@ -122,7 +122,7 @@ def _struct(columns: list[Any], type: Any, values: Sequence[Any]) -> Any:
 
 
 def from_array(schema: Schema, column: Any) -> list[Any]:
-    """The inverse of :func:`array`."""
+    """The inverse of :func:`array`; text may be dictionary encoded."""
     match schema:
         case UnitValue():
             return [UNIT] * len(column)
@@ -155,6 +155,9 @@ def from_array(schema: Schema, column: Any) -> list[Any]:
                     if value is not None:
                         made[at] = value
             return made
+        case _ if pa.types.is_dictionary(column.type):
+            known = column.dictionary.to_pylist()
+            return [None if code is None else known[code] for code in column.indices.to_pylist()]
         case _:
             return column.to_pylist()  # type: ignore[no-any-return]
 

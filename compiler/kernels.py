@@ -63,7 +63,7 @@ from tracetypes.compiler.plan import (
     links,
 )
 from tracetypes.compiler.states import Columnar, ColumnState
-from tracetypes.compiler.vector import Columns, concat, from_arrow, inputs_of, to_arrow, values_of
+from tracetypes.compiler.vector import Columns, concat, from_arrow, inputs_of, to_arrow, to_coded_arrow, values_of
 from tracetypes.errors import OperatorFailed, RunError
 from tracetypes.formats import Layout, Row
 from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, title
@@ -309,7 +309,7 @@ class Outbox:
         else:
             assert flow.key is not None
             assert flow.value is not None
-            keys = to_arrow(schema, flow.key, count)
+            keys = to_coded_arrow(schema, flow.key, count)
             columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(ends)}
             if self.positioned:
                 columns["position"] = pa.array(positions)
@@ -575,7 +575,7 @@ class SourceKernel:
         key, value = self.late_schema
         stream = self.outbox.stream
         head = header(link=self.link.number, piece=piece)
-        positions = placed.at + (count + 1)
+        positions = placed.at + (count + 1) if self.outbox.positioned or not self.whole else None
         flows = [Flow(len(placed.ends), None, read_by(placed.column))]
         trees = self.trees
         if placed.chunk.emitted is not None and trees:
@@ -585,7 +585,7 @@ class SourceKernel:
         for flow in [made for one in flows for made in through(trees, one)]:
             ends, places = placed.ends, positions
             if flow.rows is not None:
-                ends, places = ends[flow.rows], places[flow.rows]
+                ends, places = ends[flow.rows], None if places is None else places[flow.rows]
             if self.trees:
                 if not self.whole:
                     assert flow.key is not None

@@ -24,7 +24,7 @@ from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, P
 from tracetypes.compiler.segments import Program
 from tracetypes.formats import Row
 from tracetypes.markers import EventTime, Marker
-from tracetypes.records import UNIT
+from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String
 from tracetypes.sources import reader
 from tracetypes.trace import Element, Item, StreamType, Trace
 
@@ -268,12 +268,26 @@ def _chunked(taken: list[Taken], stream: StreamType, chance: random.Random) -> I
                 rows = [one.row for one in part]
                 yield Chunk.of(
                     np.array([row.time for row in rows], np.int64),
-                    array(stream.key, [row.key for row in rows]),
-                    array(stream.value, [row.value for row in rows]),
+                    _encoded(stream.key, array(stream.key, [row.key for row in rows]), chance),
+                    _encoded(stream.value, array(stream.value, [row.value for row in rows]), chance),
                     rows.__getitem__,
                 )
             else:
                 yield from part
+
+
+def _encoded(schema: Schema, column: Any, chance: random.Random) -> Any:
+    """The column with some of its text dictionary encoded, as files may have it."""
+    match schema:
+        case String() | Bytes() if chance.random() < 0.5:
+            return column.dictionary_encode()
+        case Record(_, fields) if fields:
+            parts = [_encoded(inner, part, chance) for (_, inner), part in zip(fields, column.flatten(), strict=True)]
+            return pa.StructArray.from_arrays(parts, names=[name for name, _ in fields], mask=column.is_null())
+        case Optional(item):
+            return _encoded(item, column, chance)
+        case _:
+            return column
 
 
 def _taken(row: Row, raw: Any) -> Taken:

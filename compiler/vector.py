@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.algebra import ExactSum
+from tracetypes.compiler.coded import Coded, gathered
 from tracetypes.compiler.columns import arrow_type, builder, from_array, never_refuses
 from tracetypes.compiler.exact import Exacts, exact_group_sums
 from tracetypes.compiler.expr import Branch, Call, Const, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Undefined, Value
@@ -63,6 +64,7 @@ __all__ = [
     "table_keys",
     "take",
     "to_arrow",
+    "to_coded_arrow",
     "values_of",
 ]
 
@@ -78,22 +80,34 @@ class Column:
     its Arrow array, to be passed on. Or one scalar for all rows: a Python bool, int (of Timestamp and Date too), float,
     str, bytes, ``ExactSum``, ``UNIT``, or None.
 
+    ``held``: the values as they are kept, which may be :class:`Coded`; ``values`` are never.
+
     ``valid``: a bool array, which rows are present; None for all. ``undefined``: a bool array, for which rows the
     expression has no value; None for none. What ``values`` holds where a row is missing or undefined means nothing.
     """
 
     kind: Kind | None
-    values: Any
+    held: Any = attrs.field(alias="values")
     valid: Any = None
     undefined: Any = None
 
     @property
+    def values(self) -> Any:
+        """The values of the rows, or one for all."""
+        return self.held.plain() if isinstance(self.held, Coded) else self.held
+
+    @property
+    def coded(self) -> Coded | None:
+        """The column by its entries, where computing something of each entry is less than doing it of each row."""
+        return self.held if isinstance(self.held, Coded) and self.held.pays else None
+
+    @property
     def scalar(self) -> bool:
         """Is it one value for all rows?"""
-        return not isinstance(self.values, _ARRAYS)
+        return not isinstance(self.held, _ARRAYS)
 
 
-_ARRAYS: Final = (np.ndarray, pa.Array, Exacts)
+_ARRAYS: Final = (np.ndarray, pa.Array, Exacts, Coded)
 
 
 @final
@@ -140,6 +154,8 @@ def from_arrow(schema: Schema, array: Any) -> Columns:
     parts; nulls become missing rows, also where the schema has no optional."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or not isinstance(_bare(schema), _TEXT)):
+        array = array.dictionary_decode()
     valid = None
     if array.null_count and not isinstance(schema, UnitValue):
         valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -164,6 +180,8 @@ def from_arrow(schema: Schema, array: Any) -> Columns:
             array = array.cast(pa.int64())
             values = (array if valid is None else pc.fill_null(array, 0)).to_numpy()
         case String() | Bytes():
+            if pa.types.is_dictionary(array.type) and array.type.value_type == arrow_type(schema):
+                return Column(schema, Coded.from_arrow(array), valid)
             array = array.cast(arrow_type(schema))
             values = array if valid is None else pc.fill_null(array, "" if isinstance(schema, String) else b"")
         case ListOf() | OneOf():
@@ -173,6 +191,7 @@ def from_arrow(schema: Schema, array: Any) -> Columns:
     return Column(schema, values, valid)
 
 
+_TEXT: Final = (String, Bytes)
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 
@@ -210,6 +229,14 @@ def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
         case _:
             made = values
     return made if missing is None or not len(made) else pc.if_else(missing, pa.scalar(None, made.type), made)
+
+
+def to_coded_arrow(schema: Schema, columns: Columns, count: int) -> Any:
+    """The same, but text that is held by its entries becomes a dictionary array."""
+    if isinstance(columns, Struct) or not isinstance(columns.held, Coded) or not isinstance(schema, _TEXT):
+        return to_arrow(schema, columns, count)
+    plain = columns.valid is None and columns.undefined is None and columns.kind == schema
+    return columns.held.to_arrow() if plain else to_arrow(schema, columns, count)
 
 
 def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any) -> Any:
@@ -262,6 +289,9 @@ def values_of(columns: Columns, count: int) -> list[Any]:
 
 def _objects(column: Column, count: int) -> list[Any]:
     """As Python values; none is missing."""
+    if isinstance(column.kind, _TEXT) and column.coded is not None:
+        known = column.coded.entries.tolist()
+        return [known[code] for code in column.coded.codes.tolist()]
     values = column.values
     if column.scalar:
         held = [values] * count
@@ -304,7 +334,7 @@ def inputs_of(arguments: Mapping[str, Columns]) -> Callable[[Input], Column]:
             valid = _both(valid, found.valid)
         if isinstance(found, Struct):
             return Column(UnitValue(), UNIT, valid)
-        return found if valid is found.valid else attrs.evolve(found, valid=valid)
+        return found if valid is found.valid else Column(found.kind, found.held, valid, found.undefined)
 
     return find
 
@@ -348,12 +378,12 @@ def take(columns: Columns, rows: Any) -> Columns:
 
 
 def _take(column: Column, rows: Any) -> Column:
-    values, valid, undefined = column.values, column.valid, column.undefined
+    values, valid, undefined = column.held, column.valid, column.undefined
     if isinstance(values, np.ndarray):
         values = values[rows]
     elif isinstance(values, pa.Array):
         values = values.take(pa.array(rows))
-    elif isinstance(values, Exacts):
+    elif isinstance(values, Exacts | Coded):
         values = values.take(rows)
     return Column(
         column.kind,
@@ -569,13 +599,14 @@ class _Run:
 class _Rows:
     """Some of the rows, and what has been computed for them."""
 
-    __slots__ = ("absolute", "count", "given", "known", "parent", "run", "within")
+    __slots__ = ("absolute", "codes", "count", "given", "known", "parent", "run", "within")
 
     def __init__(self, run: _Run, count: int, parent: _Rows | None, within: Any, absolute: Any) -> None:
         self.run, self.count, self.parent = run, count, parent
         self.within, self.absolute = within, absolute
         self.known: dict[Any, Column] = {}
         self.given: dict[tuple[str | int, ...], Column] = {}
+        self.codes: dict[int, tuple[Any, Any]] = {}
 
     def part(self, within: Any) -> _Rows:
         absolute = within if self.absolute is None else self.absolute[within]
@@ -614,7 +645,7 @@ class _Rows:
             return column
         if column.undefined.any():
             self.run.undefined(self.number(int(np.argmax(column.undefined))))
-        return Column(column.kind, column.values, column.valid)
+        return Column(column.kind, column.held, column.valid)
 
     def column(self, expr: Expr) -> Column:
         if isinstance(expr, Input):
@@ -628,7 +659,7 @@ class _Rows:
     def input(self, expr: Input) -> Column:
         found = self.given.get(expr.path)
         if found is None:
-            found = self.run.inputs(expr) if self.parent is None else _take(self.parent.input(expr), self.within)
+            found = self.run.inputs(expr) if self.parent is None else self.taken(self.parent.input(expr))
             self.given[expr.path] = found
         return found
 
@@ -638,8 +669,19 @@ class _Rows:
         if found is None and self.parent is not None:
             found = self.parent.look(key)
             if found is not None:
-                found = self.known[key] = _take(found, self.within)
+                found = self.known[key] = self.taken(found)
         return found
+
+    def taken(self, column: Column) -> Column:
+        """A column of the parent for these rows. Columns that share their codes go on to share them."""
+        held = column.held
+        if not isinstance(held, Coded):
+            return _take(column, self.within)
+        if id(held.codes) not in self.codes:
+            self.codes[id(held.codes)] = held.codes, held.codes[self.within]
+        _, codes = self.codes[id(held.codes)]
+        rest = _take(Column(column.kind, None, column.valid, column.undefined), self.within)
+        return Column(column.kind, Coded(codes, held.entries), rest.valid, rest.undefined)
 
     def call(self, call: Call) -> Column:
         op = call.op
@@ -649,7 +691,7 @@ class _Rows:
             return self.slice(call)
         if op == "if":
             condition, then, otherwise = call.args
-            return _choose(self.operand(condition), self.column(then), self.column(otherwise), self.count)
+            return self.choose(self.operand(condition), self.column(then), self.column(otherwise))
         args = [self.operand(arg) for arg in call.args]
         undefined = None
         alone = True
@@ -672,9 +714,20 @@ class _Rows:
                 if new[0]:
                     return _nothing(call.kind, count)
                 new = None
+        elif (codes := _shared(args)) is not None:
+            values, new = act(call, [_of_entries(arg) for arg in args], _entry_count(args))
+            values, new = Coded(codes, values), _of_rows(new, codes)
         else:
             values, new = act(call, [arg.values for arg in args], count)
         return Column(_bare(call.kind), values, None, _either(undefined, new))
+
+    def choose(self, condition: Column, then: Column, otherwise: Column) -> Column:
+        columns = (condition, then, otherwise)
+        codes = _shared(columns)
+        if codes is None or any(x.valid is not None or x.undefined is not None for x in (then, otherwise)):
+            return _choose(*columns, self.count)
+        condition_, then_, otherwise_ = (Column(x.kind, _of_entries(x)) for x in columns)
+        return _spread(_choose(condition_, then_, otherwise_, _entry_count(columns)), codes, condition.undefined)
 
     def operand(self, expr: Expr) -> Column:
         """An argument: Python has no value for an operation on None, but comparing it, which is ``is_null``."""
@@ -683,7 +736,7 @@ class _Rows:
             return _nothing(None, self.count)
         if column.valid is None:
             return column
-        return Column(column.kind, column.values, None, _either(column.undefined, ~column.valid))
+        return Column(column.kind, column.held, None, _either(column.undefined, ~column.valid))
 
     def slice(self, call: Call) -> Column:
         text, *bounds = call.args
@@ -696,8 +749,9 @@ class _Rows:
         if column.scalar:
             return Column(column.kind, column.values[start:stop], None, column.undefined)
         first, last = [None if x is None else max(min(x, 2**31), -(2**31)) for x in (start, stop)]
-        made = pc.utf8_slice_codeunits(column.values, start=first or 0, stop=last)
-        return Column(column.kind, made, None, column.undefined)
+        coded = column.coded
+        made = pc.utf8_slice_codeunits(column.values if coded is None else coded.entries, start=first or 0, stop=last)
+        return Column(column.kind, made if coded is None else Coded(coded.codes, made), None, column.undefined)
 
     def is_null(self, call: Call) -> Column:
         column = self.column(call.args[0])
@@ -725,16 +779,54 @@ class _Rows:
         known = (id(call.table), arg.path if isinstance(arg, Input) else id(arg))
         found = self.look(known)
         if found is None:
-            found = self.known[known] = Column(_INTEGER, index.places(key.values, self.count))
-        places = found.values
+            held = key.coded
+            entries = key.values if held is None else held.entries
+            places = index.places(entries, len(entries))
+            found = self.known[known] = Column(_INTEGER, places if held is None else Coded(held.codes, places))
+        coded = found.coded
+        places = found.values if coded is None else coded.entries
         if call.op == "has":
-            return Column(_BOOLEAN, places < index.missing, None, undefined)
-        part = _entries(_Same(call.table), call.path, _bare(call.kind))
-        made = _take(part, places)
-        new = made.undefined
-        if new is not None and not new.any():
-            new = None
-        return Column(made.kind, made.values, made.valid, _either(undefined, new))
+            made = Column(_BOOLEAN, places < index.missing)
+        else:
+            part = _entries(_Same(call.table), call.path, _bare(call.kind))
+            if coded is None and isinstance(part.held, pa.Array) and len(part.held) <= self.count:
+                return _spread(part, places, undefined)
+            made = _take(part, places)
+        if coded is None:
+            return Column(made.kind, made.held, made.valid, _either(undefined, _of_rows(made.undefined, None)))
+        return _spread(made, coded.codes, undefined)
+
+
+def _spread(made: Column, codes: Any, undefined: Any) -> Column:
+    """A column of entries as one of rows, ``undefined`` also in other rows."""
+    values = made.held if made.scalar else Coded(codes, made.held)
+    valid = None if made.valid is None else gathered(made.valid, codes)
+    return Column(made.kind, values, valid, _either(undefined, _of_rows(made.undefined, codes)))
+
+
+def _shared(columns: Sequence[Column]) -> Any:
+    """The codes that all columns have in common which are not scalars; None where computing of entries will not do."""
+    coded = [column.coded for column in columns if not column.scalar]
+    if not coded or coded[0] is None:
+        return None
+    first = coded[0]
+    same = all(x is not None and x.codes is first.codes and len(x.entries) == len(first.entries) for x in coded)
+    return first.codes if same else None
+
+
+def _of_entries(column: Column) -> Any:
+    return column.held.entries if isinstance(column.held, Coded) else column.held
+
+
+def _entry_count(columns: Sequence[Column]) -> int:
+    return next(len(column.held.entries) for column in columns if isinstance(column.held, Coded))
+
+
+def _of_rows(mask: Any, codes: Any) -> Any:
+    """A mask of entries as one of rows, None where no row is marked."""
+    if mask is None or not mask.any():
+        return None
+    return mask if codes is None else _some(gathered(mask, codes))
 
 
 def _nothing(kind: Kind | None, count: int) -> Column:
@@ -812,7 +904,7 @@ def _choose(condition: Column, then: Column, otherwise: Column, count: int) -> C
     if condition.scalar:
         chosen = then if condition.values is True else otherwise
         undefined = _either(condition.undefined, chosen.undefined)
-        return Column(chosen.kind, chosen.values, chosen.valid, undefined)
+        return Column(chosen.kind, chosen.held, chosen.valid, undefined)
     mask = condition.values
     yes, no = np.flatnonzero(mask), np.flatnonzero(~mask)
     undefined = condition.undefined

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -9,21 +10,26 @@ import attrs
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.dictionaries import encoded
 from tests.strategies import values
-from tracetypes import Dataflow, OpKeyedOrdered, OpStateless, U, check, every
-from tracetypes.compiler.chunks import Chunk, hashes
+from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U, check, every
+from tracetypes.compiler.chunks import Chunk, hashes, scatter
+from tracetypes.compiler.coded import Coded
+from tracetypes.compiler.columnar import groups_of, reduced
 from tracetypes.compiler.columns import array, decode
 from tracetypes.compiler.kernels import SourceKernel, Taken
 from tracetypes.compiler.messages import Kind, Message
+from tracetypes.compiler.monoids import Part
 from tracetypes.compiler.plan import links
 from tracetypes.compiler.planner import plan
+from tracetypes.compiler.vector import Column, from_arrow, values_of
 from tracetypes.edges import O
 from tracetypes.formats import Row
 from tracetypes.graph import ROW_POSITION
-from tracetypes.records import Boolean, Integer, Schema, String, Timestamp, UnitValue, schema_of, stable_hash
+from tracetypes.records import Boolean, Integer, Optional, Schema, String, Timestamp, UnitValue, schema_of, stable_hash
 from tracetypes.sources import reader
 
 
@@ -123,3 +129,194 @@ def test_hashes_of_integers_wrap_as_the_scalar_does() -> None:
     keys = [0, 1, -1, 2**63 - 1, -(2**63), 12345678901234567]
     each = stable_hash(schema_of(int))
     assert hashes(Integer(), pa.array(keys, pa.int64())).tolist() == [each(key) for key in keys]
+
+
+# ------------------------------------------------------------------------------------------- text by its entries
+
+
+@given(rows=st.lists(st.sampled_from(["view", "", "é", "click"])), repeat=st.integers(1, 4), seed=st.integers(0, 99))
+def test_hashes_of_dictionaries_are_the_stable_hashes(rows: list[str], repeat: int, seed: int) -> None:
+    keys = rows * repeat
+    each = stable_hash(String())
+    column = encoded(String(), array(String(), keys), random.Random(seed))
+    assert hashes(String(), column).tolist() == [each(key) for key in keys]
+
+
+def test_keys_that_are_dictionaries_are_sent_as_text() -> None:
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 2], pa.int32()), pa.array(["a", "b", "c"]))
+    sent = dict(scatter(String(), keys, {"end": pa.array([1, 2, 3, 4])}, 3))
+    plain = dict(scatter(String(), keys.dictionary_decode(), {"end": pa.array([1, 2, 3, 4])}, 3))
+    assert sent == plain
+
+
+@attrs.frozen
+class Visit:
+    user: str
+    page: str | None
+    kind: str
+    ts: int
+
+
+@attrs.frozen
+class Count(OpKeyedUnordered[str, Visit, str, int, int, tuple[int, int, int]]):
+    """Sums of numbers that follow from text, and a largest one."""
+
+    def lift(self, key: str, value: Visit) -> tuple[int, int, int]:
+        sign = 5 if value.kind == "view" else -1
+        if value.kind not in LEVELS:
+            return sign, 0, value.ts
+        return sign, LEVELS[value.kind], value.ts
+
+    def identity(self) -> tuple[int, int, int]:
+        return 0, 0, -(2**40)
+
+    def combine(self, a: tuple[int, int, int], b: tuple[int, int, int]) -> tuple[int, int, int]:
+        return a[0] + b[0], a[1] + b[1], a[2] if a[2] > b[2] else b[2]
+
+    def initial_state(self) -> int:
+        return 0
+
+    def update_state(self, state: int, agg: tuple[int, int, int]) -> int:
+        return state + agg[0] + agg[1] + agg[2]
+
+    def on_marker(self, new_state: int, key: str, marker: Marker, emit: Callable[[str, int], None]) -> None:
+        emit(key, new_state)
+
+
+LEVELS = {"view": 7, "click": 2**61, "never": 2**63 - 1}
+PAGES = {"p": "home", "q": "home", "r": "shop"}
+
+
+@attrs.frozen
+class ByPage(OpStateless[str, Visit, str, Visit]):
+    def on_item(self, key: str, value: Visit, emit: Callable[[str, Visit], None]) -> None:
+        if value.page is not None and value.page in PAGES and value.user != "nobody":
+            emit(PAGES[value.page], value)
+        elif value.kind == "click":
+            emit(value.kind + "!", value)
+
+
+def visits(kind: str) -> SourceKernel:
+    flow = Dataflow("visits")
+    stream = flow.source("in", U[str, Visit], markers=every(seconds=10, time=lambda e: e.ts))
+    if kind != "counted":
+        stream = stream.through(ByPage())
+    flow.sink("out", stream if kind == "mapped" else stream.through(Count()))
+    planned = plan(check(flow), parallelism=2, key_groups=3)
+    (link,) = links(planned.stages[0].region)
+    return SourceKernel(planned.stages[0], link, 3)
+
+
+def told(kernel: SourceKernel, messages: list[Message]) -> list[Any]:
+    """What messages hold, in an order that does not matter."""
+    made: list[Any] = []
+    for message in messages:
+        if message.payload and message.kind in (Kind.ITEMS, Kind.AGGREGATES):
+            rows = pa.ipc.open_stream(message.payload).read_all()
+            assert rows.schema.field("key").type == pa.string()
+            made += [(message.group, message.kind, repr(row)) for row in rows.to_pylist()]
+        else:
+            made.append((message.group, message.kind, repr((message.header, message.payload))))
+    return sorted(made)
+
+
+VISITS = st.lists(
+    st.builds(
+        Visit,
+        st.sampled_from(["ann", "bob", "nobody"]),
+        st.none() | st.sampled_from(["p", "q", "r", "s"]),
+        st.sampled_from(["view", "click", "buy"]),
+        st.integers(0, 60),
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("kind", ["counted", "mapped", "both"])
+@given(some=VISITS, repeat=st.integers(1, 9), before=st.none() | st.integers(0, 30), seed=st.integers(0, 99))
+def test_dictionaries_are_taken_as_text_is(
+    kind: str, some: list[Visit], repeat: int, before: int | None, seed: int
+) -> None:
+    kernel, values = visits(kind), some * repeat
+    read = reader(kernel.leaf.source).read
+    micros = None if before is None else before * 1_000_000
+    keys = array(String(), [value.user for value in values])
+    schema = kernel.leaf.stream.value
+    column = array(schema, values)
+    chance = random.Random(seed)
+
+    def chunk(keys: Any, column: Any) -> Chunk:
+        times = np.array([value.ts * 1_000_000 for value in values], np.int64)
+        return Chunk.of(times, keys, column, lambda at: read(values[at].user, values[at]))
+
+    plain = told(kernel, list(kernel.piece((1, 2, 3), [chunk(keys, column)], micros)))
+    coded = chunk(encoded(String(), keys, chance), encoded(schema, column, chance))
+    assert told(kernel, list(kernel.piece((1, 2, 3), [coded], micros))) == plain
+
+
+@pytest.mark.parametrize("kind", ["counted", "both"])
+def test_dictionaries_are_not_decoded(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Keys are grouped and numbers are summed by the codes: only which rows a condition lets through is told row by row,
+    and the keys of aggregates."""
+    plain = Coded.plain
+
+    def decided(self: Coded) -> Any:
+        combined = len(self) < 60
+        assert combined or isinstance(self.entries, np.ndarray)
+        assert combined or self.entries.dtype == np.bool_
+        return plain(self)
+
+    monkeypatch.setattr(Coded, "plain", decided)
+    kernel = visits(kind)
+    values = [Visit("ann", "pqr"[n % 3], "view", n) for n in range(60)]
+    keys, column = array(String(), [value.user for value in values]), array(kernel.leaf.stream.value, values)
+    chance = random.Random(1)
+    coded = encoded(String(), keys, chance), encoded(kernel.leaf.stream.value, column, chance)
+    chunk = Chunk.of(np.array([value.ts * 1_000_000 for value in values]), *coded, lambda at: Row("item"))
+    kinds = {message.kind for message in kernel.piece((1, 2, 3), [chunk], None)}
+    assert kinds == {Kind.AGGREGATES, Kind.REPORT}
+
+
+@pytest.mark.parametrize("width", [pa.int8(), pa.uint8(), pa.uint64()], ids=str)
+def test_codes_of_any_width(width: Any) -> None:
+    texts = [None, *(f"{n:03d}" for n in range(128))] * 2
+    entries = sorted({text for text in texts if text is not None})
+    codes = pa.array([None if text is None else entries.index(text) for text in texts], width)
+    column = from_arrow(Optional(String()), pa.DictionaryArray.from_arrays(codes, pa.array(entries)))
+    groups = groups_of(column, len(texts))
+    assert groups.number == 129
+    assert [texts[at] for at in groups.first[groups.of_row].tolist()] == texts
+
+
+def test_a_number_that_no_row_has_makes_no_sum_too_large() -> None:
+    """``LEVELS`` holds one that is too large to be added up often."""
+    kinds = Coded(np.array([0, 1, 0, 0]), np.array([7, -2, 2**63 - 1], np.int64))
+    part = Part((), Integer(), "sum")
+    key = Column(String(), pa.array(["a", "b", "b", "a"]))
+    made = reduced([part], np.zeros(4, np.int64), key, [Column(Integer(), kinds)], 4)
+    keys = values_of(made.keys, 2)
+    assert dict(zip(keys, made.parts[0].values.tolist(), strict=True)) == {"a": 14, "b": 5}
+
+
+GROUPED = st.lists(st.integers(-3, 3) | st.sampled_from([-(2**63), 2**62, 2**63 - 1, 0]), max_size=20)
+
+
+@given(numbers=GROUPED, scale=st.sampled_from([1, 10_000_000]), run=st.sampled_from([1, 40]), big=st.booleans())
+@example(numbers=[-(2**63), 2**62], scale=1, run=1, big=True)
+def test_groups_of_integers(numbers: list[int], scale: int, run: int, big: bool) -> None:
+    """Few or many in a row, near and far apart."""
+    rows = [n if big else n % 7 * scale for n in numbers for _ in range(run)]
+    groups = groups_of(Column(Integer(), np.array(rows, np.int64)), len(rows))
+    first = {row: rows.index(row) for row in rows}
+    assert sorted(groups.first.tolist()) == sorted(first.values())
+    assert [rows[at] for at in groups.first[groups.of_row].tolist()] == rows
+    assert groups.sizes.tolist() == [rows.count(rows[at]) for at in groups.first.tolist()]
+
+
+@given(rows=st.lists(st.none() | st.sampled_from("abcd"), max_size=20), seed=st.integers(0, 99))
+def test_groups_of_dictionaries(rows: list[str | None], seed: int) -> None:
+    """Equal entries are one key."""
+    column = from_arrow(Optional(String()), encoded(String(), pa.array(rows, pa.string()), random.Random(seed)))
+    groups = groups_of(column, len(rows))
+    assert groups.number == len(set(rows))
+    assert [rows[at] for at in groups.first[groups.of_row].tolist()] == rows

@@ -18,6 +18,7 @@ from hypothesis import given as forall
 from hypothesis import note, settings
 from hypothesis import strategies as st
 
+from tests.dictionaries import encoded
 from tests.expressions import (
     BOOLEAN,
     DATE,
@@ -44,6 +45,7 @@ from tests.programs import rows as program_rows
 from tracetypes import UNIT, ExactSum, Unit
 from tracetypes.compiler import expr as meaning
 from tracetypes.compiler import vector
+from tracetypes.compiler.coded import Coded
 from tracetypes.compiler.columns import array, from_array
 from tracetypes.compiler.exact import Exacts, exact_group_sums
 from tracetypes.compiler.expr import Branch, Call, Const, Emission, Expr, Input, Kind, Leaf, Pack, Tree, Undefined
@@ -57,6 +59,7 @@ from tracetypes.compiler.vector import (
     inputs_of,
     take,
     to_arrow,
+    to_coded_arrow,
     values_of,
 )
 from tracetypes.records import INT_MAX, INT_MIN, Optional, Schema, String, UnitValue, schema_of
@@ -75,11 +78,30 @@ def columns_of(table: Sequence[dict[str, Any]]) -> Callable[[Input], Column]:
     return inputs_of({"row": Struct(tuple, tuple(names), tuple(parts))})
 
 
+def coded_columns_of(chance: random.Random) -> Callable[[Sequence[dict[str, Any]]], Callable[[Input], Column]]:
+    """The same with text dictionary encoded."""
+
+    def columns(table: Sequence[dict[str, Any]]) -> Callable[[Input], Column]:
+        names = [str(one.path[1]) for one in INPUTS]
+        parts = []
+        for name, one in zip(names, INPUTS, strict=True):
+            assert not isinstance(one.kind, meaning.Exact)
+            column = array(one.kind, [row[name] for row in table])
+            parts.append(from_arrow(one.kind, encoded(one.kind, column, chance)))
+        return inputs_of({"row": Struct(tuple, tuple(names), tuple(parts))})
+
+    return columns
+
+
 def expected(expr: meaning.Value, row: dict[str, Any]) -> Any:
     return meaning.evaluate(expr, lambda one: row[str(one.path[1])])
 
 
-def agrees(expr: Expr, table: Sequence[dict[str, Any]]) -> None:
+def agrees(
+    expr: Expr,
+    table: Sequence[dict[str, Any]],
+    columns: Callable[[Sequence[dict[str, Any]]], Callable[[Input], Column]] = columns_of,
+) -> None:
     """The same values for all rows that have one; and the first that has none is named."""
     wanted, kept, first = [], [], None
     for number, row in enumerate(table):
@@ -90,9 +112,9 @@ def agrees(expr: Expr, table: Sequence[dict[str, Any]]) -> None:
             first = number if first is None else first
     if first is not None:
         with pytest.raises(Undefined) as caught:
-            vector.evaluate(expr, columns_of(table), len(table))
+            vector.evaluate(expr, columns(table), len(table))
         assert caught.value.args == (first,), text(expr)
-    made = vector.evaluate(expr, columns_of(kept), len(kept))
+    made = vector.evaluate(expr, columns(kept), len(kept))
     assert [shown(value) for value in values_of(made, len(kept))] == wanted, text(expr)
 
 
@@ -263,11 +285,24 @@ def test_random_expressions(kind: Kind, data: st.DataObject) -> None:
     agrees(expr, data.draw(rows(12)))
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
+@settings(max_examples=100, deadline=None)
+@forall(data=st.data(), repeat=st.integers(1, 8), seed=st.integers(0, 99))
+def test_random_expressions_of_dictionaries(kind: Kind, data: st.DataObject, repeat: int, seed: int) -> None:
+    expr = data.draw(expressions(kind, 4))
+    note(text(expr))
+    agrees(expr, data.draw(rows(6)) * repeat, coded_columns_of(random.Random(seed)))
+
+
 # ------------------------------------------------------------------------------------------------ trees
 
 
-def runs(tree: Tree, table: Sequence[dict[str, Any]]) -> None:
-    runs_on(tree, table, lambda row: lambda one: row[str(one.path[1])], columns_of)
+def runs(
+    tree: Tree,
+    table: Sequence[dict[str, Any]],
+    columns: Callable[[Sequence[dict[str, Any]]], Callable[[Input], Column]] = columns_of,
+) -> None:
+    runs_on(tree, table, lambda row: lambda one: row[str(one.path[1])], columns)
 
 
 def runs_on(
@@ -323,6 +358,27 @@ def test_random_programs(program: Program, table: list[Row]) -> None:
     runs_on(tree, table, lambda row: scalars_of(key="k", v=row), columns)
 
 
+@settings(max_examples=50, deadline=None)
+@forall(
+    program=programs(),
+    table=st.lists(program_rows() | program_rows(edges=False), max_size=5),
+    repeat=st.integers(1, 8),
+    seed=st.integers(0, 99),
+)
+def test_random_programs_over_dictionaries(program: Program, table: list[Row], repeat: int, seed: int) -> None:
+    try:
+        tree = trace(program.function, (Given("key", STRING), Given("v", ROW)), emits="pairs", limit=100)
+    except Untraceable:
+        return
+    chance = random.Random(seed)
+
+    def columns(some: Sequence[Row]) -> Callable[[Input], Column]:
+        keys = encoded(STRING, array(STRING, ["k"] * len(some)), chance)
+        return arrow_inputs({"key": (STRING, keys), "v": (ROW, encoded(ROW, array(ROW, some), chance))})
+
+    runs_on(tree, table * repeat, lambda row: scalars_of(key="k", v=row), columns)
+
+
 @attrs.frozen
 class Pair:
     left: int
@@ -351,6 +407,116 @@ def nested(draw: st.DrawFn) -> Pack:
 @forall(tree=trees(), table=rows(12))
 def test_random_trees(tree: Tree, table: list[dict[str, Any]]) -> None:
     runs(tree, table)
+
+
+@settings(max_examples=120, deadline=None)
+@forall(tree=trees(), table=rows(6), repeat=st.integers(1, 8), seed=st.integers(0, 99))
+def test_random_trees_over_dictionaries(tree: Tree, table: list[dict[str, Any]], repeat: int, seed: int) -> None:
+    runs(tree, table * repeat, coded_columns_of(random.Random(seed)))
+
+
+def coded_text(rows: Sequence[str | None], entries: Sequence[str | None]) -> Callable[[Input], Column]:
+    """The input of text (optional where a row is None), by these entries."""
+    codes = [None if row is None else entries.index(row) for row in rows]
+    found = from_arrow(
+        STRING, pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(entries, pa.string()))
+    )
+    return inputs_of({"row": Struct(tuple, ("string0",), (found,))})
+
+
+def _of_entries() -> list[Expr]:
+    word = given(STRING)
+    equal, known = Call("eq", (word, Const("a", STRING)), BOOLEAN), Call("has", (word,), BOOLEAN, table=WORDS)
+    level = Call("lookup", (word,), INTEGER, table=WORDS, path=("level",))
+    return [
+        equal,
+        known,
+        Call("and", (equal, known), BOOLEAN),
+        level,
+        Call("lookup", (word,), STRING, table=WORDS, path=("name",)),
+        Call("add", (level, Const(1, INTEGER)), INTEGER),
+        Call("if", (equal, Const(1, INTEGER), Const(0, INTEGER)), INTEGER),
+        Call("if", (known, level, Const(-1, INTEGER)), INTEGER),
+        Call("slice", (word, Const(0, INTEGER), Const(1, INTEGER)), STRING),
+        Call("upper", (word,), STRING),
+        Call("concat", (word, Const("!", STRING)), STRING),
+    ]
+
+
+@pytest.mark.parametrize("expr", _of_entries(), ids=text)
+def test_a_dictionary_is_computed_by_its_entries(expr: Expr) -> None:
+    """Once an entry, as long as there are no more of them than rows; undefined only where a row has the entry."""
+    first, second, *_ = (key for key in WORDS if isinstance(key, str))
+    rows_, entries = [first, second] * 3, [first, "no word", second]
+    made = vector.evaluate(expr, coded_text(rows_, entries), len(rows_))
+    assert isinstance(made, Column)
+    assert isinstance(made.held, Coded)
+    assert len(made.held.entries) == 3
+    few = vector.evaluate(expr, coded_text(rows_[:2], entries), 2)
+    assert isinstance(few, Column)
+    assert not isinstance(few.held, Coded)
+    wanted = [expected(expr, row_of(string0=row)) for row in rows_]
+    assert (values_of(made, 6), values_of(few, 2)) == (wanted, wanted[:2])
+
+
+def test_columns_of_one_dictionary_share_their_codes_behind_a_filter() -> None:
+    """Otherwise what is computed of both would be computed of each row."""
+    word = given(STRING)
+    upper = Call("upper", (word,), STRING)
+    other = Call("eq", (upper, Const("B", STRING)), BOOLEAN)
+    both = Call("concat", (word, upper), STRING)
+    tree = Branch(other, Leaf(), Leaf((Emission(None, Pack(tuple, (), (both, word))),)))
+    (emitted,) = vector.run(tree, coded_text(["a", "b", "c", "a", "c", "a"], ["a", "b", "c"]), 6).emissions
+    assert isinstance(emitted.value, Struct)
+    joined, plain = emitted.value.parts
+    assert isinstance(joined, Column)
+    assert isinstance(plain, Column)
+    assert isinstance(joined.held, Coded)
+    assert joined.held.codes is plain.held.codes
+    assert values_of(joined, 5) == ["aA", "cC", "aA", "cC", "aA"]
+
+
+def test_two_dictionaries_are_two() -> None:
+    entries = pa.array(["a", "b"])
+    parts = [Column(STRING, Coded(np.array(codes), entries)) for codes in ([0, 1, 0], [0, 0, 1])]
+    inputs = inputs_of({"row": Struct(tuple, ("string0", "string1"), tuple(parts))})
+    made = vector.evaluate(Call("eq", (given(STRING, 0), given(STRING, 1)), BOOLEAN), inputs, 3)
+    assert values_of(made, 3) == [True, False, False]
+
+
+def test_choices_by_entries_that_are_missing_or_undefined() -> None:
+    word = given(STRING)
+    view = Call("eq", (word, Const("view", STRING)), BOOLEAN)
+    note_ = Call("lookup", (word,), Optional(String()), table=WORDS, path=("note",))
+    chosen = Call("if", (view, note_, word), Optional(String()))
+    made = vector.evaluate(chosen, coded_text(["", "view", "", "view"], ["view", ""]), 4)
+    assert values_of(made, 4) == ["", None, "", None]
+    level = Call("lookup", (word,), INTEGER, table=WORDS, path=("level",))
+    chosen = Call("if", (view, level, Const(-1, INTEGER)), INTEGER)
+    assert values_of(vector.evaluate(chosen, coded_text(["no", "view"], ["view", "no"]), 2), 2) == [-1, 1]
+    chosen = Call("if", (view, Const(-1, INTEGER), level), INTEGER)
+    with pytest.raises(Undefined) as caught:
+        vector.evaluate(chosen, coded_text(["view", "no"], ["view", "no"]), 2)
+    assert caught.value.args == (1,)
+
+
+def test_dictionaries_without_entries() -> None:
+    missing = coded_text([None, None], [])
+    length = Call("length", (given(STRING),), INTEGER)
+    assert vector.evaluate(length, coded_text([], []), 0).valid is None
+    with pytest.raises(Undefined):
+        vector.evaluate(length, missing, 2)
+    assert values_of(missing(given(STRING)), 2) == [None, None]
+
+
+def test_text_goes_out_as_it_is_held() -> None:
+    column = coded_text(["a", "b", "a"], ["b", "a"])(given(STRING))
+    assert to_arrow(STRING, column, 3).equals(pa.array(["a", "b", "a"]))
+    kept = to_coded_arrow(STRING, column, 3)
+    assert (kept.indices.to_pylist(), kept.dictionary.to_pylist()) == ([1, 0, 1], ["b", "a"])
+    missing = coded_text(["a", None], ["a"])(given(STRING))
+    with pytest.raises(Undefined):
+        to_coded_arrow(STRING, missing, 2)
 
 
 def test_conditions_see_only_the_rows_that_come_to_them() -> None:

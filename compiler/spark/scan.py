@@ -29,13 +29,14 @@ from tracetypes.compiler.messages import Message, Piece
 from tracetypes.compiler.plan import FromSource, Link, Opaque, Plan, Stage
 from tracetypes.compiler.spark.staging import Delivery, deliver
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
-from tracetypes.compiler.vector import Column, Undefined, from_arrow, run, to_arrow
+from tracetypes.compiler.vector import Column, Undefined, from_arrow, run, to_arrow, to_coded_arrow
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, Row, split_header, text_parser
 from tracetypes.markers import MICROS, EventTime
 from tracetypes.records import (
     UNIT,
     Boolean,
+    Bytes,
     Float,
     Integer,
     Mismatch,
@@ -195,11 +196,11 @@ class ParquetScan(Scan):
     def tables(self, path: str, part: int, parts: int) -> Iterator[Table]:
         """The row groups of a part of a file."""
         try:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path) as file, _coded(path, file, self.leaf) as coded:
                 groups = file.num_row_groups
                 for group in range(groups * part // parts, groups * (part + 1) // parts):
                     if file.metadata.row_group(group).num_rows:
-                        yield RowGroup(file, group, self.leaf)
+                        yield RowGroup(file, group, self.leaf, coded)
         except (OSError, pa.ArrowException) as error:
             raise RunError(
                 "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"
@@ -226,17 +227,29 @@ _ALIKE: tuple[Callable[[Any], bool], ...] = (
 """Types of one of these kinds differ in their width only."""
 
 
-class RowGroup:
-    """A row group of a Parquet file, of which a column is read when it is asked for."""
+def _coded(path: str, file: pq.ParquetFile, leaf: FromSource) -> pq.ParquetFile:
+    """The file again, whose columns of text are read as dictionaries."""
+    held = {file.schema.column(number).path for number in range(len(file.schema))}
+    texts = [n for n, schema in leaf.layout.columns if n in held and isinstance(_bare(schema), String | Bytes)]
+    return pq.ParquetFile(path, metadata=file.metadata, read_dictionary=texts)
 
-    def __init__(self, file: pq.ParquetFile, group: int, leaf: FromSource) -> None:
-        self.file, self.group, self.columns = file, group, leaf.layout.columns
+
+def _bare(schema: Schema) -> Schema:
+    return schema.item if isinstance(schema, Optional) else schema
+
+
+class RowGroup:
+    """A row group of a Parquet file, of which a column is read when it is asked for. ``coded``: the same file, whose columns
+    of text come as dictionaries."""
+
+    def __init__(self, file: pq.ParquetFile, group: int, leaf: FromSource, coded: pq.ParquetFile) -> None:
+        self.file, self.group, self.columns, self.coded = file, group, leaf.layout.columns, coded
         self.num_rows: int = file.metadata.row_group(group).num_rows
         self.names = set(file.schema_arrow.names)
         self.read: dict[int, Any] = {}
 
     def column(self, at: int) -> Any:
-        """A column of the layout; one that the file lacks is null."""
+        """A column of the layout; one that the file lacks is null. Text may be dictionary encoded."""
         if at not in self.read:
             name, schema = self.columns[at]
             if name in self.names and not isinstance(schema, UnitValue):
@@ -248,11 +261,15 @@ class RowGroup:
     def cast(self, name: str, wanted: Any) -> Any:
         """A column as Arrow has it for the layout. A file may differ from the first one, which was looked at before the run."""
         try:
-            found = self.file.read_row_group(self.group, columns=[name], use_threads=False).column(name)
+            file = self.coded if self.repeats(name) else self.file
+            found = file.read_row_group(self.group, columns=[name], use_threads=False).column(name)
             held = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
             if held != wanted and not any(test(held) and test(wanted) for test in _ALIKE):
                 raise pa.ArrowInvalid(f"it is {found.type}, and {wanted} is expected")
-            return found.combine_chunks().cast(wanted)
+            whole = found.combine_chunks()
+            if pa.types.is_dictionary(whole.type) and whole.type.value_type == wanted:
+                return whole
+            return whole.cast(wanted)
         except (OSError, pa.ArrowException) as error:
             raise RunError(
                 "TT203",
@@ -263,13 +280,29 @@ class RowGroup:
     def is_whole(self, at: int) -> bool:
         """Is a column that has not been read known to hold no null, by the statistics of the file?"""
         name, _ = self.columns[at]
-        about = self.file.metadata.row_group(self.group)
-        for number in range(about.num_columns):
-            column = about.column(number)
+        column = self.about(name)
+        statistics = None if column is None else column.statistics
+        return statistics is not None and statistics.has_null_count and statistics.null_count == 0
+
+    def repeats(self, name: str) -> bool:
+        """Does a column repeat few values, as far as the metadata of the file tell, so that it is worth its dictionary?
+
+        Where a dictionary would grow too large the rest of the values are written plain, and Arrow would have to find equal
+        ones itself. Plain text takes four bytes a value for its length alone.
+        """
+        column = self.about(name)
+        if column is None or not {"PLAIN_DICTIONARY", "RLE_DICTIONARY"} & set(column.encodings):
+            return False
+        return bool(column.total_uncompressed_size < 4 * column.num_values)
+
+    def about(self, name: str) -> Any:
+        """What the metadata of the file say of a column that is no struct or list; None where there is none."""
+        group = self.file.metadata.row_group(self.group)
+        for number in range(group.num_columns):
+            column = group.column(number)
             if column.path_in_schema == name:
-                statistics = column.statistics
-                return statistics is not None and statistics.has_null_count and statistics.null_count == 0
-        return False
+                return column
+        return None
 
 
 def taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[Taken | Chunk]]:
@@ -371,7 +404,7 @@ class Columns:
             if len(path) > 1:
                 return inside(table.column(self.numbers[str(path[1])]), path[2:])
             columns = [table.column(self.numbers[name]) for name, _ in value.fields]
-            return pa.StructArray.from_arrays(columns, fields=list(arrow_type(value)))
+            return pa.StructArray.from_arrays(columns, names=[name for name, _ in value.fields])
 
         def row(at: int) -> Row:
             fields = [
@@ -398,7 +431,7 @@ class Columns:
         made = run(self.leaf.traced_key, read_by(load), count).result
         if made is None:
             raise Undefined(0)
-        return to_arrow(schema, fit_key(schema, made), count)
+        return to_coded_arrow(schema, fit_key(schema, made), count)
 
     def times(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
         """The event times in microseconds. Raises :class:`Undefined` when one of them is beyond all bounds, or is none."""

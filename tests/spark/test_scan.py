@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pyarrow as pa
@@ -13,10 +16,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tracetypes import Dataflow, OperatorFailed, OpStateless, U, Unit, check, every, interpret_rows
+from tracetypes.compiler.columns import decode
+from tracetypes.compiler.kernels import SourceKernel, Taken
 from tracetypes.compiler.plan import Plan, links
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark.files import SCAN, emitted
 from tracetypes.compiler.spark.run import collect
+from tracetypes.compiler.spark.scan import ParquetScan, taker
+from tracetypes.errors import RunError
+from tracetypes.sources import reader
 
 
 @attrs.frozen
@@ -109,3 +117,171 @@ def test_a_row_for_which_python_raises_is_named(
     bad = Reading("s1", 50, 7, START + dt.timedelta(minutes=201))
     with pytest.raises(OperatorFailed, match=r"(?s)ZeroDivisionError.*limit=7"):
         collect(spark, planned(), {"rows": write(tmp_path, [*ROWS, bad])})
+
+
+# ------------------------------------------------------------------------------- files and their dictionaries
+
+
+@attrs.frozen
+class Noted:
+    sensor: str
+    note: str | None
+    raw: bytes
+    unique: str
+    at: int
+
+
+NOTED = [
+    Noted(f"s{n % 5}", None if n % 3 == 0 else f"note {n % 4}", b"\xff%d" % (n % 2), f"{n:06d} only here", n)
+    for n in range(600)
+]
+
+
+@attrs.frozen
+class Rooms(OpStateless[Unit, Noted, str, Noted]):
+    def on_item(self, key: Unit, value: Noted, emit: Callable[[str, Noted], None]) -> None:
+        if value.sensor != "s3" and value.sensor in ROOMS:
+            emit(ROOMS[value.sensor], value)
+
+
+def noted() -> Plan:
+    flow = Dataflow("noted")
+    rows = flow.source("rows", U[Unit, Noted], markers=every(seconds=100, time=lambda r: r.at, delay=60))
+    flow.sink("out", rows.through(Rooms()))
+    return plan(check(flow), key_groups=2)
+
+
+def scan_of(planned: Plan) -> tuple[ParquetScan, SourceKernel]:
+    (link,) = links(planned.stages[0].region)
+    return ParquetScan(planned, planned.stages[0], link, [0, 1]), SourceKernel(planned.stages[0], link, 2)
+
+
+def messages(path: Path) -> list[Any]:
+    """What a stage is sent of the rows of a file."""
+    scan, kernel = scan_of(noted())
+    take = taker(scan.leaf, reader(scan.leaf.source).read)
+    tables = scan.tables(str(path), 0, 1)
+    sent = kernel.piece((1, 2, 0), chain.from_iterable(map(take, tables)), None)
+    return [(m.group, m.kind, m.header, decode(kernel.outbox.stream, m.payload) if m.payload else None) for m in sent]
+
+
+def arrow_of(rows: list[Noted]) -> pa.Table:
+    types = pa.schema(
+        [
+            ("sensor", pa.string()),
+            ("note", pa.string()),
+            ("raw", pa.binary()),
+            ("unique", pa.string()),
+            ("at", pa.int64()),
+        ]
+    )
+    return pa.Table.from_pylist([attrs.asdict(row) for row in rows], types)
+
+
+WRITTEN: dict[str, dict[str, Any]] = {
+    "dictionaries": {},
+    "plain": {"use_dictionary": False},
+    "mixed": {"use_dictionary": ["note", "raw"]},
+    "first version": {"version": "1.0", "data_page_version": "1.0"},
+    "small dictionaries": {"dictionary_pagesize_limit": 20, "data_page_size": 64, "write_batch_size": 8},
+}
+
+
+@pytest.mark.parametrize("written", list(WRITTEN))
+def test_how_a_file_holds_its_text_makes_no_difference(tmp_path: Path, written: str) -> None:
+    pq.write_table(arrow_of(NOTED), tmp_path / "plain.parquet", use_dictionary=False, row_group_size=250)
+    pq.write_table(arrow_of(NOTED), tmp_path / "some.parquet", row_group_size=250, **WRITTEN[written])
+    assert messages(tmp_path / "some.parquet") == messages(tmp_path / "plain.parquet")
+
+
+def test_text_that_repeats_is_read_as_a_dictionary(tmp_path: Path) -> None:
+    """Row group by row group: not where the file has none, nor where its values are mostly different."""
+    with pq.ParquetWriter(tmp_path / "in.parquet", arrow_of([]).schema) as writer:
+        writer.write_table(arrow_of(NOTED))
+        writer.write_table(arrow_of([attrs.evolve(row, note=None, sensor=row.unique) for row in NOTED]))
+    scan, _ = scan_of(noted())
+    columns = [[group.column(at) for at in range(5)] for group in scan.tables(str(tmp_path / "in.parquet"), 0, 1)]
+    coded = [[pa.types.is_dictionary(column.type) for column in group] for group in columns]
+    assert coded == [[True, True, True, False, False], [False, True, True, False, False]]
+    assert columns[0][1].to_pylist() == [row.note for row in NOTED]
+    assert columns[1][1].null_count == len(NOTED)
+    pq.write_table(arrow_of(NOTED), tmp_path / "plain.parquet", use_dictionary=False)
+    for plain in scan.tables(str(tmp_path / "plain.parquet"), 0, 1):
+        assert not any(pa.types.is_dictionary(plain.column(at).type) for at in range(5))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int16(), pa.large_string()),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("coded", [True, False])
+def test_text_of_another_width_is_text(tmp_path: Path, kind: Any, coded: bool) -> None:
+    table = arrow_of(NOTED)
+    for name in ("sensor", "note"):
+        table = table.set_column(table.schema.get_field_index(name), name, table.column(name).cast(kind))
+    pq.write_table(arrow_of(NOTED), tmp_path / "plain.parquet", use_dictionary=False)
+    pq.write_table(table, tmp_path / "wide.parquet", use_dictionary=coded)
+    assert messages(tmp_path / "wide.parquet") == messages(tmp_path / "plain.parquet")
+
+
+def test_a_file_may_lack_text_that_is_optional(tmp_path: Path) -> None:
+    pq.write_table(arrow_of(NOTED).drop_columns("note"), tmp_path / "in.parquet")
+    scan, _ = scan_of(noted())
+    for group in scan.tables(str(tmp_path / "in.parquet"), 0, 1):
+        assert group.column(1).null_count == len(NOTED)
+        assert group.column(0).to_pylist() == [row.sensor for row in NOTED]
+
+
+def test_rows_one_by_one_are_shown_as_text(tmp_path: Path) -> None:
+    """A row that is refused makes all of its row group come one by one."""
+    table = arrow_of(NOTED)
+    sensors = pa.array([None, *table.column("sensor").to_pylist()[1:]])
+    pq.write_table(table.set_column(0, "sensor", sensors), tmp_path / "in.parquet")
+    scan, _ = scan_of(noted())
+    read = reader(scan.leaf.source).read
+    tables = scan.tables(str(tmp_path / "in.parquet"), 0, 1)
+    taken = list(chain.from_iterable(map(taker(scan.leaf, read), tables)))
+    assert [one.row.kind for one in taken[:2] if isinstance(one, Taken)] == ["reject", "item"]
+    assert [one.row.value for one in taken[1:] if isinstance(one, Taken)] == NOTED[1:]
+    assert isinstance(taken[1], Taken)
+    assert json.loads(taken[1].show())["note"] == "note 1"
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("at", pa.array(["1"] * 3)),
+        ("at", pa.array([1.0] * 3)),
+        ("sensor", pa.array([1] * 3)),
+        ("sensor", pa.array([1, 1, 1]).dictionary_encode()),
+        ("sensor", pa.array([["a"]] * 3)),
+        ("sensor", pa.array([b"a"] * 3)),
+        ("raw", pa.array(["a"] * 3)),
+    ],
+    ids=lambda one: str(getattr(one, "type", one)),
+)
+def test_TT203_a_later_file_whose_column_has_another_type(tmp_path: Path, name: str, column: Any) -> None:
+    table = arrow_of(NOTED[:3])
+    at = table.schema.get_field_index(name)
+    pq.write_table(table.set_column(at, name, column), tmp_path / "in.parquet")
+    scan, _ = scan_of(noted())
+    tables = scan.tables(str(tmp_path / "in.parquet"), 0, 1)
+    group = next(tables)
+    with pytest.raises(RunError, match=f"TT203.*{name!r}.*it is .*, and .* is expected"):
+        group.column(at)
+
+
+@pytest.mark.parametrize(("name", "column"), [("at", pa.array([1] * 3, pa.int16())), ("sensor", pa.array(["a"] * 3))])
+def test_types_that_differ_in_width_only_are_alike(tmp_path: Path, name: str, column: Any) -> None:
+    table = arrow_of(NOTED[:3])
+    at = table.schema.get_field_index(name)
+    pq.write_table(table.set_column(at, name, column), tmp_path / "in.parquet")
+    scan, _ = scan_of(noted())
+    (read,) = [group.column(at) for group in scan.tables(str(tmp_path / "in.parquet"), 0, 1)]
+    assert read.to_pylist() == column.to_pylist()
