@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -316,3 +318,37 @@ def test_blocks_of_one_key_and_their_neighbours_keep_apart() -> None:
     rows = {"in": [("ab"[n % 2], Reading(float(-n % 5), None, n // 2)) for n in range(200)]}
     wanted, _ = interpret_rows(checked, rows)
     assert simulate.simulate(plan(checked, key_groups=1), rows, seed=0, steps=1, pieces=1).trace == wanted["out"]
+
+
+@attrs.frozen
+class Watching(OpKeyedOrdered[str, Reading, float, int]):
+    """Notes how often garbage is looked for, and may fail."""
+
+    fails: bool
+
+    def initial_state(self) -> int:
+        return 0
+
+    def on_item(self, state: int, key: str, value: Reading, emit: Callable[[float], None]) -> int:
+        SEEN.append(gc.get_threshold()[0])
+        if self.fails:
+            raise ValueError("no")
+        return state
+
+
+SEEN: list[int] = []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("before", [0, 700, 1_000_000])
+def test_the_garbage_collector_is_as_it_was_before_a_step(fails: bool, before: int) -> None:
+    usual = gc.get_threshold()
+    SEEN.clear()
+    gc.set_threshold(before, *usual[1:])
+    try:
+        with suppress(OperatorFailed):
+            simulate.simulate(plan(made(Watching(fails))), ROWS, seed=0)
+        assert gc.get_threshold() == (before, *usual[1:])
+    finally:
+        gc.set_threshold(*usual)
+    assert set(SEEN) == {max(before, kernels.YOUNG) if before else 0}
