@@ -10,6 +10,8 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import repeat
+from operator import attrgetter
 from typing import Any, assert_never
 
 import attrs
@@ -95,20 +97,23 @@ def array(schema: Schema, values: Sequence[Any]) -> Any:
         case Optional(item):
             return array(item, values)
         case Record(_, fields):
-            columns = [
-                array(inner, [None if v is None else getattr(v, name) for v in values]) for name, inner in fields
-            ]
-            return _struct(columns, arrow_type(schema), values)
+            missing = _missing(values)
+            if missing is None:
+                parts = [list(map(attrgetter(name), values)) for name, _ in fields]
+            else:
+                parts = [[None if v is None else getattr(v, name) for v in values] for name, _ in fields]
+            columns = [array(inner, part) for (_, inner), part in zip(fields, parts, strict=True)]
+            return pa.StructArray.from_arrays(columns, fields=list(arrow_type(schema)), mask=missing)
         case OneOf(members):
             columns = [array(m, [v if isinstance(v, m.cls) else None for v in values]) for m in members]
-            return _struct(columns, arrow_type(schema), values)
+            return pa.StructArray.from_arrays(columns, fields=list(arrow_type(schema)), mask=_missing(values))
         case ListOf(item, _):
             offsets: list[int] = [0]
             flat: list[Any] = []
             for value in values:
                 flat.extend(value or ())
                 offsets.append(len(flat))
-            mask = pa.array([value is None for value in values], pa.bool_()) if None in values else None
+            mask = _missing(values)
             return pa.ListArray.from_arrays(
                 pa.array(offsets, pa.int32()), array(item, flat), type=arrow_type(schema), mask=mask
             )
@@ -116,9 +121,14 @@ def array(schema: Schema, values: Sequence[Any]) -> Any:
             return pa.array(values, arrow_type(schema))
 
 
-def _struct(columns: list[Any], type: Any, values: Sequence[Any]) -> Any:
-    mask = pa.array([value is None for value in values], pa.bool_()) if any(v is None for v in values) else None
-    return pa.StructArray.from_arrays(columns, fields=list(type), mask=mask)
+def _missing(values: Sequence[Any]) -> Any:
+    """Which values are None, as a ``pyarrow.BooleanArray``; None for none of them."""
+    if _NOTHING not in set(map(type, values)):
+        return None
+    return pa.array([value is None for value in values], pa.bool_())
+
+
+_NOTHING = type(None)
 
 
 def from_array(schema: Schema, column: Any) -> list[Any]:
@@ -196,7 +206,7 @@ def builder(cls: Callable[..., Any], names: tuple[str, ...]) -> Callable[[list[l
         new = object.__new__
 
         def build(columns: list[list[Any]]) -> list[Any]:
-            made = [new(cls) for _ in columns[0]]  # type: ignore[arg-type]
+            made = list(map(new, repeat(cls, len(columns[0]))))  # type: ignore[arg-type]
             for put, column in zip(setters, columns, strict=True):
                 deque(map(put, made, column), maxlen=0)
             return made
@@ -259,6 +269,23 @@ class Batch:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def put(self, key: Any, value: Any, end: int, position: int) -> None:
+        """Add an item."""
+        self.keys.append(key)
+        self.values.append(value)
+        self.ends.append(end)
+        if self.positions is not None:
+            self.positions.append(position)
+
+    def extend(self, more: Batch) -> None:
+        """Add the items of another batch, with their positions where this one has some."""
+        self.keys.extend(more.keys)
+        self.values.extend(more.values)
+        self.ends.extend(more.ends)
+        if self.positions is not None:
+            assert more.positions is not None
+            self.positions.extend(more.positions)
+
 
 def encode(stream: StreamType, batch: Batch) -> bytes:
     """A batch as an Arrow IPC stream."""
@@ -311,11 +338,12 @@ def rows(layout: Layout, batch: Batch) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=schema_of_rows(layout))
 
 
-def rows_of_columns(layout: Layout, keys: Any, values: Any, ends: Any) -> Any:
-    """The same of items that are columns already, in no order. ``keys`` and ``values``: Arrow arrays; ``ends``: int64."""
+def rows_of_columns(layout: Layout, keys: Any, values: Any, ends: Any, positions: Any = None) -> Any:
+    """The same of items that are columns already. ``keys`` and ``values``: Arrow arrays; ``ends`` and ``positions``: int64,
+    None where they are in no order."""
     arrays = [keys] if layout.keyed else []
     arrays += values.flatten() if layout.opened and isinstance(layout.value, Record) else [values]
-    arrays += [pa.array(ends, pa.int64()), pa.array(np.zeros(len(ends), np.int64))]
+    arrays += [pa.array(ends, pa.int64()), pa.array(np.zeros(len(ends), np.int64) if positions is None else positions)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema_of_rows(layout))
 
 

@@ -7,11 +7,13 @@ report of a piece it has all items of that piece. Rows of a step come in any ord
 
 from __future__ import annotations
 
+import datetime as dt
+import gc
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import pairwise, takewhile
-from operator import attrgetter
+from contextlib import contextmanager, suppress
+from itertools import pairwise, repeat, takewhile
+from operator import attrgetter, itemgetter
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -48,6 +50,7 @@ from tracetypes.compiler.columns import (
 from tracetypes.compiler.expr import Tree, Undefined
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, header, loads
 from tracetypes.compiler.monoids import Monoid
+from tracetypes.compiler.ordering import Pairs, Runs, Sorter, codes_of
 from tracetypes.compiler.plan import (
     FromChannel,
     FromSource,
@@ -74,18 +77,23 @@ from tracetypes.records import (
     INT_MIN,
     Boolean,
     Bytes,
+    Date,
     Float,
     Integer,
+    ListOf,
     Mismatch,
+    OneOf,
     Optional,
     Record,
     Schema,
     String,
+    Timestamp,
     Unit,
     UnitValue,
     always_a_key,
     canonical,
     conformer,
+    has_floats,
     key_conformer,
     key_problem,
     stable_hash,
@@ -106,6 +114,21 @@ AHEAD = 4_096
 """Items of one hint to an operator (``prefetch``) at most."""
 
 Emit: TypeAlias = Callable[[Any, Any], None]
+
+YOUNG = 50_000
+"""Objects after which the garbage collector looks while a stage takes and closes blocks."""
+
+
+@contextmanager
+def rarely_collected() -> Iterator[None]:
+    """Look for cyclic garbage less often: a block makes many objects that all stay, and none of ours are cycles. By Python's
+    own measure each 700 objects are worth a look, a fifth of the time of a large block."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], YOUNG) if before[0] else 0, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 # ------------------------------------------------------------------------------------------------- emitting
@@ -236,13 +259,39 @@ def in_bulk(mapped: Mapped, keys: list[Any], values: list[Any]) -> tuple[list[An
             add_end(len(out_keys))
     except Exception:
         return None
-    plain = isinstance(mapped.stream.key, Integer | String | Boolean | UnitValue)
-    if not plain or not exactly(mapped.stream.key, out_keys) or not exactly(mapped.stream.value, out_values):
+    if not fits(mapped.stream, out_keys, out_values):
         return None
     return out_keys, out_values, np.diff(ends, prepend=0)
 
 
-_EXACT_TYPES: dict[type[Any], type[Any]] = {Float: float, String: str, Boolean: bool, Bytes: bytes, UnitValue: Unit}
+def fits(stream: StreamType, keys: list[Any], values: list[Any]) -> bool:
+    """Do all items fit a stream as they are? (False where that is not plain.)"""
+    plain = not isinstance(stream.key, Optional | ListOf | OneOf) and not has_floats(stream.key)
+    return plain and exactly(stream.key, keys) and exactly(stream.value, values)
+
+
+def in_bulk_through(path: Sequence[Mapped], batch: Batch) -> Batch | None:
+    """What comes out of a path for items, by :func:`in_bulk`; None where they have to be taken one by one."""
+    keys, values = batch.keys, batch.values
+    rows_ = np.arange(len(batch))
+    for mapped in path:
+        made = in_bulk(mapped, keys, values)
+        if made is None:
+            return None
+        keys, values, counts = made
+        rows_ = np.repeat(rows_, counts)
+    places = None if batch.positions is None else np.array(batch.positions, np.int64)[rows_].tolist()
+    return Batch(keys, values, np.array(batch.ends, np.int64)[rows_].tolist(), places)
+
+
+_EXACT_TYPES: dict[type[Any], type[Any]] = {
+    Float: float,
+    String: str,
+    Boolean: bool,
+    Bytes: bytes,
+    UnitValue: Unit,
+    Date: dt.date,
+}
 
 
 def exactly(schema: Schema, values: list[Any]) -> bool:
@@ -251,8 +300,10 @@ def exactly(schema: Schema, values: list[Any]) -> bool:
     match schema:
         case Integer():
             return types <= {int} and (not values or (min(values) >= INT_MIN and max(values) <= INT_MAX))
-        case Float() | Boolean() | Bytes() | UnitValue():
+        case Float() | Boolean() | Bytes() | UnitValue() | Date():
             return types <= {_EXACT_TYPES[type(schema)]}
+        case Timestamp():
+            return types <= {dt.datetime} and all(value.tzinfo is dt.UTC for value in values)
         case String():
             return types <= {str} and _is_text("".join(values))
         case Optional(item):
@@ -261,6 +312,20 @@ def exactly(schema: Schema, values: list[Any]) -> bool:
             return types <= {cls} and all(exactly(inner, list(map(attrgetter(name), values))) for name, inner in fields)
         case _:
             return False
+
+
+def checked_later(schema: Schema) -> bool:
+    """Does it make no difference whether values are looked at when they are emitted or later? So it is where they cannot
+    change, and :func:`exactly` can tell of them."""
+    match schema:
+        case ListOf() | OneOf():
+            return False
+        case Optional(item):
+            return checked_later(item)
+        case Record(_, fields):
+            return all(checked_later(inner) for _, inner in fields)
+        case _:
+            return True
 
 
 def _is_text(value: str) -> bool:
@@ -290,12 +355,11 @@ class Outbox:
 
     def put(self, key: Any, value: Any, end: int, position: int) -> None:
         """Add an item."""
-        batch = self.batch
-        batch.keys.append(key)
-        batch.values.append(value)
-        batch.ends.append(end)
-        if batch.positions is not None:
-            batch.positions.append(position)
+        self.batch.put(key, value, end, position)
+
+    def extend(self, more: Batch) -> None:
+        """Add many items."""
+        self.batch.extend(more)
 
     def columns(self, head: bytes, flow: Flow, ends: Any, positions: Any) -> Iterator[Message]:
         """Messages of items that come as columns. Raises :class:`Undefined` before the first one when they have to be
@@ -779,7 +843,7 @@ class StageState:
     """What has arrived for blocks that are open, by end of block; see :data:`OPEN`."""
     operators: list[Any] = attrs.Factory(list)
     tables: list[tuple[Any, Any, Any]] = attrs.Factory(list)
-    """What a stage without operators holds: ends, keys and values, as columns."""
+    """What a stage holds that does nothing but close blocks, or sorts first: ends, keys and values, as columns."""
     owners: dict[Any, int] = attrs.Factory(dict)
     """For ordered merges: which link each key comes from."""
     closed: int | None = None
@@ -812,6 +876,9 @@ class StageKernel:
         self.gather = self._gatherer()
         self.ordered_merge = _ordered_merge(stage.region) if len(self.links) > 1 and stage.restores else None
         self.speaks = _speaks(stage.region)
+        node = self.first.node if self.first else None
+        self.sorter = Sorter(node, stage.takes.value) if isinstance(node, Sort) and not self.speaks else None
+        """How items are sorted that the stage holds as they came, as columns."""
         self.columnar = self._columnar()
         self.runs = [self._runner(at, step) for at, step in enumerate(stage.steps)]
         self._connect()
@@ -827,7 +894,7 @@ class StageKernel:
         for later in self.plan.stages:
             for link in links(later.region):
                 if isinstance(link.leaf, FromStage) and link.leaf.stage is self.stage:
-                    self.outlet: Outlet = ToStage(later, link, self.key_groups)
+                    self.outlet: Outlet = ToStage(self.stage, later, link, self.key_groups)
                     return
         self.outlet = ToSink(self.plan)
 
@@ -911,11 +978,13 @@ class StageKernel:
         self._advance(state, reports, group)
         yield from self.rejected
         yield from map(self._with_reason, late)
-        if items and self.columnar is not None:
-            self._to_columns(state, items)
-        for message in items:
-            self._take(state, message)
-        yield from self._close(state, group, drained)
+        with rarely_collected():
+            if items and self.columnar is not None:
+                self._to_columns(state, items)
+            for message in items:
+                self._take(state, message)
+            complete = self._close(state, group, drained)
+        yield from self.outlet.messages(group, self.closed, complete)
 
     def _advance(self, state: StageState, reports: list[Report], group: int) -> None:
         """Take the reports in the order of their pieces. For links in band: the end of each block of each piece."""
@@ -1003,7 +1072,7 @@ class StageKernel:
         """Hold what has come for the blocks that are open."""
         head = message.head
         link, piece = head["link"], tuple(head["piece"]) if head["piece"] is not None else (0, 0, 0)
-        if message.kind == Kind.ITEMS and self.passes:
+        if message.kind == Kind.ITEMS and (self.passes or self.sorter is not None):
             table = pa.ipc.open_stream(message.payload).read_next_batch()
             ends = self._end_column(link, piece, table.column("end").to_numpy())
             state.tables.append((ends, table.column("key"), table.column("value")))
@@ -1083,7 +1152,8 @@ class StageKernel:
             return ends
         return np.array(self.starts[link, piece], np.int64)[ends]
 
-    def _close(self, state: StageState, group: int, drained: bool) -> Iterator[Message]:
+    def _close(self, state: StageState, group: int, drained: bool) -> bool:
+        """Close the blocks that can be closed; whether no more will come."""
         progresses = state.progress
         if drained:
             for at, (how, progress) in enumerate(zip(self.hows, progresses, strict=True)):
@@ -1115,12 +1185,16 @@ class StageKernel:
                     progress.waiting = [m for m in progress.waiting if m > ready[-1]]
         outlet = self.outlet
         if not (coming and self._close_columns(state, group, sorted(coming))):
+            found = self._sorted(state, sorted(coming)) if coming and self.sorter is not None else None
             for end in sorted(coming):
-                self._block(state, group, end, coming[end], outlet)
+                if found is None:
+                    self._block(state, group, end, coming[end], outlet)
+                else:
+                    blocks, done = found
+                    self._run(state, group, blocks.get(end, Runs([], [], [])), end, outlet, start=done)
         state.closed = max(coming, default=state.closed)
-        complete = all(progress.complete for progress in progresses)
         self.closed = sorted(coming)
-        yield from outlet.messages(group, self.closed, complete)
+        return all(progress.complete for progress in progresses)
 
     def _close_columns(self, state: StageState, group: int, ends: list[int]) -> bool:
         """Close blocks as columns; False when they have to be closed as objects."""
@@ -1143,39 +1217,29 @@ class StageKernel:
         with suppress(Undefined):  # the blocks are closed: what they emitted goes on as objects
             if len(self.runs) == 1 and self.outlet.columns(joined(emitted)):
                 for end in ends:
-                    self.outlet.block([], Marker(end), group)
+                    self.outlet.block(Pairs([], []), Marker(end), group)
                 return True
         for end in ends:
-            flowing: Any = []
+            flowing = Pairs([], [])
             for flow in emitted.get(end, ()):
                 assert flow.key is not None
                 assert flow.value is not None
-                keys, values = values_of(flow.key, flow.count), values_of(flow.value, flow.count)
-                flowing.extend(zip(keys, values, strict=True))
-            for at, run in enumerate(self.runs[1:], 1):
-                flowing = run(state.operators, at, flowing, Marker(end))
-            self.outlet.block(flowing, Marker(end), group)
+                flowing.keys.extend(values_of(flow.key, flow.count))
+                flowing.values.extend(values_of(flow.value, flow.count))
+            self._run(state, group, flowing, end, self.outlet, start=1)
         return True
 
     def _close_tables(self, state: StageState, group: int, ends: list[int]) -> bool:
         """Send on what was held for blocks that end."""
-        takes, last = self.stage.takes, ends[-1]
-        held, state.tables = state.tables, []
+        takes = self.stage.takes
         flows = []
-        for column, keys, values in held:
-            ready = column <= last
-            if not ready.all():
-                mask = pa.array(~ready)
-                state.tables.append((column[~ready], keys.filter(mask), values.filter(mask)))
-                mask = pa.array(ready)
-                column, keys, values = column[ready], keys.filter(mask), values.filter(mask)
-            if len(column):
-                key, value = from_arrow(takes.key, keys), from_arrow(takes.value, values)
-                flow = Flow(len(column), None, inputs_of({"key": key, "value": value}), key, value)
-                flows.append((flow, column))
+        for column, keys, values in self._ready(state, ends[-1]):
+            key, value = from_arrow(takes.key, keys), from_arrow(takes.value, values)
+            flow = Flow(len(column), None, inputs_of({"key": key, "value": value}), key, value)
+            flows.append((flow, column))
         if self.outlet.columns(flows):
             for end in ends:
-                self.outlet.block([], Marker(end), group)
+                self.outlet.block(Pairs([], []), Marker(end), group)
             return True
         for flow, column in flows:
             assert flow.key is not None
@@ -1183,6 +1247,51 @@ class StageKernel:
             keys_, values_ = values_of(flow.key, flow.count), values_of(flow.value, flow.count)
             self.gather.hold(state.held, 0, (0, 0, 0), Batch(keys_, values_, column.tolist()))
         return False
+
+    @staticmethod
+    def _ready(state: StageState, last: int) -> list[tuple[Any, Any, Any]]:
+        """What is held for blocks up to ``last``; it is held no longer."""
+        held, state.tables = state.tables, []
+        found = []
+        for ends, keys, values in held:
+            ready = ends <= last
+            if not ready.all():
+                mask = pa.array(~ready)
+                state.tables.append((ends[~ready], keys.filter(mask), values.filter(mask)))
+                mask = pa.array(ready)
+                ends, keys, values = ends[ready], keys.filter(mask), values.filter(mask)
+            if len(ends):
+                found.append((ends, keys, values))
+        return found
+
+    def _sorted(self, state: StageState, ends: list[int]) -> tuple[dict[int, Runs], int]:
+        """What was held for blocks that end, by block and key, and how many steps are done: one where all are sorted at
+        once, and none where that is left to the step."""
+        assert self.sorter is not None
+        takes, found = self.stage.takes, self._ready(state, ends[-1])
+        if not found:
+            return {}, 1
+        blocks = np.concatenate([one[0] for one in found])
+        keys, column = pa.concat_arrays([one[1] for one in found]), pa.concat_arrays([one[2] for one in found])
+        codes, values = codes_of(takes.key, keys), from_array(takes.value, column)
+        try:
+            rows_, done = self.sorter.rows([blocks, codes], values, lambda: column), 1
+        except Undefined:
+            rows_, done = np.lexsort((codes, blocks)), 0
+        blocks, codes = blocks[rows_], codes[rows_]
+        starts = np.flatnonzero((blocks[1:] != blocks[:-1]) | (codes[1:] != codes[:-1])) + 1
+        starts = np.concatenate([[0], starts])
+        counts = np.diff(starts, append=len(rows_)).tolist()
+        keys_ = from_array(takes.key, keys.take(pa.array(rows_[starts])))
+        values = list(map(values.__getitem__, rows_.tolist()))
+        made = {}
+        run_of = [*(np.flatnonzero(np.diff(blocks[starts])) + 1).tolist(), len(starts)]
+        first = 0
+        for last in run_of:
+            at, to = int(starts[first]), int(starts[last]) if last < len(starts) else len(rows_)
+            made[int(blocks[at])] = Runs(keys_[first:last], counts[first:last], values[at:to])
+            first = last
+        return made, done
 
     def _block(self, state: StageState, group: int, end: int, present: set[int], outlet: Outlet) -> None:
         marker = Marker(end)
@@ -1198,8 +1307,12 @@ class StageKernel:
                 late: dict[int, Any] = {} if held is None else {end: held}
                 self.gather.hold(late, 0, (0, 0, 0), spoken)
                 held = late[end]
-        flowing: Any = self.gather.take(held)
-        for at, run in enumerate(self.runs):
+        self._run(state, group, self.gather.take(held), end, outlet, start=0)
+
+    def _run(self, state: StageState, group: int, flowing: Any, end: int, outlet: Outlet, *, start: int) -> None:
+        """A block through the steps from ``start``, and out."""
+        marker = Marker(end)
+        for at, run in enumerate(self.runs[start:], start):
             flowing = run(state.operators, at, flowing, marker)
         outlet.block(flowing, marker, group)
 
@@ -1302,8 +1415,8 @@ class Lists:
         one[1].extend(other[1])
 
     def take(self, block: Any) -> Any:
-        """The block for the first step: a list of pairs."""
-        return [] if block is None else list(zip(*block, strict=True))
+        """The block for the first step: pairs."""
+        return Pairs([], []) if block is None else Pairs(*block)
 
 
 MISSING = object()
@@ -1412,10 +1525,8 @@ class Placed:
 
     def take(self, block: Any) -> Any:
         """The block for the first step: lists of values by key, in order."""
-        by_key: dict[Any, list[Any]] = {}
-        for _, key, value in sorted(block or (), key=lambda placed: placed[0]):
-            by_key.setdefault(key, []).append(value)
-        return by_key
+        placed = sorted(block or (), key=itemgetter(0))
+        return Runs.of([key for _, key, _ in placed], [value for _, _, value in placed])
 
 
 Gatherer: TypeAlias = Lists | Folded | Placed
@@ -1423,59 +1534,93 @@ Gatherer: TypeAlias = Lists | Folded | Placed
 
 # ------------------------------------------------------------------------------------------------- steps
 
-Runner: TypeAlias = Callable[[list[Any], int, Any, Marker], Any]
+Flowing: TypeAlias = Pairs | Runs
+"""A block between two steps. (A step that only sums up may take aggregates by key instead.)"""
 
-
-def _by_key(flowing: Any) -> dict[Any, list[Any]]:
-    if isinstance(flowing, dict):
-        return flowing
-    by_key: dict[Any, list[Any]] = {}
-    for key, value in flowing:
-        by_key.setdefault(key, []).append(value)
-    return by_key
-
-
-def _pairs(flowing: Any) -> Iterable[tuple[Any, Any]]:
-    if isinstance(flowing, dict):
-        return ((key, value) for key, values in flowing.items() for value in values)
-    return flowing  # type: ignore[no-any-return]
+Runner: TypeAlias = Callable[[list[Any], int, Any, Marker], Flowing]
 
 
 def _sorter(node: Sort, step: Step) -> Runner:
-    order = sort_order(node, step.takes.value)
+    order, sorter, schema = sort_order(node, step.takes.value), Sorter(node, step.takes.value), step.takes.value
 
-    def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Any:
-        by_key = _by_key(flowing)
-        for values in by_key.values():
+    def run(states: list[Any], at: int, flowing: Flowing, marker: Marker) -> Runs:
+        runs = flowing.by_key()
+        if len(runs.values) >= MANY:
+            codes = np.repeat(np.arange(len(runs.keys)), runs.counts)
+            with suppress(Undefined):
+                rows_ = sorter.rows([codes], runs.values, lambda: array(schema, runs.values))
+                return Runs(runs.keys, runs.counts, list(map(runs.values.__getitem__, rows_.tolist())))
+        made: list[Any] = []
+        for _, values in runs.runs():
             try:
                 values.sort(key=order)
             except TypeError as error:
                 raise incomparable(node, error) from error
-        return by_key
+            made.extend(values)
+        return Runs(runs.keys, runs.counts, made)
 
     return run
 
 
+class Emissions:
+    """Collects what an operator emits for one key after another, made to fit the type of its output.
+
+    Where nothing but an error shows when it is done, that is done for all of them at once.
+    """
+
+    def __init__(self, op: object, schema: Schema) -> None:
+        self.op, self.schema, self.fit = op, schema, conformer(schema)
+        self.later = checked_later(schema)
+
+    def start(self) -> Callable[[Any], None]:
+        """Begin anew: the ``emit`` for what follows."""
+        self.keys: list[Any] = []
+        self.counts: list[int] = []
+        self.values: list[Any] = []
+        self.key: Any = None
+        self.done = 0
+        return self.values.append if self.later else self._emit
+
+    def _emit(self, value: Any) -> None:
+        try:
+            self.values.append(self.fit(value))
+        except Mismatch as error:
+            raise emitted_wrongly(self.op, error, self.key, value) from None
+
+    def next(self, key: Any) -> None:
+        """What was emitted since the last call was of ``key``."""
+        count = len(self.values) - self.done
+        if count:
+            self.keys.append(key)
+            self.counts.append(count)
+            self.done = len(self.values)
+
+    def end(self) -> Runs:
+        """All that was emitted."""
+        made = Runs(self.keys, self.counts, self.values)
+        if self.later and not exactly(self.schema, self.values):
+            fitted: list[Any] = []
+            for key, value in zip(made.key_of_each(), self.values, strict=True):
+                try:
+                    fitted.append(self.fit(value))
+                except Mismatch as error:
+                    raise emitted_wrongly(self.op, error, key, value) from None
+            made.values = fitted
+        return made
+
+
 def _ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Runner:
-    marks, fit = overrides(op, "on_marker"), conformer(step.gives.value)
+    marks, emissions = overrides(op, "on_marker"), Emissions(op, step.gives.value)
 
-    def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Any:
+    def run(states: list[Any], at: int, flowing: Flowing, marker: Marker) -> Runs:
         kept: dict[Any, Any] = states[at]
-        out: dict[Any, list[Any]] = {}
         key: Any = None
-        collected: list[Any] = []
-
-        def emit(value: Any) -> None:
-            try:
-                collected.append(fit(value))
-            except Mismatch as error:
-                raise emitted_wrongly(op, error, key, value) from None
-
         method, shown = "on_item", ""
         value: Any = None
+        emit, on_item, following = emissions.start(), op.on_item, emissions.next
         try:
-            for key, values in _by_key(flowing).items():
-                collected = []
+            for key, values in flowing.by_key().runs():
+                emissions.key = key
                 if key in kept:
                     state = kept[key]
                 else:
@@ -1483,23 +1628,26 @@ def _ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Runne
                     state = op.initial_state()
                     method = "on_item"
                 for value in values:
-                    state = op.on_item(state, key, value, emit)
+                    state = on_item(state, key, value, emit)
                 kept[key] = state
-                if collected:
-                    out[key] = collected
-            if marks:
-                method, shown = "on_marker", f"marker {marker}"
-                for key in kept:
-                    collected = out.get(key) or []
-                    kept[key] = op.on_marker(kept[key], key, marker, emit)
-                    if collected:
-                        out[key] = collected
+                following(key)
+            out = emissions.end()
+            if not marks:
+                return out
+            method, shown = "on_marker", f"marker {marker}"
+            emit, on_marker = emissions.start(), op.on_marker
+            for key in kept:
+                emissions.key = key
+                kept[key] = on_marker(kept[key], key, marker, emit)
+                following(key)
+            return out.followed_by(emissions.end())
         except OperatorFailed:
             raise
         except Exception as error:
+            following(key)
+            emissions.end()  # what was emitted before may be the first error
             what = f"key {key!r}, {shown}" if shown else f"item ({key!r}, {value!r})"
             raise failed(op, method, what, error) from error
-        return out
 
     return run
 
@@ -1508,10 +1656,16 @@ def _unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: 
     emits_items, skips = overrides(op, "on_item"), op.skips_untouched
     fold = Folded(op, None)
 
-    def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Any:
+    def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Pairs:
         kept: UnorderedState = states[at]
-        out: list[tuple[Any, Any]] = []
-        emit = conforming(op, step.gives, lambda key, value: out.append((key, value)))
+        out = Pairs([], [])
+        add_key, add_value = out.keys.append, out.values.append
+
+        def add(key: Any, value: Any) -> None:
+            add_key(key)
+            add_value(value)
+
+        emit = conforming(op, step.gives, add)
         key: Any = None
         value: Any = None
         method, where = "on_item", "item ({key!r}, {value!r})"
@@ -1519,12 +1673,12 @@ def _unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: 
             if folded:
                 sums = flowing
             else:
-                pairs = list(_pairs(flowing))
+                keys, values = flowing.key_of_each(), flowing.values
                 if emits_items:
-                    for key, value in pairs:
+                    for key, value in zip(keys, values, strict=True):
                         op.on_item(kept.states.get(key, kept.start), key, value, emit)
                 held: dict[int, Any] = {}
-                fold.hold(held, 0, (0, 0, 0), Batch([k for k, _ in pairs], [v for _, v in pairs], [0] * len(pairs)))
+                fold.hold(held, 0, (0, 0, 0), Batch(keys, values, [0] * len(keys)))
                 sums = held.get(0, {})
             start, current = kept.start, kept.states
             if skips:
@@ -1557,47 +1711,111 @@ def _unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: 
 # ------------------------------------------------------------------------------------------------- outlets
 
 
-class ToStage:
-    """The output of a stage on its way to a later one: through the link's operators, then by key group."""
+class Passing:
+    """The output of a stage on its way out: through the stateless operators of a path, as many items at once as can be."""
 
-    def __init__(self, later: Stage, link: Link, key_groups: int) -> None:
-        self.link, self.key_groups, self.positioned = link.number, key_groups, later.restores
-        self.outbox = Outbox(later, link.number, key_groups, later.restores)
+    def __init__(self, stage: Stage, path: Sequence[Mapped]) -> None:
+        self.gives, self.path = stage.gives, path
         self.end = self.position = 0
         self.ahead: list[Ahead] = []
-        self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position), self)
-        self.trees = None if later.restores else trees_of(link.path)
+        self.push = chain(path, self.put, self)
+        self.trees = trees_of(path)
         """None where items have to come as objects."""
         self.ready: list[Message] = []
+        self.pending = Batch([], [], [], [])
+        """Items before the path."""
 
-    def block(self, flowing: Any, marker: Marker, group: int) -> None:
-        """Take the output of a block."""
-        self.end, push = marker.micros, self.push
-        if self.positioned:
-            for self.position, (key, value) in enumerate(_pairs(flowing)):
-                push(key, value)
-        else:
-            for key, value in _pairs(flowing):
-                push(key, value)
-        flush(self.ahead)
+    def put(self, key: Any, value: Any) -> None:
+        """Take an item that comes out of the path; its block and position are the owner's."""
+        raise NotImplementedError
 
-    def columns(self, flows: list[tuple[Flow, Any]]) -> bool:
-        """Take items as columns, each with the end of its block; False when they have to come as objects."""
+    def extend(self, batch: Batch) -> None:
+        """Take items that come out of the path."""
+        raise NotImplementedError
+
+    def columns(self, flows: list[tuple[Flow, Any]], positions: Any = None) -> bool:
+        """Take items before the path as columns, each with the end of its block, and of the only flow with its position
+        (None: 0); False when they have to come as objects."""
         if self.trees is None:
             return False
-        head = header(link=self.link, piece=None)
         made: list[Message] = []
         try:
             for whole, ends in flows:
                 for flow in through(self.trees, whole):
-                    made.extend(self.outbox.columns(head, flow, ends if flow.rows is None else ends[flow.rows], None))
+                    some = slice(None) if flow.rows is None else flow.rows
+                    made.extend(self._messages(flow, ends[some], None if positions is None else positions[some]))
         except Undefined:
             return False
         self.ready.extend(made)
         return True
 
+    def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:
+        """Messages of items that come out of the path as columns."""
+        raise NotImplementedError
+
+    def _pend(self, flowing: Flowing, end: int, positions: Iterable[int]) -> None:
+        """Add the items of a block."""
+        pending = self.pending
+        pending.keys.extend(flowing.key_of_each())
+        pending.values.extend(flowing.values)
+        pending.ends.extend(repeat(end, len(flowing.values)))
+        pending.positions.extend(positions)  # type: ignore[union-attr]
+
+    def _flush(self) -> None:
+        """Pass on what was added."""
+        batch, self.pending = self.pending, Batch([], [], [], [])
+        if not len(batch):
+            return
+        if not self.path:
+            self.extend(batch)
+        elif not self._through_columns(batch):
+            made = in_bulk_through(self.path, batch)
+            if made is not None:
+                self.extend(made)
+                return
+            assert batch.positions is not None
+            rows_ = zip(batch.keys, batch.values, batch.ends, batch.positions, strict=True)
+            for key, value, self.end, self.position in rows_:
+                self.push(key, value)
+            flush(self.ahead)
+
+    def _through_columns(self, batch: Batch) -> bool:
+        if self.trees is None or len(batch) < MANY:
+            return False
+        key, value = self.gives.key, self.gives.value
+        keys, values = from_arrow(key, array(key, batch.keys)), from_arrow(value, array(value, batch.values))
+        flow = Flow(len(batch), None, inputs_of({"key": keys, "value": values}), keys, values)
+        return self.columns([(flow, np.array(batch.ends, np.int64))], np.array(batch.positions, np.int64))
+
+
+class ToStage(Passing):
+    """The output of a stage on its way to a later one, by key group."""
+
+    def __init__(self, stage: Stage, later: Stage, link: Link, key_groups: int) -> None:
+        self.link, self.key_groups = link.number, key_groups
+        self.outbox = Outbox(later, link.number, key_groups, later.restores)
+        super().__init__(stage, link.path)
+        if later.restores:
+            self.trees = None
+
+    def put(self, key: Any, value: Any) -> None:
+        """Take an item that comes out of the path."""
+        self.outbox.put(key, value, self.end, self.position)
+
+    def extend(self, batch: Batch) -> None:
+        """Take items that come out of the path."""
+        self.outbox.extend(batch)
+
+    def block(self, flowing: Flowing, marker: Marker, group: int) -> None:
+        """Take the output of a block."""
+        self._pend(flowing, marker.micros, range(len(flowing.values)))
+
+    def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:
+        return self.outbox.columns(header(link=self.link, piece=None), flow, ends, positions)
+
     def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
         """All that a step sends."""
+        self._flush()
         yield from self.ready
         self.ready = []
         yield from self.outbox.messages(None)
@@ -1607,66 +1825,44 @@ class ToStage:
                 yield Message(to, Kind.MARKERS, head)
 
 
-class ToSink:
-    """The output of the last stage on its way to the sink: through the operators that are left, as rows."""
+class ToSink(Passing):
+    """The output of the last stage on its way to the sink, as rows."""
 
     def __init__(self, plan: Plan) -> None:
         self.region, self.layout = plan.region, plan.layout
         self.batch = Batch([], [], [], [])
-        self.end = self.position = 0
         (link,) = links(plan.region)
-        self.ahead: list[Ahead] = []
-        self.push = chain(link.path, self._put, self)
-        self.trees = trees_of(link.path)
+        super().__init__(plan.stages[-1], link.path)
         self.stream = plan.region.stream
-        self.ready: list[Message] = []
         self.speaks = _speaks(plan.region)
 
-    def _put(self, key: Any, value: Any) -> None:
-        batch = self.batch
-        batch.keys.append(key)
-        batch.values.append(value)
-        batch.ends.append(self.end)
-        batch.positions.append(self.position)  # type: ignore[union-attr]
+    def put(self, key: Any, value: Any) -> None:
+        """Take an item that comes out of the path."""
+        self.batch.put(key, value, self.end, self.position)
 
-    def block(self, flowing: Any, marker: Marker, group: int) -> None:
+    def extend(self, batch: Batch) -> None:
+        """Take items that come out of the path."""
+        self.batch.extend(batch)
+
+    def block(self, flowing: Flowing, marker: Marker, group: int) -> None:
         """Take the output of a block."""
-        self.end, self.position, push = marker.micros, 0, self.push
-        if isinstance(flowing, dict):
-            for key, values in flowing.items():
-                for self.position, value in enumerate(values):
-                    push(key, value)
-        else:
-            for key, value in flowing:
-                push(key, value)
-        flush(self.ahead)
+        positions = flowing.places().tolist() if isinstance(flowing, Runs) else repeat(0, len(flowing.values))
+        self._pend(flowing, marker.micros, positions)
         if self.speaks and group == 0:
-            self.position = 0
+            self.end, self.position = marker.micros, 0
             for key, value in _spoken(self.region, marker, {0}, [0])[1]:
-                self._put(key, value)
+                self.put(key, value)
 
-    def columns(self, flows: list[tuple[Flow, Any]]) -> bool:
-        """Take items as columns, each with the end of its block; False when they have to come as objects."""
-        if self.trees is None:
-            return False
-        made = []
-        try:
-            for whole, ends in flows:
-                for flow in through(self.trees, whole):
-                    assert flow.key is not None
-                    assert flow.value is not None
-                    keys = to_arrow(self.stream.key, flow.key, flow.count)
-                    values = to_arrow(self.stream.value, flow.value, flow.count)
-                    rows_ = ends if flow.rows is None else ends[flow.rows]
-                    table = rows_of_columns(self.layout, keys, values, rows_)
-                    made.append(Message(0, Kind.ROWS, b"", to_bytes(table)))
-        except Undefined:
-            return False
-        self.ready.extend(made)
-        return True
+    def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:
+        assert flow.key is not None
+        assert flow.value is not None
+        keys = to_arrow(self.stream.key, flow.key, flow.count)
+        values = to_arrow(self.stream.value, flow.value, flow.count)
+        yield Message(0, Kind.ROWS, b"", to_bytes(rows_of_columns(self.layout, keys, values, ends, positions)))
 
     def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
         """All that a step sends."""
+        self._flush()
         yield from self.ready
         self.ready = []
         batch, self.batch = self.batch, Batch([], [], [], [])

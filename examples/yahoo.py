@@ -10,9 +10,11 @@ lie behind the newest one: 0 for generated events, 60.1 for those of ``--skew``.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import attrs
@@ -469,27 +471,77 @@ class Cluster:
     purchases: float
 
 
+FEW = 16
+"""Users up to which plain Python is faster than NumPy's calls."""
+
+Centre = tuple[float, float, float]
+
+
 def cluster(users: dict[str, Counts], k: int, rounds: int = 10) -> list[tuple[int, float, float, float]]:
     """Lloyd's k-means over users: for each cluster that is not empty its size and its centre.
 
     Deterministic in the users alone: the first centres are the users at equal steps in the order of activity, then id; sums
     are of integers and exact; a user between two centres goes to the first.
     """
+    k = min(k, len(users))
+    ranks = [(2 * n + 1) * len(users) // (2 * k) for n in range(k)]
+    return (_cluster_few if len(users) <= FEW else _cluster_many)(users, ranks, rounds)
+
+
+def _cluster_few(users: dict[str, Counts], ranks: list[int], rounds: int) -> list[tuple[int, float, float, float]]:
+    ranked = sorted([(x + y + z, user) for user, (x, y, z) in users.items()])
+    points = list(users.values())
+    centres: list[Centre] = [tuple(map(float, users[ranked[rank][1]])) for rank in ranks]  # type: ignore[misc]
+    nearest: list[int] = []
+    for at in range(rounds + 1):
+        before, nearest, numbered = nearest, [], list(enumerate(centres))
+        for x, y, z in points:
+            least, found = math.inf, 0
+            for n, (a, b, c) in numbered:
+                a -= x
+                b -= y
+                c -= z
+                distance = a * a + b * b + c * c
+                if distance < least:
+                    least, found = distance, n
+            nearest.append(found)
+        if at == rounds or nearest == before:
+            break
+        parts: list[list[Counts]] = [[] for _ in centres]
+        for point, found in zip(points, nearest, strict=True):
+            parts[found].append(point)
+        centres = [_mean(part) if part else centre for part, centre in zip(parts, centres, strict=True)]
+    return [(nearest.count(n), *centre) for n, centre in enumerate(centres) if n in nearest]
+
+
+def _mean(users: list[Counts]) -> Centre:
+    views, clicks, purchases = map(sum, zip(*users, strict=True))
+    return views / len(users), clicks / len(users), purchases / len(users)
+
+
+def _cluster_many(users: dict[str, Counts], ranks: list[int], rounds: int) -> list[tuple[int, float, float, float]]:
     import numpy as np
 
-    ranked = sorted(users.items(), key=lambda one: (sum(one[1]), one[0]))
-    points = np.array([counts for _, counts in ranked], dtype=np.int64)
-    k = min(k, len(points))
-    centres = points[[(2 * n + 1) * len(points) // (2 * k) for n in range(k)]].astype(np.float64)
+    k, names = len(ranks), list(users)
+    points = np.fromiter(chain.from_iterable(users.values()), np.int64, 3 * len(users)).reshape(-1, 3)
+    activity = points.sum(axis=1)
+    ranked = np.sort(activity)
+    first = []
+    for rank in ranks:
+        alike = np.flatnonzero(activity == ranked[rank]).tolist()
+        alike.sort(key=names.__getitem__)
+        first.append(alike[rank - int(ranked.searchsorted(ranked[rank]))])
+    axes = np.ascontiguousarray(points.T)
+    centres = points[first].astype(np.float64)
     for at in range(rounds + 1):
-        apart = points[:, None, :] - centres[None, :, :]
-        distances = apart[:, :, 0] ** 2 + apart[:, :, 1] ** 2 + apart[:, :, 2] ** 2
-        nearest = distances.argmin(axis=1)
+        apart = axes[:, None, :] - centres.T[:, :, None]
+        distances = apart[0] * apart[0] + apart[1] * apart[1] + apart[2] * apart[2]
+        nearest = distances.argmin(axis=0)
         sizes = np.bincount(nearest, minlength=k)
         if at == rounds:
             break
-        sums = np.zeros((k, 3), dtype=np.int64)
-        np.add.at(sums, nearest, points)
+        # Sums of integers in doubles: exact up to 2**53.
+        sums = np.stack([np.bincount(nearest, weights=axis, minlength=k) for axis in axes], axis=1)
         moved = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres)
         if (moved == centres).all():
             break

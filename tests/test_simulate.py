@@ -380,14 +380,15 @@ def test_a_combine_of_tuples_that_is_not_commutative_is_caught(monkeypatch: pyte
 def test_markers_that_do_not_wait_for_slower_inputs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     close = StageKernel._close
 
-    def eager(self: StageKernel, state: StageState, group: int, drained: bool) -> Iterator[Message]:
+    def eager(self: StageKernel, state: StageState, group: int, drained: bool) -> bool:
         ended = [progress.complete for progress in state.progress]
         for progress in state.progress[1:]:
             progress.complete = True
-        yield from close(self, state, group, drained)
+        result = close(self, state, group, drained)
         if not drained:
             for progress, complete in zip(state.progress, ended, strict=True):
                 progress.complete = complete
+        return result
 
     monkeypatch.setattr(StageKernel, "_close", eager)
     assert caught(run)

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import yahoo, yahoo_data
@@ -275,6 +276,14 @@ def test_clusters_do_not_depend_on_the_order_of_users() -> None:
     assert cluster(users, 4) == cluster(dict(reversed(users.items())), 4) == k_means(users, 4)
     assert sum(size for size, *_ in cluster(users, 4)) == 50
     assert cluster({"a": (1, 2, 3)}, 4) == [(1, 1.0, 2.0, 3.0)]
+
+
+@given(users=st.dictionaries(st.text(max_size=2), st.tuples(*[st.integers(0, 4)] * 3), min_size=1), k=st.integers(1, 5))
+def test_few_and_many_users_are_clustered_alike(users: dict[str, tuple[int, int, int]], k: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for few in (0, 1_000):
+            patch.setattr(yahoo, "FEW", few)
+            assert cluster(users, k) == k_means(users, k)
 
 
 @pytest.mark.parametrize("number", range(1, 7))

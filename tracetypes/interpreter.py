@@ -368,7 +368,12 @@ def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
     whole, by = canonical(value), node.by
 
     def order(item: Any) -> Any:
-        key = guarded(node, "by", f"item {show(item)}", by, item)
+        try:
+            key = by(item)
+        except OperatorFailed:
+            raise
+        except Exception as error:
+            raise failed(node, "by", f"item {show(item)}", error) from error
         if placeless(key):
             raise OperatorFailed(
                 "TT204",

@@ -22,7 +22,8 @@ from tracetypes.compiler.plan import Plan, links
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark.files import SCAN, emitted
 from tracetypes.compiler.spark.run import collect
-from tracetypes.compiler.spark.scan import ParquetScan, taker
+from tracetypes.compiler.spark.scan import End, ParquetScan, taker
+from tracetypes.compiler.spark.staging import SEND
 from tracetypes.errors import RunError
 from tracetypes.sources import reader
 
@@ -153,7 +154,7 @@ def noted() -> Plan:
 
 def scan_of(planned: Plan) -> tuple[ParquetScan, SourceKernel]:
     (link,) = links(planned.stages[0].region)
-    return ParquetScan(planned, planned.stages[0], link, [0, 1]), SourceKernel(planned.stages[0], link, 2)
+    return ParquetScan(End(planned, planned.stages[0], link, [0, 1], SEND)), SourceKernel(planned.stages[0], link, 2)
 
 
 def messages(path: Path) -> list[Any]:
