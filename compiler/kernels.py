@@ -937,6 +937,12 @@ class StageKernel:
         if group == 0:
             yield self._progress(state, late, rejects)
 
+    def metrics(self, state: StageState, group: int, size: int) -> Message:
+        """What the last step took, and what the group holds. ``size``: of the state, in bytes."""
+        keys = [keys_held(held) for held in state.operators]
+        head = header(stage=self.stage.number, group=group, items=self.arrived, keys=keys, bytes=size)
+        return Message(group, Kind.METRICS, head)
+
     def _progress(self, state: StageState, late: dict[str, int], rejects: dict[str, int]) -> Message:
         """What a step did. Late and rejected rows are counted where they pass: they are counted by the last stage."""
         pairs = zip(self.links, state.progress, strict=True)
@@ -954,6 +960,7 @@ class StageKernel:
 
     def _step(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
         items: list[Message] = []
+        self.arrived = 0
         reports: list[Report] = []
         late: list[Message] = []
         drained = False
@@ -1148,6 +1155,7 @@ class StageKernel:
 
     def _end_column(self, link: int, piece: Piece, ends: Any) -> Any:
         """The marker of each item's block: sources with markers in band number their blocks by piece."""
+        self.arrived += len(ends)
         if not isinstance(self.hows[link], InBand):
             return ends
         return np.array(self.starts[link, piece], np.int64)[ends]
@@ -1340,6 +1348,19 @@ class StageKernel:
             return _ordered_runner(op, step)
         assert isinstance(op, OpKeyedUnordered)
         return _unordered_runner(op, step, folded=at == 0 and isinstance(self.gather, Folded))
+
+
+def keys_held(held: Any) -> int:
+    """Of how many keys an operator has a state; a sort has none."""
+    match held:
+        case ColumnState(count=count):
+            return count
+        case UnorderedState(states=states):
+            return len(states)
+        case dict():
+            return len(held)
+        case _:
+            return 0
 
 
 def reason_of(head: dict[str, Any], frontiers: Mapping[tuple[int, Piece], int]) -> str:

@@ -38,6 +38,8 @@ class Kind(IntEnum):
     the aggregates in Arrow."""
     PARTIALS = 9
     """The same with aggregates as pickled objects, where the monoid has no columns."""
+    METRICS = 11
+    """What a key group of a stage took and holds. Header: stage, group, items, keys by operator, bytes of state."""
     FILE = 10
     """``ROWS``, ``LATE`` or ``REJECT`` messages that a worker has put into a file. Header: kind, source, name of the file."""
 

@@ -97,6 +97,16 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--files-per-step", type=_positive, metavar="N", help="read at most N files a micro-batch")
     one.add_argument("--no-drain", action="store_true", help="leave the open blocks open at the end, to go on later")
     one.add_argument("--follow", action="store_true", help="wait for more files until stopped")
+    one.add_argument("--max-late", type=_count, metavar="N", help="stop when more than N items of a run were late")
+    one.add_argument(
+        "--max-rejects", type=_count, metavar="N", help="stop when more than N rows of a run were rejected"
+    )
+    one.add_argument(
+        "--metrics", metavar="FILE", help="append a JSON line for each micro-batch, with what each operator holds"
+    )
+    one.add_argument(
+        "--prometheus", type=_positive, metavar="PORT", help="show the same at http://127.0.0.1:PORT/metrics"
+    )
     one.add_argument("--quiet", "-q", action="store_true", help="no progress, only errors")
     one.set_defaults(command=_run)
 
@@ -136,6 +146,12 @@ def _compiling(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="pieces that keys are hashed to (default: 16); fixed for a checkpoint",
     )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0")
+    return int(text)
 
 
 def _positive(text: str) -> int:
@@ -313,8 +329,9 @@ def _run(given: argparse.Namespace) -> int:
 
 def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str, str], outputs: dict[str, str]) -> int:
     try:
+        from tracetypes.compiler.spark.metrics import Batch, json_lines, prometheus
         from tracetypes.compiler.spark.outputs import Asides, Output, open_output
-        from tracetypes.compiler.spark.run import Batch, require, run_program
+        from tracetypes.compiler.spark.run import Limits, require, run_program
         from tracetypes.compiler.spark.session import session
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
@@ -354,6 +371,16 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
     def opened(sink: str, plan: Plan, run: str) -> Output:
         return open_output(plan, outputs[sink], run, late, rejects)
 
+    tellers: list[Callable[[Batch], None]] = [told]
+    if given.metrics:
+        tellers.append(json_lines(given.metrics))
+    if given.prometheus:
+        tellers.append(prometheus(compiled.name, given.prometheus))
+
+    def tell(batch: Batch) -> None:
+        for teller in tellers:
+            teller(batch)
+
     say.status("running; Ctrl-C stops, and the same command goes on")
     try:
         summary = run_program(
@@ -366,7 +393,8 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
             drain=not given.no_drain,
             follow=given.follow,
             files_per_step=given.files_per_step,
-            told=told,
+            told=tell,
+            limits=Limits(given.max_late, given.max_rejects),
         )
     finally:
         say.clear()

@@ -189,7 +189,7 @@ class MemoryOutput(Output):
             if message.kind == Kind.LATE:
                 head = message.head
                 message = message._replace(header=header(source=head["source"], reason=reason_of(head, frontiers)))
-            if message.kind not in (Kind.REPORT, Kind.DRAIN):
+            if message.kind not in (Kind.REPORT, Kind.DRAIN, Kind.METRICS):
                 self.collector.take(message)
 
     @property

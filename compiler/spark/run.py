@@ -33,28 +33,14 @@ from tracetypes.compiler.segments import Program
 from tracetypes.compiler.spark.channels import ChannelOutput
 from tracetypes.compiler.spark.files import FileInput, open_input
 from tracetypes.compiler.spark.lowering import lower
+from tracetypes.compiler.spark.metrics import Batch, StageMetrics, stage_metrics
 from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, writable, write_json
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.staging import unwritable
 from tracetypes.compiler.spark.wire import BEFORE
 from tracetypes.errors import RunError, TraceTypesError, UsageError, from_text
 
-__all__ = ["Batch", "Checkpoint", "Rows", "Summary", "collect", "require", "run", "run_program"]
-
-
-@attrs.frozen
-class Batch:
-    """What one micro-batch did. ``marker``: the last marker that was closed at the sink (microseconds), if any; ``query``: the
-    segment of a program that has several, else empty."""
-
-    number: int
-    rows: int
-    markers: int
-    marker: int | None
-    late: Mapping[str, int]
-    rejects: Mapping[str, int]
-    seconds: float
-    query: str = ""
+__all__ = ["Batch", "Checkpoint", "Limits", "Rows", "Summary", "collect", "require", "run", "run_program"]
 
 
 @attrs.define
@@ -141,13 +127,31 @@ class Checkpoint:
         """Record that a batch is out."""
         write_json(self.path / "commits" / f"{batch:08d}.json", record)
 
+    def before(self, batch: int) -> dict[str, Any]:
+        """The last commit record before a batch; empty when there is none. A rescale is a batch of Spark's without a record."""
+        found = (self.committed(number) for number in range(batch - 1, -1, -1))
+        return next((record for record in found if record is not None), {})
+
+    def last(self, log: str) -> int:
+        """The number of the last batch in one of Spark's logs: ``offsets`` (begun) or ``commits`` (ended); -1 for none."""
+        return max((int(p.name) for p in (self.path / "spark" / log).glob("[0-9]*")), default=-1)
+
     @property
     def next(self) -> tuple[int, dict[str, Any]]:
         """The number of the batch that Spark will run next, and the newest event times before it."""
-        done = [int(p.name) for p in (self.path / "spark" / "commits").glob("[0-9]*")]
-        number = max(done, default=-1) + 1
-        before = self.committed(number - 1)
-        return number, (before or {}).get("newest", {})
+        number = self.last("commits") + 1
+        return number, self.before(number).get("newest", {})
+
+    @property
+    def tasks(self) -> int | None:
+        """In how many parts Spark keeps the state; None where there is no state yet."""
+        begun = self.path / "spark" / "offsets" / str(self.last("offsets"))
+        if not (self.path / "spark" / "state").is_dir() or not begun.exists():
+            return None
+        for line in begun.read_text().splitlines():
+            if line.startswith("{") and "conf" in (about := json.loads(line)):
+                return int(about["conf"]["spark.sql.shuffle.partitions"])
+        return None
 
 
 def claim(path: Path, graph: list[str], **about_it: Any) -> str:
@@ -236,7 +240,7 @@ class _Batches:
         started = time.monotonic()
         record = self.checkpoint.committed(number)
         if record is None:
-            record = self.take(messages, number)
+            record, stages = self.take(messages, number)
             self.checkpoint.commit(number, record)
             self.told(
                 Batch(
@@ -248,6 +252,8 @@ class _Batches:
                     record["rejects"],
                     time.monotonic() - started,
                     self.name,
+                    record["newest"],
+                    stages,
                 )
             )
         else:  # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
@@ -256,9 +262,9 @@ class _Batches:
         tell(self.spark, number + 1, record["newest"])
         self.ending.look()
 
-    def take(self, messages: DataFrame, number: int) -> dict[str, Any]:
-        """Compute a micro-batch, in one job, and send out what came of it."""
-        before = self.checkpoint.committed(number - 1) or {}
+    def take(self, messages: DataFrame, number: int) -> tuple[dict[str, Any], tuple[StageMetrics, ...]]:
+        """Compute a micro-batch, in one job, and send out what came of it: its commit record, and what its stages tell."""
+        before = self.checkpoint.before(number)
         arrived = [
             Message(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
             for row in messages.select("kind", "header", "payload").collect()
@@ -269,7 +275,7 @@ class _Batches:
         else:
             record, frontiers = self.record([m.head for m in arrived if m.kind == Kind.PROGRESS], before), {}
         self.output.take(arrived, number, frontiers)
-        return record
+        return record, stage_metrics(self.plan, [m.head for m in arrived if m.kind == Kind.METRICS])
 
     def close(
         self, arrived: list[Message], before: dict[str, Any]
@@ -328,12 +334,14 @@ def run(
     follow: bool = False,
     files_per_step: int | None = None,
     told: Callable[[Batch], None] | None = None,
+    limits: Limits | None = None,
 ) -> Summary:
     """Run a plan until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C, SIGTERM).
 
     ``inputs``: a path or :class:`Rows` for each source. ``output``: an output, or a function from the run's name to one.
     ``drain``: at the end of the inputs the sources end too, and the open blocks are answered; a checkpoint that was
-    drained takes no further rows. ``files_per_step``: files of a micro-batch at most. ``told``: called after each batch.
+    drained takes no further rows. ``files_per_step``: files of a micro-batch at most. ``told``: called after each batch;
+    ``limits``: of rows that go aside.
 
     Raises :class:`RunError`, :class:`OperatorFailed` and what a source or sink finds wrong. After an error the run can be
     started again with the same checkpoint and goes on where it was.
@@ -349,7 +357,7 @@ def run(
         started = time.monotonic()
         opened = _open_all(spark, [plan], inputs, scratch, files_per_step)
         drain = drain and not follow
-        handler = _Batches(spark, plan, kept, sink, Ending(opened, kept, drain=drain), _counted(summary, told))
+        handler = _Batches(spark, plan, kept, sink, Ending(opened, kept, drain=drain), _counted(summary, told, limits))
         _go(_Query(plan, opened, {}, kept, handler), drain=drain, follow=follow, stop=stop)
         summary.stopped = stop.is_set()
         summary.seconds = time.monotonic() - started
@@ -368,6 +376,7 @@ def run_program(
     follow: bool = False,
     files_per_step: int | None = None,
     told: Callable[[Batch], None] | None = None,
+    limits: Limits | None = None,
 ) -> Summary:
     """Run all segments of a program at once, as :func:`run` does one plan.
 
@@ -388,6 +397,7 @@ def run_program(
             follow=follow,
             files_per_step=files_per_step,
             told=told,
+            limits=limits,
         )
     configure(spark, program.width)
     root, drain = Path(checkpoint), drain and not follow
@@ -398,7 +408,7 @@ def run_program(
         opened = _open_all(spark, program.plans, inputs, scratch, files_per_step)
         summary = Summary()
         started = time.monotonic()
-        count = _counted(summary, told)
+        count = _counted(summary, told, limits)
         queries: list[_Query] = []
         for segment, plan in zip(program.segments, program.plans, strict=True):
             kept = Checkpoint(str(root / "queries" / segment.name), plan)
@@ -428,7 +438,27 @@ def _finished(checkpoint: str) -> RunError:
     )
 
 
-def _counted(summary: Summary, told: Callable[[Batch], None] | None) -> Callable[[Batch], None]:
+@attrs.frozen
+class Limits:
+    """How many rows may go aside in a run before it stops; None: any number."""
+
+    late: int | None = None
+    rejects: int | None = None
+
+    def check(self, summary: Summary) -> None:
+        """Raises :class:`RunError` ``TT217`` when there were too many."""
+        for what, most, counts in (("late", self.late, summary.late), ("rejected", self.rejects, summary.rejects)):
+            found = sum(counts.values())
+            if most is not None and found > most:
+                by = ", ".join(f"{source} {count:,}" for source, count in counts.items())
+                raise RunError(
+                    "TT217",
+                    f"{found:,} rows were {what} ({by}), and at most {most:,} may be",
+                    fix="look at them where they went; the same command goes on behind them, and counts anew",
+                )
+
+
+def _counted(summary: Summary, told: Callable[[Batch], None] | None, limits: Limits | None) -> Callable[[Batch], None]:
     lock = threading.Lock()
 
     def count(batch: Batch) -> None:
@@ -436,6 +466,8 @@ def _counted(summary: Summary, told: Callable[[Batch], None] | None) -> Callable
             summary.add(batch)
             if told is not None:
                 told(batch)
+            if limits is not None:
+                limits.check(summary)
 
     return count
 
@@ -505,6 +537,7 @@ def _go(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> N
     checkpoint, handler = query.checkpoint, query.handler
     spark = handler.spark
     handler.output.tidy()
+    _rescale(query)
     number, newest = checkpoint.next
     tell(spark, number, newest)
     handler.ending.look()
@@ -547,10 +580,35 @@ def _go(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> N
                 running.stop()
 
 
+def _rescale(query: _Query) -> None:
+    """Let the state have as many parts as the plan has tasks. Key groups are what moves, whole."""
+    checkpoint, spark, width = query.checkpoint, query.handler.spark, query.plan.width
+    if checkpoint.tasks in (None, width):
+        return
+    if checkpoint.last("offsets") > checkpoint.last("commits"):  # the batch that was under way ends as it began
+        number, newest = checkpoint.next
+        tell(spark, number, newest)
+        try:
+            _start(query, once=True).awaitTermination()
+        except (PySparkException, Py4JError) as error:
+            if Reread.from_text(str(error)) is not None:
+                return  # it is taken again by the run, with as many tasks as before
+            raise query.handler.error or _translated(error) from error
+    try:
+        spark._streamingCheckpointManager.repartition(checkpoint.spark, width)
+    except (PySparkException, Py4JError) as error:
+        raise RunError(
+            "TT216",
+            f"the state in {checkpoint.path} cannot go from {checkpoint.tasks} tasks to {width}: "
+            f"{str(error).splitlines()[0]}",
+            fix=f"go on with --parallelism {checkpoint.tasks}",
+        ) from error
+
+
 def _answered(checkpoint: Checkpoint) -> None:
     """Make sure that the sources' end has reached the last stage, before anybody is told that the run is finished."""
     number, _ = checkpoint.next
-    if not (checkpoint.committed(number - 1) or {}).get("complete"):
+    if not checkpoint.before(number).get("complete"):
         raise RunError(
             "TT214",
             f"the end of the sources was not answered: Spark took no file from {checkpoint.control}",
@@ -558,12 +616,14 @@ def _answered(checkpoint: Checkpoint) -> None:
         )
 
 
-def _start(query: _Query) -> StreamingQuery:
+def _start(query: _Query, *, once: bool = False) -> StreamingQuery:
+    """``once``: one micro-batch only, that which was begun."""
     plan, checkpoint, handler = query.plan, query.checkpoint, query.handler
     try:
         control, delivery = str(checkpoint.control), handler.output.delivery
         messages = lower(handler.spark, plan, query.inputs, query.channels, control, delivery)
         writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
+        writer = writer.trigger(once=True) if once else writer
         return writer.option("checkpointLocation", checkpoint.spark).foreachBatch(handler).start()
     except (PySparkException, Py4JError) as error:
         raise _translated(error) from error

@@ -53,7 +53,9 @@ class KeyedTask(Task):
             state: StageState = self.kernel.fresh() if before is None else loads(before)
             try:
                 out = list(deliver(self.delivery, self.kernel.step(state, group, messages), len(self.ids)))
-                return dumps(state), out
+                after = dumps(state)
+                out.append(self.kernel.metrics(state, group, len(after)))
+                return after, out
             except BaseException:
                 del self.kernel  # it may hold what the failed step has sent
                 raise

@@ -1,0 +1,122 @@
+"""Runs that stop and go on with another number of tasks: the same trace, and the state goes along."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark import dags
+from tests.spark.support import all_defined, asides, row, rows_in, rows_of, write_lines
+from tests.spark.test_exactly_once import Crash, crashing
+from tracetypes import Dataflow, RunError, check
+from tracetypes.compiler.plan import Plan
+from tracetypes.compiler.segments import program
+from tracetypes.compiler.spark.outputs import Asides, FileOutput, Output, open_output
+from tracetypes.compiler.spark.run import Checkpoint, run_program
+
+
+class Growing:
+    """A run whose input grows, at a parallelism that changes."""
+
+    def __init__(self, spark: SparkSession, path: Path, flow: Dataflow) -> None:
+        self.spark, self.path, self.checked = spark, path, check(flow)
+        self.lines: list[str] = []
+
+    def more(self, files: int = 1) -> None:
+        """More rows, some late."""
+        for _ in range(files):
+            number = len(list((self.path / "in").glob("*"))) if self.lines else 0
+            some = [row(id=f"k{n % 11}", ts=number * 10 + n // 4, watts=n % 7) for n in range(44)]
+            some += [row(id="late", ts=-40, watts=1)] if number else []
+            write_lines(self.path / f"in/{number:03d}.jsonl", some, at=number + 1)
+            self.lines += some
+
+    def __call__(self, parallelism: int, *, drain: bool = False) -> None:
+        def output(plan: Plan, run: str) -> Output:
+            late, rejects = str(self.path / "late"), str(self.path / "rejects")
+            return open_output(plan, str(self.path / f"out-{plan.sink.name}"), run, late, rejects)
+
+        compiled = program(self.checked, parallelism=parallelism, key_groups=8)
+        run_program(
+            self.spark,
+            compiled,
+            {"readings": str(self.path / "in")},
+            {name: output for name in compiled.sinks},
+            checkpoint=str(self.path / "checkpoint"),
+            asides=lambda run: Asides(self.path / "late", self.path / "rejects", run),
+            files_per_step=1,
+            drain=drain,
+        )
+
+    def tasks(self) -> set[int | None]:
+        """In how many parts the state of each query lies."""
+        root = self.path / "checkpoint"
+        found: set[int | None] = set()
+        for path in [*root.glob("queries/*")] or [root]:
+            kept = object.__new__(Checkpoint)
+            kept.path = path
+            found.add(kept.tasks)
+        return found
+
+    def is_right(self) -> None:
+        traces, arranged = all_defined(self.checked, {"readings": self.lines})
+        for sink in self.checked.graph.sinks:
+            found = rows_in(self.path / f"out-{sink.name}", "at")
+            assert found == rows_of(self.checked, sink, traces[sink.name]), sink.name
+        late = Counter(one.reason for one in arranged["readings"].late)
+        assert Counter(one["reason"] for one in asides(self.path / "late", "readings")) == late
+        assert late
+
+
+@pytest.mark.parametrize("flow", [dags.chain, dags.two_sinks, dags.straight], ids=lambda flow: flow.__name__)
+def test_two_tasks_then_four_then_one(spark: SparkSession, tmp_path: Path, flow: Callable[[], Dataflow]) -> None:
+    job = Growing(spark, tmp_path, flow())
+    stateful = flow is not dags.straight
+    for parallelism in (2, 4, 1):
+        job.more()
+        job(parallelism)
+        assert job.tasks() <= {parallelism if stateful else None, None}  # None: nothing has reached a query yet
+    job.more()
+    job(4, drain=True)
+    assert job.tasks() == {4 if stateful else None}
+    job.is_right()
+
+
+POINTS: dict[str, tuple[Any, str, bool]] = {
+    "the batch is not committed": (FileOutput, "take", False),
+    "the batch is committed, Spark does not know": (Checkpoint, "commit", False),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_batch_that_was_under_way_ends_first(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    job = Growing(spark, tmp_path, dags.chain())
+    job.more(2)
+    owner, name, first = POINTS[point]
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, name, crashing(1, getattr(owner, name), first=first))
+        with pytest.raises((Crash, RunError)):
+            job(2)
+    job.more()
+    job(4)
+    assert job.tasks() == {4}
+    job(2, drain=True)
+    job.is_right()
+
+
+def test_a_rescale_without_a_record_is_known(spark: SparkSession, tmp_path: Path) -> None:
+    """The process ends right after the state was spread anew: the newest times before are found all the same."""
+    job = Growing(spark, tmp_path, dags.chain())
+    job.more(2)
+    job(2)
+    spark._streamingCheckpointManager.repartition(str(tmp_path / "checkpoint/spark"), 4)
+    job.more()
+    job(4, drain=True)
+    job.is_right()
