@@ -200,10 +200,10 @@ class Ending:
         for log in Path(self.checkpoint.spark, "sources").glob("*/[0-9]*"):
             if str(log) not in self.read:
                 self.read.add(str(log))
-                for line in log.read_text().splitlines()[1:]:
-                    taken = unquote(urlparse(json.loads(line)["path"]).path)
-                    for _, files in self.left:
-                        files.discard(taken)
+                for line in log.read_text().splitlines():
+                    if line.startswith("{") and "path" in (entry := json.loads(line)):
+                        for _, files in self.left:
+                            files.discard(unquote(urlparse(entry["path"]).path))
         if all(at_once is None or len(files) <= at_once for at_once, files in self.left):
             self.checkpoint.drain()
 
