@@ -75,6 +75,8 @@ def test_kinds_are_numbers_that_never_change() -> None:
         "ROWS": 7,
         "AGGREGATES": 8,
         "PARTIALS": 9,
+        "FILE": 10,
+        "METRICS": 11,
     }
 
 

@@ -105,7 +105,7 @@ def test_broken_twins_are_noticed(monkeypatch: pytest.MonkeyPatch, broken: str) 
         monkeypatch.setattr(segments, "frozenset", lambda _: (), raising=False)
     seen: list[bool] = []
 
-    @settings(max_examples=150, database=None)
+    @settings(max_examples=40, database=None)
     @given(shared())
     def look(one: tuple[Case, Checked]) -> None:
         try:
