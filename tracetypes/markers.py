@@ -84,6 +84,10 @@ class EventTime:
         """The marker that ends the block of an item of this time."""
         return (time // self.period + 1) * self.period
 
+    def heartbeat(self, time: int) -> int:
+        """The last marker that a heartbeat of this time stands for: everything before the time has been sent."""
+        return time // self.period * self.period
+
     def frontier(self, newest: int) -> int:
         """The last marker that may be sent once an item of time ``newest`` was seen."""
         return (newest - self.delay) // self.period * self.period

@@ -307,7 +307,7 @@ class _Batches:
             "complete": False,
         }
         for head in heads:
-            record["newest"].update({k: v for k, v in head["newest"].items() if v is not None})
+            record["newest"].update(head["newest"])
             record["rows"] += head["rows"]
             if head["stage"] == self.plan.stages[-1].number:
                 record["late"], record["rejects"] = head["late"], head["rejects"]
@@ -317,8 +317,8 @@ class _Batches:
         return record
 
 
-def tell(spark: SparkSession, batch: int, newest: Mapping[str, int], pieces: Mapping[str, Any] | None = None) -> None:
-    """Let the workers of the coming batch know the newest event times before it."""
+def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Mapping[str, Any] | None = None) -> None:
+    """Let the workers of the coming batch know the newest event times before it, of each part of each source."""
     known = {"batch": batch, "newest": newest, "pieces": pieces or {}}
     spark.sparkContext.setLocalProperty(BEFORE, json.dumps(known))
 
