@@ -68,7 +68,7 @@ from tracetypes.compiler.plan import (
 from tracetypes.compiler.states import Columnar, ColumnState
 from tracetypes.compiler.vector import Columns, concat, from_arrow, inputs_of, to_arrow, to_coded_arrow, values_of
 from tracetypes.errors import OperatorFailed, RunError
-from tracetypes.formats import Layout, Row
+from tracetypes.formats import Kafka, Layout, Row
 from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, Source, title
 from tracetypes.interpreter import check_jump, emitted_wrongly, failed, guarded, incomparable, overlapping, sort_order
 from tracetypes.markers import EventTime, InBand, Marker
@@ -474,7 +474,8 @@ def is_straight(plan: Plan) -> bool:
     (*_, last) = plan.stages
     alone = len(plan.stages) == 1 and not last.steps and not _speaks(last.region) and not _speaks(plan.region)
     timed = all(isinstance(leaf, FromSource) and isinstance(leaf.source.markers, EventTime) for leaf in plan.leaves)
-    return alone and timed and not links(plan.region)[0].path and not plan.edge.ordered
+    told = isinstance(plan.sink.format, Kafka) and plan.sink.format.markers  # then items wait for their markers
+    return alone and timed and not told and not links(plan.region)[0].path and not plan.edge.ordered
 
 
 MANY = 64

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetypes import Dataflow, RunError, U, Unit, UsageError, check, csv, every, in_band, json_lines, kafka, parquet
-from tracetypes.formats import Headers, JsonLines, Kafka, format_of, to_bytes
+from tracetypes.formats import Headers, JsonLines, Kafka, Layout, format_of, record_writer, to_bytes
 from tracetypes.records import schema_of
 from tracetypes.sources import record_reader
 
@@ -80,6 +80,14 @@ def test_what_is_written_is_read_back(one: Any) -> None:
     of: Any = type(one)
     written = to_bytes(schema_of(of), one)
     assert row_of(U[str, of], b"k", written, markers=in_band()).value == one
+
+
+@given(st.builds(Click, st.text(), st.integers(0, 2**40), st.none() | st.text(), st.none() | st.integers(0, 9)))
+def test_records_are_read_back_as_they_are_written(click: Click) -> None:
+    for form in (kafka(), kafka(headers=["tenant", "visit"])):
+        layout = Layout(schema_of(str), schema_of(Click))
+        row = row_of(U[str, Click], *record_writer(form, layout)("k", click), format=form)
+        assert (row.key, row.value) == ("k", click)
 
 
 def test_how_records_are_written() -> None:

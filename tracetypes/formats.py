@@ -52,6 +52,7 @@ __all__ = [
     "kafka",
     "parquet",
     "record_parser",
+    "record_writer",
 ]
 
 
@@ -87,10 +88,11 @@ MARKER = "tracetypes-marker"
 @attrs.frozen
 class Kafka:
     """Records of a topic. ``headers``: fields of the value that come from the record's headers of the same name. ``marker``:
-    the header that makes a record a marker, or a heartbeat."""
+    the header that makes a record a marker, or a heartbeat; ``markers``: does a sink send them?"""
 
     headers: tuple[str, ...] = ()
     marker: str = MARKER
+    markers: bool = False
 
 
 def csv(*, separator: str | None = ",", columns: Sequence[str] | None = None) -> Csv:
@@ -117,19 +119,20 @@ def parquet() -> Parquet:
     return Parquet()
 
 
-def kafka(*, headers: Sequence[str] = (), marker: str = MARKER) -> Kafka:
+def kafka(*, headers: Sequence[str] = (), marker: str = MARKER, markers: bool = False) -> Kafka:
     """How the records of a Kafka topic are read and written, where it is not as usual. Files are still read by their ending.
 
     The key of a source with a key column is the record's key, and the value is its value: a record (or list) as JSON, text
     as UTF-8, bytes as they are, numbers, truth values and times as text. ``headers``: fields of the value that come from the
     record's headers of the same name, as text. ``marker``: a record with this header is no item. The header is a time in the
-    unit of the source's markers: a marker of its partition where they are in band, else a heartbeat.
+    unit of the source's markers: a marker of its partition where they are in band, else a heartbeat. ``markers``: a sink sends
+    each of its markers to every partition, so that a source with markers in band reads the same blocks.
     """
     if isinstance(headers, str) or not all(headers):
         raise UsageError("TT115", f"headers is {show(headers)}", fix="give a list of names of fields")
     if not marker or marker in headers:
         raise UsageError("TT115", f"marker is {show(marker)}", fix="give the name of a header that no field comes from")
-    return Kafka(tuple(headers), marker)
+    return Kafka(tuple(headers), marker, markers)
 
 
 _BY_NAME: dict[str, Format] = {
@@ -281,14 +284,7 @@ def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, byte
 
     Raises :class:`UsageError` ``TT402`` where headers are named that are no fields.
     """
-    fields = dict(layout.value.fields) if isinstance(layout.value, Record) else {}
-    for name in format.headers:
-        if name not in fields:
-            raise UsageError(
-                "TT402",
-                f"kafka(headers=...) names {name!r}, which is no field of {name_of(layout.value)}",
-                fix=f"its fields are {', '.join(fields) or 'none'}",
-            )
+    fields = _fields(format, layout)
 
     def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
         pair_key = _of_bytes(layout.key, key, ".key") if layout.keyed else UNIT
@@ -304,6 +300,40 @@ def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, byte
         return pair_key, from_plain(layout.value, plain)
 
     return parse
+
+
+def record_writer(
+    format: Kafka, layout: Layout
+) -> Callable[[Any, Any], tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+    """The inverse of :func:`record_parser`: from key and value to a record's key, value and headers."""
+    fields = _fields(format, layout)
+
+    def write(key: Any, value: Any) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+        raw_key = to_bytes(layout.key, key) if layout.keyed else None
+        if not format.headers or value is None:
+            return raw_key, to_bytes(layout.value, value), []
+        plain = to_plain(layout.value, value)
+        headers: list[tuple[str, bytes | None]] = []
+        for name in format.headers:
+            del plain[name]
+            if (raw := to_bytes(fields[name], getattr(value, name))) is not None:
+                headers.append((name, raw))
+        return raw_key, json.dumps(plain, ensure_ascii=False).encode(), headers
+
+    return write
+
+
+def _fields(format: Kafka, layout: Layout) -> dict[str, Schema]:
+    """The fields of the value, among which the headers must be."""
+    fields = dict(layout.value.fields) if isinstance(layout.value, Record) else {}
+    for name in format.headers:
+        if name not in fields:
+            raise UsageError(
+                "TT402",
+                f"kafka(headers=...) names {name!r}, which is no field of {name_of(layout.value)}",
+                fix=f"its fields are {', '.join(fields) or 'none'}",
+            )
+    return fields
 
 
 def _of_bytes(schema: Schema, raw: bytes | None, path: str) -> Any:

@@ -1,9 +1,14 @@
-"""Topics of Kafka as sources: Spark plans which offsets a micro-batch reads, and the workers read them.
+"""Topics of Kafka as sources and as the sink.
+
+As sources: Spark plans which offsets a micro-batch reads, and the workers read them.
 
 Spark only keeps the offsets (a Python data source whose rows are ranges of offsets, one a partition), as it only lists Parquet
 files; a worker reads its range with librdkafka. A partition is a part of the source with a frontier of its own, and its records
 are in the order of their offsets, so that late rows and blocks do not depend on how micro-batches are cut. A run that does not
 follow its inputs reads up to the offsets that hold when it starts.
+
+As the sink: the driver sends the rows of a micro-batch in one transaction, which also commits the number of the batch as an
+offset of a group of the run's own. A batch whose transaction went through is not sent again, whatever became of our own record.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -32,13 +37,14 @@ from tracetypes.compiler.plan import FromSource
 from tracetypes.compiler.spark.scan import End, Scan
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.errors import RunError, UsageError, envelope
-from tracetypes.formats import Row
+from tracetypes.formats import Csv, Kafka, Parquet, Row, record_writer
+from tracetypes.markers import Marker
 from tracetypes.sources import record_reader
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer, Message, Producer
 
-__all__ = ["Address", "TopicInput", "TopicScan", "is_topic"]
+__all__ = ["Address", "TopicInput", "TopicScan", "TopicSink", "is_topic"]
 
 SCHEME = "kafka://"
 
@@ -104,7 +110,7 @@ class Address:
         return settings | {name.strip(): value.strip() for name, _, value in pairs}
 
     @contextmanager
-    def trouble(self) -> Iterator[None]:
+    def trouble(self, *, writing: bool = False) -> Iterator[None]:
         """Inside, what the client raises becomes one of our errors."""
         from confluent_kafka import KafkaException
 
@@ -112,7 +118,8 @@ class Address:
             yield
         except KafkaException as error:
             told = error.args[0] if error.args else error
-            raise self.unreadable(told.str() if hasattr(told, "str") else str(told)) from error
+            why = told.str() if hasattr(told, "str") else str(told)
+            raise (self.unwritable(why) if writing else self.unreadable(why)) from error
 
     def unreadable(self, why: str) -> RunError:
         """The error for a topic that cannot be read."""
@@ -121,6 +128,10 @@ class Address:
             f"{self.text} cannot be read: {why}",
             fix="see whether the broker runs and has the topic, then run again",
         )
+
+    def unwritable(self, why: str) -> RunError:
+        """The error for a topic that cannot be written."""
+        return RunError("TT209", f"{self.text} cannot be written: {why}", fix="see the cause; run again to go on")
 
     def changed(self, why: str) -> RunError:
         """The error for a topic that is no longer what a run began with."""
@@ -358,3 +369,104 @@ def shown(message: Message) -> str:
 
 def _raw(message: Message) -> list[tuple[str, bytes | None]]:
     return [("key", message.key()), ("value", message.value())]
+
+
+# ---------------------------------------------------------------------------------------------------- sink
+
+
+class TopicSink:
+    """A topic that the rows of a sink go to, each micro-batch once."""
+
+    def __init__(self, plan: Plan, text: str, run: str) -> None:
+        self.plan, self.address, self.run = plan, Address.of(text), run
+        if isinstance(plan.sink.format, Csv | Parquet):
+            raise RunError(
+                "TT207",
+                f"sink {plan.sink.name!r}: records of a topic are not {type(plan.sink.format).__name__}",
+                fix="declare format=kafka(...) or no format: records are JSON",
+            )
+        self.format = plan.sink.format if isinstance(plan.sink.format, Kafka) else Kafka()
+        self.write = record_writer(self.format, plan.layout)
+        self.name = f"tracetypes-{run}-{plan.sink.name}"
+        self.partitions = Watch(self.address).partitions()
+
+    @cached_property
+    def producer(self) -> Producer:
+        """The only one that writes for this run: an earlier one that still lives is shut out, its transaction aborted."""
+        from confluent_kafka import Producer
+
+        settings = {
+            "transactional.id": self.name,
+            "transaction.timeout.ms": 600_000,
+            "partitioner": "murmur2_random",  # as of Java's clients: a key goes where they would send it
+        }
+        producer = Producer({**self.address.settings(), **settings})
+        producer.init_transactions(PATIENCE)
+        return producer
+
+    @cached_property
+    def group(self) -> Consumer:
+        """The group whose offset is the number of the next batch. It never reads."""
+        from confluent_kafka import Consumer
+
+        settings = {"group.id": self.name, "enable.auto.commit": False, "isolation.level": "read_committed"}
+        return Consumer({**self.address.settings(), **settings})
+
+    def put(self, batch: int, items: Iterable[tuple[int, int, Any, Any]], markers: Sequence[int]) -> None:
+        """Send a batch, unless it was sent before. ``items``: end of block, position, key and value of each."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        records = [(end, position, *self.write(key, value)) for end, position, key, value in items]
+        # The same order whenever the batch is sent, so that a record's number means the same.
+        records.sort(key=lambda one: (one[0], one[1], one[2] or b"", one[3] or b"", one[4]))
+        with self.address.trouble(writing=True):
+            producer = self.producer
+            place = TopicPartition(self.address.topic, self.partitions[0])
+            (known,) = self.group.committed([place], PATIENCE)
+            if known.offset > batch:
+                return
+            producer.begin_transaction()
+            try:
+                self.send(producer, batch, records, markers if self.format.markers else ())
+                place.offset = batch + 1
+                producer.send_offsets_to_transaction([place], self.group.consumer_group_metadata(), PATIENCE)
+                producer.commit_transaction(PATIENCE)
+            except KafkaException:
+                producer.abort_transaction(PATIENCE)
+                raise
+
+    def send(self, producer: Producer, batch: int, records: Sequence[Any], markers: Sequence[int]) -> None:
+        """Records, and each marker behind its block."""
+        sink, waiting = self.plan.sink, list(markers)
+        # Without keys the order of an ordered stream is that of one partition.
+        alone = {"partition": self.partitions[0]} if self.plan.edge.ordered and not self.plan.layout.keyed else {}
+        for number, (end, position, key, value, headers) in enumerate(records):
+            while waiting and waiting[0] < end:
+                self.mark(producer, waiting.pop(0))
+            named = [*headers, ("tracetypes-id", f"{self.run}/{batch}/{number}".encode())]
+            if sink.marker is not None:
+                named.append((sink.marker, _instant(end)))
+            if sink.position is not None:
+                named.append((sink.position, str(position).encode()))
+            self.produce(producer, value=value, key=key, headers=named, **alone)
+        for marker in waiting:
+            self.mark(producer, marker)
+
+    def mark(self, producer: Producer, marker: int) -> None:
+        """A marker to every partition."""
+        for partition in self.partitions:
+            self.produce(producer, partition=partition, headers=[(self.format.marker, _instant(marker))])
+
+    def produce(self, producer: Producer, **record: Any) -> None:
+        """A record, when there is room for it."""
+        while True:
+            try:
+                producer.produce(self.address.topic, **record)
+            except BufferError:
+                producer.poll(1)
+            else:
+                return
+
+
+def _instant(micros: int) -> bytes:
+    return Marker(micros).datetime.isoformat().encode()

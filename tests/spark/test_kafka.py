@@ -16,6 +16,7 @@ from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
 from tests.spark.support import Cli, differences
 from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, check, every, in_band, interpret, kafka
 from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark.kafka import TopicSink
 from tracetypes.compiler.spark.outputs import MemoryOutput
 from tracetypes.compiler.spark.run import Batch, collect, run
 from tracetypes.interpreter import Arranged, arrange_parts
@@ -187,6 +188,57 @@ def test_a_topic_that_has_changed_is_refused(spark: SparkSession, broker: Broker
         run(spark, planned, {"readings": address}, MemoryOutput(planned), **options)
     assert error.value.code == "TT218"
     assert error.value.message == f"{address} has changed since the run began: it had 1 partitions and has 2"
+
+
+def marking() -> Dataflow:
+    """A sink that tells its markers, its blocks and its places."""
+    flow = Dataflow("marking")
+    rows = flow.source("readings", O[str, Reading], markers=in_band(), ordered_by=ROW_POSITION)
+    flow.sink("out", rows, marker="at", position="nth", format=kafka(headers=["id"], markers=True))
+    return flow
+
+
+def test_a_batch_is_sent_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    from confluent_kafka import KafkaException
+
+    address = broker.create("sent", 2)
+    planned = plan(check(marking()))
+    sink = TopicSink(planned, address, "run")
+    sink.put(0, [], [])
+    items = [
+        (20_000_000, 0, "b", Reading("x", 12, 3)),
+        (10_000_000, 1, "a", Reading("y", 2, 2)),
+        (10_000_000, 0, "a", Reading("y", 1, 1)),
+    ]
+
+    def broken(*_: object) -> None:
+        raise KafkaException("lost")
+
+    mark = sink.mark
+    monkeypatch.setattr(sink, "mark", broken)
+    with pytest.raises(RunError) as error:
+        sink.put(1, items, [10_000_000, 20_000_000])
+    assert error.value.code == "TT209"
+    monkeypatch.setattr(sink, "mark", mark)
+    assert broker.read("sent") == []
+    sink.put(1, items, [10_000_000, 20_000_000])
+    again = TopicSink(planned, address, "run")
+    again.put(1, items[:1], [])
+    again.put(2, [(30_000_000, 0, "a", Reading("z", 25, 4))], [30_000_000])
+    with pytest.raises(RunError):
+        sink.put(3, items, [])  # another one writes for this run now
+    found = broker.read("sent")
+    marks = [(one.partition, dict(one.headers)["tracetypes-marker"]) for one in found if one.value is None]
+    assert marks == [(p, f"1970-01-01T00:00:{s}+00:00".encode()) for p in (0, 1) for s in (10, 20, 30)]
+    a = [one for one in found if one.key == b"a"]
+    assert [json.loads(one.value or b"") for one in a] == [{"ts": t, "watts": w} for t, w in ((1, 1), (2, 2), (25, 4))]
+    assert dict(a[1].headers) == {
+        "id": b"y",
+        "tracetypes-id": b"run/1/1",
+        "at": b"1970-01-01T00:00:10+00:00",
+        "nth": b"1",
+    }
+    assert len(found) == len(marks) + 4
 
 
 def test_a_topic_that_is_not_there(cli: Cli, broker: Broker, tmp_path: Path) -> None:
