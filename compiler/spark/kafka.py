@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import attrs
@@ -33,7 +33,7 @@ from pyspark.sql.types import StructType
 from tracetypes.compiler.chunks import Chunk
 from tracetypes.compiler.kernels import Taken
 from tracetypes.compiler.messages import Piece
-from tracetypes.compiler.plan import FromSource
+from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.spark.scan import End, Scan
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.errors import RunError, UsageError, envelope
@@ -143,13 +143,13 @@ class Address:
 
 
 class Watch:
-    """Asks a broker about a topic, over one connection."""
+    """Asks a broker about a topic, over one connection. ``writing``: for a sink."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, writing: bool = False) -> None:
         from confluent_kafka.admin import AdminClient
 
-        self.address = address
-        with address.trouble():
+        self.address, self.writing = address, writing
+        with address.trouble(writing=writing):
             self.admin = AdminClient(address.settings())
 
     def offsets(self, partitions: Sequence[int], *, first: bool = False) -> dict[int, int]:
@@ -168,10 +168,11 @@ class Watch:
     def partitions(self) -> list[int]:
         """The partitions of the topic. Raises :class:`RunError` ``TT208`` when there is no such topic."""
         topic = self.address.topic
-        with self.address.trouble():
+        with self.address.trouble(writing=self.writing):
             about = self.admin.list_topics(topic, timeout=PATIENCE / 2).topics[topic]
         if about.error is not None:
-            raise self.address.unreadable(about.error.str())
+            why = about.error.str()
+            raise self.address.unwritable(why) if self.writing else self.address.unreadable(why)
         return sorted(about.partitions)
 
 
@@ -388,7 +389,7 @@ class TopicSink:
         self.format = plan.sink.format if isinstance(plan.sink.format, Kafka) else Kafka()
         self.write = record_writer(self.format, plan.layout)
         self.name = f"tracetypes-{run}-{plan.sink.name}"
-        self.partitions = Watch(self.address).partitions()
+        self.partitions = Watch(self.address, writing=True).partitions()
 
     @cached_property
     def producer(self) -> Producer:
@@ -401,7 +402,7 @@ class TopicSink:
             "partitioner": "murmur2_random",  # as of Java's clients: a key goes where they would send it
         }
         producer = Producer({**self.address.settings(), **settings})
-        producer.init_transactions(PATIENCE)
+        patiently(lambda: producer.init_transactions(PATIENCE))
         return producer
 
     @cached_property
@@ -422,15 +423,16 @@ class TopicSink:
         with self.address.trouble(writing=True):
             producer = self.producer
             place = TopicPartition(self.address.topic, self.partitions[0])
-            (known,) = self.group.committed([place], PATIENCE)
+            (known,) = patiently(lambda: self.group.committed([place], PATIENCE))
             if known.offset > batch:
                 return
             producer.begin_transaction()
             try:
                 self.send(producer, batch, records, markers if self.format.markers else ())
                 place.offset = batch + 1
-                producer.send_offsets_to_transaction([place], self.group.consumer_group_metadata(), PATIENCE)
-                producer.commit_transaction(PATIENCE)
+                group = self.group.consumer_group_metadata()
+                patiently(lambda: producer.send_offsets_to_transaction([place], group, PATIENCE))
+                patiently(lambda: producer.commit_transaction(PATIENCE))
             except KafkaException:
                 producer.abort_transaction(PATIENCE)
                 raise
@@ -466,6 +468,31 @@ class TopicSink:
                 producer.poll(1)
             else:
                 return
+
+
+T = TypeVar("T")
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """What a call gives, tried again where the broker is busy with itself, such as at the first transaction of its life."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    busy = (
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+    )
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            told = error.args[0] if error.args else None
+            again = isinstance(told, KafkaError) and (told.retriable() or told.code() in busy)
+            if not again or time.monotonic() > until:
+                raise
+            time.sleep(PAUSE)
 
 
 def _instant(micros: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from pyspark.sql import SparkSession
 
 from tests.spark.broker import Broker, Record, Unavailable, running
 from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
-from tests.spark.support import Cli, differences
+from tests.spark.support import Cli, asides, differences, rows_at_sink
 from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, check, every, in_band, interpret, kafka
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark.kafka import TopicSink
 from tracetypes.compiler.spark.outputs import MemoryOutput
-from tracetypes.compiler.spark.run import Batch, collect, run
+from tracetypes.compiler.spark.run import Batch, Checkpoint, collect, run
 from tracetypes.interpreter import Arranged, arrange_parts
 from tracetypes.sources import record_reader
 from tracetypes.trace import Element, Trace, closed
@@ -241,11 +242,50 @@ def test_a_batch_is_sent_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -
     assert len(found) == len(marks) + 4
 
 
+def test_from_topic_to_topic(cli: Cli, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end comes between a transaction and our own record of it: the batch is not sent again."""
+    sent = disorder(3, 60)
+    given, taken = broker.create("here", 3), broker.create("there", 2)
+    broker.send("here", sent)
+    words = ["run", f"{__name__}:topic_sums", "-i", f"readings={given}?records=30", "-o", f"sums={taken}"]
+    words += ["--checkpoint", str(tmp_path / "checkpoint"), "--key-groups", "2"]
+    commit = Checkpoint.commit
+
+    def dies(self: Checkpoint, batch: int, record: dict[str, Any]) -> None:
+        if batch == 1:
+            raise OSError("the end")
+        commit(self, batch, record)
+
+    monkeypatch.setattr(Checkpoint, "commit", dies)
+    assert cli(*words).code == 1
+    monkeypatch.undo()
+    before = len(broker.read("there"))
+    assert before > 0
+    assert cli(*words).code == 0
+    trace, arranged = defined(topic_sums, sent, 3)
+    found = Counter(
+        json.dumps(
+            {**json.loads(one.value or b""), "key": (one.key or b"").decode(), "at": dict(one.headers)["at"].decode()},
+            sort_keys=True,
+        )
+        for one in broker.read("there")
+    )
+    assert found == rows_at_sink(topic_sums, trace)
+    late = asides(tmp_path / "checkpoint" / "_late", "readings")
+    assert len(late) == len(arranged["readings"].late)
+
+
 def test_a_topic_that_is_not_there(cli: Cli, broker: Broker, tmp_path: Path) -> None:
     address = f"kafka://{broker.address}/missing"
     ran = cli("run", f"{__name__}:topic_sums", "-i", f"readings={address}", "-o", f"sums={tmp_path}")
     assert ran.code == 1
-    assert ran.err.splitlines()[-3:][0].startswith(f"tracetypes: TT208 {address} cannot be read: ")
+    assert f"tracetypes: TT208 {address} cannot be read: " in ran.err
+    there = broker.create("there-is", 1)
+    ran = cli(
+        "run", f"{__name__}:topic_sums", "-i", f"readings={there}", "-o", f"sums={address}", "--checkpoint", tmp_path
+    )
+    assert ran.code == 1
+    assert f"tracetypes: TT209 {address} cannot be written: " in ran.err
 
 
 @pytest.mark.parametrize("address", ["kafka://", "kafka://host:1", "kafka://host:1/a/b", "kafka://h:1/t?records=-1"])
