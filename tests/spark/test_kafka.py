@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 from collections import Counter
@@ -178,6 +179,24 @@ def test_offsets_are_an_order(spark: SparkSession, broker: Broker) -> None:
     assert differences(ordered(), answer, defined(ordered(), sent, 2)) == []
 
 
+def test_records_that_come_later_are_followed(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    address = broker.create("followed", 1)
+    broker.send("followed", [whole("a", 1, 1, 0), marker(10, 0)])
+    output = MemoryOutput(plan(check(ordered(in_band()))))
+    more = iter([[whole("a", 11, 2, 0), marker(20, 0)]])
+
+    def told(batch: Batch) -> None:
+        for records in more:
+            broker.send("followed", records)
+            return
+        raise RunError("TT214", "that is enough", fix="none")
+
+    with pytest.raises(RunError, match="that is enough"):
+        run(spark, output.plan, {"readings": address}, output, checkpoint=str(tmp_path), follow=True, told=told)
+    sent = [whole("a", 1, 1, 0), marker(10, 0), whole("a", 11, 2, 0), marker(20, 0)]
+    assert differences(ordered(), output.answer, defined(ordered(in_band()), sent, 1, drain=False)) == []
+
+
 def test_a_topic_that_has_changed_is_refused(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     address = broker.create("grown", 1)
     broker.send("grown", [record("a", 1, 1, 0)])
@@ -286,6 +305,14 @@ def test_a_topic_that_is_not_there(cli: Cli, broker: Broker, tmp_path: Path) -> 
     )
     assert ran.code == 1
     assert f"tracetypes: TT209 {address} cannot be written: " in ran.err
+
+
+def test_without_a_client(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    ran = cli("run", here("sums"), "-i", "readings=kafka://host:1/topic", "-o", f"sums={tmp_path}")
+    assert ran.code == 2
+    assert "TT401 confluent_kafka is not installed" in ran.err
+    assert "pip install 'tracetypes[kafka]'" in ran.err
 
 
 @pytest.mark.parametrize("address", ["kafka://", "kafka://host:1", "kafka://host:1/a/b", "kafka://h:1/t?records=-1"])
