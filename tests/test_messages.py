@@ -78,6 +78,7 @@ def test_kinds_are_numbers_that_never_change() -> None:
         "ROWS": 7,
         "AGGREGATES": 8,
         "PARTIALS": 9,
+        "FILE": 10,
     }
 
 
