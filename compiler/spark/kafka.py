@@ -335,28 +335,39 @@ def records(address: Address, partition: int, start: int, until: int) -> Iterato
         "isolation.level": "read_committed",
         "auto.offset.reset": "error",
     }
+    final = (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._AUTHENTICATION,
+    )
     with address.trouble():
         consumer: Consumer = Consumer({**address.settings(), **settings})
         try:
             consumer.assign([TopicPartition(address.topic, partition, start)])
-            following, heard = start, time.monotonic()
+            following, silent, trouble = start, 0.0, ""
             while following < until:
                 # The client waits until it has that many: never for more than there are, unless offsets are missing.
-                for message in consumer.consume(min(AT_ONCE, until - following), timeout=0.25):
-                    heard, error = time.monotonic(), message.error()
-                    offset = message.offset()
-                    if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+                asked = time.monotonic()
+                messages = consumer.consume(min(AT_ONCE, until - following), timeout=0.25)
+                silent += time.monotonic() - asked
+                for message in messages:
+                    error, offset = message.error(), message.offset()
+                    if error is None or error.code() == KafkaError._PARTITION_EOF:
+                        silent = 0.0
+                        following = offset if error is not None else offset + 1
+                        if error is None and offset < until:
+                            yield message
+                    elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                         raise address.changed(f"the records of partition {partition} from {following} are gone")
-                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                        if error.fatal() or not error.retriable():
-                            raise address.unreadable(error.str())
-                        continue
-                    assert offset is not None
-                    following = offset if error is not None else offset + 1
-                    if error is None and offset < until:
-                        yield message
-                if time.monotonic() - heard > PATIENCE:
-                    raise address.unreadable(f"no answer for {PATIENCE:.0f} seconds")
+                    elif error.fatal() or error.code() in final:
+                        raise address.unreadable(error.str())
+                    else:
+                        trouble = f": {error.str()}"  # the client tries again by itself
+                if silent > PATIENCE:
+                    raise address.unreadable(f"no answer for {PATIENCE:.0f} seconds{trouble}")
         finally:
             consumer.close()
 
