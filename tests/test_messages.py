@@ -79,6 +79,7 @@ def test_kinds_are_numbers_that_never_change() -> None:
         "AGGREGATES": 8,
         "PARTIALS": 9,
         "FILE": 10,
+        "METRICS": 11,
     }
 
 

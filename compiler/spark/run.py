@@ -256,7 +256,7 @@ class _Batches:
                     record["rejects"],
                     time.monotonic() - started,
                     self.name,
-                    record["newest"],
+                    _latest(record["newest"]),
                     stages,
                 )
             )
@@ -319,6 +319,12 @@ class _Batches:
                 if head["markers"]:
                     record["markers"], record["marker"] = len(head["markers"]), head["markers"][-1]
         return record
+
+
+def _latest(newest: Mapping[str, list[int | None]]) -> dict[str, int]:
+    """The newest event time of each source that has one, over its parts."""
+    known = {name: [time for time in parts if time is not None] for name, parts in newest.items()}
+    return {name: max(times) for name, times in known.items() if times}
 
 
 def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Mapping[str, Any] | None = None) -> None:
