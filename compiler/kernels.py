@@ -68,8 +68,8 @@ from tracetypes.compiler.plan import (
 from tracetypes.compiler.states import Columnar, ColumnState
 from tracetypes.compiler.vector import Columns, concat, from_arrow, inputs_of, to_arrow, to_coded_arrow, values_of
 from tracetypes.errors import OperatorFailed, RunError
-from tracetypes.formats import Layout, Row
-from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, title
+from tracetypes.formats import Kafka, Layout, Row
+from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, Source, title
 from tracetypes.interpreter import check_jump, emitted_wrongly, failed, guarded, incomparable, overlapping, sort_order
 from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.records import (
@@ -474,7 +474,8 @@ def is_straight(plan: Plan) -> bool:
     (*_, last) = plan.stages
     alone = len(plan.stages) == 1 and not last.steps and not _speaks(last.region) and not _speaks(plan.region)
     timed = all(isinstance(leaf, FromSource) and isinstance(leaf.source.markers, EventTime) for leaf in plan.leaves)
-    return alone and timed and not links(plan.region)[0].path and not plan.edge.ordered
+    told = isinstance(plan.sink.format, Kafka) and plan.sink.format.markers  # then items wait for their markers
+    return alone and timed and not told and not links(plan.region)[0].path and not plan.edge.ordered
 
 
 MANY = 64
@@ -534,7 +535,8 @@ class SourceKernel:
         self.outbox = (
             Outbox(stage, link.number, key_groups, positioned) if straight is None else Straight(stage, straight)
         )
-        self.end = self.position = 0
+        self.end = self.position = self.part = 0
+        self.parts = 1
         self.ahead: list[Ahead] = []
         self.push = chain(link.path, self._put, self)
         traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
@@ -547,9 +549,13 @@ class SourceKernel:
     def _put(self, key: Any, value: Any) -> None:
         self.outbox.put(key, value, self.end, self.position)
 
-    def piece(self, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None) -> Iterator[Message]:
-        """One piece in its order. ``before``: the newest event time that came before the piece, None for none."""
+    def piece(
+        self, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None, part: int = 0, parts: int = 1
+    ) -> Iterator[Message]:
+        """One piece in its order. ``before``: the newest event time that came before the piece, None for none. ``part`` of
+        ``parts``: where the source is the merge of several, which of them the piece belongs to."""
         how = self.leaf.source.markers
+        self.part, self.parts = part, parts
         if isinstance(how, EventTime):
             yield from self._by_time(how, piece, taken, before)
         else:
@@ -579,12 +585,21 @@ class SourceKernel:
                 continue
             row = one.row
             count += 1
-            if row.kind != "item":
+            time = row.time
+            if row.kind == "reject":
                 rejects += 1
                 if self.aloud:
                     yield self._aside(Kind.REJECT, row.reason, one.show())
                 continue
-            time = row.time
+            if row.kind == "marker":  # a heartbeat: like an empty block that ends there
+                end = how.heartbeat(time)
+                if closed is None or end > closed:
+                    blocks.add(end)
+                    beat = time + delay
+                    newest = beat if newest is None else max(newest, beat)
+                    seen = beat if seen is None else max(seen, beat)
+                    closed = how.frontier(newest)
+                continue
             end = (time // period + 1) * period
             if closed is not None and end <= closed:
                 late += 1
@@ -613,6 +628,7 @@ class SourceKernel:
             first=ends[0] if ends else None,
             before=before,
             jump=jump,
+            last=ends[-1] if ends else None,
             late=late if self.aloud else 0,
             rejects=rejects if self.aloud else 0,
         )
@@ -725,7 +741,7 @@ class SourceKernel:
         )
 
     def _to_all(self, report: Report) -> Iterator[Message]:
-        head = report.to_header()
+        head = attrs.evolve(report, part=self.part, parts=self.parts).to_header()
         for group in range(1 if isinstance(self.outbox, Straight) else self.key_groups):
             yield Message(group, Kind.REPORT, head)
 
@@ -794,14 +810,15 @@ class ChannelKernel:
 
 @attrs.define
 class Progress:
-    """How far a link has come. All times in microseconds.
+    """How far a link has come, or one part of a source in parts. All times in microseconds.
 
     ``sent``: the last marker of this link that the stage has closed. ``waiting``: its markers that are known but not
-    closed yet (of event-time sources they follow from ``first`` and ``newest``).
+    closed yet (of event-time sources they follow from ``first``, the first block, ``newest`` and ``end``, the last block).
     """
 
     newest: int | None = None
     first: int | None = None
+    end: int | None = None
     sent: int | None = None
     waiting: list[int] = attrs.Factory(list)
     last: int | None = None
@@ -812,9 +829,9 @@ class Progress:
 def reached(how: object, progress: Progress, drained: bool) -> int | None:
     """The last marker of a link that may be closed as far as this link is concerned; None when it has sent none."""
     if isinstance(how, EventTime):
-        if progress.newest is None or progress.first is None:
+        if progress.newest is None or progress.first is None or progress.end is None:
             return None
-        top = how.block(progress.newest) if drained else how.frontier(progress.newest)
+        top = progress.end if drained else how.frontier(progress.newest)
         return top if top >= progress.first else None
     return progress.last
 
@@ -838,19 +855,20 @@ def due(how: object, progress: Progress, limit: int | None, drained: bool) -> li
 class StageState:
     """All that a key group of a stage keeps between steps; pickled into the checkpoint."""
 
-    progress: list[Progress]
+    progress: list[list[Progress]]
+    """Of each link, and of each part of its source: what the link sends is the merge of them."""
     held: dict[int, Any] = attrs.Factory(dict)
     """What has arrived for blocks that are open, by end of block; see :data:`OPEN`."""
     operators: list[Any] = attrs.Factory(list)
     tables: list[tuple[Any, Any, Any]] = attrs.Factory(list)
     """What a stage holds that does nothing but close blocks, or sorts first: ends, keys and values, as columns."""
     owners: dict[Any, int] = attrs.Factory(dict)
-    """For ordered merges: which link each key comes from."""
+    """For ordered merges: which link, and which part of its source, each key comes from; see :meth:`StageKernel._way`."""
     closed: int | None = None
 
 
 OPEN = 2**62
-"""The end of a block whose marker has not come is ``OPEN + number of the link`` (sources with markers in band)."""
+"""The end of a block whose marker has not come is ``OPEN`` and a number for link and part (sources with markers in band)."""
 
 
 @attrs.define
@@ -875,6 +893,7 @@ class StageKernel:
         self.first = stage.steps[0] if stage.steps else None
         self.gather = self._gatherer()
         self.ordered_merge = _ordered_merge(stage.region) if len(self.links) > 1 and stage.restores else None
+        self.restored = stage.restores
         self.speaks = _speaks(stage.region)
         node = self.first.node if self.first else None
         self.sorter = Sorter(node, stage.takes.value) if isinstance(node, Sort) and not self.speaks else None
@@ -910,7 +929,7 @@ class StageKernel:
     def fresh(self) -> StageState:
         """The state before the first step."""
         return StageState(
-            progress=[Progress() for _ in self.links],
+            progress=[[Progress()] for _ in self.links],
             operators=[self._initial(step) for step in self.stage.steps],
         )
 
@@ -946,7 +965,11 @@ class StageKernel:
     def _progress(self, state: StageState, late: dict[str, int], rejects: dict[str, int]) -> Message:
         """What a step did. Late and rejected rows are counted where they pass: they are counted by the last stage."""
         pairs = zip(self.links, state.progress, strict=True)
-        newest = {link.leaf.source.name: p.newest for link, p in pairs if isinstance(link.leaf, FromSource)}
+        newest = {
+            link.leaf.source.name: [one.newest for one in parts]
+            for link, parts in pairs
+            if isinstance(link.leaf, FromSource)
+        }
         head = header(
             stage=self.stage.number,
             markers=self.closed,
@@ -954,7 +977,7 @@ class StageKernel:
             rows=self.rows,
             late=late,
             rejects=rejects,
-            complete=all(progress.complete for progress in state.progress),
+            complete=all(progress.complete for parts in state.progress for progress in parts),
         )
         return Message(0, Kind.PROGRESS, head)
 
@@ -972,7 +995,7 @@ class StageKernel:
                     reports.append(Report.from_head(message.head))
                 case Kind.MARKERS:
                     head = message.head
-                    progress = state.progress[head["link"]]
+                    (progress,) = state.progress[head["link"]]
                     progress.waiting = sorted([*progress.waiting, *head["markers"]])  # a channel may send several
                     progress.last = max(progress.waiting, default=progress.last)
                     progress.complete = progress.complete or head["complete"]
@@ -996,13 +1019,17 @@ class StageKernel:
     def _advance(self, state: StageState, reports: list[Report], group: int) -> None:
         """Take the reports in the order of their pieces. For links in band: the end of each block of each piece."""
         self.starts: dict[tuple[int, Piece], list[int]] = {}
+        self.part_of: dict[tuple[int, Piece], int] = {}
         self.frontiers: dict[tuple[int, Piece], int] = {}
         again: dict[str, list[tuple[Piece, int | None]]] = {}
         late = False
         self.rows = sum(report.rows for report in reports if not self.quiet[report.link])
         self.rejected: list[Message] = []
         for report in sorted(reports, key=lambda r: (r.link, r.piece)):
-            progress, how = state.progress[report.link], self.hows[report.link]
+            parts, how = state.progress[report.link], self.hows[report.link]
+            parts.extend(Progress(complete=parts[0].complete) for _ in range(report.parts - len(parts)))
+            progress = parts[report.part]
+            self.part_of[report.link, report.piece] = report.part
             leaf = self.links[report.link].leaf
             assert isinstance(leaf, FromSource)
             if progress.complete and report.rows:
@@ -1024,6 +1051,8 @@ class StageKernel:
                 if report.newest is not None:
                     newest = progress.newest
                     progress.newest = report.newest if newest is None else max(newest, report.newest)
+                if report.last is not None:
+                    progress.end = report.last if progress.end is None else max(progress.end, report.last)
                 if report.first is not None and progress.sent is None:
                     progress.first = min(report.first, report.first if progress.first is None else progress.first)
             else:
@@ -1036,9 +1065,13 @@ class StageKernel:
         head = message.head
         return message._replace(header=header(source=head["source"], reason=reason_of(head, self.frontiers)))
 
+    def _way(self, link: int, part: int) -> int:
+        """A number for a part of the source of a link."""
+        return part * len(self.links) + link
+
     def _mark(self, report: Report, progress: Progress, leaf: FromSource, group: int, state: StageState) -> list[int]:
         """Accept the markers of a piece in band; the end of the block of the items before each, and after the last."""
-        pending = OPEN + report.link
+        pending = OPEN + self._way(report.link, report.part)
         ends: list[int] = []
         for at, marker in enumerate(report.markers):
             progress.open = progress.open or report.counts[at] > 0
@@ -1049,19 +1082,17 @@ class StageKernel:
                     self.rejected.append(Message(0, Kind.REJECT, head, str(marker).encode()))
                 continue
             ends.extend([marker] * (at + 1 - len(ends)))
-            self._join(state, report.link, marker)
+            self._join(state, pending, marker)
             progress.last, progress.open = marker, False
             progress.waiting.append(marker)
         progress.open = progress.open or report.counts[-1] > 0
         ends.extend([pending] * (len(report.counts) - len(ends)))
         return ends
 
-    def _join(self, state: StageState, link: int, marker: int) -> None:
-        """The marker of the open block of a link in band has come."""
-        pending = OPEN + link
-        for (at, _), ends in self.starts.items():
-            if at == link:
-                ends[:] = [marker if end == pending else end for end in ends]
+    def _join(self, state: StageState, pending: int, marker: int) -> None:
+        """The marker of an open block of a link in band has come."""
+        for ends in self.starts.values():
+            ends[:] = [marker if end == pending else end for end in ends]
         for at_, (ends_, keys, values) in enumerate(state.tables):
             state.tables[at_] = (np.where(ends_ == pending, marker, ends_), keys, values)
         columns = state.operators[0] if state.operators else None
@@ -1094,10 +1125,12 @@ class StageKernel:
                     return
                 except Undefined:
                     self._to_objects(state)
-            if self.ordered_merge is not None:
+            merged = self._ordered(state, link)
+            if merged is not None:
+                way = self._way(link, self.part_of.get((link, piece), 0))
                 for key in batch.keys:
-                    if state.owners.setdefault(key, link) != link:
-                        raise overlapping(self.ordered_merge, key)
+                    if state.owners.setdefault(key, way) != way:
+                        raise overlapping(merged, key)
             self.gather.hold(state.held, link, piece, batch)
             return
         assert isinstance(self.gather, Folded)
@@ -1122,6 +1155,13 @@ class StageKernel:
             except Undefined:
                 self._to_objects(state)
         self.gather.absorb(state.held, keys, aggs, ends)
+
+    def _ordered(self, state: StageState, link: int) -> Merge | Source | None:
+        """What merges ordered streams before the stage, if its keys have to be checked: a merge, or a source in parts."""
+        leaf = self.links[link].leaf
+        if self.restored and isinstance(leaf, FromSource) and len(state.progress[link]) > 1:
+            return leaf.source if isinstance(leaf.source.ordered_by, RowPosition) else self.ordered_merge
+        return self.ordered_merge
 
     def _to_columns(self, state: StageState, items: list[Message]) -> None:
         """Go over to columns, where many keys share a block."""
@@ -1162,19 +1202,23 @@ class StageKernel:
 
     def _close(self, state: StageState, group: int, drained: bool) -> bool:
         """Close the blocks that can be closed; whether no more will come."""
-        progresses = state.progress
+        ways = [
+            (at, part, self.hows[at], progress)
+            for at, parts in enumerate(state.progress)
+            for part, progress in enumerate(parts)
+        ]
         if drained:
-            for at, (how, progress) in enumerate(zip(self.hows, progresses, strict=True)):
+            for at, part, how, progress in ways:
                 if how is not None:
                     progress.complete = True
                 if isinstance(how, InBand) and progress.open:
                     final = 0 if progress.last is None else progress.last + 1
-                    self._join(state, at, final)
+                    self._join(state, OPEN + self._way(at, part), final)
                     progress.waiting.append(final)
                     progress.last, progress.open = final, False
         limit: int | None = None
         blocked = False
-        for how, progress in zip(self.hows, progresses, strict=True):
+        for _, _, how, progress in ways:
             if progress.complete:
                 continue
             top = reached(how, progress, False)
@@ -1184,7 +1228,7 @@ class StageKernel:
                 limit = top if limit is None else min(limit, top)
         coming: dict[int, set[int]] = {}
         if not blocked:
-            for at, (how, progress) in enumerate(zip(self.hows, progresses, strict=True)):
+            for at, _, how, progress in ways:
                 ready = due(how, progress, limit, progress.complete)
                 for marker in ready:
                     coming.setdefault(marker, set()).add(at)
@@ -1202,7 +1246,7 @@ class StageKernel:
                     self._run(state, group, blocks.get(end, Runs([], [], [])), end, outlet, start=done)
         state.closed = max(coming, default=state.closed)
         self.closed = sorted(coming)
-        return all(progress.complete for progress in progresses)
+        return all(progress.complete for _, _, _, progress in ways)
 
     def _close_columns(self, state: StageState, group: int, ends: list[int]) -> bool:
         """Close blocks as columns; False when they have to be closed as objects."""

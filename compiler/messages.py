@@ -30,7 +30,7 @@ class Kind(IntEnum):
     REJECT = 5
     """A row on its way to the source's reject output. Header: source and reason. Payload: the row as text."""
     PROGRESS = 6
-    """From the last stage to whoever runs the plan. Header: markers closed, newest event time of each source."""
+    """From the last stage to whoever runs the plan. Header: markers closed, newest event time of each part of each source."""
     ROWS = 7
     """Items for the sink. Payload: a batch of the sink's rows."""
     AGGREGATES = 8
@@ -72,9 +72,10 @@ def header(**fields: Any) -> bytes:
 class Report:
     """What one piece of a source held, as every key group of the stage behind it must know.
 
+    ``part`` of ``parts``: a source in parts (the partitions of a topic) is the merge of them, each with markers of its own.
     Event time: ``newest`` time of any row, ``first`` block of any item that was not late, ``before``: the newest time
     that was taken to lie before the piece when its late items were told, ``jump``: the widest pair of neighbouring blocks.
-    ``late`` and ``rejects``: how many rows went aside.
+    ``late`` and ``rejects``: how many rows went aside. ``last``: the last block of any item or heartbeat.
     Markers in band: ``markers`` in order, and ``counts``: how many items lie before each of them and after the last.
     """
 
@@ -89,6 +90,9 @@ class Report:
     counts: tuple[int, ...] = (0,)
     late: int = 0
     rejects: int = 0
+    last: int | None = None
+    part: int = 0
+    parts: int = 1
 
     def to_header(self) -> bytes:
         """For a message."""

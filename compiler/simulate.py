@@ -49,7 +49,7 @@ class Collector:
     markers: list[int] = attrs.Factory(list)
     late: list[tuple[str, str, str]] = attrs.Factory(list)
     rejects: list[tuple[str, str, str]] = attrs.Factory(list)
-    newest: dict[str, int | None] = attrs.Factory(dict)
+    newest: dict[str, list[int | None]] = attrs.Factory(dict)
 
     def take(self, message: Message) -> None:
         """Take one message."""
@@ -91,9 +91,13 @@ def simulate(
     steps: int = 4,
     pieces: int = 3,
     drain: bool = True,
+    in_parts: Mapping[str, Sequence[Sequence[Any]]] | None = None,
 ) -> Answer:
-    """Run a plan on rows (for each source its values, or pairs where the rows have a key column)."""
-    answer, _ = _run(plan, inputs, {}, random.Random(seed), steps, pieces, drain=drain)
+    """Run a plan on rows (for each source its values, or pairs where the rows have a key column). ``in_parts``: rows of the
+    sources that are in parts, such as the partitions of a topic. A row may be a :class:`Row`, read already."""
+    in_parts = in_parts or {}
+    given = {s.source.name: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
+    answer, _ = _run(plan, given, {}, random.Random(seed), steps, pieces, drain=drain)
     return answer
 
 
@@ -111,7 +115,8 @@ def simulate_program(
     answers: dict[str, Answer] = {}
     channels: dict[str, list[Sent]] = {}
     for segment, plan in zip(program.segments, program.plans, strict=True):
-        answers[segment.name], sent = _run(plan, inputs, channels, chance, steps, pieces, drain=drain)
+        given = {s.source.name: [inputs.get(s.source.name, ())] for s in plan.sources}
+        answers[segment.name], sent = _run(plan, given, channels, chance, steps, pieces, drain=drain)
         if segment.sends is not None:
             channels[segment.sends] = sent
     return answers
@@ -136,7 +141,7 @@ class Sent:
 
 def _run(
     plan: Plan,
-    inputs: Mapping[str, Sequence[Any]],
+    given: Mapping[str, Sequence[Sequence[Any]]],
     channels: Mapping[str, Sequence[Sent]],
     chance: random.Random,
     steps: int,
@@ -146,13 +151,19 @@ def _run(
 ) -> tuple[Answer, list[Sent]]:
     collector = Collector(plan)
     states: dict[tuple[int, int], bytes] = {}
-    given: dict[str, list[Any]] = {s.source.name: list(inputs.get(s.source.name, ())) for s in plan.sources}
-    cut = {name: _cut(rows, chance.randint(1, steps), chance) for name, rows in given.items()}
+    cut: dict[str, list[list[list[Any]]]] = {
+        s.source.name: [_cut(list(rows), chance.randint(1, steps), chance) for rows in given[s.source.name]]
+        for s in plan.sources
+    }
     brought = {c.name: _cut(list(channels[c.name]), chance.randint(1, steps), chance) for c in plan.channels}
     sent: list[Sent] = []
-    for number in range(max(map(len, [*cut.values(), *brought.values()]), default=0)):
-        rows = {name: parts[number] if number < len(parts) else [] for name, parts in cut.items()}
-        sliced = {name: _cut(part, chance.randint(1, pieces), chance) if part else [] for name, part in rows.items()}
+    lengths = [len(of_part) for parts in cut.values() for of_part in parts]
+    for number in range(max([*lengths, *map(len, brought.values())], default=0)):
+        now = {name: [of_part[number] if number < len(of_part) else [] for of_part in p] for name, p in cut.items()}
+        sliced = {
+            name: [_cut(rows, chance.randint(1, pieces), chance) if rows else [] for rows in parts]
+            for name, parts in now.items()
+        }
         come = {name: parts[number] if number < len(parts) else [] for name, parts in brought.items()}
         sent.append(_step(plan, sliced, come, number, states, collector, chance, drained=False))
     if drain:
@@ -167,7 +178,7 @@ def _cut(rows: list[Any], parts: int, chance: random.Random) -> list[list[Any]]:
 
 def _step(
     plan: Plan,
-    sliced: Mapping[str, list[list[Any]]],
+    sliced: Mapping[str, list[list[list[Any]]]],
     come: Mapping[str, Sequence[Sent]],
     number: int,
     states: dict[tuple[int, int], bytes],
@@ -187,9 +198,10 @@ def _step(
                 for link in links(stage.region):
                     if isinstance(link.leaf, FromSource):
                         name = link.leaf.source.name
-                        pieces = sliced.get(name, [])
-                        read = _read(plan, stage.number, link, pieces, number, collector, before, chance)
-                        waiting[stage.number].extend(read)
+                        parts = sliced.get(name, [])
+                        for part in range(len(parts)):
+                            read = _read(plan, stage.number, link, parts, part, number, collector, before, chance)
+                            waiting[stage.number].extend(read)
                     elif isinstance(link.leaf, FromChannel):
                         for sent in come.get(link.leaf.name, ()):
                             receiver = ChannelKernel(stage, link, plan.key_groups)
@@ -238,7 +250,8 @@ def _read(
     plan: Plan,
     stage: int,
     link: Link,
-    pieces: list[list[Any]],
+    parts: list[list[list[Any]]],
+    part: int,
     number: int,
     collector: Collector,
     before: Mapping[str, Mapping[Piece, int | None]],
@@ -249,14 +262,15 @@ def _read(
     read = reader(source).read
     messages: list[Message] = []
     columnar = isinstance(source.markers, EventTime)
-    for at, rows in enumerate(pieces):
-        place = (number, 0, at)
+    newest = collector.newest.get(source.name, [])
+    for at, rows in enumerate(parts[part]):
+        place = (number, part, at)
         kernel = SourceKernel(plan.stages[stage], link, plan.key_groups)
         known = before.get(source.name, {})
-        newest = known[place] if place in known else collector.newest.get(source.name)
-        taken = [_taken(read(*row) if keyed else read(UNIT, row), row) for row in rows]
+        earlier = known[place] if place in known else newest[part] if part < len(newest) else None
+        taken = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
         some = _chunked(taken, link.leaf.stream, chance) if columnar and chance.random() < 0.5 else taken
-        messages.extend(kernel.piece(place, some, newest))
+        messages.extend(kernel.piece(place, some, earlier, part, len(parts)))
     return messages
 
 

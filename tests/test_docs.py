@@ -397,3 +397,11 @@ def test_mypy_accepts_the_right_programs(programs: dict[str, Path], mypy: Callab
 def test_commands_of_the_errors() -> None:
     for words, output in commands(ERRORS.read_text(encoding="utf-8"), "run", "check"):
         assert printed(words, ROOT) == output, words
+
+
+def test_programs_about_sources(tmp_path: Path) -> None:
+    """They are one program, and nothing in it is wrong."""
+    page = ROOT / "docs" / "sources.md"
+    program = tmp_path / "sources.py"
+    program.write_text("\n".join(blocks(page.read_text(encoding="utf-8"), "python")), encoding="utf-8")
+    load(program)

@@ -41,6 +41,12 @@ RULES = (
     ),
     Rule("only testing needs Hypothesis", "tracetypes", ("hypothesis",), but=("tracetypes.testing",)),
     Rule("only compiler.spark needs Spark", "tracetypes", ("pyspark", "py4j"), but=("tracetypes.compiler.spark",)),
+    Rule(
+        "only compiler.spark.kafka needs a client of Kafka",
+        "tracetypes",
+        ("confluent_kafka",),
+        but=("tracetypes.compiler.spark.kafka",),
+    ),
     Rule("only learned needs scikit-learn", "tracetypes", ("sklearn",), but=("tracetypes.stdlib.learned",)),
     Rule(
         "the compiler knows templates, not the operators written with them",

@@ -126,7 +126,7 @@ def nothing(value: Any) -> int:
         ),
         (lambda: every(seconds=1, delay=None, time=nothing), "TT115 delay is None\n"),  # type: ignore[arg-type]
         (lambda: every(seconds=1, unit="m", time=nothing), 'TT115 unit is \'m\'\n    fix:      use "s", "ms" or "us"'),  # type: ignore[arg-type]
-        (lambda: in_band(is_marker=bool, time=nothing, unit="h"), "TT115 unit is 'h'\n"),  # type: ignore[arg-type]
+        (lambda: in_band(is_marker=bool, time=nothing, unit="h"), "TT115 unit is 'h'\n"),  # type: ignore[call-overload]
     ],
 )
 def test_TT115_what_cannot_be_meant(wrong: Callable[[], object], message: str) -> None:

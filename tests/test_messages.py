@@ -36,6 +36,9 @@ REPORTS = st.builds(
     jump=st.none() | st.tuples(MICROS, MICROS),
     markers=st.lists(MICROS, max_size=4).map(tuple),
     counts=st.lists(st.integers(0, 99), min_size=1, max_size=5).map(tuple),
+    last=st.none() | MICROS,
+    part=st.integers(0, 9),
+    parts=st.integers(1, 10),
 )
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(("hub", "}", '"', Reread.MARK))
 BEFORE = st.dictionaries(NAMES, st.lists(st.tuples(PIECES, st.none() | MICROS), max_size=4), max_size=3)
@@ -118,7 +121,7 @@ def progress() -> Progress:
 def test_the_state_of_a_stage_survives() -> None:
     sample = Sample(None, 1, 2, inner=Inner(1, -0.0), more=[None, Inner(2, None)])
     state = StageState(
-        progress=[progress(), Progress()],
+        progress=[[progress(), Progress()], [Progress()]],
         held={10: ([Left(1)], [sample]), 2**62: {"a": ExactSum.of(0.1)}},
         operators=[UnorderedState({Left(1): (1, 2.5)}, start=(0, 0.0)), {UNIT: [1, 2]}, None],
         owners={Left(1): 0},

@@ -381,12 +381,13 @@ def test_markers_that_do_not_wait_for_slower_inputs_are_caught(monkeypatch: pyte
     close = StageKernel._close
 
     def eager(self: StageKernel, state: StageState, group: int, drained: bool) -> bool:
-        ended = [progress.complete for progress in state.progress]
-        for progress in state.progress[1:]:
+        ways = [progress for parts in state.progress for progress in parts]
+        ended = [progress.complete for progress in ways]
+        for progress in ways[1:]:
             progress.complete = True
         result = close(self, state, group, drained)
         if not drained:
-            for progress, complete in zip(state.progress, ended, strict=True):
+            for progress, complete in zip(ways, ended, strict=True):
                 progress.complete = complete
         return result
 

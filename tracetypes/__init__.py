@@ -13,7 +13,7 @@ from tracetypes.errors import (
     UsageError,
     Violation,
 )
-from tracetypes.formats import csv, json_lines, parquet
+from tracetypes.formats import csv, json_lines, kafka, parquet
 from tracetypes.graph import ROW_POSITION, Dataflow, Graph, Stream, merge, sort
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
@@ -56,6 +56,7 @@ __all__ = [
     "interpret",
     "interpret_rows",
     "json_lines",
+    "kafka",
     "merge",
     "parquet",
     "sort",

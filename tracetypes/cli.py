@@ -86,9 +86,16 @@ def _parser() -> argparse.ArgumentParser:
         "--master", help="Spark master (default: SPARK_MASTER, else local with as many slots as parallelism)"
     )
     one.add_argument(
-        "--input", "-i", action="append", default=[], metavar="SOURCE=PATH", help="a file or directory to read"
+        "--input",
+        "-i",
+        action="append",
+        default=[],
+        metavar="SOURCE=PATH",
+        help="a file or directory to read, or a topic: kafka://HOST:PORT/TOPIC",
     )
-    one.add_argument("--output", "-o", action="append", default=[], metavar="SINK=DIR", help="the directory to write")
+    one.add_argument(
+        "--output", "-o", action="append", default=[], metavar="SINK=DIR", help="the directory to write, or a topic"
+    )
     one.add_argument("--late", metavar="DIR", help="where late items go (default: DIR/_late of the output)")
     one.add_argument("--rejects", metavar="DIR", help="where rejected rows go (default: DIR/_rejects of the output)")
     one.add_argument(
@@ -338,13 +345,13 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
 
     require(compiled.sources, inputs)
     for output in outputs.values():
-        if "://" in output:
+        if "://" in output and not output.startswith("kafka://"):
             raise UsageError(
                 "TT402", f"--output {output} is not local", fix="give a directory of a local or mounted disk"
             )
-    kept = next((output for output in outputs.values() if output != "noop:"), None)
+    kept = next((output for output in outputs.values() if output != "noop:" and "://" not in output), None)
     if not given.checkpoint and kept is None:
-        raise UsageError("TT402", "noop: keeps nothing, also no checkpoint", fix="give --checkpoint DIR")
+        raise UsageError("TT402", f"{', '.join(outputs.values())} keeps no checkpoint", fix="give --checkpoint DIR")
     checkpoint = given.checkpoint or str(Path(kept or "") / "_checkpoint")
     home = checkpoint if kept is None else kept
     late, rejects = given.late or str(Path(home) / "_late"), given.rejects or str(Path(home) / "_rejects")
@@ -400,7 +407,7 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
         say.clear()
     for what, counts, place in (("late", summary.late, late), ("rejected", summary.rejects, rejects)):
         for source, count in counts.items():
-            if kept is None:
+            if set(outputs.values()) == {"noop:"}:
                 say.line(f"source {source!r}: {count:,} {what}, and not kept")
                 continue
             say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {Path(place) / source}")

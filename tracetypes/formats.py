@@ -1,4 +1,4 @@
-"""Rows in files: how a line of text or a row of columns becomes a value, and why it does not.
+"""Rows in files and topics: how a line of text, a row of columns or a record of Kafka becomes a value, and why it does not.
 
 Text formats are parsed here, by the same code wherever a flow runs, so that a row that does not fit is rejected with the
 same reason everywhere. Parquet rows come as plain dicts from whoever reads the file.
@@ -18,10 +18,17 @@ import attrs
 from tracetypes.errors import RunError, UsageError
 from tracetypes.records import (
     UNIT,
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
     Mismatch,
     Optional,
     Record,
     Schema,
+    String,
+    Timestamp,
     UnitValue,
     from_plain,
     from_text,
@@ -31,7 +38,22 @@ from tracetypes.records import (
     to_plain,
 )
 
-__all__ = ["Csv", "Format", "JsonLines", "Layout", "Parquet", "Row", "csv", "format_of", "json_lines", "parquet"]
+__all__ = [
+    "Csv",
+    "Format",
+    "JsonLines",
+    "Kafka",
+    "Layout",
+    "Parquet",
+    "Row",
+    "csv",
+    "format_of",
+    "json_lines",
+    "kafka",
+    "parquet",
+    "record_parser",
+    "record_writer",
+]
 
 
 @attrs.frozen
@@ -58,6 +80,19 @@ class Parquet:
 
 
 Format: TypeAlias = Csv | JsonLines | Parquet
+"""Of files."""
+
+MARKER = "tracetypes-marker"
+
+
+@attrs.frozen
+class Kafka:
+    """Records of a topic. ``headers``: fields of the value that come from the record's headers of the same name. ``marker``:
+    the header that makes a record a marker, or a heartbeat; ``markers``: does a sink send them?"""
+
+    headers: tuple[str, ...] = ()
+    marker: str = MARKER
+    markers: bool = False
 
 
 def csv(*, separator: str | None = ",", columns: Sequence[str] | None = None) -> Csv:
@@ -84,6 +119,22 @@ def parquet() -> Parquet:
     return Parquet()
 
 
+def kafka(*, headers: Sequence[str] = (), marker: str = MARKER, markers: bool = False) -> Kafka:
+    """How the records of a Kafka topic are read and written, where it is not as usual. Files are still read by their ending.
+
+    The key of a source with a key column is the record's key, and the value is its value: a record (or list) as JSON, text
+    as UTF-8, bytes as they are, numbers, truth values and times as text. ``headers``: fields of the value that come from the
+    record's headers of the same name, as text. ``marker``: a record with this header is no item. The header is a time in the
+    unit of the source's markers: a marker of its partition where they are in band, else a heartbeat. ``markers``: a sink sends
+    each of its markers to every partition, so that a source with markers in band reads the same blocks.
+    """
+    if isinstance(headers, str) or not all(headers):
+        raise UsageError("TT115", f"headers is {show(headers)}", fix="give a list of names of fields")
+    if not marker or marker in headers:
+        raise UsageError("TT115", f"marker is {show(marker)}", fix="give the name of a header that no field comes from")
+    return Kafka(tuple(headers), marker, markers)
+
+
 _BY_NAME: dict[str, Format] = {
     "csv": Csv(),
     "tsv": Csv(separator="\t"),
@@ -94,9 +145,9 @@ _BY_NAME: dict[str, Format] = {
 }
 
 
-def format_of(name: str, declared: Format | None, default: Format | None = None) -> Format:
-    """The declared format, or the one that a file's name tells. Raises :class:`RunError` ``TT207``."""
-    if declared is not None:
+def format_of(name: str, declared: Format | Kafka | None, default: Format | None = None) -> Format:
+    """The declared format of files, or the one that a file's name tells. Raises :class:`RunError` ``TT207``."""
+    if declared is not None and not isinstance(declared, Kafka):
         return declared
     suffixes = [s.lstrip(".").lower() for s in PurePath(name).suffixes if s.lower() not in (".gz", ".bz2", ".zst")]
     found = _BY_NAME.get(suffixes[-1]) if suffixes else None
@@ -223,6 +274,110 @@ def _quoted(line: str, separator: str) -> list[str]:
     except csv_module.Error as error:
         raise Mismatch("", line, f"well-formed CSV ({error})") from None
     return rows[0] if rows else []
+
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+
+
+def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, bytes | None, Headers], tuple[Any, Any]]:
+    """A function from a record's key, value and headers to a pair; it raises :class:`Mismatch`.
+
+    Raises :class:`UsageError` ``TT402`` where headers are named that are no fields.
+    """
+    fields = _fields(format, layout)
+
+    def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
+        pair_key = _of_bytes(layout.key, key, ".key") if layout.keyed else UNIT
+        if not format.headers or value is None:
+            return pair_key, _of_bytes(layout.value, value, "")
+        plain = _object(_utf8(value, ""))
+        given = dict(headers)  # the last one of a name counts
+        for name in format.headers:
+            plain.pop(name, None)
+            if (raw := given.get(name)) is not None:
+                schema, path = fields[name], f".{name}"
+                plain[name] = to_plain(schema, _of_bytes(schema, raw, path))
+        return pair_key, from_plain(layout.value, plain)
+
+    return parse
+
+
+def record_writer(
+    format: Kafka, layout: Layout
+) -> Callable[[Any, Any], tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+    """The inverse of :func:`record_parser`: from key and value to a record's key, value and headers."""
+    fields = _fields(format, layout)
+
+    def write(key: Any, value: Any) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+        raw_key = to_bytes(layout.key, key) if layout.keyed else None
+        if not format.headers or value is None:
+            return raw_key, to_bytes(layout.value, value), []
+        plain = to_plain(layout.value, value)
+        headers: list[tuple[str, bytes | None]] = []
+        for name in format.headers:
+            del plain[name]
+            if (raw := to_bytes(fields[name], getattr(value, name))) is not None:
+                headers.append((name, raw))
+        return raw_key, json.dumps(plain, ensure_ascii=False).encode(), headers
+
+    return write
+
+
+def _fields(format: Kafka, layout: Layout) -> dict[str, Schema]:
+    """The fields of the value, among which the headers must be."""
+    fields = dict(layout.value.fields) if isinstance(layout.value, Record) else {}
+    for name in format.headers:
+        if name not in fields:
+            raise UsageError(
+                "TT402",
+                f"kafka(headers=...) names {name!r}, which is no field of {name_of(layout.value)}",
+                fix=f"its fields are {', '.join(fields) or 'none'}",
+            )
+    return fields
+
+
+def _of_bytes(schema: Schema, raw: bytes | None, path: str) -> Any:
+    """A key, value or header."""
+    if raw is None:
+        if isinstance(schema, Optional | UnitValue):
+            return from_plain(schema, None, path)
+        raise Mismatch(path, Absent(), name_of(schema))
+    bare = schema.item if isinstance(schema, Optional) else schema
+    match bare:
+        case Bytes():
+            return raw
+        case String():
+            return from_text(bare, _utf8(raw, path), path)
+        case Integer() | Float() | Boolean() | Timestamp() | Date() | UnitValue():
+            return from_text(schema, _utf8(raw, path), path)
+        case _:
+            return from_plain(schema, _json(_utf8(raw, path), path), path)
+
+
+def to_bytes(schema: Schema, value: Any) -> bytes | None:
+    """The inverse of how keys and values of records are read; None where there is none."""
+    if value is None or isinstance(schema, UnitValue):
+        return None
+    bare = schema.item if isinstance(schema, Optional) else schema
+    if isinstance(bare, Bytes):
+        return bytes(value)
+    plain = to_plain(schema, value)
+    bare_text = isinstance(plain, str) and isinstance(bare, String | Float | Timestamp | Date)
+    return (plain if bare_text else json.dumps(plain, ensure_ascii=False)).encode()
+
+
+def _utf8(raw: bytes, path: str) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise Mismatch(path, raw, f"UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def _json(text: str, path: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Mismatch(path, text, f"JSON ({error})") from None
 
 
 def _object(line: str) -> dict[str, Any]:

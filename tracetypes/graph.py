@@ -16,7 +16,7 @@ from tracetypes.edges import Edge, O, U
 from tracetypes.errors import Location, UsageError, caller
 
 if TYPE_CHECKING:
-    from tracetypes.formats import Format
+    from tracetypes.formats import Format, Kafka
     from tracetypes.markers import Markers
     from tracetypes.templates import Operator
 
@@ -70,7 +70,7 @@ class Source:
     markers: Markers
     key: Callable[[Any], Any] | None = None
     ordered_by: Callable[[Any], Any] | RowPosition | None = None
-    format: Format | None = None
+    format: Format | Kafka | None = None
     inputs: tuple[int, ...] = ()
 
 
@@ -119,7 +119,7 @@ class Sink:
     name: str
     marker: str | None = None
     position: str | None = None
-    format: Format | None = None
+    format: Format | Kafka | None = None
 
 
 @final
@@ -313,14 +313,15 @@ class Dataflow:
         markers: Markers,
         key: Callable[[Any], Any] | None = None,
         ordered_by: Callable[[Any], Any] | RowPosition | None = None,
-        format: Format | None = None,
+        format: Format | Kafka | None = None,
     ) -> Stream[E]:
         """A stream that comes in by this name.
 
         ``edge``: ``U[K, V]`` or ``O[K, V]``. ``markers``: :func:`every` or :func:`in_band`. The rows of the source are
         the values ``V``; ``key`` takes the key from a value. Without ``key`` and with ``K`` other than ``Unit`` the rows
         have a column ``key`` besides those of the value. ``ordered_by`` is required for ``O``: a function of the value,
-        or :data:`ROW_POSITION`. ``format``: how files are read; None: by the ending of their name.
+        or :data:`ROW_POSITION`. ``format``: how files are read; None: by the ending of their name. Or :func:`kafka`, how
+        records of a topic are read.
         """
         return self._add(
             Source(
@@ -342,7 +343,7 @@ class Dataflow:
         *,
         marker: str | None = None,
         position: str | None = None,
-        format: Format | None = None,
+        format: Format | Kafka | None = None,
     ) -> None:
         """Send a stream out by this name.
 

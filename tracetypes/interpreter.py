@@ -39,7 +39,7 @@ from tracetypes.sources import placeless, reader
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
 
-__all__ = ["Arranged", "arrange", "interpret", "interpret_rows"]
+__all__ = ["Arranged", "arrange", "arrange_parts", "interpret", "interpret_rows"]
 
 Channels: TypeAlias = "list[Element] | tuple[Channels, ...]"
 
@@ -77,17 +77,24 @@ class Arranged:
 def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
     """The stream that a source sends for rows in their order of arrival: items, and markers as the source says.
 
-    With ``drain`` the source ends: one final marker closes what is open.
+    With ``drain`` the source ends: one final marker closes what is open. A marker among the rows of a source with event
+    time is a heartbeat: an empty block that ends there, behind which nothing earlier follows.
     """
     placed: list[tuple[int, int, Row]] = []
     late: list[Late] = []
     rejects: list[tuple[int, str]] = []
     markers: list[int] = []
+    beats: list[int] = []
     newest: int | None = None
     how = source.markers
     for at, row in enumerate(rows):
         if row.kind == "reject":
             rejects.append((at, row.reason))
+        elif row.kind == "marker" and isinstance(how, EventTime):
+            beat = how.heartbeat(row.time)
+            if newest is None or beat > how.frontier(newest):
+                beats.append(beat)
+                newest = max(row.time + how.delay, row.time + how.delay if newest is None else newest)
         elif row.kind == "marker":
             if markers and row.time <= markers[-1]:
                 rejects.append((at, f"marker {Marker(row.time)} does not lie after {Marker(markers[-1])}"))
@@ -103,9 +110,9 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
         else:
             placed.append((len(markers), at, row))
     if isinstance(how, EventTime):
-        if newest is not None and placed:
-            first, last = min(b for b, _, _ in placed), how.block(newest) if drain else how.frontier(newest)
-            times = sorted({b for b, _, _ in placed})
+        times = sorted({*beats, *(b for b, _, _ in placed)})
+        if newest is not None and times:
+            first, last = times[0], times[-1] if drain else how.frontier(newest)
             for one, next_ in pairwise(times):
                 check_jump(source, one, next_, how.period)
             markers = list(range(first, last + 1, how.period))
@@ -127,6 +134,28 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
         stream.append(Marker(marker))
         marker = next(upcoming, None)
     return Arranged(tuple(stream), tuple(late), tuple(rejects))
+
+
+def arrange_parts(source: Source, parts: Sequence[Iterable[Row]], *, drain: bool, ordered: bool = False) -> Arranged:
+    """The stream of a source in parts (the partitions of a topic): MRG of what each part sends by itself.
+
+    Whether an item is late is decided in its own part. The positions of rejected rows are those within their part.
+    ``ordered``: somebody looks at the order. Then a key must come from one part only (``TT205``), unless a function of the
+    value is the order.
+    """
+    arranged = [arrange(source, rows, drain=drain) for rows in parts]
+    by_position = isinstance(source.ordered_by, RowPosition)
+    items = merge_channels([one.items for one in arranged], drain, source if ordered and by_position else None)
+    if ordered and not by_position:
+        order = _order_of(source)
+        sorted_: list[Element] = []
+        for block in blocks(items):
+            placed = [(0, at, Row("item", item.key, item.value)) for at, item in enumerate(block.items)]
+            sorted_.extend(Item(row.key, row.value) for _, _, row in sorted(placed, key=order))
+            sorted_.extend(() if block.marker is None else (block.marker,))
+        items = sorted_
+    late = tuple(late for one in arranged for late in one.late)
+    return Arranged(tuple(items), late, tuple(reject for one in arranged for reject in one.rejects))
 
 
 def check_jump(source: Source, one: int, next_: int, period: int) -> None:
@@ -290,7 +319,9 @@ def _merge_all(inputs: Sequence[Channels], complete: bool, ordered: Merge | None
     return merge_channels([list(one) for one in inputs], complete, ordered)  # type: ignore[arg-type]
 
 
-def merge_channels(inputs: Sequence[Sequence[Element]], complete: bool, ordered: Merge | None) -> list[Element]:
+def merge_channels(
+    inputs: Sequence[Sequence[Element]], complete: bool, ordered: Merge | Source | None
+) -> list[Element]:
     """MRG: all markers of all inputs, up to the last one that every input has reached; blocks are united.
 
     While the inputs go on, nothing behind that marker is sent: a slower input may still send a marker before it.
@@ -324,8 +355,14 @@ def merge_channels(inputs: Sequence[Sequence[Element]], complete: bool, ordered:
     return merged
 
 
-def overlapping(node: Merge, key: Any) -> OperatorFailed:
-    """The error of an ordered merge that got one key from two inputs."""
+def overlapping(node: Merge | Source, key: Any) -> OperatorFailed:
+    """The error of an ordered merge that got one key from two inputs, or of a source from two of its parts."""
+    if isinstance(node, Source):
+        return OperatorFailed(
+            "TT205",
+            f"{title(node)}: the key {show(key)} comes from two partitions, whose order is not known",
+            fix="send each key to one partition, or declare the source U[K, V] and .through(sort(by=...))",
+        )
     return OperatorFailed(
         "TT205",
         f"MRG at {node.where}: the key {show(key)} comes from two ordered inputs, whose order is not known",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, overload
 
 import attrs
 
@@ -84,6 +84,10 @@ class EventTime:
         """The marker that ends the block of an item of this time."""
         return (time // self.period + 1) * self.period
 
+    def heartbeat(self, time: int) -> int:
+        """The last marker that a heartbeat of this time stands for: everything before the time has been sent."""
+        return time // self.period * self.period
+
     def frontier(self, newest: int) -> int:
         """The last marker that may be sent once an item of time ``newest`` was seen."""
         return (newest - self.delay) // self.period * self.period
@@ -138,12 +142,32 @@ def every(*, seconds: float, time: Callable[[Any], Time], delay: float = 0, unit
     return EventTime(_span("seconds", seconds, 1), _span("delay", delay, 0), time, unit)
 
 
-def in_band(*, is_marker: Callable[[Any], bool], time: Callable[[Any], Time], unit: TimeUnit = "s") -> InBand:
+@overload
+def in_band(*, is_marker: Callable[[Any], bool], time: Callable[[Any], Time], unit: TimeUnit = "s") -> InBand: ...
+@overload
+def in_band(*, unit: TimeUnit = "s") -> InBand: ...
+def in_band(
+    *,
+    is_marker: Callable[[Any], bool] | None = None,
+    time: Callable[[Any], Time] | None = None,
+    unit: TimeUnit = "s",
+) -> InBand:
     """Markers that the source sends itself, as records among the others.
 
     A record for which ``is_marker`` holds is no item: it closes the block of everything before it. A marker whose time
-    does not lie after the previous one's is rejected, and counted.
+    does not lie after the previous one's is rejected, and counted. Without ``is_marker`` no value is a marker: markers are
+    records of Kafka with a header that says so (:func:`tracetypes.kafka`).
     """
+    if (is_marker is None) != (time is None):
+        raise UsageError("TT115", "is_marker and time go together", fix="give both, or neither for markers in headers")
     if unit not in MICROS:
         raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
-    return InBand(is_marker, time, unit)
+    return InBand(is_marker or _never, time or _no_time, unit)
+
+
+def _never(value: Any) -> bool:
+    return False
+
+
+def _no_time(value: Any) -> Time:
+    raise ValueError("no value is a marker")

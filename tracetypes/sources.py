@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 
 from tracetypes.edges import edge_type
-from tracetypes.formats import Row, checked_key
+from tracetypes.errors import RunError
+from tracetypes.formats import Csv, Headers, Kafka, Layout, Parquet, Row, checked_key, record_parser
 from tracetypes.graph import RowPosition, Source
-from tracetypes.markers import InBand
+from tracetypes.markers import InBand, TimeUnit, micros_from
 from tracetypes.records import Mismatch, conformer, key_conformer, schema_of, show
 
-__all__ = ["Reader", "reader"]
+__all__ = ["Reader", "reader", "record_reader"]
 
 
 @attrs.frozen
@@ -69,3 +71,42 @@ def reader(source: Source) -> Reader:
             return Row("reject", reason=f"{step} raised {type(error).__name__}: {error} for {show(value)}")
 
     return Reader(source, read)
+
+
+def record_reader(source: Source, layout: Layout) -> Callable[[bytes | None, bytes | None, Headers], Row]:
+    """The reader of a source for records of Kafka: key, value and headers. Raises :class:`UsageError` ``TT402`` and
+    :class:`RunError` ``TT207`` for a format that records do not have."""
+    if isinstance(source.format, Csv | Parquet):
+        raise RunError(
+            "TT207",
+            f"source {source.name!r}: records of a topic are not {type(source.format).__name__}",
+            fix="declare format=kafka(...) or no format: records are JSON",
+        )
+    format = source.format if isinstance(source.format, Kafka) else Kafka()
+    parse, read, unit = record_parser(format, layout), reader(source).read, source.markers.unit
+
+    def read_record(key: bytes | None, value: bytes | None, headers: Headers) -> Row:
+        for name, raw in headers:
+            if name == format.marker:
+                try:
+                    return Row("marker", time=_time(raw, unit))
+                except ValueError as error:
+                    return Row("reject", reason=f"{name}: {error}")
+        try:
+            return read(*parse(key, value, headers))
+        except Mismatch as error:
+            return Row("reject", reason=str(error))
+
+    return read_record
+
+
+def _time(raw: bytes | None, unit: TimeUnit) -> int:
+    """The time in a header: a number in the unit of the source's markers, or an instant in ISO 8601."""
+    text = (raw or b"").decode("utf-8", "backslashreplace")
+    for kind in (int, float, dt.datetime.fromisoformat):
+        try:
+            time = kind(text)
+        except ValueError:
+            continue
+        return micros_from(time, unit)
+    raise ValueError(f"{text!r} is no time")

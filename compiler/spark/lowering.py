@@ -2,7 +2,7 @@
 
 ::
 
-    source files -> mapInArrow(Scan) -+
+    files, topics -> mapInArrow(Scan) -+
                     control file (drain)  --+-> groupBy(key group).stateful(KeyedTask) -> ... -> messages
     earlier stage ------------------------- +
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,6 +27,7 @@ from tracetypes.compiler.messages import Kind
 from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.spark.channels import received
 from tracetypes.compiler.spark.files import FileInput, literal
+from tracetypes.compiler.spark.kafka import TopicInput, TopicScan
 from tracetypes.compiler.spark.scan import ColumnScan, End, ParquetScan, Scan, TextScan
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.staging import SEND, Delivery
@@ -33,13 +35,16 @@ from tracetypes.compiler.spark.tasks import KeyedTask, Processor
 from tracetypes.compiler.spark.wire import MESSAGES
 from tracetypes.formats import Parquet
 
-__all__ = ["lower"]
+__all__ = ["Input", "lower"]
+
+
+Input: TypeAlias = FileInput | TopicInput
 
 
 def lower(
     spark: SparkSession,
     plan: Plan,
-    inputs: Mapping[str, FileInput],
+    inputs: Mapping[str, Input],
     channels: Mapping[str, Path],
     control: str,
     delivery: Delivery,
@@ -61,7 +66,7 @@ def _stage(
     spark: SparkSession,
     plan: Plan,
     stage: Stage,
-    inputs: Mapping[str, FileInput],
+    inputs: Mapping[str, Input],
     channels: Mapping[str, Path],
     frames: Mapping[int, DataFrame],
     ids: list[int],
@@ -89,13 +94,16 @@ def _stage(
 
 
 def _scanned(
-    plan: Plan, stage: Stage, link: Link, inputs: Mapping[str, FileInput], ids: list[int], delivery: Delivery
+    plan: Plan, stage: Stage, link: Link, inputs: Mapping[str, Input], ids: list[int], delivery: Delivery
 ) -> DataFrame:
     """The messages of a source."""
     assert isinstance(link.leaf, FromSource)
     given = inputs[link.leaf.source.name]
+    end = End(plan, stage, link, ids, delivery)
+    if isinstance(given, TopicInput):
+        return given.frame().mapInArrow(TopicScan(end, given.address), MESSAGES)
     frame, native = given.frame(link)
-    return frame.mapInArrow(_scan(End(plan, stage, link, ids, delivery), given, native), MESSAGES)
+    return frame.mapInArrow(_scan(end, given, native), MESSAGES)
 
 
 def _scan(end: End, given: FileInput, native: bool) -> Scan:

@@ -1,4 +1,4 @@
-"""Where a run's output goes, exactly once: files that are moved into place batch by batch, or a list in memory.
+"""Where a run's output goes, exactly once: files that are moved into place batch by batch, a topic, or a list in memory.
 
 Few rows of a batch come to the driver, which writes them; many lie in files that workers wrote. When the batch is
 known to be sound, its files are moved to the output directory under names that hold the run and the batch, and a commit record
@@ -19,17 +19,28 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracetypes.compiler.columns import schema_of_rows
+from tracetypes.compiler.columns import from_rows, schema_of_rows
 from tracetypes.compiler.kernels import reason_of
 from tracetypes.compiler.messages import Kind, Message, Piece, header
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.row_files import open_rows
 from tracetypes.compiler.simulate import Answer, Collector
+from tracetypes.compiler.spark.kafka import TopicSink, is_topic
 from tracetypes.compiler.spark.staging import DROP, SEND, Delivery
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, format_of
 
-__all__ = ["Asides", "FileOutput", "Frontiers", "MemoryOutput", "NoOutput", "Output", "open_output", "writable"]
+__all__ = [
+    "Asides",
+    "FileOutput",
+    "Frontiers",
+    "MemoryOutput",
+    "NoOutput",
+    "Output",
+    "TopicOutput",
+    "open_output",
+    "writable",
+]
 
 HIDDEN = "_tracetypes"
 
@@ -198,6 +209,43 @@ class MemoryOutput(Output):
         return self.collector.answer(self.plan.region.stream)
 
 
+class TopicOutput(Output):
+    """A topic of Kafka; late and rejected rows go to directories. The rows of a micro-batch come to the driver, which sends
+    them in one transaction."""
+
+    delivery = SEND
+
+    def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
+        if late is None or rejects is None:
+            raise UsageError(
+                "TT402",
+                f"{address} takes no late items and no rejects",
+                fix="give directories with --late and --rejects",
+            )
+        self.plan, self.topic = plan, TopicSink(plan, address, run)
+        self.asides = Asides(Path(late).absolute(), Path(rejects).absolute(), run)
+
+    def tidy(self) -> None:
+        """Remove what attempts that failed have left."""
+        self.asides.tidy()
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Send a batch."""
+        self.asides.take(messages, batch, frontiers, Path())
+        last = self.plan.stages[-1].number
+        heads = [message.head for message in messages if message.kind == Kind.PROGRESS]
+        markers = [marker for head in heads if head["stage"] == last for marker in head["markers"]]
+        self.topic.put(batch, self.items(messages), markers)
+
+    def items(self, messages: Sequence[Message]) -> Iterator[tuple[int, int, Any, Any]]:
+        """End of block, position, key and value of each row."""
+        for message in messages:
+            for table in pa.ipc.open_stream(message.payload) if message.kind == Kind.ROWS else ():
+                found = from_rows(self.plan.layout, table)
+                places = found.positions or [0] * len(found)
+                yield from zip(found.ends, places, found.keys, found.values, strict=True)
+
+
 class NoOutput(Output):
     """Computes everything and keeps nothing: for benchmarks, like Spark's ``noop``."""
 
@@ -211,9 +259,11 @@ class NoOutput(Output):
 
 
 def open_output(plan: Plan, path: str, run: str, late: str | None = None, rejects: str | None = None) -> Output:
-    """The output for a path. ``noop:`` keeps nothing."""
+    """The output for a path, or for an address of a topic. ``noop:`` keeps nothing."""
     if path == "noop:":
         return NoOutput(plan)
+    if is_topic(path):
+        return TopicOutput(plan, path, run, late, rejects)
     if "://" in path:
         raise RunError(
             "TT209", f"{path} is not a local directory", fix="write to a directory of a local or mounted disk"

@@ -32,7 +32,8 @@ from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.segments import Program
 from tracetypes.compiler.spark.channels import ChannelOutput
 from tracetypes.compiler.spark.files import FileInput, open_input
-from tracetypes.compiler.spark.lowering import lower
+from tracetypes.compiler.spark.kafka import TopicInput, is_topic
+from tracetypes.compiler.spark.lowering import Input, lower
 from tracetypes.compiler.spark.metrics import Batch, StageMetrics, stage_metrics
 from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, writable, write_json
 from tracetypes.compiler.spark.session import configure
@@ -188,9 +189,12 @@ class Ending:
     ended here, and the run ends the sources when nothing is left to do.
     """
 
-    def __init__(self, inputs: Mapping[str, FileInput], checkpoint: Checkpoint, *, drain: bool) -> None:
-        self.checkpoint, self.drain = checkpoint, drain
-        self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in inputs.values()]
+    def __init__(self, inputs: Mapping[str, Input], checkpoint: Checkpoint, *, drain: bool) -> None:
+        topics = [given for given in inputs.values() if isinstance(given, TopicInput)]
+        # A topic is taken up to its end at once, if not told otherwise.
+        self.checkpoint, self.drain = checkpoint, drain and all(topic.address.records is None for topic in topics)
+        files = [given for given in inputs.values() if isinstance(given, FileInput)]
+        self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in files]
         self.read: set[str] = set()
 
     def look(self) -> None:
@@ -252,7 +256,7 @@ class _Batches:
                     record["rejects"],
                     time.monotonic() - started,
                     self.name,
-                    record["newest"],
+                    _latest(record["newest"]),
                     stages,
                 )
             )
@@ -307,7 +311,7 @@ class _Batches:
             "complete": False,
         }
         for head in heads:
-            record["newest"].update({k: v for k, v in head["newest"].items() if v is not None})
+            record["newest"].update(head["newest"])
             record["rows"] += head["rows"]
             if head["stage"] == self.plan.stages[-1].number:
                 record["late"], record["rejects"] = head["late"], head["rejects"]
@@ -317,8 +321,14 @@ class _Batches:
         return record
 
 
-def tell(spark: SparkSession, batch: int, newest: Mapping[str, int], pieces: Mapping[str, Any] | None = None) -> None:
-    """Let the workers of the coming batch know the newest event times before it."""
+def _latest(newest: Mapping[str, list[int | None]]) -> dict[str, int]:
+    """The newest event time of each source that has one, over its parts."""
+    known = {name: [time for time in parts if time is not None] for name, parts in newest.items()}
+    return {name: max(times) for name, times in known.items() if times}
+
+
+def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Mapping[str, Any] | None = None) -> None:
+    """Let the workers of the coming batch know the newest event times before it, of each part of each source."""
     known = {"batch": batch, "newest": newest, "pieces": pieces or {}}
     spark.sparkContext.setLocalProperty(BEFORE, json.dumps(known))
 
@@ -338,7 +348,8 @@ def run(
 ) -> Summary:
     """Run a plan until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C, SIGTERM).
 
-    ``inputs``: a path or :class:`Rows` for each source. ``output``: an output, or a function from the run's name to one.
+    ``inputs``: a path, ``kafka://host:port/topic`` or :class:`Rows` for each source. ``output``: an output, or a function
+    from the run's name to one.
     ``drain``: at the end of the inputs the sources end too, and the open blocks are answered; a checkpoint that was
     drained takes no further rows. ``files_per_step``: files of a micro-batch at most. ``told``: called after each batch;
     ``limits``: of rows that go aside.
@@ -355,7 +366,7 @@ def run(
         sink = output if isinstance(output, Output) else output(kept.run)
         summary = Summary()
         started = time.monotonic()
-        opened = _open_all(spark, [plan], inputs, scratch, files_per_step)
+        opened = _open_all(spark, [plan], inputs, scratch, files_per_step, bounded=not follow)
         drain = drain and not follow
         handler = _Batches(spark, plan, kept, sink, Ending(opened, kept, drain=drain), _counted(summary, told, limits))
         _go(_Query(plan, opened, {}, kept, handler), drain=drain, follow=follow, stop=stop)
@@ -405,7 +416,7 @@ def run_program(
     with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, _stop_on_signal() as stop:
         claim(root, graph)
         channels = {one.sends: root / "channels" / one.sends for one in program.segments if one.sends is not None}
-        opened = _open_all(spark, program.plans, inputs, scratch, files_per_step)
+        opened = _open_all(spark, program.plans, inputs, scratch, files_per_step, bounded=not follow)
         summary = Summary()
         started = time.monotonic()
         count = _counted(summary, told, limits)
@@ -478,9 +489,14 @@ def _open_all(
     inputs: Mapping[str, str | Rows],
     scratch: str,
     files_per_step: int | None,
-) -> dict[str, FileInput]:
+    *,
+    bounded: bool,
+) -> dict[str, Input]:
     leaves = {leaf.source.name: leaf for plan in plans for leaf in plan.sources}
-    return {name: _opened(spark, leaf, inputs[name], scratch, files_per_step) for name, leaf in leaves.items()}
+    return {
+        name: _opened(spark, leaf, inputs[name], scratch, files_per_step, bounded=bounded)
+        for name, leaf in leaves.items()
+    }
 
 
 def require(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
@@ -497,7 +513,7 @@ class _Query:
     """What runs as one streaming query. ``sends``: the channel that it feeds; ``upstream``: the queries that it reads from."""
 
     plan: Plan
-    inputs: Mapping[str, FileInput]
+    inputs: Mapping[str, Input]
     channels: Mapping[str, Path]
     checkpoint: Checkpoint
     handler: _Batches
@@ -687,8 +703,10 @@ def _translated(error: Exception) -> Exception:
 
 
 def _opened(
-    spark: SparkSession, leaf: FromSource, given: str | Rows, scratch: str, files_per_step: int | None
-) -> FileInput:
+    spark: SparkSession, leaf: FromSource, given: str | Rows, scratch: str, files_per_step: int | None, *, bounded: bool
+) -> Input:
+    if isinstance(given, str) and is_topic(given):
+        return TopicInput(spark, leaf, given, bounded=bounded)
     if isinstance(given, str):
         return open_input(spark, leaf, given, files_per_step)
     directory = Path(scratch) / leaf.source.name

@@ -93,7 +93,12 @@ class Scan(Task):
         before = _Before(self.leaf.source.name)
         for piece, taken in self.pieces(batches, read):
             kernel = SourceKernel(self.stage, self.link, self.key_groups, self.straight)
-            yield from kernel.piece(piece, taken, before.of(piece))
+            part, parts = self.part_of(piece)
+            yield from kernel.piece(piece, taken, before.of(piece, part), part, parts)
+
+    def part_of(self, piece: Piece) -> tuple[int, int]:
+        """Which part of the source a piece belongs to, and how many there are: files are one part together."""
+        return 0, 1
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
@@ -517,9 +522,9 @@ class _Before:
         known = json.loads(told) if told else {}
         batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
         current = str(known.get("batch")) == str(batch)
-        self.newest: int | None = known.get("newest", {}).get(source) if current else None
+        self.newest: list[int | None] = known.get("newest", {}).get(source, []) if current else []
         self.pieces = {tuple(piece): newest for piece, newest in known.get("pieces", {}).get(source, [])}
 
-    def of(self, piece: Piece) -> int | None:
-        """The newest event time before a piece, as far as is known."""
-        return self.pieces.get(piece, self.newest)
+    def of(self, piece: Piece, part: int) -> int | None:
+        """The newest event time before a piece in its part of the source, as far as is known."""
+        return self.pieces.get(piece, self.newest[part] if part < len(self.newest) else None)

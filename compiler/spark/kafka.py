@@ -1,0 +1,510 @@
+"""Topics of Kafka as sources and as the sink.
+
+As sources: Spark plans which offsets a micro-batch reads, and the workers read them.
+
+Spark only keeps the offsets (a Python data source whose rows are ranges of offsets, one a partition), as it only lists Parquet
+files; a worker reads its range with librdkafka. A partition is a part of the source with a frontier of its own, and its records
+are in the order of their offsets, so that late rows and blocks do not depend on how micro-batches are cut. A run that does not
+follow its inputs reads up to the offsets that hold when it starts.
+
+As the sink: the driver sends the rows of a micro-batch in one transaction, which also commits the number of the batch as an
+offset of a group of the run's own. A batch whose transaction went through is not sent again, whatever became of our own record.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from tracetypes.compiler.chunks import Chunk
+from tracetypes.compiler.kernels import Taken
+from tracetypes.compiler.messages import Piece
+from tracetypes.compiler.plan import FromSource, Plan
+from tracetypes.compiler.spark.scan import End, Scan
+from tracetypes.compiler.spark.wire import SentError
+from tracetypes.errors import RunError, UsageError, envelope
+from tracetypes.formats import Csv, Kafka, Parquet, Row, record_writer
+from tracetypes.markers import Marker
+from tracetypes.sources import record_reader
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message, Producer
+
+__all__ = ["Address", "TopicInput", "TopicScan", "TopicSink", "is_topic"]
+
+SCHEME = "kafka://"
+
+PATIENCE = 60.0
+"""Seconds without an answer after which a broker counts as gone."""
+
+PAUSE = 0.1
+"""Seconds before a topic without new records is asked again."""
+
+AT_ONCE = 10_000
+"""Records that a worker takes from the client at once."""
+
+RANGE = "partition int, start bigint, until bigint, parts int"
+
+
+# ------------------------------------------------------------------------------------------------ addresses
+
+
+def is_topic(address: str) -> bool:
+    """Does an ``--input`` or ``--output`` name a topic?"""
+    return address.startswith(SCHEME)
+
+
+@attrs.frozen
+class Address:
+    """``kafka://host:port,host:port/topic``. ``config``: a file of settings for librdkafka, ``name=value`` a line, which every
+    worker must have. ``records``: of a micro-batch at most."""
+
+    text: str
+    servers: str
+    topic: str
+    config: str | None = None
+    records: int | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Address:
+        """From text. Raises :class:`UsageError` ``TT402``, and ``TT401`` where the client is not installed."""
+        parts = urlsplit(text)
+        topic, options = unquote(parts.path.strip("/")), dict(parse_qsl(parts.query, keep_blank_values=True))
+        config, records = options.pop("config", None), options.pop("records", None)
+        if not parts.netloc or not topic or "/" in topic or options or (records and not _is_count(records)):
+            raise UsageError(
+                "TT402",
+                f"{text} is no address of a topic",
+                fix="write kafka://HOST:PORT/TOPIC, with ?config=FILE or ?records=N behind it if need be",
+            )
+        if importlib.util.find_spec("confluent_kafka") is None:
+            raise UsageError("TT401", "confluent_kafka is not installed", fix="pip install 'tracetypes[kafka]'")
+        return cls(text, parts.netloc, topic, config, int(records) if records else None)
+
+    def settings(self) -> dict[str, Any]:
+        """What every client is told. Raises :class:`UsageError` ``TT402`` when the file of settings cannot be read."""
+        settings: dict[str, Any] = {"bootstrap.servers": self.servers, "log_level": 0}
+        if self.config is None:
+            return settings
+        try:
+            lines = Path(self.config).read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise UsageError(
+                "TT402", f"{self.config}: {error.strerror}", fix="give a file of settings that can be read"
+            ) from error
+        pairs = [line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        return settings | {name.strip(): value.strip() for name, _, value in pairs}
+
+    @contextmanager
+    def trouble(self, *, writing: bool = False) -> Iterator[None]:
+        """Inside, what the client raises becomes one of our errors."""
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as error:
+            told = error.args[0] if error.args else error
+            why = told.str() if hasattr(told, "str") else str(told)
+            raise (self.unwritable(why) if writing else self.unreadable(why)) from error
+
+    def unreadable(self, why: str) -> RunError:
+        """The error for a topic that cannot be read."""
+        return RunError(
+            "TT208",
+            f"{self.text} cannot be read: {why}",
+            fix="see whether the broker runs and has the topic, then run again",
+        )
+
+    def unwritable(self, why: str) -> RunError:
+        """The error for a topic that cannot be written."""
+        return RunError("TT209", f"{self.text} cannot be written: {why}", fix="see the cause; run again to go on")
+
+    def changed(self, why: str) -> RunError:
+        """The error for a topic that is no longer what a run began with."""
+        return RunError(
+            "TT218",
+            f"{self.text} has changed since the run began: {why}",
+            fix="give another --checkpoint and output to start anew",
+        )
+
+
+class Watch:
+    """Asks a broker about a topic, over one connection. ``writing``: for a sink."""
+
+    def __init__(self, address: Address, *, writing: bool = False) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.address, self.writing = address, writing
+        with address.trouble(writing=writing):
+            self.admin = AdminClient(address.settings())
+
+    def offsets(self, partitions: Sequence[int], *, first: bool = False) -> dict[int, int]:
+        """The end of each partition, behind the last record that is committed; or with ``first`` its beginning."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        spec = OffsetSpec.earliest() if first else OffsetSpec.latest()
+        asked = {TopicPartition(self.address.topic, partition): spec for partition in partitions}
+        with self.address.trouble():
+            told = self.admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=PATIENCE / 2
+            )
+            return {place.partition: answer.result(PATIENCE).offset for place, answer in told.items()}
+
+    def partitions(self) -> list[int]:
+        """The partitions of the topic. Raises :class:`RunError` ``TT208`` when there is no such topic."""
+        topic = self.address.topic
+        with self.address.trouble(writing=self.writing):
+            about = self.admin.list_topics(topic, timeout=PATIENCE / 2).topics[topic]
+        if about.error is not None:
+            why = about.error.str()
+            raise self.address.unwritable(why) if self.writing else self.address.unreadable(why)
+        return sorted(about.partitions)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) > 0
+
+
+# -------------------------------------------------------------------------------------------------- driver
+
+
+class TopicInput:
+    """A topic as the input of a source. ``bounded``: up to the offsets that hold now."""
+
+    def __init__(self, spark: SparkSession, leaf: FromSource, text: str, *, bounded: bool) -> None:
+        self.spark, self.address = spark, Address.of(text)
+        record_reader(leaf.source, leaf.layout)  # raises for formats that records do not have
+        watch = Watch(self.address)
+        partitions = watch.partitions()
+        self.until = watch.offsets(partitions) if bounded else None
+
+    def frame(self) -> DataFrame:
+        """A row for each range of offsets."""
+        self.spark.dataSource.register(Topic)
+        reader = self.spark.readStream.format(Topic.name()).option("address", self.address.text)
+        return reader.option("until", json.dumps(self.until)).load()
+
+
+class Topic(DataSource):
+    """Ranges of the offsets of a topic, for Spark."""
+
+    @classmethod
+    def name(cls) -> str:
+        """By which Spark knows it."""
+        return "tracetypes-topic"
+
+    def schema(self) -> str:
+        """Of its rows."""
+        return RANGE
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Called by Spark."""
+        until = json.loads(self.options["until"])
+        ends = None if until is None else {int(partition): end for partition, end in until.items()}
+        return TopicReader(Address.of(self.options["address"]), ends)
+
+
+class Range(InputPartition):
+    """Offsets of one partition, from ``start`` and before ``until``."""
+
+    def __init__(self, partition: int, start: int, until: int, parts: int) -> None:
+        self.row = (partition, start, until, parts)
+
+
+class TopicReader(DataSourceStreamReader):
+    """Tells Spark which offsets there are. Spark's offsets are ``{"0": 17, "1": 4}``: the next one of each partition."""
+
+    def __init__(self, address: Address, until: Mapping[int, int] | None) -> None:
+        self.address, self.until = address, until
+
+    def __reduce__(self) -> tuple[Any, ...]:  # without the connection
+        return TopicReader, (self.address, self.until)
+
+    @cached_property
+    def watch(self) -> Watch:
+        """The connection, where Spark plans micro-batches."""
+        return Watch(self.address)
+
+    def initialOffset(self) -> dict[str, int]:
+        """Where a new query begins: the records that there are."""
+        return _told(lambda: _named(self.watch.offsets(self.watch.partitions(), first=True)))
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        """Where the next micro-batch ends."""
+        return _told(lambda: _named(self.end({int(partition): at for partition, at in start.items()})))
+
+    def end(self, start: dict[int, int]) -> dict[int, int]:
+        """The same by number."""
+        if (
+            self.until is not None
+            and start.keys() == self.until.keys()
+            and all(start[p] >= self.until[p] for p in start)
+        ):
+            return start
+        partitions = self.watch.partitions()
+        if set(partitions) != set(start):
+            raise self.address.changed(f"it had {len(start)} partitions and has {len(partitions)}")
+        known, first = self.watch.offsets(partitions), self.watch.offsets(partitions, first=True)
+        for partition, at in start.items():
+            if not first[partition] <= at <= known[partition]:
+                held = f"it holds those from {first[partition]} to {known[partition]}"
+                raise self.address.changed(f"the next record of partition {partition} was {at}, and {held}")
+        ends = {p: max(at, known[p] if self.until is None else min(known[p], self.until[p])) for p, at in start.items()}
+        if self.address.records is not None:
+            share = max(1, self.address.records // len(ends))
+            ends = {partition: min(end, start[partition] + share) for partition, end in ends.items()}
+        if ends == start:
+            time.sleep(PAUSE)  # Spark would ask again at once
+        return ends
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Range]:
+        """A task for each partition with new records."""
+        return [Range(int(p), at, end[p], len(start)) for p, at in start.items() if end[p] > at]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, int, int, int]]:
+        """The range itself: :class:`TopicScan` reads the records."""
+        assert isinstance(partition, Range)
+        yield partition.row
+
+
+def _named(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): at for partition, at in sorted(offsets.items())}
+
+
+def _told(call: Callable[[], dict[str, int]]) -> dict[str, int]:
+    """Our errors as text, which survives Spark."""
+    try:
+        return call()
+    except (RunError, UsageError) as error:
+        raise SentError(envelope(error)) from error
+
+
+# ------------------------------------------------------------------------------------------------- workers
+
+
+class TopicScan(Scan):
+    """Records. In: ``partition``, ``start``, ``until``, and how many partitions there are: ``parts``."""
+
+    def __init__(self, end: End, address: Address) -> None:
+        super().__init__(end)
+        self.address, self.parts = address, 1
+
+    def part_of(self, piece: Piece) -> tuple[int, int]:
+        """A partition is a part."""
+        return piece[0], self.parts
+
+    def pieces(
+        self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
+    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+        """Reads the records of each range."""
+        row_of = record_reader(self.leaf.source, self.leaf.layout)
+
+        def take(partition: int, start: int, until: int) -> Iterator[Taken | Chunk]:
+            for one in records(self.address, partition, start, until):
+                yield Taken(row_of(one.key(), one.value(), one.headers() or ()), partial(shown, one))
+
+        for batch in batches:
+            for row in batch.to_pylist():
+                self.parts = row["parts"]
+                yield (row["partition"], row["start"], 0), take(row["partition"], row["start"], row["until"])
+
+
+def records(address: Address, partition: int, start: int, until: int) -> Iterator[Message]:
+    """The committed records of a range of offsets."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    settings = {
+        "group.id": "tracetypes",  # nobody joins it: partitions are assigned by hand
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+    }
+    final = (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._AUTHENTICATION,
+    )
+    with address.trouble():
+        consumer: Consumer = Consumer({**address.settings(), **settings})
+        try:
+            consumer.assign([TopicPartition(address.topic, partition, start)])
+            following, silent, trouble = start, 0.0, ""
+            while following < until:
+                # The client waits until it has that many: never for more than there are, unless offsets are missing.
+                asked = time.monotonic()
+                messages = consumer.consume(min(AT_ONCE, until - following), timeout=0.25)
+                silent += time.monotonic() - asked
+                for message in messages:
+                    error, offset = message.error(), message.offset()
+                    if error is None or error.code() == KafkaError._PARTITION_EOF:
+                        silent = 0.0
+                        following = offset if error is not None else offset + 1
+                        if error is None and offset < until:
+                            yield message
+                    elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                        raise address.changed(f"the records of partition {partition} from {following} are gone")
+                    elif error.fatal() or error.code() in final:
+                        raise address.unreadable(error.str())
+                    else:
+                        trouble = f": {error.str()}"  # the client tries again by itself
+                if silent > PATIENCE:
+                    raise address.unreadable(f"no answer for {PATIENCE:.0f} seconds{trouble}")
+        finally:
+            consumer.close()
+
+
+def shown(message: Message) -> str:
+    """A record for the reject output."""
+    text = {name: None if raw is None else raw.decode("utf-8", "backslashreplace") for name, raw in _raw(message)}
+    place = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
+    return json.dumps({**place, **text}, ensure_ascii=False)
+
+
+def _raw(message: Message) -> list[tuple[str, bytes | None]]:
+    return [("key", message.key()), ("value", message.value())]
+
+
+# ---------------------------------------------------------------------------------------------------- sink
+
+
+class TopicSink:
+    """A topic that the rows of a sink go to, each micro-batch once."""
+
+    def __init__(self, plan: Plan, text: str, run: str) -> None:
+        self.plan, self.address, self.run = plan, Address.of(text), run
+        if isinstance(plan.sink.format, Csv | Parquet):
+            raise RunError(
+                "TT207",
+                f"sink {plan.sink.name!r}: records of a topic are not {type(plan.sink.format).__name__}",
+                fix="declare format=kafka(...) or no format: records are JSON",
+            )
+        self.format = plan.sink.format if isinstance(plan.sink.format, Kafka) else Kafka()
+        self.write = record_writer(self.format, plan.layout)
+        self.name = f"tracetypes-{run}-{plan.sink.name}"
+        self.partitions = Watch(self.address, writing=True).partitions()
+
+    @cached_property
+    def producer(self) -> Producer:
+        """The only one that writes for this run: an earlier one that still lives is shut out, its transaction aborted."""
+        from confluent_kafka import Producer
+
+        settings = {
+            "transactional.id": self.name,
+            "transaction.timeout.ms": 600_000,
+            "partitioner": "murmur2_random",  # as of Java's clients: a key goes where they would send it
+        }
+        producer = Producer({**self.address.settings(), **settings})
+        patiently(lambda: producer.init_transactions(PATIENCE))
+        return producer
+
+    @cached_property
+    def group(self) -> Consumer:
+        """The group whose offset is the number of the next batch. It never reads."""
+        from confluent_kafka import Consumer
+
+        settings = {"group.id": self.name, "enable.auto.commit": False, "isolation.level": "read_committed"}
+        return Consumer({**self.address.settings(), **settings})
+
+    def put(self, batch: int, items: Iterable[tuple[int, int, Any, Any]], markers: Sequence[int]) -> None:
+        """Send a batch, unless it was sent before. ``items``: end of block, position, key and value of each."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        records = [(end, position, *self.write(key, value)) for end, position, key, value in items]
+        # The same order whenever the batch is sent, so that a record's number means the same.
+        records.sort(key=lambda one: (one[0], one[1], one[2] or b"", one[3] or b"", one[4]))
+        with self.address.trouble(writing=True):
+            producer = self.producer
+            place = TopicPartition(self.address.topic, self.partitions[0])
+            (known,) = patiently(lambda: self.group.committed([place], PATIENCE))
+            if known.offset > batch:
+                return
+            producer.begin_transaction()
+            try:
+                self.send(producer, batch, records, markers if self.format.markers else ())
+                place.offset = batch + 1
+                group = self.group.consumer_group_metadata()
+                patiently(lambda: producer.send_offsets_to_transaction([place], group, PATIENCE))
+                patiently(lambda: producer.commit_transaction(PATIENCE))
+            except KafkaException:
+                producer.abort_transaction(PATIENCE)
+                raise
+
+    def send(self, producer: Producer, batch: int, records: Sequence[Any], markers: Sequence[int]) -> None:
+        """Records, and each marker behind its block."""
+        sink, waiting = self.plan.sink, list(markers)
+        # Without keys the order of an ordered stream is that of one partition.
+        alone = {"partition": self.partitions[0]} if self.plan.edge.ordered and not self.plan.layout.keyed else {}
+        for number, (end, position, key, value, headers) in enumerate(records):
+            while waiting and waiting[0] < end:
+                self.mark(producer, waiting.pop(0))
+            named = [*headers, ("tracetypes-id", f"{self.run}/{batch}/{number}".encode())]
+            if sink.marker is not None:
+                named.append((sink.marker, _instant(end)))
+            if sink.position is not None:
+                named.append((sink.position, str(position).encode()))
+            self.produce(producer, value=value, key=key, headers=named, **alone)
+        for marker in waiting:
+            self.mark(producer, marker)
+
+    def mark(self, producer: Producer, marker: int) -> None:
+        """A marker to every partition."""
+        for partition in self.partitions:
+            self.produce(producer, partition=partition, headers=[(self.format.marker, _instant(marker))])
+
+    def produce(self, producer: Producer, **record: Any) -> None:
+        """A record, when there is room for it."""
+        while True:
+            try:
+                producer.produce(self.address.topic, **record)
+            except BufferError:
+                producer.poll(1)
+            else:
+                return
+
+
+T = TypeVar("T")
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """What a call gives, tried again where the broker is busy with itself, such as at the first transaction of its life."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    busy = (
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+    )
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            told = error.args[0] if error.args else None
+            again = isinstance(told, KafkaError) and (told.retriable() or told.code() in busy)
+            if not again or time.monotonic() > until:
+                raise
+            time.sleep(PAUSE)
+
+
+def _instant(micros: int) -> bytes:
+    return Marker(micros).datetime.isoformat().encode()

@@ -1,0 +1,228 @@
+"""A real Apache Kafka for tests: one node, broker and controller at once (KRaft), on loopback, for as long as it is needed.
+
+Its jars come from Maven Central, through the Ivy that lies in PySpark, once into the user's cache.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+
+VERSION = "4.1.0"
+
+_SERVER = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={logs}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+"""
+
+
+class Unavailable(Exception):
+    """There is no Kafka to be had here, and why."""
+
+
+def java() -> str:
+    """The Java that runs Spark."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if found is None:
+        raise Unavailable("there is no Java")
+    return found
+
+
+def jars() -> Path:
+    """The directory with the jars of the broker. Raises :class:`Unavailable`."""
+    spark = importlib.util.find_spec("pyspark")
+    assert spark is not None
+    assert spark.origin is not None
+    (ivy,) = (Path(spark.origin).parent / "jars").glob("ivy-*.jar")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tracetypes"
+    there = cache / f"kafka-{VERSION}"
+    if there.is_dir():
+        return there
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        words = [java(), "-jar", str(ivy), "-cache", f"{scratch}/ivy", "-confs", "default"]
+        words += ["-dependency", "org.apache.kafka", "kafka_2.13", VERSION]
+        words += ["-retrieve", f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+        except subprocess.TimeoutExpired:
+            raise Unavailable(f"Kafka {VERSION} could not be fetched in ten minutes") from None
+        if done.returncode != 0 or not list(Path(scratch).glob(f"jars/kafka_2.13-{VERSION}.jar")):
+            raise Unavailable(f"Kafka {VERSION} cannot be fetched from Maven Central (no network?)")
+        if not there.is_dir():
+            os.replace(f"{scratch}/jars", there)
+    return there
+
+
+@attrs.frozen
+class Record:
+    """A record to send, or one that was read."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = 0
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@attrs.frozen
+class Broker:
+    """A broker that runs. ``address``: host and port."""
+
+    address: str
+
+    def create(self, topic: str, partitions: int) -> str:
+        """Make a topic; its address for ``--input`` and ``--output``."""
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.address})
+        for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            made.result(30)
+        return f"kafka://{self.address}/{topic}"
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        from confluent_kafka.admin import AdminClient, NewPartitions
+
+        admin = AdminClient({"bootstrap.servers": self.address})
+        for made in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+            made.result(30)
+
+    def send(self, topic: str, records: Iterable[Record], *, transaction: bool | None = None) -> None:
+        """Send records, in order. ``transaction``: inside one, which is committed or (False) aborted."""
+        from confluent_kafka import Producer
+
+        settings: dict[str, str | int] = {"bootstrap.servers": self.address, "enable.idempotence": "true"}
+        if transaction is not None:
+            settings["transactional.id"] = uuid.uuid4().hex
+        producer = Producer(settings)
+        if transaction is not None:
+            producer.init_transactions(30)
+            producer.begin_transaction()
+        for one in records:
+            producer.produce(topic, one.value, one.key, one.partition, headers=list(one.headers))
+        assert producer.flush(30) == 0
+        if transaction is not None:
+            (producer.commit_transaction if transaction else producer.abort_transaction)(30)
+
+    def read(self, topic: str) -> list[Record]:
+        """All records of a topic, partition by partition."""
+        from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+        settings: dict[str, str | bool] = {"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex}
+        consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True})
+        found: list[Record] = []
+        try:
+            for partition in consumer.list_topics(topic, timeout=30).topics[topic].partitions:
+                consumer.assign([TopicPartition(topic, partition, 0)])
+                while True:
+                    message = consumer.poll(30)
+                    assert message is not None
+                    error = message.error()
+                    if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                        break
+                    assert error is None, error
+                    headers = tuple((name, value or b"") for name, value in message.headers() or ())
+                    found.append(Record(message.value(), message.key(), partition, headers))
+        finally:
+            consumer.close()
+        return found
+
+
+@contextmanager
+def running() -> Iterator[Broker]:
+    """A broker with a directory of its own; both are gone afterwards, also when the tests are killed.
+
+    Raises :class:`Unavailable` where there is none to be had.
+    """
+    if importlib.util.find_spec("confluent_kafka") is None:
+        raise Unavailable("confluent-kafka is not installed")
+    classes = str(jars() / "*")
+    with tempfile.TemporaryDirectory(prefix="tracetypes-kafka-") as scratch:
+        process: subprocess.Popen[bytes] | None = None
+        try:
+            for _ in range(3):  # somebody else may have taken the ports meanwhile
+                port, controller = free_ports(2)
+                address = f"127.0.0.1:{port}"
+                process = started(classes, Path(scratch), port, controller)
+                if answers(address):
+                    break
+                ended(process)
+            else:
+                log = (Path(scratch) / "log").read_text(errors="replace")
+                raise AssertionError(f"Kafka did not start:\n{log[-2000:]}")
+            yield Broker(address)
+        finally:
+            if process is not None:
+                ended(process)
+
+
+def started(classes: str, scratch: Path, port: int, controller: int) -> subprocess.Popen[bytes]:
+    """Start a broker, which is killed when our end of its standard input is closed, as it is when we die."""
+    shutil.rmtree(scratch / "logs", ignore_errors=True)
+    config = scratch / "server.properties"
+    config.write_text(_SERVER.format(port=port, controller=controller, logs=scratch / "logs"))
+    cluster = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")  # never begins with a dash
+    words = [java(), "-cp", classes, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)]
+    subprocess.run(words, check=True, capture_output=True, timeout=120)
+    words = [java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classes, "kafka.Kafka", str(config)]
+    watched = '"$@" & read line; kill -9 $!; wait $! 2>/dev/null'
+    with (scratch / "log").open("wb") as log:
+        return subprocess.Popen(["sh", "-c", watched, "sh", *words], stdin=subprocess.PIPE, stdout=log, stderr=log)
+
+
+def ended(process: subprocess.Popen[bytes]) -> None:
+    """Kill a broker."""
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait(30)
+
+
+def answers(address: str) -> bool:
+    """Wait until a broker answers; False when it does not within a minute."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    for _ in range(60):
+        try:
+            admin.list_topics(timeout=1)
+        except KafkaException:
+            continue
+        else:
+            return True
+    return False
+
+
+def free_ports(count: int) -> Sequence[int]:
+    """Ports on loopback that nobody uses now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

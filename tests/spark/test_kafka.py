@@ -1,0 +1,322 @@
+"""Kafka against a real broker: keys, partitions, headers, markers, transactions; cut into micro-batches in several ways."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.broker import Broker, Record, Unavailable, running
+from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
+from tests.spark.support import Cli, asides, differences, rows_at_sink
+from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, check, every, in_band, interpret, kafka
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark.kafka import TopicSink
+from tracetypes.compiler.spark.outputs import MemoryOutput
+from tracetypes.compiler.spark.run import Batch, Checkpoint, collect, run
+from tracetypes.interpreter import Arranged, arrange_parts
+from tracetypes.sources import record_reader
+from tracetypes.trace import Element, Trace, closed
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """A broker for the tests of this module."""
+    try:
+        with running() as one:
+            yield one
+    except Unavailable as why:
+        pytest.skip(str(why))
+
+
+# ---------------------------------------------------------------------------------------------------- flows
+
+
+def summing() -> Dataflow:
+    """Readings summed by the record's key, which is not the reading's id: that comes from a header."""
+    flow = Dataflow("sums")
+    markers = every(seconds=10, time=ts_of, delay=10)
+    rows = flow.source("readings", U[str, Reading], markers=markers, format=kafka(headers=["id"]))
+    flow.sink("sums", rows.through(Sum()), marker="at")
+    return flow
+
+
+def passing() -> Dataflow:
+    """The same without an operator: rows go straight to the sink."""
+    flow = Dataflow("passing")
+    markers = every(seconds=10, time=ts_of, delay=10)
+    flow.sink("out", flow.source("readings", U[str, Reading], markers=markers, format=kafka(headers=["id"])))
+    return flow
+
+
+def ordered(markers: Any = TEN) -> Dataflow:
+    """The order of a key is that of the offsets."""
+    flow = Dataflow("ordered")
+    rows = flow.source("readings", O[str, Reading], markers=markers, ordered_by=ROW_POSITION)
+    flow.sink("out", rows.through(Named()), marker="at", position="nth")
+    return flow
+
+
+topic_sums = summing()
+
+# ------------------------------------------------------------------------------------------------------ data
+
+
+def record(key: str, ts: int, watts: int, partition: int) -> Record:
+    """A reading whose id is in a header."""
+    value = json.dumps({"ts": ts, "watts": watts}).encode()
+    return Record(value, key.encode(), partition, (("id", f"id of {key}".encode()),))
+
+
+def whole(key: str, ts: int, watts: int, partition: int) -> Record:
+    """A reading that is all value."""
+    return Record(json.dumps({"id": key, "ts": ts, "watts": watts}).encode(), key.encode(), partition)
+
+
+def marker(ts: object, partition: int) -> Record:
+    """A marker, or a heartbeat."""
+    return Record(None, None, partition, (("tracetypes-marker", str(ts).encode()),))
+
+
+def disorder(partitions: int, count: int) -> list[Record]:
+    """Records whose times lie apart from partition to partition, some late, some not to be read."""
+    chance = random.Random(7)
+    clocks = [at * 70 for at in range(partitions)]
+    sent: list[Record] = []
+    for at in range(count):
+        partition = chance.randrange(partitions)
+        clocks[partition] += chance.randrange(4)
+        sent.append(record(chance.choice("abcde"), clocks[partition] - chance.choice((0, 0, 0, 5, 40)), at, partition))
+    bad = [
+        Record(b"{", b"k", 1),
+        Record(b'{"ts": 1, "watts": 2}', b"k", 1),
+        Record(b'{"ts": 1, "watts": 2}', None, 0, (("id", b"x"),)),
+        Record(None, b"k", 2, (("id", b"x"),)),
+        marker("soon", 0),
+    ]
+    for one in [*bad, *[marker(at, partitions - 1) for at in (100, 150, 400)]]:
+        sent.insert(chance.randrange(len(sent)), one)
+    return sent
+
+
+def defined(flow: Dataflow, records: Sequence[Record], partitions: int, *, drain: bool = True) -> Any:
+    """What the interpreter says of records: MRG of what each partition sends."""
+    checked = check(flow)
+    arranged: dict[str, Arranged] = {}
+    for source in checked.graph.sources:
+        read = record_reader(source, checked.layout(source))
+        parts = [[read(r.key, r.value, r.headers) for r in records if r.partition == at] for at in range(partitions)]
+        arranged[source.name] = arrange_parts(source, parts, drain=drain)
+    traces = interpret(checked, {name: one.items for name, one in arranged.items()}, complete=drain)
+    (trace,) = traces.values()
+    result: tuple[Trace[Element], dict[str, Arranged]] = (trace if drain else closed(trace)), arranged
+    return result
+
+
+# ----------------------------------------------------------------------------------------------------- tests
+
+
+@pytest.mark.parametrize(("flow", "most"), [(summing, None), (summing, 30), (passing, 45)])
+def test_the_answer_does_not_depend_on_micro_batches(
+    spark: SparkSession, broker: Broker, flow: Any, most: int | None
+) -> None:
+    sent = disorder(3, 120)
+    topic = f"{flow.__name__}-{most}"
+    address = broker.create(topic, 3)
+    broker.send(topic, sent)
+    planned = plan(check(flow()), parallelism=2, key_groups=4)
+    batches: list[Batch] = []
+    options = "" if most is None else f"?records={most}"
+    answer = collect(spark, planned, {"readings": address + options}, told=batches.append).answer
+    expected = defined(flow(), sent, 3)
+    assert differences(flow(), answer, expected) == []
+    assert len(answer.late) > 5
+    assert len(batches) > (2 if most else 0)
+    texts = [json.loads(text) for _, _, text in answer.rejects]
+    (broken,) = [text for text in texts if text["value"] == "{"]
+    at = [one.value for one in sent if one.partition == 1].index(b"{")
+    assert broken == {"topic": topic, "partition": 1, "offset": at, "key": "k", "value": "{"}
+
+
+def test_a_run_goes_on_where_it_was(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Bounded runs read what is there when they start. What was not committed by a transaction is not there."""
+    flow = ordered(in_band())
+    address = broker.create("on", 2)
+    planned = plan(check(flow), parallelism=2, key_groups=4)
+    output = MemoryOutput(planned)
+    first = [whole("a", 1, 5, 0), whole("b", 2, 6, 1), marker(10, 0), whole("a", 3, 8, 0), marker(10, 1), marker(15, 0)]
+    then = [
+        whole("b", 20, 1, 1),
+        whole("a", 20, 2, 0),
+        marker(15, 1),
+        marker(20, 0),
+        whole("a", 24, 3, 0),
+        marker(9, 1),
+    ]
+    broker.send("on", first, transaction=True)
+    broker.send("on", [whole("a", 1, 1000, 0), marker(1000, 1)], transaction=False)
+    options: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint")}
+    run(spark, planned, {"readings": address}, output, drain=False, **options)
+    assert differences(flow, output.answer, defined(flow, first, 2, drain=False)) == []
+    broker.send("on", then, transaction=True)
+    run(spark, planned, {"readings": address + "?records=4"}, output, **options)
+    assert differences(flow, output.answer, defined(flow, [*first, *then], 2)) == []
+
+
+def test_offsets_are_an_order(spark: SparkSession, broker: Broker) -> None:
+    sent = [whole("abc"[at % 3], at // 4, at * at % 17, at % 3 % 2) for at in range(60)]
+    address = broker.create("order", 2)
+    broker.send("order", sent)
+    planned = plan(check(ordered()), parallelism=2, key_groups=4)
+    answer = collect(spark, planned, {"readings": f"{address}?records=20"}).answer
+    assert differences(ordered(), answer, defined(ordered(), sent, 2)) == []
+
+
+def test_records_that_come_later_are_followed(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    address = broker.create("followed", 1)
+    broker.send("followed", [whole("a", 1, 1, 0), marker(10, 0)])
+    output = MemoryOutput(plan(check(ordered(in_band()))))
+    more = iter([[whole("a", 11, 2, 0), marker(20, 0)]])
+
+    def told(batch: Batch) -> None:
+        for records in more:
+            broker.send("followed", records)
+            return
+        raise RunError("TT214", "that is enough", fix="none")
+
+    with pytest.raises(RunError, match="that is enough"):
+        run(spark, output.plan, {"readings": address}, output, checkpoint=str(tmp_path), follow=True, told=told)
+    sent = [whole("a", 1, 1, 0), marker(10, 0), whole("a", 11, 2, 0), marker(20, 0)]
+    assert differences(ordered(), output.answer, defined(ordered(in_band()), sent, 1, drain=False)) == []
+
+
+def test_a_topic_that_has_changed_is_refused(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    address = broker.create("grown", 1)
+    broker.send("grown", [record("a", 1, 1, 0)])
+    planned = plan(check(summing()))
+    options: dict[str, Any] = {"checkpoint": str(tmp_path), "drain": False}
+    run(spark, planned, {"readings": address}, MemoryOutput(planned), **options)
+    broker.grow("grown", 2)
+    with pytest.raises(RunError) as error:
+        run(spark, planned, {"readings": address}, MemoryOutput(planned), **options)
+    assert error.value.code == "TT218"
+    assert error.value.message == f"{address} has changed since the run began: it had 1 partitions and has 2"
+
+
+def marking() -> Dataflow:
+    """A sink that tells its markers, its blocks and its places."""
+    flow = Dataflow("marking")
+    rows = flow.source("readings", O[str, Reading], markers=in_band(), ordered_by=ROW_POSITION)
+    flow.sink("out", rows, marker="at", position="nth", format=kafka(headers=["id"], markers=True))
+    return flow
+
+
+def test_a_batch_is_sent_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    from confluent_kafka import KafkaException
+
+    address = broker.create("sent", 2)
+    planned = plan(check(marking()))
+    sink = TopicSink(planned, address, "run")
+    sink.put(0, [], [])
+    items = [
+        (20_000_000, 0, "b", Reading("x", 12, 3)),
+        (10_000_000, 1, "a", Reading("y", 2, 2)),
+        (10_000_000, 0, "a", Reading("y", 1, 1)),
+    ]
+
+    def broken(*_: object) -> None:
+        raise KafkaException("lost")
+
+    mark = sink.mark
+    monkeypatch.setattr(sink, "mark", broken)
+    with pytest.raises(RunError) as error:
+        sink.put(1, items, [10_000_000, 20_000_000])
+    assert error.value.code == "TT209"
+    monkeypatch.setattr(sink, "mark", mark)
+    assert broker.read("sent") == []
+    sink.put(1, items, [10_000_000, 20_000_000])
+    again = TopicSink(planned, address, "run")
+    again.put(1, items[:1], [])
+    again.put(2, [(30_000_000, 0, "a", Reading("z", 25, 4))], [30_000_000])
+    with pytest.raises(RunError):
+        sink.put(3, items, [])  # another one writes for this run now
+    found = broker.read("sent")
+    marks = [(one.partition, dict(one.headers)["tracetypes-marker"]) for one in found if one.value is None]
+    assert marks == [(p, f"1970-01-01T00:00:{s}+00:00".encode()) for p in (0, 1) for s in (10, 20, 30)]
+    a = [one for one in found if one.key == b"a"]
+    assert [json.loads(one.value or b"") for one in a] == [{"ts": t, "watts": w} for t, w in ((1, 1), (2, 2), (25, 4))]
+    assert dict(a[1].headers) == {
+        "id": b"y",
+        "tracetypes-id": b"run/1/1",
+        "at": b"1970-01-01T00:00:10+00:00",
+        "nth": b"1",
+    }
+    assert len(found) == len(marks) + 4
+
+
+def test_from_topic_to_topic(cli: Cli, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end comes between a transaction and our own record of it: the batch is not sent again."""
+    sent = disorder(3, 60)
+    given, taken = broker.create("here", 3), broker.create("there", 2)
+    broker.send("here", sent)
+    words = ["run", f"{__name__}:topic_sums", "-i", f"readings={given}?records=30", "-o", f"sums={taken}"]
+    words += ["--checkpoint", str(tmp_path / "checkpoint"), "--key-groups", "2"]
+    commit = Checkpoint.commit
+
+    def dies(self: Checkpoint, batch: int, record: dict[str, Any]) -> None:
+        if batch == 1:
+            raise OSError("the end")
+        commit(self, batch, record)
+
+    monkeypatch.setattr(Checkpoint, "commit", dies)
+    assert cli(*words).code == 1
+    monkeypatch.undo()
+    before = len(broker.read("there"))
+    assert before > 0
+    assert cli(*words).code == 0
+    trace, arranged = defined(topic_sums, sent, 3)
+    found = Counter(
+        json.dumps(
+            {**json.loads(one.value or b""), "key": (one.key or b"").decode(), "at": dict(one.headers)["at"].decode()},
+            sort_keys=True,
+        )
+        for one in broker.read("there")
+    )
+    assert found == rows_at_sink(topic_sums, trace)
+    late = asides(tmp_path / "checkpoint" / "_late", "readings")
+    assert len(late) == len(arranged["readings"].late)
+
+
+def test_a_topic_that_is_not_there(cli: Cli, broker: Broker, tmp_path: Path) -> None:
+    address = f"kafka://{broker.address}/missing"
+    ran = cli("run", f"{__name__}:topic_sums", "-i", f"readings={address}", "-o", f"sums={tmp_path}")
+    assert ran.code == 1
+    assert f"tracetypes: TT208 {address} cannot be read: " in ran.err
+    there = broker.create("there-is", 1)
+    ran = cli(
+        "run", f"{__name__}:topic_sums", "-i", f"readings={there}", "-o", f"sums={address}", "--checkpoint", tmp_path
+    )
+    assert ran.code == 1
+    assert f"tracetypes: TT209 {address} cannot be written: " in ran.err
+
+
+def test_without_a_client(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    ran = cli("run", here("sums"), "-i", "readings=kafka://host:1/topic", "-o", f"sums={tmp_path}")
+    assert ran.code == 2
+    assert "TT401 confluent_kafka is not installed" in ran.err
+    assert "pip install 'tracetypes[kafka]'" in ran.err
+
+
+@pytest.mark.parametrize("address", ["kafka://", "kafka://host:1", "kafka://host:1/a/b", "kafka://h:1/t?records=-1"])
+def test_no_address_of_a_topic(cli: Cli, tmp_path: Path, address: str) -> None:
+    ran = cli("run", here("sums"), "-i", f"readings={address}", "-o", f"sums={tmp_path}")
+    assert ran.code == 2
+    assert f"TT402 {address} is no address of a topic" in ran.err
