@@ -22,7 +22,7 @@ from tracetypes.compiler.passes import compile_graph
 from tracetypes.compiler.plan import Opaque, Plan
 from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups, traced
 from tracetypes.edges import EdgeType
-from tracetypes.formats import Csv, JsonLines
+from tracetypes.formats import Csv, JsonLines, Kafka
 from tracetypes.graph import Apply, Graph, Merge, Node, Receive, Sink, Source, title
 from tracetypes.templates import OpStateless, overrides
 
@@ -151,6 +151,8 @@ class _Cut:
         match node:
             case Source(format=Csv() | JsonLines()):
                 return "its rows are text, which Python parses"
+            case Source(format=Kafka()):
+                return "a topic grows while it is read"
             case Source():
                 return None
             case Merge():

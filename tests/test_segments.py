@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.graphs import Case, cases
 from tests.spark import dags
 from tests.spark.flows import TEN, id_of
-from tracetypes import Dataflow, Stream, check, csv
+from tracetypes import Dataflow, Stream, check, csv, kafka
 from tracetypes.check import Checked
 from tracetypes.compiler import kernels, segments
 from tracetypes.compiler.segments import cut, program
@@ -163,14 +164,15 @@ def test_many_consumers_are_too_many_copies() -> None:
     assert "copies of it would be needed" in why[0]
 
 
-def test_text_is_not_parsed_twice() -> None:
+@pytest.mark.parametrize(("format", "because"), [(csv(), "its rows are text"), (kafka(), "a topic grows")])
+def test_what_is_not_read_twice(format: Any, because: str) -> None:
     flow = Dataflow("text")
-    rows = flow.source("readings", dags.EDGE, key=id_of, markers=TEN, format=csv())
+    rows = flow.source("readings", dags.EDGE, key=id_of, markers=TEN, format=format)
     flow.sink("one", rows)
     flow.sink("two", rows.through(dags.Big()))
     found, why = cut(check(flow))
     assert found[0].sends == "0-source--readings"
-    assert "its rows are text" in why[0]
+    assert because in why[0]
 
 
 def test_a_tree_is_one_segment() -> None:

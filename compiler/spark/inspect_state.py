@@ -29,6 +29,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from tracetypes.algebra import ExactSum
+from tracetypes.compiler.columns import from_array
 from tracetypes.compiler.fingerprint import fingerprint
 from tracetypes.compiler.kernels import OPEN, StageKernel, StageState, UnorderedState
 from tracetypes.compiler.messages import loads
@@ -377,8 +378,12 @@ def _of_key(
         for key, value in (states or {}).items():
             if matches(key):
                 yield KeyState(stage.number, group, key, value, operator=name)
-    for ends, keys, values in state.tables:
-        for end, key, value in zip(ends.tolist(), keys.to_pylist(), values.to_pylist(), strict=True):
+    for ends, key_column, value_column in state.tables:
+        keys, values = key_column.to_pylist(), value_column.to_pylist()
+        if kernel is not None:
+            takes = kernel.stage.takes
+            keys, values = from_array(takes.key, key_column), from_array(takes.value, value_column)
+        for end, key, value in zip(ends.tolist(), keys, values, strict=True):
             blocks.setdefault(end, ([], []))
             blocks[end][0].append(key)
             blocks[end][1].append(value)

@@ -142,7 +142,12 @@ def test_a_chain_of_two_stages(cli: Cli, checkpoints: Path) -> None:
     assert objects(cli("state", checkpoints / "chain", "--stage", "1", "--json").out) == [last]
     shown = cli("state", checkpoints / "chain", "--key", "k3").out.splitlines()
     assert shown[0].endswith(f", Named: {named(3, 3, 3)}")
-    assert shown[1].endswith(": [Reading(id='k3', ts=25, watts=3)]")
+    assert shown[1].endswith(": [{'id': 'k3', 'ts': 25, 'watts': 3}]")
+    told = cli("state", checkpoints / "chain", f"{__name__}:chain", "--key", "k3").out.splitlines()
+    assert told == [
+        shown[0],
+        shown[1].replace("{'id': 'k3', 'ts': 25, 'watts': 3}", "Reading(id='k3', ts=25, watts=3)"),
+    ]
     (one,) = objects(cli("state", checkpoints / "chain", "--key", "3", "--json").out)
     total = sum(named(*[n] * count) for n in (3, 13) for count in (1, 2, 3))
     assert (one["stage"], one["operator"], one["state"]) == (1, "Sum", total)
@@ -257,7 +262,7 @@ def bomb(flag: Path) -> str:
 
 
 OWN = """
-from tracetypes import Dataflow, U, every, sort
+from tracetypes import Dataflow, OpKeyedOrdered, U, every, sort
 from tests.spark.flows import id_of, ts_of
 import attrs
 
@@ -269,9 +274,19 @@ class Mine:
     watts: int
 
 
+@attrs.frozen
+class Last(OpKeyedOrdered[str, Mine, Mine, list[Mine]]):
+    def initial_state(self):
+        return []
+
+    def on_item(self, state, key, value, emit):
+        emit(value)
+        return [value]
+
+
 flow = Dataflow("own")
 rows = flow.source("rows", U[str, Mine], key=id_of, markers=every(seconds=10, time=ts_of))
-flow.sink("out", rows.through(sort(by=ts_of)), marker="at", position="nth")
+flow.sink("out", rows.through(sort(by=ts_of)).through(Last()), marker="at", position="nth")
 """
 
 
@@ -296,5 +311,9 @@ def test_classes_of_the_author_are_needed(cli: Cli, tmp_path: Path, monkeypatch:
         done = cli("state", tmp_path / "out/_checkpoint", tmp_path / "own_flow.py", "--key", "a")
     finally:
         sys.modules.pop("own_flow", None)
-    held = f"held for the block that ends at #20 ({MARKER[20]}): [Mine(id='a', ts=12, watts=2)]"
-    assert (done.code, done.out, done.err) == (0, f"stage 0, key group 0, {held}\n", "")
+    lines = [
+        "Last: [Mine(id='a', ts=1, watts=1)]",
+        f"held for the block that ends at #20 ({MARKER[20]}): [Mine(id='a', ts=12, watts=2)]",
+    ]
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [f"stage 0, key group 0, {line}" for line in lines]
