@@ -52,16 +52,21 @@ def scratch() -> Iterator[Path]:
 
 @attrs.frozen
 class Setting:
-    """Where both sides run. ``rows``: the directory of the Parquet files; ``source``: what our flows call it."""
+    """Where both sides run. ``rows``: the directory of the Parquet files; ``source``: what our flows call it; ``keep``: rows go
+    to Parquet files on both sides where nobody says where to."""
 
     spark: SparkSession
     rows: Path
     source: str
     files_per_step: int
     parallelism: int
+    keep: bool = False
 
     def ours(self, flow: Dataflow, output: Path | None = None) -> float:
         """Seconds of a whole run, the drain included. ``output``: Parquet files there; None: nothing is kept."""
+        if output is None and self.keep:
+            with scratch() as kept:
+                return attrs.evolve(self, keep=False).ours(flow, kept / "out.parquet")
         planned = plan(check(flow), parallelism=self.parallelism)
         with scratch() as checkpoint:
             started = time.monotonic()
@@ -89,6 +94,9 @@ class Setting:
         The session is ours, but for micro-batches without data: ours needs none, and without them the watermark of the last
         files would answer nothing here.
         """
+        if output is None and self.keep:
+            with scratch() as kept:
+                return attrs.evolve(self, keep=False).other(query, mode, kept / "out.parquet")
         self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
         with scratch() as checkpoint:
             started = time.monotonic()
@@ -182,6 +190,7 @@ def options(description: str | None, *, events: int) -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--parallelism", default="1,2", help="as many tasks and cores; a session each")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", action="store_true", help="time runs that write Parquet files, on both sides")
     parser.add_argument("--no-verify", action="store_true", help="time only")
     parser.add_argument("--only-ours", action="store_true", help="leave the others out, for profiling")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)

@@ -75,7 +75,7 @@ def compare(root: Path, out: Path) -> Difference:
 def child(given: argparse.Namespace) -> None:
     """One parallelism."""
     root = given.data
-    setting = Setting(session(parallelism=given.child), root, "events", given.files_per_step, given.child)
+    setting = Setting(session(parallelism=given.child), root, "events", given.files_per_step, given.child, given.keep)
     setting.warm()
     ways = {} if given.only_ours else {name: bound(way) for name, way in by_hand.WAYS.items()}
     differences: dict[str, Difference] = {}

@@ -99,7 +99,7 @@ def child(given: argparse.Namespace) -> None:
     """One parallelism."""
     spark = session(parallelism=given.child)
     models = pickle.loads((given.data / "models.pickle").read_bytes())
-    setting = Setting(spark, given.data / "readings", "readings", given.files_per_step, given.child)
+    setting = Setting(spark, given.data / "readings", "readings", given.files_per_step, given.child, given.keep)
     setting.warm()
     flow = smart_homes.predictions(smart_homes_data.trees_of(models))
     query = partial(by_hand.smart_homes, models=models)

@@ -160,7 +160,7 @@ def child(given: argparse.Namespace) -> None:
         database = str(root / "reference.sqlite")
         known = Tables.read(Path(database))
         reference = by_hand.Reference(known, database)
-        setting = Setting(spark, root / "events", "events", given.files_per_step, given.child)
+        setting = Setting(spark, root / "events", "events", given.files_per_step, given.child, given.keep)
         setting.warm()
         mine = flows(known, database, span)
         for query in given.queries.split(","):

@@ -73,7 +73,11 @@ class Growing:
         assert late
 
 
-@pytest.mark.parametrize("flow", [dags.chain, dags.two_sinks, dags.straight], ids=lambda flow: flow.__name__)
+@pytest.mark.parametrize(
+    "flow",
+    [dags.chain, pytest.param(dags.two_sinks, marks=pytest.mark.nightly), dags.straight],
+    ids=lambda flow: flow.__name__,
+)
 def test_two_tasks_then_four_then_one(spark: SparkSession, tmp_path: Path, flow: Callable[[], Dataflow]) -> None:
     job = Growing(spark, tmp_path, flow())
     stateful = flow is not dags.straight
