@@ -158,8 +158,6 @@ class _Cut:
             case Merge():
                 return next((why for why in map(self.dear, node.inputs) if why is not None), None)
             case Apply(op=OpStateless()):
-                if id in self.channels:
-                    return None
                 if overrides(node.op, "on_marker"):
                     return f"{title(node)} emits at markers"
                 said = traced(node.op, self.checked.streams[node.inputs[0]])

@@ -62,13 +62,16 @@ def test_what_workers_write_is_what_the_driver_would_write(
 
 def test_files_of_many_groups_are_named_apart(spark: SparkSession, tmp_path: Path) -> None:
     """Each key group stages a file of its own; none replaces another."""
-    lines_of(tmp_path / "in")
-    planned = plan(check(flows.delayed), parallelism=2, key_groups=4)
+    lines = lines_of(tmp_path / "in")
+    checked = check(flows.delayed)
+    planned = plan(checked, parallelism=2, key_groups=4)
     output = FileOutput(planned, str(tmp_path / "out.parquet"), "run", None, None)
     output.delivery = attrs.evolve(output.delivery, inline=0)
     run(spark, planned, {"readings": str(tmp_path / "in")}, output, checkpoint=str(tmp_path / "checkpoint"))
     parts = sorted((tmp_path / "out.parquet").glob("part-*.parquet"))
     assert len(parts) > 1
+    trace, _ = defined(checked, {"readings": lines})
+    assert sum(pq.read_metadata(part).num_rows for part in parts) == sum(rows_at_sink(checked, trace).values())
     assert {name for part in parts for name in pq.read_schema(part).names} >= {"at"}
 
 
