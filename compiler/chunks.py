@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -101,23 +102,28 @@ def place(how: EventTime, chunk: Chunk, newest: int | None) -> Placed:
 def hashes(schema: Schema, keys: Any) -> Any:
     """:func:`tracetypes.records.stable_hash` of every key of an Arrow array, as uint64."""
     if isinstance(schema, Integer):
-        x = keys.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
-    each = stable_hash(schema)
+        return mixed(keys.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64))
     if isinstance(schema, String):
         if pa.types.is_dictionary(keys.type) and (keys.dictionary.null_count or len(keys.dictionary) > len(keys)):
             keys = keys.dictionary_decode()
         encoded = keys if pa.types.is_dictionary(keys.type) else keys.dictionary_encode()
-        known = np.array([each(key) for key in encoded.dictionary.to_pylist()], np.uint64)
-        return known[encoded.indices.to_numpy(zero_copy_only=False)]
+        octets = encoded.dictionary.cast(pa.binary()).to_pylist()
+        sums = np.fromiter(map(zlib.crc32, octets), np.uint64, len(octets))
+        return mixed(sums)[encoded.indices.to_numpy(zero_copy_only=False)]
+    each = stable_hash(schema)
     try:
         groups = groups_of(from_arrow(schema, keys), len(keys))
     except Undefined:
         return np.array([each(key) for key in from_array(schema, keys)], np.uint64)
     some = from_array(schema, keys.take(pa.array(groups.first)))
     return np.array([each(key) for key in some], np.uint64)[groups.of_row]
+
+
+def mixed(x: Any) -> Any:
+    """:func:`tracetypes.records.mix` of many, as uint64."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int) -> Iterator[tuple[int, bytes]]:
