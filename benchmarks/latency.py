@@ -1,0 +1,244 @@
+"""From an event in a topic to the result in a topic: ours against Spark's connector and window by hand, at half load.
+
+    python -m benchmarks.latency [--seconds N] [--keys N] [--runs N] [--rate N] [--parallelism N]
+
+Counts and sums of each key and second. First each side works off a backlog, which gives its throughput; half of the slower one's
+is the rate at which records are then sent to both, for ``--seconds`` each, in turns. A record's event time is when it is
+sent. A result may be there as soon as an event of its second's end and the delay (200 ms, on both sides) has been sent; its
+latency is from then until a consumer that reads committed records has it, from 15 s after the first result on. Broker,
+sender, consumer and Spark share the machine. Ours sends in transactions (exactly once); Spark's sink does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from benchmarks._compare import say, versions
+from benchmarks._kafka import backlog, connector, create, producing, received
+from tests.spark.broker import Broker, running
+from tracetypes import Dataflow, Marker, OpKeyedUnordered, U, every, kafka
+
+ROOT = Path(__file__).parents[1]
+DELAY, PARTITIONS = 200, 2
+"""Milliseconds that events may come late; partitions of both topics."""
+
+
+@attrs.frozen
+class Event:
+    """``ts``: milliseconds since the epoch."""
+
+    key: int
+    value: int
+    ts: int
+
+
+@attrs.frozen
+class Totals:
+    """Of a second that ends at ``end`` (milliseconds since the epoch)."""
+
+    end: int
+    count: int
+    total: int
+
+
+@attrs.frozen
+class OfSecond(OpKeyedUnordered[int, Event, int, Totals, tuple[int, int], tuple[int, int]]):
+    """Count and sum of each block."""
+
+    skips_untouched = True
+
+    def lift(self, key: int, value: Event) -> tuple[int, int]:
+        return 1, value.value
+
+    def identity(self) -> tuple[int, int]:
+        return 0, 0
+
+    def combine(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+        return a[0] + b[0], a[1] + b[1]
+
+    def initial_state(self) -> tuple[int, int]:
+        return 0, 0
+
+    def update_state(self, state: tuple[int, int], agg: tuple[int, int]) -> tuple[int, int]:
+        return agg
+
+    def on_marker(
+        self, new_state: tuple[int, int], key: int, marker: Marker, emit: Callable[[int, Totals], None]
+    ) -> None:
+        if new_state[0]:
+            emit(key, Totals(marker.timestamp * 1_000, new_state[0], new_state[1]))
+
+
+flow = Dataflow("latency")
+markers = every(seconds=1, time=lambda e: e.ts, unit="ms", delay=DELAY / 1_000)
+events = flow.source("events", U[int, Event], key=lambda e: e.key, markers=markers, format=kafka())
+flow.sink("totals", events.through(OfSecond()))
+
+
+class Side:
+    """A side in a process of its own. ``ours`` or by hand."""
+
+    def __init__(self, broker: Broker, root: Path, parallelism: int, *, ours: bool) -> None:
+        self.broker, self.root, self.parallelism, self.ours = broker, root, parallelism, ours
+        self.runs = 0
+
+    def start(self, source: str, to: str, *, bounded: bool) -> subprocess.Popen[str]:
+        """Begin to read; from the beginning of the topic."""
+        self.runs += 1
+        checkpoint = str(self.root / f"{'ours' if self.ours else 'other'}-{self.runs}")
+        self.metrics = Path(f"{checkpoint}.jsonl")
+        environment = dict(os.environ)
+        if self.ours:
+            command = ["tracetypes.cli", "run", "benchmarks.latency:flow", "--quiet", "--metrics", str(self.metrics)]
+            command += ["-i", f"events=kafka://{self.broker.address}/{source}"]
+            command += ["-o", f"totals=kafka://{self.broker.address}/{to}"]
+            command += ["--checkpoint", checkpoint, "--parallelism", str(self.parallelism)]
+            command += [] if bounded else ["--follow"]
+        else:
+            command = ["benchmarks.by_hand.latency", self.broker.address, source, to, checkpoint]
+            command += [str(DELAY), str(self.parallelism), *(["--until-empty"] if bounded else [])]
+            environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {connector()} pyspark-shell"
+        return subprocess.Popen(
+            [sys.executable, "-m", *command],
+            cwd=ROOT,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    """End a side, and whatever is left of it."""
+    process.send_signal(signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(20)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def until_read(broker: Broker, topic: str, results: int, patience: float) -> float:
+    """Seconds since the epoch at which so many results had been received."""
+    count = 0
+    for at, _, _ in received(broker.address, topic, time.time() + patience):
+        count += 1
+        if count >= results:
+            return at
+    raise RuntimeError(f"{count} of {results} results after {patience} s")
+
+
+def throughput(side: Side, keys: int, records: int) -> float:
+    """Records a second: of a backlog that comes while the side runs and is warm."""
+    name = f"{'ours' if side.ours else 'other'}-full"
+    create(side.broker, name, PARTITIONS)
+    create(side.broker, f"{name}-out", PARTITIONS)
+    process = side.start(name, f"{name}-out", bounded=False)
+    found = []
+    try:
+        expected = 0
+        for _ in range(4):
+            backlog(side.broker, name, partitions=PARTITIONS, keys=keys, records=records)
+            started = time.time()
+            time.sleep(1.3)
+            # These end the second of those before; what they begin is ended by the next ones.
+            backlog(side.broker, name, partitions=PARTITIONS, keys=1, records=2 * PARTITIONS)
+            expected += keys
+            found.append(records / (until_read(side.broker, f"{name}-out", expected, 120) - started))
+            expected += 1
+    finally:
+        ended(process)
+    return max(found[1:])
+
+
+def latencies(side: Side, keys: int, rate: float, seconds: float) -> list[float]:
+    """Milliseconds of each result."""
+    name = f"{'ours' if side.ours else 'other'}-{side.runs}"
+    create(side.broker, name, PARTITIONS)
+    create(side.broker, f"{name}-out", PARTITIONS)
+    process = side.start(name, f"{name}-out", bounded=False)
+    try:
+        found: list[float] = []
+        counted_from = last = time.time() + 150
+        with producing(side.broker, name, partitions=PARTITIONS, keys=keys, rate=rate, seconds=600):
+            for at, _, value in received(side.broker.address, f"{name}-out", last):
+                if counted_from == last:  # it has begun to answer: what it is behind by now is not counted
+                    counted_from = at + 15
+                due = (json.loads(value or b"{}")["end"] + DELAY) / 1_000
+                if counted_from < due < counted_from + seconds:
+                    found.append((at - due) * 1_000)
+                elif due > counted_from + seconds:
+                    break
+    finally:
+        ended(process)
+    if not found:
+        raise RuntimeError(f"{name}: no results")
+    return found
+
+
+def quantiles(times: Iterable[float]) -> dict[str, float]:
+    """p50, p99 and the greatest."""
+    ordered = sorted(times)
+    places = {"p50": len(ordered) // 2, "p99": len(ordered) * 99 // 100, "max": len(ordered) - 1}
+    return {name: round(ordered[at], 1) for name, at in places.items()}
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--keys", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rate", type=float, help="records a second (default: half of the slower side's throughput)")
+    parser.add_argument("--backlog", type=int, default=200_000, help="records to find the throughput with")
+    parser.add_argument("--parallelism", type=int, default=2)
+    given = parser.parse_args()
+    with running() as broker, tempfile.TemporaryDirectory(prefix="tracetypes-benchmark-") as scratch:
+        sides = {
+            name: Side(broker, Path(scratch), given.parallelism, ours=name == "ours") for name in ("ours", "other")
+        }
+        full: dict[str, int] = {}
+        rate = given.rate
+        if rate is None:
+            full = {name: round(throughput(side, given.keys, given.backlog)) for name, side in sides.items()}
+            rate = min(full.values()) / 2
+        taken: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
+        for _ in range(given.runs):
+            for name, side in sides.items():
+                taken[name].append(quantiles(latencies(side, given.keys, rate, given.seconds)))
+        median: dict[str, dict[str, Any]] = {
+            name: {q: statistics.median(one[q] for one in runs) for q in ("p50", "p99", "max")}
+            for name, runs in taken.items()
+        }
+        say(
+            benchmark="latency",
+            unit="ms",
+            throughput=full,
+            rate=round(rate),
+            keys=given.keys,
+            parallelism=given.parallelism,
+            ours=median["ours"],
+            other=median["other"],
+            ratio={q: round(median["ours"][q] / median["other"][q], 2) for q in ("p50", "p99")},
+            all=taken,
+            other_is="Spark's Kafka connector 4.2.0, window(1 s), append mode",
+            versions=versions(),
+        )
+
+
+if __name__ == "__main__":
+    main()
