@@ -1,0 +1,137 @@
+"""Killed with a gigabyte of state: seconds from the same command to the next micro-batch that is out, beside Spark by hand.
+
+    python -m benchmarks.recovery [--keys N] [--bytes N] [--runs N] [--parallelism N]
+
+Count, mean and ``--bytes`` of further state of each key: ours as in ``benchmarks/growth.py``, by hand Spark's own aggregation
+in RocksDB (``benchmarks/by_hand/recovery.py``). Each side is a process of its own, over eight Parquet files of uniform keys,
+two a micro-batch, to Parquet files. When its second micro-batch is out all of its processes are ended by SIGKILL, and it is
+started again. ``seconds``: from then until the third is out; ``usual``: what the second one took, from the first. In turns,
+medians. ``exact``: the last count of each key is that of a recount.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from benchmarks._compare import say, versions
+from benchmarks._processes import killed
+from benchmarks.growth import flow_of
+from benchmarks.keyed_state import make
+
+ROOT = Path(__file__).parents[1]
+
+flow = flow_of(int(os.environ.get("RECOVERY_BYTES", "1000")))
+
+
+class Side:
+    """A run of a side. ``ours`` or by hand."""
+
+    def __init__(self, data: Path, root: Path, size: int, parallelism: int, *, ours: bool) -> None:
+        self.data, self.root, self.ours = data, root, ours
+        self.out, checkpoint = root / "out.parquet", str(root / "checkpoint")
+        if ours:
+            command = ["tracetypes.cli", "run", "benchmarks.recovery:flow", "--files-per-step", "2"]
+            command += ["-i", f"events={data}", "-o", f"running={self.out}", "--checkpoint", checkpoint]
+            command += ["--parallelism", str(parallelism)]
+        else:
+            command = ["benchmarks.by_hand.recovery", str(data), checkpoint, str(self.out), str(size), str(parallelism)]
+        self.command, self.environment = [sys.executable, "-m", *command], {**os.environ, "RECOVERY_BYTES": str(size)}
+
+    def start(self) -> subprocess.Popen[str]:
+        """The command."""
+        return subprocess.Popen(
+            self.command,
+            cwd=ROOT,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.DEVNULL if self.ours else subprocess.PIPE,
+            stderr=subprocess.PIPE if self.ours else subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def times(self, process: subprocess.Popen[str], count: int | None) -> list[float]:
+        """When each of the next ``count`` micro-batches was out; all that there are for None."""
+        found: list[float] = []
+        for line in (process.stderr if self.ours else process.stdout) or ():
+            if line.startswith("batch "):
+                found.append(time.monotonic())
+                if len(found) == count:
+                    return found
+        if process.wait() or count is not None:
+            raise RuntimeError(f"{self.command} ended with status {process.returncode}")
+        return found
+
+    def go(self) -> tuple[float, float]:
+        """Kill it and start it again: seconds until the next micro-batch, and of a usual one."""
+        process = self.start()
+        first, second = self.times(process, 2)
+        killed(process)
+        again = time.monotonic()
+        process = self.start()
+        third, *_ = self.times(process, None)
+        return third - again, second - first
+
+    def exact(self) -> bool:
+        """Is the last count of each key that of a recount?"""
+        parts = [str(part) for part in self.out.rglob("part-*.parquet")]
+        last = ds.dataset(parts).to_table(columns=["key", "count"]).group_by("key").aggregate([("count", "max")])
+        want = ds.dataset(self.data).to_table(columns=["key"]).group_by("key").aggregate([([], "count_all")])
+        mine = dict(zip(last["key"].to_pylist(), last["count_max"].to_pylist(), strict=True))
+        return mine == dict(zip(want["key"].to_pylist(), want["count_all"].to_pylist(), strict=True))
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--bytes", type=int, default=1_000)
+    parser.add_argument("--events", type=int, default=8_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--parallelism", type=int, default=2)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tracetypes-benchmark-") as directory:
+        data = Path(directory, "data")
+        data.mkdir()
+        make(data, given.events, given.keys)
+        taken: dict[str, list[tuple[float, float]]] = {"ours": [], "other": []}
+        exact: dict[str, bool] = {}
+        for number in range(given.runs):
+            for name, runs in taken.items():
+                root = Path(directory, f"{name}-{number}")
+                side = Side(data, root, given.bytes, given.parallelism, ours=name == "ours")
+                root.mkdir()
+                runs.append(side.go())
+                exact[name] = exact.get(name, True) and side.exact()
+                shutil.rmtree(root)
+        seconds: dict[str, Any] = {name: statistics.median(r for r, _ in runs) for name, runs in taken.items()}
+        usual = {name: round(statistics.median(u for _, u in runs), 2) for name, runs in taken.items()}
+        say(
+            benchmark="recovery",
+            keys=given.keys,
+            state_megabytes=round(given.keys * given.bytes / 1e6),
+            events=given.events,
+            parallelism=given.parallelism,
+            ours=round(seconds["ours"], 2),
+            other=round(seconds["other"], 2),
+            ratio=round(seconds["other"] / seconds["ours"], 2),
+            all={name: [round(r, 2) for r, _ in runs] for name, runs in taken.items()},
+            usual=usual,
+            other_is="groupBy.agg, RocksDB",
+            exact=exact,
+            versions=versions(),
+        )
+
+
+if __name__ == "__main__":
+    main()
