@@ -96,7 +96,7 @@ class Exacts:
         specials = self.specials
         if other.specials is not None:
             specials = other.specials if specials is None else specials + other.specials
-        if specials is not None and len(specials) < len(limbs):
+        if specials is not None and len(specials) != len(limbs):  # of the one row; there may be none
             specials = np.broadcast_to(specials, (len(limbs), 3))
         return Exacts(low, limbs, self.weight + other.weight, specials)
 

@@ -44,6 +44,7 @@ from typing import Any, Final, TypeAlias, assert_never, final
 import attrs
 
 from tracetypes.algebra import ExactSum
+from tracetypes.asked import AskedTable
 from tracetypes.records import INT_MAX, INT_MIN, Schema, micros_of
 
 __all__ = [
@@ -105,7 +106,7 @@ class Call:
     op: str
     args: tuple[Expr, ...]
     kind: Kind
-    table: Mapping[Any, Any] | None = None
+    table: Mapping[Any, Any] | AskedTable | None = None
     path: tuple[str | int, ...] = ()
 
 
@@ -225,7 +226,7 @@ def _call(call: Call, inputs: Callable[[Input], Any], known: dict[int, Any]) -> 
     return made
 
 
-def _table(call: Call) -> Mapping[Any, Any]:
+def _table(call: Call) -> Mapping[Any, Any] | AskedTable:
     if call.table is None:
         raise TypeError(f"{call.op} without a table")
     return call.table

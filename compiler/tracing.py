@@ -30,6 +30,7 @@ from typing import Any, Final, Literal, NewType, NoReturn, TypeAlias, final
 import attrs
 
 from tracetypes.algebra import ExactSum
+from tracetypes.asked import AskedTable
 from tracetypes.compiler.expr import (
     Branch,
     Call,
@@ -61,6 +62,7 @@ from tracetypes.records import (
     Timestamp,
     Unit,
     UnitValue,
+    name_of,
 )
 from tracetypes.templates import OpKeyedUnordered, OpStateless
 
@@ -654,6 +656,9 @@ _CLASSES: Final[Mapping[Any, type[Any]]] = {
     UnitValue: Unit,
     Exact: ExactSum,
 }
+_COLUMNS: Final = (Boolean, Integer, Float, String, Bytes, Timestamp, Date)
+"""What the columns of an asked table may hold."""
+
 _KINDS: Final[Mapping[type[Any], Kind]] = {cls: kind() for kind, cls in _CLASSES.items()}
 _TEXT_METHODS: Final = ("lower", "upper", "strip", "lstrip", "rstrip", "startswith", "endswith", "replace")
 _TIME_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second", "microsecond")
@@ -790,7 +795,7 @@ class _Tracer:
         op: str,
         kind: Kind,
         *args: Expr,
-        table: Mapping[Any, Any] | None = None,
+        table: Mapping[Any, Any] | AskedTable | None = None,
         path: tuple[str | int, ...] = (),
         partial: bool = False,
     ) -> _Symbol:
@@ -1557,6 +1562,21 @@ class _Tracer:
             return self.either(has, self.look_up(table, key), default)
         return self.look_up(table, key) if self.truth(has) else default
 
+    def ask(self, table: AskedTable, key: Any) -> Any:
+        """``table.get(key)``: a record, or None."""
+        key, schema = self.settle(key), table.row
+        if self.kind(key) not in (_INTEGER, _STRING, _BOOLEAN) or not _isa(key, _Symbol):
+            self.refuse(f"asks a table for {_describe(key)}")
+        for name, kind in schema.fields:
+            if not _isa(kind, _COLUMNS):
+                self.refuse(f"asks a table whose {name} is {name_of(kind)}")
+        if not self.truth(self.make("has", _BOOLEAN, key._expr, table=table)):
+            return None
+        return self.record(
+            schema.cls,
+            [(name, self.make("lookup", kind, key._expr, table=table, path=(name,))) for name, kind in schema.fields],
+        )
+
     # ----------------------------------------------------------------------------------- attributes and items
 
     def attribute(self, value: Any, name: str) -> Any:
@@ -1800,6 +1820,8 @@ class _Tracer:
         if _isa(function, types.MethodType):
             if function.__self__ is ExactSum and function.__name__ == "of":
                 return self.exact_of(*args, **keywords)
+            if _isa(function.__self__, AskedTable) and function.__name__ == "get" and not keywords and len(args) == 1:
+                return self.ask(function.__self__, args[0])
             return self.call(function.__func__, function.__self__, *args, **keywords)
         if _isa(function, functools.partial):
             return self.call(function.func, *function.args, *args, **{**function.keywords, **keywords})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias, assert_never, cast, final
 
 import attrs
@@ -19,10 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.algebra import ExactSum
+from tracetypes.asked import AskedTable
 from tracetypes.compiler.coded import Coded, gathered
 from tracetypes.compiler.columns import arrow_type, builder, from_array, never_refuses
 from tracetypes.compiler.exact import Exacts, exact_group_sums
 from tracetypes.compiler.expr import Branch, Call, Const, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Undefined, Value
+from tracetypes.errors import CodedError
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -599,7 +601,7 @@ class _Run:
 class _Rows:
     """Some of the rows, and what has been computed for them."""
 
-    __slots__ = ("absolute", "codes", "count", "given", "known", "parent", "run", "within")
+    __slots__ = ("absolute", "asked", "codes", "count", "given", "known", "parent", "run", "within")
 
     def __init__(self, run: _Run, count: int, parent: _Rows | None, within: Any, absolute: Any) -> None:
         self.run, self.count, self.parent = run, count, parent
@@ -607,6 +609,7 @@ class _Rows:
         self.known: dict[Any, Column] = {}
         self.given: dict[tuple[str | int, ...], Column] = {}
         self.codes: dict[int, tuple[Any, Any]] = {}
+        self.asked: dict[Any, Answers] = {}
 
     def part(self, within: Any) -> _Rows:
         absolute = within if self.absolute is None else self.absolute[within]
@@ -761,7 +764,15 @@ class _Rows:
 
     def table(self, call: Call, key: Column, undefined: Any) -> Column:
         assert call.table is not None
-        index = _index(_Same(call.table), key.kind)
+        arg = call.args[0]
+        known = (id(call.table), arg.path if isinstance(arg, Input) else id(arg))
+        if isinstance(call.table, AskedTable):
+            answers = self.answers(call.table, known, key)
+            if answers is None:
+                return _nothing(call.kind, self.count)
+            index, entries = answers.index(key.kind), answers.entries
+        else:
+            index, entries = _index(_Same(call.table), key.kind), partial(_entries, _Same(call.table))
         if index is None:
             return _nothing(call.kind, self.count)
         if key.scalar:
@@ -770,31 +781,75 @@ class _Rows:
                 return Column(_BOOLEAN, place < index.missing, None, undefined)
             if place == index.missing:
                 return _nothing(call.kind, self.count)
-            part = _entries(_Same(call.table), call.path, _bare(call.kind))
+            part = entries(call.path, _bare(call.kind))
             one = _take(part, np.array([place]))
             if one.undefined is not None and one.undefined[0]:
                 return _nothing(call.kind, self.count)
             return _take(Column(one.kind, one.values, one.valid, undefined), np.zeros(self.count, np.int64))
-        arg = call.args[0]
-        known = (id(call.table), arg.path if isinstance(arg, Input) else id(arg))
         found = self.look(known)
         if found is None:
             held = key.coded
-            entries = key.values if held is None else held.entries
-            places = index.places(entries, len(entries))
+            texts = key.values if held is None else held.entries
+            places = index.places(texts, len(texts))
             found = self.known[known] = Column(_INTEGER, places if held is None else Coded(held.codes, places))
         coded = found.coded
         places = found.values if coded is None else coded.entries
         if call.op == "has":
             made = Column(_BOOLEAN, places < index.missing)
         else:
-            part = _entries(_Same(call.table), call.path, _bare(call.kind))
+            part = entries(call.path, _bare(call.kind))
             if coded is None and isinstance(part.held, pa.Array) and len(part.held) <= self.count:
                 return _spread(part, places, undefined)
             made = _take(part, places)
         if coded is None:
             return Column(made.kind, made.held, made.valid, _either(undefined, _of_rows(made.undefined, None)))
         return _spread(made, coded.codes, undefined)
+
+    def answers(self, table: AskedTable, known: Any, key: Column) -> Answers | None:
+        """What a table says of a column of keys, asked once for these rows and all parts of them. None where it fails: it
+        will fail again in Python, and be told of there."""
+        rows: _Rows | None = self
+        while rows is not None:
+            if known in rows.asked:
+                return rows.asked[known]
+            rows = rows.parent
+        try:
+            made = Answers(table.rows(_distinct(key)))
+        except CodedError:
+            return None
+        self.asked[known] = made
+        return made
+
+
+class Answers:
+    """Rows that an asked table gave, as a table."""
+
+    def __init__(self, rows: Mapping[Any, Any]) -> None:
+        self.same = _Same(rows)
+        self.indices: dict[Any, _Index | None] = {}
+        self.columns: dict[Any, Column] = {}
+
+    def index(self, kind: Kind | None) -> _Index | None:
+        """Where a key lies."""
+        if kind not in self.indices:
+            self.indices[kind] = _index.__wrapped__(self.same, kind)
+        return self.indices[kind]
+
+    def entries(self, path: tuple[str | int, ...], kind: Kind | None) -> Column:
+        """A column of the rows."""
+        if (path, kind) not in self.columns:
+            self.columns[path, kind] = _entries.__wrapped__(self.same, path, kind)
+        return self.columns[path, kind]
+
+
+def _distinct(key: Column) -> list[Any]:
+    """The values of a column of keys, each once; those that no row has may be among them."""
+    if key.scalar:
+        return [key.values]
+    held = key.values if key.coded is None else key.coded.entries
+    array = held if isinstance(held, pa.Array) else pa.array(held)
+    found: list[Any] = pc.unique(array).to_pylist()
+    return [one for one in found if one is not None]
 
 
 def _spread(made: Column, codes: Any, undefined: Any) -> Column:

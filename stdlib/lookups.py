@@ -23,6 +23,7 @@ from typing import Any, Final, Generic, Literal, TypeVar, overload
 
 import attrs
 
+from tracetypes.asked import AskedTable
 from tracetypes.edges import U
 from tracetypes.errors import OperatorFailed, UsageError
 from tracetypes.graph import Stream
@@ -217,6 +218,15 @@ class Session:
             for key in some:
                 self.remember(key, found.get(key))
 
+    def rows(self, keys: Sequence[Any]) -> dict[Any, Any]:
+        """The rows of those keys that have one, also where they are too many to be remembered."""
+        found: dict[Any, Any] = {}
+        for at in range(0, len(keys), self.size):
+            some = keys[at : at + self.size]
+            self.prefetch(some)
+            found.update((key, row) for key in some if (row := self.known[key]) is not None)
+        return found
+
     def remember(self, key: Any, row: Any) -> None:
         """Put a row into the cache, in place of the one that was not used for the longest time."""
         self.known[key] = row
@@ -308,14 +318,35 @@ SESSIONS: Final = _Sessions()
 
 
 @attrs.frozen
+class Cached(AskedTable):
+    """A table of a database, of which each process and thread remembers the rows of ``size`` keys."""
+
+    database: Database[Any]
+    size: int
+
+    @property
+    def row(self) -> Record:
+        return self.database.columns
+
+    def get(self, key: Any, /) -> Any:
+        return SESSIONS.of(self.database, self.size).row(key)
+
+    def rows(self, keys: Sequence[Any], /) -> Mapping[Any, Any]:
+        return SESSIONS.of(self.database, self.size).rows(keys)
+
+    def prefetch(self, keys: Iterable[Any]) -> None:
+        """Learn the rows of as many keys as can be remembered together."""
+        SESSIONS.of(self.database, self.size).prefetch(keys)
+
+
+@attrs.frozen
 class LookUp(OpStateless[K, V, K, W], Generic[K, V, W]):
     """See :func:`look_up`."""
 
-    database: Database[Any]
+    table: Cached
     by: Callable[[K, V], Any]
     combine: Callable[[V, Any], W]
     how: Literal["inner", "left"]
-    cache: int
     to: Any
 
     def type_arguments(self) -> Mapping[str, Any]:
@@ -325,11 +356,11 @@ class LookUp(OpStateless[K, V, K, W], Generic[K, V, W]):
         names = []
         with suppress(Exception):  # what by raises is told by on_item, for the item that it is
             names = [name for key, value in items if (name := self.by(key, value)) is not None]
-        SESSIONS.of(self.database, self.cache).prefetch(names)
+        self.table.prefetch(names)
 
     def on_item(self, key: K, value: V, emit: Callable[[K, W], None]) -> None:
         name = self.by(key, value)
-        row = None if name is None else SESSIONS.of(self.database, self.cache).row(name)
+        row = None if name is None else self.table.get(name)
         if row is not None or self.how == "left":
             emit(key, self.combine(value, row))
 
@@ -371,4 +402,4 @@ def look_up(database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: 
         raise UsageError("TT121", f"look_up was given {show(by)}, which is no function", fix="pass a function")
     if type(cache) is not int or cache < 1:
         raise UsageError("TT121", f"look_up was given cache={show(cache)}", fix="pass a number of keys, from 1")
-    return LookUp(database, by, combine, how, cache, returned(combine, to, "look_up"))
+    return LookUp(Cached(database, cache), by, combine, how, returned(combine, to, "look_up"))

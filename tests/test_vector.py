@@ -713,6 +713,12 @@ def test_columns_of_sums_are_added(a: list[float], b: list[float], data: st.Data
     assert (one + right).sums() == [ExactSum.of(a[0]) + ExactSum.of(y) for y in b[:size]]
 
 
+@pytest.mark.parametrize("value", [1.5, math.inf])
+def test_one_exact_sum_is_added_to_no_rows(value: float) -> None:
+    none, one = Exacts.zero(0), Exacts.of(np.array([value]))
+    assert (none + one).sums() == (one + none).sums() == []
+
+
 def test_many_additions_do_not_overflow() -> None:
     """Doubling a column forty times adds 2**40 limbs."""
     for value in (math.nextafter(2.0, 0.0), -math.nextafter(2.0, 0.0), 1.7e308, -5e-324):

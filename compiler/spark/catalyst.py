@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
+from tracetypes.asked import AskedTable
 from tracetypes.compiler.columns import arrow_type, never_refuses
 from tracetypes.compiler.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Value
 from tracetypes.compiler.vector import FIRST, LAST, WHITE_SPACE, constant, table_entries, table_keys
@@ -349,6 +350,8 @@ class _Translation:
         table = call.table
         if table is None:
             raise NotNative(f"{call.op} without a table")
+        if isinstance(table, AskedTable):
+            raise NotNative("a table that is asked")
         if len(table) > MOST_ENTRIES:
             raise NotNative(f"a table of {len(table)} entries")
         mark = (id(table), id(call.args[0]))

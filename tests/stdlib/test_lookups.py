@@ -16,9 +16,16 @@ from typing import Any
 
 import attrs
 import cloudpickle
+import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tracetypes import Dataflow, OperatorFailed, U, UsageError, check, every, stdlib
+from tracetypes.compiler.expr import Undefined
+from tracetypes.compiler.tracing import Untraceable, trace_on_item
+from tracetypes.compiler.vector import from_arrow, inputs_of, run, values_of
+from tracetypes.records import String
 from tracetypes.stdlib import enrich, look_up, preview
 from tracetypes.stdlib.lookups import SESSIONS, Database, LookUp, Postgres, Session, Sqlite
 from tracetypes.testing import check_deployments, check_laws
@@ -271,6 +278,92 @@ def test_a_hint_that_fails_leaves_the_error_to_the_item(counting: Counting) -> N
     op.prefetch(ITEMS)
     with pytest.raises(OperatorFailed, match=r"(?s)LookUp.on_item raised AttributeError.*item \('m', 'a'\)"):
         preview(op, U[str, str], ITEMS)
+
+
+# --------------------------------------------------------------------------------------------------- columns
+
+
+@attrs.frozen
+class Room:
+    """Columns that are never null."""
+
+    room: str
+    active: bool
+    since: dt.datetime
+
+
+@attrs.frozen
+class Found:
+    """A value with its row."""
+
+    value: str
+    room: str
+    active: bool
+    since: dt.datetime
+
+
+def found(value: str, row: Room) -> Found:
+    return Found(value, row.room, row.active, row.since)
+
+
+def found_or_not(value: str, row: Room | None) -> Found:
+    return Found(value, "", False, MOMENT) if row is None else Found(value, row.room, row.active, row.since)
+
+
+def over_columns(op: Any, items: Sequence[tuple[str, str]], *, coded: bool) -> list[tuple[Any, Any]]:
+    """What the operator's tree gives for columns of items, in their order."""
+    columns = [pa.array([item[place] for item in items], pa.string()) for place in range(2)]
+    columns = [column.dictionary_encode() for column in columns] if coded else columns
+    key, value = [from_arrow(String(), column) for column in columns]
+    tree = trace_on_item(op, String(), String())
+    made: list[tuple[int, Any, Any]] = []
+    for one in run(tree, inputs_of({"key": key, "value": value}), len(items)).emissions:
+        rows = range(len(items)) if one.rows is None else one.rows.tolist()
+        assert one.key is not None
+        made += zip(rows, values_of(one.key, len(rows)), values_of(one.value, len(rows)), strict=True)
+    return [(key, value) for _, key, value in sorted(made, key=lambda pair: pair[0])]
+
+
+@pytest.fixture
+def rooms(counting: Counting) -> Counting:
+    """The same table without the column that may be null."""
+    return Counting(path=counting.path, table="sensors", key="id", row=Room)
+
+
+@given(items=st.lists(st.sampled_from(ITEMS)), coded=st.booleans(), left=st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_columns_give_what_items_give(
+    rooms: Counting, items: list[tuple[str, str]], *, coded: bool, left: bool
+) -> None:
+    op: Any = operator(rooms, **({"how": "left", "combine": found_or_not} if left else {"combine": found}))
+    assert over_columns(op, items, coded=coded) == emitted(op, items)
+
+
+def test_a_column_is_asked_for_at_once_and_each_key_once(rooms: Counting) -> None:
+    op: Any = operator(rooms, combine=found)
+    assert len(over_columns(op, ITEMS * 50, coded=False)) == 5 * 50
+    assert rooms.asked == [6]
+    assert len(over_columns(op, ITEMS * 50, coded=True)) == 5 * 50
+    assert rooms.asked == [6], "the rows are remembered"
+
+
+def test_a_column_may_have_more_keys_than_are_remembered(rooms: Counting) -> None:
+    op: Any = operator(rooms, combine=found, cache=2)
+    assert len(over_columns(op, ITEMS, coded=False)) == 5
+    assert rooms.asked == [2, 2, 2]
+
+
+def test_a_database_that_fails_is_left_to_the_item(tmp_path: Path) -> None:
+    op: Any = operator(Sqlite(path=tmp_path / "none.sqlite", table="sensors", key="id", row=Room), combine=found)
+    with pytest.raises(Undefined):
+        over_columns(op, ITEMS, coded=False)
+    with pytest.raises(OperatorFailed, match="TT215"):
+        emitted(op, ITEMS)
+
+
+def test_columns_that_may_be_null_are_read_by_the_item(sqlite: Sqlite[Sensor]) -> None:
+    with pytest.raises(Untraceable, match=r"asks a table whose limit is float \| None"):
+        trace_on_item(operator(sqlite), String(), String())
 
 
 # ------------------------------------------------------------------------------------------------- sessions
