@@ -88,10 +88,7 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
             case FromSource(source=source):
                 yield f"    source {source.name!r} : {edge_type(source.edge)}   markers: {show_markers(source.markers)}"
                 yield "        Catalyst  find files, in pieces (the pieces are the RR split: no data moves)"
-                yield (
-                    "        Arrow     read columns of Parquet; key, time, block "
-                    "(of text, this and native operators are run in Python)"
-                )
+                yield "        Arrow     columns of Parquet, or of text that Python parses; key, time, block"
             case FromChannel(name=name, edge=edge):
                 yield f"    channel {name!r} : {edge}"
                 yield "        Catalyst  find what another query has committed: rows, and the markers that close their blocks"

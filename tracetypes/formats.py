@@ -245,14 +245,25 @@ def text_parser(
     """A function from a line to a pair; it raises :class:`Mismatch`. ``header``: the columns of the file at hand."""
     if isinstance(format, JsonLines):
         return lambda line: layout.pair(_object(line))
-    names = list(header if header is not None else format.columns or [name for name, _ in layout.columns])
-    position = {name: at for at, name in enumerate(names)}
-    wanted = [(name, schema, position.get(name)) for name, schema in layout.columns]
-    absent = [one for one in wanted if one[2] is None and not isinstance(one[1], Optional | UnitValue)]
-    separator, width = format.separator, len(names)
-    build = _builder(layout)
+    cells_of, build = cell_splitter(format, layout, header), _builder(layout)
+    columns = layout.columns
 
     def parse(line: str) -> tuple[Any, Any]:
+        cells = zip(columns, cells_of(line), strict=True)
+        return build([from_text(schema, cell, f".{name}") for (name, schema), cell in cells])
+
+    return parse
+
+
+def cell_splitter(format: Csv, layout: Layout, header: Sequence[str] | None) -> Callable[[str], list[str]]:
+    """A function from a line to its cells, in the order of the layout's columns; it raises :class:`Mismatch`."""
+    names = list(header if header is not None else format.columns or [name for name, _ in layout.columns])
+    position = {name: at for at, name in enumerate(names)}
+    wanted = [position.get(name) for name, _ in layout.columns]
+    absent = [one for one in layout.columns if one[0] not in position and not isinstance(one[1], Optional | UnitValue)]
+    separator, width = format.separator, len(names)
+
+    def split(line: str) -> list[str]:
         if separator is None:
             cells = line.split()
         elif '"' in line:
@@ -263,9 +274,9 @@ def text_parser(
             raise Mismatch("", line, f"{width} columns ({', '.join(names)}), not {len(cells)}")
         if absent:
             raise Mismatch(f".{absent[0][0]}", Absent(), name_of(absent[0][1]))
-        return build([from_text(s, cells[at] if at is not None else "", f".{name}") for name, s, at in wanted])
+        return [cells[at] if at is not None else "" for at in wanted]
 
-    return parse
+    return split
 
 
 def _quoted(line: str, separator: str) -> list[str]:
@@ -287,16 +298,16 @@ def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, byte
     fields = _fields(format, layout)
 
     def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
-        pair_key = _of_bytes(layout.key, key, ".key") if layout.keyed else UNIT
+        pair_key = of_bytes(layout.key, key, ".key") if layout.keyed else UNIT
         if not format.headers or value is None:
-            return pair_key, _of_bytes(layout.value, value, "")
+            return pair_key, of_bytes(layout.value, value, "")
         plain = _object(_utf8(value, ""))
         given = dict(headers)  # the last one of a name counts
         for name in format.headers:
             plain.pop(name, None)
             if (raw := given.get(name)) is not None:
                 schema, path = fields[name], f".{name}"
-                plain[name] = to_plain(schema, _of_bytes(schema, raw, path))
+                plain[name] = to_plain(schema, of_bytes(schema, raw, path))
         return pair_key, from_plain(layout.value, plain)
 
     return parse
@@ -336,7 +347,7 @@ def _fields(format: Kafka, layout: Layout) -> dict[str, Schema]:
     return fields
 
 
-def _of_bytes(schema: Schema, raw: bytes | None, path: str) -> Any:
+def of_bytes(schema: Schema, raw: bytes | None, path: str) -> Any:
     """A key, value or header."""
     if raw is None:
         if isinstance(schema, Optional | UnitValue):

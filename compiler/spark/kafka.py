@@ -34,11 +34,13 @@ from tracetypes.compiler.chunks import Chunk
 from tracetypes.compiler.kernels import Taken
 from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource, Plan
-from tracetypes.compiler.spark.scan import End, Scan
+from tracetypes.compiler.spark.parsed import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
+from tracetypes.compiler.spark.scan import End, Scan, in_columns
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.errors import RunError, UsageError, envelope
-from tracetypes.formats import Csv, Kafka, Parquet, Row, record_writer
+from tracetypes.formats import Csv, Kafka, Parquet, Row, of_bytes, record_writer
 from tracetypes.markers import Marker
+from tracetypes.records import Record
 from tracetypes.sources import record_reader
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ PATIENCE = 60.0
 PAUSE = 0.1
 """Seconds before a topic without new records is asked again."""
 
-AT_ONCE = 10_000
+POLLED = 10_000
 """Records that a worker takes from the client at once."""
 
 RANGE = "partition int, start bigint, until bigint, parts int"
@@ -313,15 +315,52 @@ class TopicScan(Scan):
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
         """Reads the records of each range."""
         row_of = record_reader(self.leaf.source, self.leaf.layout)
+        format = self.leaf.source.format if isinstance(self.leaf.source.format, Kafka) else Kafka()
+
+        def one(message: Message) -> Taken:
+            row = row_of(message.key(), message.value(), message.headers() or ())
+            return Taken(row, partial(shown, message))
+
+        together = self.together(read, format, one)
 
         def take(partition: int, start: int, until: int) -> Iterator[Taken | Chunk]:
-            for one in records(self.address, partition, start, until):
-                yield Taken(row_of(one.key(), one.value(), one.headers() or ()), partial(shown, one))
+            held: list[Message] = []
+            for message in records(self.address, partition, start, until):
+                if any(name == format.marker for name, _ in message.headers() or ()):
+                    yield from together(held)
+                    yield one(message)
+                    held = []
+                else:
+                    held.append(message)
+                    if len(held) == AT_ONCE:
+                        yield from together(held)
+                        held = []
+            yield from together(held)
 
         for batch in batches:
             for row in batch.to_pylist():
                 self.parts = row["parts"]
                 yield (row["partition"], row["start"], 0), take(row["partition"], row["start"], row["until"])
+
+    def together(
+        self, read: Callable[[Any, Any], Row], format: Kafka, one: Callable[[Message], Taken]
+    ) -> Callable[[Sequence[Message]], Iterator[Taken | Chunk]]:
+        """Takes records that are no markers."""
+        layout = self.leaf.layout
+        if not isinstance(layout.value, Record) or not layout.opened or format.headers:
+            return lambda messages: map(one, messages)
+        names = [name for name, _ in layout.value.fields]
+        fits = [fit_of_json(schema) for _, schema in layout.value.fields]
+        if layout.keyed:
+            fits = [Fit(lambda cells: None, lambda raw: of_bytes(layout.key, raw, ".key")), *fits]
+
+        def cells(messages: Sequence[Message]) -> tuple[list[int], list[list[Any]]]:
+            kept, columns = columns_of_json([decoded(message.value()) for message in messages], names)
+            if layout.keyed:
+                columns = [[messages[at].key() for at in kept], *columns]
+            return kept, columns
+
+        return in_columns(self.leaf, read, Dialect(cells, fits, one))
 
 
 def records(address: Address, partition: int, start: int, until: int) -> Iterator[Message]:
@@ -351,7 +390,7 @@ def records(address: Address, partition: int, start: int, until: int) -> Iterato
             while following < until:
                 # The client waits until it has that many: never for more than there are, unless offsets are missing.
                 asked = time.monotonic()
-                messages = consumer.consume(min(AT_ONCE, until - following), timeout=0.25)
+                messages = consumer.consume(min(POLLED, until - following), timeout=0.25)
                 silent += time.monotonic() - asked
                 for message in messages:
                     error, offset = message.error(), message.offset()

@@ -8,11 +8,11 @@ a row that turns out to be late can still be shown whole, though the query reads
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain as chained
 from itertools import groupby, pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import attrs
 import numpy as np
@@ -27,11 +27,22 @@ from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gap
 from tracetypes.compiler.kernels import SourceKernel, Taken, is_straight
 from tracetypes.compiler.messages import Message, Piece
 from tracetypes.compiler.plan import FromSource, Link, Opaque, Plan, Stage
+from tracetypes.compiler.spark.parsed import (
+    AT_ONCE,
+    Dialect,
+    Fit,
+    chunks_of,
+    columns_of_csv,
+    columns_of_json,
+    decoded,
+    fit_of_csv,
+    fit_of_json,
+)
 from tracetypes.compiler.spark.staging import Delivery, deliver
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
 from tracetypes.compiler.vector import Column, Undefined, from_arrow, run, to_arrow, to_coded_arrow
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, JsonLines, Row, split_header, text_parser
+from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, split_header, text_parser
 from tracetypes.markers import MICROS, EventTime
 from tracetypes.records import (
     UNIT,
@@ -50,7 +61,9 @@ from tracetypes.records import (
 )
 from tracetypes.sources import reader
 
-__all__ = ["ColumnScan", "End", "ParquetScan", "Scan", "TextScan"]
+__all__ = ["ColumnScan", "End", "ParquetScan", "Scan", "TextScan", "in_columns"]
+
+R = TypeVar("R")
 
 
 @attrs.frozen
@@ -121,20 +134,37 @@ class TextScan(Scan):
         """Parses lines."""
         parse = text_parser(self.format, self.leaf.layout, self.header)
 
+        def one(raw: bytes) -> Taken:
+            return Taken(_parsed(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
+
+        together = in_columns(self.leaf, read, Dialect(self.cells(), self.fits(), one))
+
         def take(piece: Piece, parts: Iterator[tuple[Piece, pa.RecordBatch]]) -> Iterator[Taken | Chunk]:
             headed = self.header is None or piece[2] != 0
             for _, batch in parts:
-                for raw in batch.column(0).to_pylist():
-                    if not raw or raw.isspace():
-                        continue
-                    if not headed:
-                        headed = True
-                        self.check_header(raw)
-                        continue
-                    yield Taken(_parsed(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
+                rows = [raw for raw in batch.column(0).to_pylist() if raw and not raw.isspace()]
+                if not headed and rows:
+                    headed = True
+                    self.check_header(rows.pop(0))
+                for at in range(0, len(rows), AT_ONCE):
+                    yield from together(rows[at : at + AT_ONCE])
 
         for piece, parts in groupby(_runs(batches), key=lambda run: run[0]):
             yield piece, take(piece, parts)
+
+    def cells(self) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
+        """Takes lines apart."""
+        layout = self.leaf.layout
+        names = [name for name, _ in layout.columns]
+        if isinstance(self.format, JsonLines):
+            return lambda rows: columns_of_json(list(map(decoded, rows)), names)
+        split = cell_splitter(self.format, layout, self.header)
+        return lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(names))
+
+    def fits(self) -> list[Fit]:
+        """Of the columns."""
+        fit = fit_of_json if isinstance(self.format, JsonLines) else fit_of_csv
+        return [fit(schema) for _, schema in self.leaf.layout.columns]
 
     def check_header(self, raw: bytes) -> None:
         """Every file must have the header of the first."""
@@ -308,6 +338,16 @@ class RowGroup:
             if column.path_in_schema == name:
                 return column
         return None
+
+
+def in_columns(
+    leaf: FromSource, read: Callable[[Any, Any], Row], dialect: Dialect[R]
+) -> Callable[[Sequence[R]], Iterator[Taken | Chunk]]:
+    """Takes rows of a dialect: as columns where that can be, else one by one."""
+    columnar = Columns.of(leaf)
+    if columnar is None:
+        return lambda rows: map(dialect.taken, rows)
+    return partial(chunks_of, leaf.layout, dialect, lambda table: columnar.chunk(table, read))
 
 
 def taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[Taken | Chunk]]:

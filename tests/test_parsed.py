@@ -1,0 +1,227 @@
+"""Rows of text as columns are what they are one by one: the same items in the same order, the same rejects."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tracetypes import Dataflow, U, Unit, check, every
+from tracetypes.compiler.chunks import Chunk
+from tracetypes.compiler.kernels import Taken
+from tracetypes.compiler.plan import FromSource, links
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark.parsed import Dialect, columns_of_csv, columns_of_json, decoded, fit_of_csv, fit_of_json
+from tracetypes.compiler.spark.scan import in_columns
+from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, text_parser
+from tracetypes.records import Mismatch
+from tracetypes.sources import reader
+
+
+@attrs.frozen
+class Reading:
+    """A field of each kind."""
+
+    ts: int
+    name: str
+    watts: float | None
+    on: bool
+    place: str | None
+    at: dt.datetime
+
+
+@attrs.frozen
+class Strict:
+    """Refuses some values itself: such rows are never columns."""
+
+    ts: int = attrs.field()
+
+    @ts.validator
+    def _positive(self, attribute: attrs.Attribute[int], value: int) -> None:
+        if value < 0:
+            raise ValueError("negative")
+
+
+def leaf_of(edge: Any, *, key: Callable[[Any], Any] | None = None) -> FromSource:
+    """The source of a small plan."""
+    flow = Dataflow("parsed")
+    source: Any = flow.source("rows", edge, key=key, markers=every(seconds=1, time=lambda r: r.ts))
+    flow.sink("out", source)
+    (link,) = links(plan(check(flow), parallelism=1).stages[0].region)
+    assert isinstance(link.leaf, FromSource)
+    return link.leaf
+
+
+PLAIN, KEYED, BY_NAME, STRICT = (
+    leaf_of(U[Unit, Reading]),
+    leaf_of(U[str, Reading]),
+    leaf_of(U[str, Reading], key=lambda r: r.name),
+    leaf_of(U[Unit, Strict]),
+)
+
+
+def one(leaf: FromSource, format: Csv | JsonLines, raw: bytes) -> Taken:
+    """A row by itself, as the definition has it."""
+    parse = text_parser(format, leaf.layout, None)
+    try:
+        row = reader(leaf.source).read(*parse(raw.decode()))
+    except UnicodeDecodeError:
+        row = Row("reject", reason="not UTF-8")
+    except Mismatch as error:
+        row = Row("reject", reason=str(error))
+    return Taken(row, lambda: repr(raw))
+
+
+def together(leaf: FromSource, format: Csv | JsonLines, lines: list[bytes]) -> list[Taken | Chunk]:
+    """Rows as the workers take them."""
+    names = [name for name, _ in leaf.layout.columns]
+    schemas = [schema for _, schema in leaf.layout.columns]
+    if isinstance(format, Csv):
+        split = cell_splitter(format, leaf.layout, None)
+        cells: Any = lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(names))  # noqa: E731
+        fits = list(map(fit_of_csv, schemas))
+    else:
+        cells = lambda rows: columns_of_json(list(map(decoded, rows)), names)  # noqa: E731
+        fits = list(map(fit_of_json, schemas))
+    dialect = Dialect(cells, fits, partial(one, leaf, format))
+    return list(in_columns(leaf, reader(leaf.source).read, dialect)(lines))
+
+
+def rows_of(taken: Iterable[Taken | Chunk]) -> list[Row]:
+    """The rows of what was taken; the time of each row of a chunk is that of its column."""
+    rows: list[Row] = []
+    for part in taken:
+        if isinstance(part, Chunk):
+            made = [part.row(at) for at in range(len(part))]
+            assert [row.time for row in made] == part.times.tolist()
+            assert part.column(("key",)).to_pylist() in ([row.key for row in made], [None] * len(made))
+            rows += made
+        else:
+            rows.append(part.row)
+    return rows
+
+
+def agree(leaf: FromSource, format: Csv | JsonLines, lines: list[bytes]) -> None:
+    """Compare them, items and rejects apart."""
+    wanted, found = [one(leaf, format, line).row for line in lines], rows_of(together(leaf, format, lines))
+    for kinds in (("item", "marker"), ("reject",)):
+        assert list(map(repr, [row for row in found if row.kind in kinds])) == list(
+            map(repr, [row for row in wanted if row.kind in kinds])
+        )
+
+
+NUMBERS = st.one_of(
+    st.integers(-5, 5),
+    st.sampled_from(
+        [2**53 + 1, 2**63 - 1, 2**63, -(2**63) - 1, 10**30, True, "NaN", "1", None, 1.0, -0.0, float("nan")]
+    ),
+    st.floats(),
+)
+TEXTS: st.SearchStrategy[Any] = st.one_of(
+    st.text(max_size=3), st.sampled_from(["", "é", "日本", "\ud800", "\x00", 5, None, [], {}])
+)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "key": TEXTS,
+    "ts": st.one_of(st.integers(0, 100), NUMBERS),
+    "name": TEXTS,
+    "watts": NUMBERS,
+    "on": st.sampled_from([True, False, True, False, 0, 1, "true", None]),
+    "place": TEXTS,
+    "at": st.sampled_from(["2026-01-02T03:04:05Z", "2026-01-02T03:04:05+02:00", "2026-01-02", "", 5, None]),
+    "other": NUMBERS,
+}
+SOUND = {
+    "key": st.text(max_size=2),
+    "ts": st.integers(0, 100),
+    "name": st.sampled_from(["a", "é"]),
+    "watts": st.floats(allow_nan=False),
+    "on": st.booleans(),
+    "place": st.sampled_from(["", "b", None]),
+    "at": st.just("2026-01-02T03:04:05Z"),
+}
+BROKEN = st.sampled_from(
+    [b"", b"{", b"{}", b"[]", b"5", b'{"ts": 1} {"ts": 2}', b"\xff", "\ufeff{}".encode(), b'{"ts": 1, "ts": 2}', b"nul"]
+)
+
+
+def as_json(values: dict[str, Any]) -> bytes:
+    return json.dumps(values).encode()
+
+
+@st.composite
+def json_lines(draw: st.DrawFn) -> list[bytes]:
+    """Mostly rows that fit."""
+    sound = st.fixed_dictionaries(SOUND).map(as_json)
+    spaced = sound.map(lambda line: b" \t" + line + b"\r")
+    twice = sound.map(lambda line: line + line)
+    odd = st.fixed_dictionaries({}, optional=FIELDS).map(as_json)
+    nearly = st.builds(
+        lambda a, b: as_json({**a, **b}), st.fixed_dictionaries(SOUND), st.fixed_dictionaries({}, optional=FIELDS)
+    )
+    rare = draw(st.booleans())
+    return draw(st.lists(st.one_of(sound, sound, spaced, twice, nearly, odd, BROKEN) if rare else sound, max_size=12))
+
+
+@pytest.mark.parametrize("leaf", [PLAIN, KEYED, BY_NAME], ids=["plain", "keyed", "by name"])
+@given(lines=json_lines())
+@example(lines=[as_json({"key": "", "ts": 1, "name": "a", "watts": 1, "on": True, "at": "2026-01-02T03:04:05Z"})] * 2)
+def test_json(leaf: FromSource, lines: list[bytes]) -> None:
+    agree(leaf, JsonLines(), lines)
+
+
+CELLS = st.one_of(
+    st.integers(-5, 5).map(str),
+    st.sampled_from(["", "007", "+1", " 1", "1_0", "1.5", "NaN", "inf", "true", "False", "é", "٣", "9" * 18, "9" * 19]),
+    st.sampled_from(["9223372036854775808", "2026-01-02T03:04:05Z", '"a', '"a,b"', '"a""b"']),
+)
+
+
+@pytest.mark.parametrize("leaf", [PLAIN, KEYED, BY_NAME], ids=["plain", "keyed", "by name"])
+@given(data=st.data())
+def test_csv(leaf: FromSource, data: st.DataObject) -> None:
+    width = len(leaf.layout.columns)
+    rare = data.draw(st.booleans())
+    times: st.SearchStrategy[Any] = st.integers(0, 99)
+    if rare:
+        times = st.one_of(times, st.sampled_from(["٣", "", "-1", "9" * 19, "9" * 5_000]))
+    sound = st.builds(
+        lambda key, ts, watts: f"{key}{ts},n,{watts},true,,2026-01-02T03:04:05Z".encode(),
+        st.just("k," if leaf is KEYED else ""),
+        times,
+        st.sampled_from(["", "1.5"]),
+    )
+    odd = st.lists(CELLS, min_size=width - 1, max_size=width + 1).map(lambda cells: ",".join(cells).encode())
+    rows = st.one_of(sound, sound, odd, st.just(b"\xff")) if rare else sound
+    agree(leaf, Csv(), data.draw(st.lists(rows, max_size=12)))
+
+
+def test_rows_that_fit_are_one_chunk_and_rejects_stand_before_it() -> None:
+    sound = as_json({"ts": 1, "name": "a", "watts": None, "on": True, "at": "2026-01-02T03:04:05Z"})
+    (chunk,) = together(PLAIN, JsonLines(), [sound] * 3)
+    assert isinstance(chunk, Chunk)
+    aside, rest = together(PLAIN, JsonLines(), [sound, b"{", sound])
+    assert isinstance(aside, Taken)
+    assert isinstance(rest, Chunk)
+    assert len(rest) == 2
+
+
+def test_what_arrow_refuses_is_left_to_the_rows() -> None:
+    """Half a character has no UTF-8."""
+    lines = [
+        as_json({"ts": 1, "name": name, "watts": 1.5, "on": True, "at": "2026-01-02T03:04:05Z"})
+        for name in ("a", "\ud800")
+    ]
+    assert all(isinstance(part, Taken) for part in together(PLAIN, JsonLines(), lines))
+    agree(PLAIN, JsonLines(), lines)
+
+
+def test_records_with_code_of_their_own_are_never_columns() -> None:
+    taken = together(STRICT, JsonLines(), [b'{"ts": 1}', b'{"ts": -1}'])
+    assert [isinstance(part, Chunk) for part in taken] == [False, False]
