@@ -261,7 +261,7 @@ def in_bulk(mapped: Mapped, keys: list[Any], values: list[Any]) -> tuple[list[An
         return None
     if not fits(mapped.stream, out_keys, out_values):
         return None
-    return out_keys, out_values, np.diff(ends, prepend=0)
+    return out_keys, out_values, np.diff(np.array(ends, np.int64), prepend=0)
 
 
 def fits(stream: StreamType, keys: list[Any], values: list[Any]) -> bool:
@@ -946,6 +946,7 @@ class StageKernel:
 
     def step(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
         """Take the messages of one step, in any order; close the blocks that can be closed; give what comes out."""
+        self._adopt(state)
         late: dict[str, int] = {}
         rejects: dict[str, int] = {}
         for message in self._step(state, group, messages):
@@ -1190,8 +1191,27 @@ class StageKernel:
         """Go back to objects, for good: something was not to be held in columns."""
         assert self.columnar is not None
         columns = state.operators[0]
-        states, state.held = self.columnar.to_objects(columns)
+        states, state.held = columns.to_objects(self.columnar.op.combine)
         state.operators[0] = UnorderedState(states, columns.start, plain=True)
+
+    def _adopt(self, state: StageState) -> None:
+        """Hold what another graph has held as this one does: what of an operator can be said as columns may have changed."""
+        columns = state.operators[0] if state.operators else None
+        if isinstance(columns, ColumnState) and (self.columnar is None or not self.columnar.fits(columns)):
+            assert isinstance(self.gather, Folded)
+            states, state.held = columns.to_objects(self.gather.op.combine)
+            state.operators[0] = UnorderedState(states, columns.start)
+        takes, as_tables = self.stage.takes, self.passes or self.sorter is not None
+        if as_tables and state.held:
+            held, state.held = state.held, {}
+            for end, (keys, values) in held.items():
+                ends = np.full(len(keys), end, np.int64)
+                state.tables.append((ends, array(takes.key, keys), array(takes.value, values)))
+        elif not as_tables and state.tables:
+            tables, state.tables = state.tables, []
+            for ends, keys_, values_ in tables:
+                keys, values = from_array(takes.key, keys_), from_array(takes.value, values_)
+                self.gather.hold(state.held, 0, (0, 0, 0), Batch(keys, values, ends.tolist()))
 
     def _end_column(self, link: int, piece: Piece, ends: Any) -> Any:
         """The marker of each item's block: sources with markers in band number their blocks by piece."""

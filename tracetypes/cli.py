@@ -401,6 +401,7 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
             follow=given.follow,
             files_per_step=given.files_per_step,
             told=tell,
+            said=say.line,
             limits=Limits(given.max_late, given.max_rejects),
         )
     finally:
@@ -438,7 +439,7 @@ def _state(given: argparse.Namespace) -> int:
     for name, kept in queries.items():
         kept.only(given.stage)
         if given.target is not None:
-            kept.check(plans.get(name))
+            kept.check(plans.get(name), Path(given.checkpoint))
     spark = session(parallelism=1)
     limit = given.limit or 10
     for name, kept in queries.items():

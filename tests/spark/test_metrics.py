@@ -28,8 +28,8 @@ def test_json_lines_of_each_micro_batch(tmp_path: Path, cli: Cli) -> None:
     done = cli(*given(tmp_path), "--metrics", tmp_path / "metrics.jsonl")
     assert done.code == 0, done.err
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert {line["query"] for line in lines} == {"1-Sum", "sums", "large"}
-    sums = [line for line in lines if line["query"] == "1-Sum"]
+    assert {line["query"] for line in lines} == {"Sum", "sums", "large"}
+    sums = [line for line in lines if line["query"] == "Sum"]
     assert sum(line["rows"] for line in sums) == 32
     assert [line["late"] for line in sums][-1] == {"readings": 1}
     assert [line["rejects"] for line in sums][-1] == {"readings": 1}
