@@ -8,12 +8,14 @@ operators, what they make of the items to come, the columns and the format of th
 nowhere.
 
 Parameters of keyed operators are kept: a state means something for the parameters that it was made with (a window's panes, the
-best k of a block), and nobody but the author could say what it means for others.
+best k of a block), and nobody but the author can say what it means for others (``may_change``).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import re
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, NewType, TypeVar, get_args, get_origin
@@ -41,6 +43,9 @@ from tracetypes.templates import Operator, OpKeyedOrdered, OpKeyedUnordered, typ
 
 __all__ = ["Fingerprint", "described", "fingerprint"]
 
+MOST = 1_000_000
+"""Characters of a parameter that are compared."""
+
 NOTHING = "nothing"
 TELLS = "late rows are told by"
 
@@ -64,11 +69,16 @@ class Fingerprint:
 
     def refused(self, new: Fingerprint) -> list[str]:
         """Why another plan cannot go on where this one was: what changed."""
-        return [*changes(self.kept, new.kept), *self._swapped(new)]
+        return [*map(self._named, changes(self.kept, new.kept)), *self._swapped(new)]
 
     def changed(self, new: Fingerprint) -> list[str]:
         """What is other for a plan that can."""
-        return changes(self.free, new.free)
+        return list(map(self._named, changes(self.free, new.free)))
+
+    def _named(self, line: str) -> str:
+        """A line about a step, with its operator."""
+        step = re.match(r"stage \d+, step \d+(?=, )", line)
+        return line if step is None else f"{step[0]} ({self.kept.get(step[0], NOTHING)}){line[step.end() :]}"
 
     def _swapped(self, new: Fingerprint) -> Iterator[str]:
         """Stages of one make that have changed places: each would go on with the state of the other."""
@@ -220,8 +230,10 @@ class _Describer:
         self.add(self.kept, f"{name}, open blocks, value", fields_of(stage.takes.value))
 
     def operator(self, label: str, op: Operator, value: Schema) -> None:
+        may_change = op.may_change if isinstance(op, OpKeyedUnordered | OpKeyedOrdered) else ()
         for parameter, text in _parameters(op).items():
-            self.kept[f"{label}, parameter {parameter}"] = text
+            lines = self.free if parameter in may_change else self.kept
+            lines[f"{label}, parameter {parameter}"] = text
         types: dict[str, tuple[Any, Any]] = {}
         if isinstance(op, OpKeyedUnordered):
             *_, state, agg = type_arguments(op, OpKeyedUnordered)
@@ -346,8 +358,10 @@ def _parameter(value: object) -> str:
         return show_type(value)
     if attrs.has(type(value)):
         return f"{type(value).__qualname__}({', '.join(f'{n}={text}' for n, text in _parameters(value).items())})"
-    text = show(_sorted(value), 200)
-    return type(value).__name__ if " at 0x" in text or callable(value) else text
+    text = show(_sorted(value), MOST)
+    if " at 0x" in text or callable(value):
+        return type(value).__name__
+    return text if len(text) <= 200 else f"{text[:160]}... ({hashlib.sha256(text.encode()).hexdigest()[:8]})"
 
 
 def _sorted(value: object) -> object:

@@ -81,6 +81,16 @@ class Program:
         """Names of the sources, each once."""
         return tuple(dict.fromkeys(leaf.source.name for plan in self.plans for leaf in plan.sources))
 
+    @property
+    def sources_above(self) -> dict[str, tuple[str, ...]]:
+        """For each segment the sources of all that it comes from."""
+        found: dict[str, tuple[str, ...]] = {}
+        for segment, plan in zip(self.segments, self.plans, strict=True):
+            names = [leaf.source.name for leaf in plan.sources]
+            names += [name for channel in segment.receives for name in found[channel]]
+            found[segment.name] = tuple(dict.fromkeys(names))
+        return found
+
 
 def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Program:
     """Compile a checked graph of any shape. Raises :class:`UsageError` ``TT404`` as :func:`.planner.plan` does."""

@@ -227,24 +227,45 @@ def test_what_is_compared_survives_json() -> None:
         assert Fingerprint.of(json.loads(json.dumps(one.plain))) == one
 
 
+def test_an_author_says_which_parameters_may_change() -> None:
+    class Weighted(Count[Item]):
+        may_change = ("weight",)
+
+    one, other = prints(flow(keyed=Weighted(1))), prints(flow(keyed=Weighted(2)))
+    assert one.refused(other) == []
+    (said,) = one.changed(other)
+    assert said.startswith("stage 0, step 0 (test_an_author")
+    assert said.endswith("Weighted), parameter weight: was 1, is 2")
+
+
+def test_long_parameters_are_compared_to_their_end() -> None:
+    @attrs.frozen
+    class Long(Count[Item]):
+        table: tuple[int, ...] = ()
+
+    one, other = (prints(flow(keyed=Long(table=(*range(1000), last)))) for last in (1, 2))
+    (refused,) = one.refused(other)
+    assert len(refused) < 600
+
+
 REFUSED: dict[str, tuple[Dataflow, str]] = {
     "a delay": (flow(delay=5), "source items, markers: was every 10 s, delay 0 s, is every 10 s, delay 5 s"),
     "a source": (flow(name="others"), "stage 0, reads: was source items, is source others"),
     "a sink": (flow(sink="others"), "sink: was out, is others"),
     "a stage more": (flow(behind=(Counted(), Count())), "stages: was 1, is 2"),
     "an operator instead": (flow(keyed=Recount()), "stage 0, step 0: was Count, is Recount"),
-    "a parameter": (flow(keyed=Count(weight=2)), "stage 0, step 0, parameter weight: was 1, is 2"),
+    "a parameter": (flow(keyed=Count(weight=2)), "stage 0, step 0 (Count), parameter weight: was 1, is 2"),
     "the state": (
         flow(keyed=count_to(float, 0.0, lambda state, agg: state + agg)),
-        f"stage 0, step 0, state: was {__name__}.Tally, is float",
+        f"stage 0, step 0 (Count), state: was {__name__}.Tally, is float",
     ),
     "a field of the state": (
         flow(keyed=count_to(TallyAndLast, TallyAndLast(0, None), lambda state, agg: TallyAndLast(0, agg))),
-        "stage 0, step 0, state.last: was nothing, is int | None",
+        "stage 0, step 0 (Count), state.last: was nothing, is int | None",
     ),
     "an aggregate": (
         flow(keyed=count_with(identity=lambda self: 0.0)),
-        "stage 0, step 0, aggregate at first: was int, is float",
+        "stage 0, step 0 (Count), aggregate at first: was int, is float",
     ),
     "what is held": (
         flow(keyed=count_with(on_item=lambda self, last_state, key, value, emit: None)),
@@ -252,7 +273,7 @@ REFUSED: dict[str, tuple[Dataflow, str]] = {
     ),
     "visits": (
         flow(keyed=count_with(skips_untouched=True)),
-        "stage 0, step 0, keys without items: was are visited, is are skipped",
+        "stage 0, step 0 (Count), keys without items: was are visited, is are skipped",
     ),
     "nothing keyed any more": (flow(keyed=Scale(1)), "blocks are closed: was by stages, is by the driver"),
 }
@@ -275,7 +296,7 @@ def test_items_that_are_held_keep_their_type() -> None:
     before, after = flow(sort(by=ts_of), keyed=Latest()), flow(Widen(), sort(by=ts_of), keyed=Latest())
     refused = prints(before).refused(prints(after))
     assert "stage 0, open blocks, value.note: was nothing, is str" in refused
-    assert "stage 0, step 1, items.note: was nothing, is str" in refused  # a state of T | None
+    assert "stage 0, step 1 (Latest), items.note: was nothing, is str" in refused  # a state of T | None
     # Aggregates do not know what they were made of.
     assert prints(flow()).refused(prints(flow(Widen()))) == []
 

@@ -34,7 +34,7 @@ from tracetypes.compiler.spark.files import FileInput, open_input
 from tracetypes.compiler.spark.kafka import TopicInput, is_topic
 from tracetypes.compiler.spark.lowering import Input, lower
 from tracetypes.compiler.spark.metrics import Batch, StageMetrics, stage_metrics
-from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, write_json
+from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, rows_sent, write_json
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.staging import unwritable
 from tracetypes.compiler.spark.wire import BEFORE
@@ -234,6 +234,8 @@ class _Batches:
                     self.name,
                     _latest(record["newest"]),
                     stages,
+                    record["read"],
+                    record["written"],
                 )
             )
         else:  # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
@@ -254,6 +256,7 @@ class _Batches:
             arrived += told
         else:
             record, frontiers = self.record([m.head for m in arrived if m.kind == Kind.PROGRESS], before), {}
+        record["written"] = rows_sent(arrived)
         self.output.take(arrived, number, frontiers)
         return record, stage_metrics(self.plan, [m.head for m in arrived if m.kind == Kind.METRICS])
 
@@ -272,13 +275,15 @@ class _Batches:
                 for counts, count in ((record["late"], report.late), (record["rejects"], report.rejects)):
                     if count:
                         counts[names[report.link]] = counts.get(names[report.link], 0) + count
-        record["state"] = base64.b64encode(dumps(state)).decode()
-        return record, sent, kernel.frontiers
+        blob = dumps(state)
+        record["state"] = base64.b64encode(blob).decode()
+        return record, [*sent, kernel.metrics(state, 0, len(blob))], kernel.frontiers
 
     def record(self, heads: list[dict[str, Any]], before: dict[str, Any]) -> dict[str, Any]:
         """What is told of a batch, from the stages' progress."""
         record: dict[str, Any] = {
             "rows": 0,
+            "read": {},
             "markers": 0,
             "marker": None,
             "late": {},
@@ -289,6 +294,8 @@ class _Batches:
         for head in heads:
             record["newest"].update(head["newest"])
             record["rows"] += head["rows"]
+            for source, count in head["read"].items():
+                record["read"][source] = record["read"].get(source, 0) + count
             if head["stage"] == self.plan.stages[-1].number:
                 record["late"], record["rejects"] = head["late"], head["rejects"]
                 record["complete"] = head["complete"]
@@ -399,7 +406,7 @@ def run_program(
         opened = _open_all(spark, program.plans, inputs, scratch, files_per_step, bounded=not follow)
         summary = Summary()
         started = time.monotonic()
-        count = _counted(summary, told, limits)
+        count = _counted(summary, told, limits, program.sources_above)
         queries: list[_Query] = []
         for segment, plan in zip(program.segments, program.plans, strict=True):
             kept = Checkpoint(claims.queries[segment.name])
@@ -456,11 +463,21 @@ class Limits:
                 )
 
 
-def _counted(summary: Summary, told: Callable[[Batch], None] | None, limits: Limits | None) -> Callable[[Batch], None]:
-    lock = threading.Lock()
+def _counted(
+    summary: Summary,
+    told: Callable[[Batch], None] | None,
+    limits: Limits | None,
+    above: Mapping[str, Sequence[str]] | None = None,
+) -> Callable[[Batch], None]:
+    """``above``: the sources above each query, the newest times of which are told with its micro-batches."""
+    lock, newest = threading.Lock(), dict[str, int]()
 
     def count(batch: Batch) -> None:
         with lock:
+            for source, time in batch.newest.items():
+                newest[source] = max(time, newest.get(source, time))
+            known = {source: newest[source] for source in (above or {}).get(batch.query, ()) if source in newest}
+            batch = attrs.evolve(batch, newest={**known, **batch.newest})
             summary.add(batch)
             if told is not None:
                 told(batch)
