@@ -474,15 +474,20 @@ def _length(part: Column) -> int:
     return len(part.values)
 
 
+def _writable(values: Any) -> Any:
+    """The array, or a copy where it lies in memory of Arrow's or of a pickle."""
+    return values if values.flags.writeable else values.copy()
+
+
 def _put(part: Column, rows: Any, fresh: Column) -> Column:
     """The column with some rows replaced."""
     if isinstance(part.values, np.ndarray):
-        part.values[rows] = fresh.values
-        valid = part.valid
+        values, valid = _writable(part.values), part.valid
+        values[rows] = fresh.values
         if fresh.valid is not None or valid is not None:
-            valid = np.ones(len(part.values), np.bool_) if valid is None else valid
+            valid = np.ones(len(values), np.bool_) if valid is None else _writable(valid)
             valid[rows] = True if fresh.valid is None else fresh.valid
-        return Column(part.kind, part.values, valid)
+        return Column(part.kind, values, valid)
     places = np.arange(_length(part))
     places[rows] = _length(part) + np.arange(len(rows))
     made = concat([(part, _length(part)), (fresh, len(rows))])

@@ -453,3 +453,13 @@ def test_the_old_part_by_the_old_graph_and_the_new_part_by_the_new() -> None:
         wanted = interpret_rows(check(flow(ScaleFrom(changed[-1]), keyed=sort(by=ts_of))), rows)[0]["out"]
         assert trace == wanted
     assert any(0 < ts < 97 and ts % 10 for ts in changed)
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("small_blocks")
+@settings(
+    max_examples=3_000, suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture]
+)
+@given(cases())
+def test_many_plans_go_on_where_others_said_less(case: Case) -> None:
+    assert goes_on(case) == []
