@@ -261,7 +261,7 @@ def in_bulk(mapped: Mapped, keys: list[Any], values: list[Any]) -> tuple[list[An
         return None
     if not fits(mapped.stream, out_keys, out_values):
         return None
-    return out_keys, out_values, np.diff(ends, prepend=0)
+    return out_keys, out_values, np.diff(np.array(ends, np.int64), prepend=0)
 
 
 def fits(stream: StreamType, keys: list[Any], values: list[Any]) -> bool:
@@ -946,6 +946,7 @@ class StageKernel:
 
     def step(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
         """Take the messages of one step, in any order; close the blocks that can be closed; give what comes out."""
+        self._adopt(state)
         late: dict[str, int] = {}
         rejects: dict[str, int] = {}
         for message in self._step(state, group, messages):
@@ -959,7 +960,16 @@ class StageKernel:
     def metrics(self, state: StageState, group: int, size: int) -> Message:
         """What the last step took, and what the group holds. ``size``: of the state, in bytes."""
         keys = [keys_held(held) for held in state.operators]
-        head = header(stage=self.stage.number, group=group, items=self.arrived, keys=keys, bytes=size)
+        head = header(
+            stage=self.stage.number,
+            group=group,
+            flowed=self.flowed,
+            emitted=self.emitted,
+            keys=keys,
+            markers=len(self.closed),
+            marker=state.closed,
+            bytes=size,
+        )
         return Message(group, Kind.METRICS, head)
 
     def _progress(self, state: StageState, late: dict[str, int], rejects: dict[str, int]) -> Message:
@@ -975,6 +985,7 @@ class StageKernel:
             markers=self.closed,
             newest=newest,
             rows=self.rows,
+            read=self.read,
             late=late,
             rejects=rejects,
             complete=all(progress.complete for parts in state.progress for progress in parts),
@@ -983,7 +994,9 @@ class StageKernel:
 
     def _step(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
         items: list[Message] = []
-        self.arrived = 0
+        self.flowed = [0] * (len(self.stage.steps) + 1)
+        self.emitted = 0
+        """How many items came to the first step and from there to each next one, and how many left the stage."""
         reports: list[Report] = []
         late: list[Message] = []
         drained = False
@@ -1024,6 +1037,7 @@ class StageKernel:
         again: dict[str, list[tuple[Piece, int | None]]] = {}
         late = False
         self.rows = sum(report.rows for report in reports if not self.quiet[report.link])
+        self.read: dict[str, int] = {}
         self.rejected: list[Message] = []
         for report in sorted(reports, key=lambda r: (r.link, r.piece)):
             parts, how = state.progress[report.link], self.hows[report.link]
@@ -1032,6 +1046,7 @@ class StageKernel:
             self.part_of[report.link, report.piece] = report.part
             leaf = self.links[report.link].leaf
             assert isinstance(leaf, FromSource)
+            self.read[leaf.source.name] = self.read.get(leaf.source.name, 0) + report.rows
             if progress.complete and report.rows:
                 raise RunError(
                     "TT212",
@@ -1190,12 +1205,31 @@ class StageKernel:
         """Go back to objects, for good: something was not to be held in columns."""
         assert self.columnar is not None
         columns = state.operators[0]
-        states, state.held = self.columnar.to_objects(columns)
+        states, state.held = columns.to_objects(self.columnar.op.combine)
         state.operators[0] = UnorderedState(states, columns.start, plain=True)
+
+    def _adopt(self, state: StageState) -> None:
+        """Hold what another graph has held as this one does: what of an operator can be said as columns may have changed."""
+        columns = state.operators[0] if state.operators else None
+        if isinstance(columns, ColumnState) and (self.columnar is None or not self.columnar.fits(columns)):
+            assert isinstance(self.gather, Folded)
+            states, state.held = columns.to_objects(self.gather.op.combine)
+            state.operators[0] = UnorderedState(states, columns.start)
+        takes, as_tables = self.stage.takes, self.passes or self.sorter is not None
+        if as_tables and state.held:
+            held, state.held = state.held, {}
+            for end, (keys, values) in held.items():
+                ends = np.full(len(keys), end, np.int64)
+                state.tables.append((ends, array(takes.key, keys), array(takes.value, values)))
+        elif not as_tables and state.tables:
+            tables, state.tables = state.tables, []
+            for ends, keys_, values_ in tables:
+                keys, values = from_array(takes.key, keys_), from_array(takes.value, values_)
+                self.gather.hold(state.held, 0, (0, 0, 0), Batch(keys, values, ends.tolist()))
 
     def _end_column(self, link: int, piece: Piece, ends: Any) -> Any:
         """The marker of each item's block: sources with markers in band number their blocks by piece."""
-        self.arrived += len(ends)
+        self.flowed[0] += len(ends)
         if not isinstance(self.hows[link], InBand):
             return ends
         return np.array(self.starts[link, piece], np.int64)[ends]
@@ -1268,6 +1302,9 @@ class StageKernel:
             return False
         with suppress(Undefined):  # the blocks are closed: what they emitted goes on as objects
             if len(self.runs) == 1 and self.outlet.columns(joined(emitted)):
+                count = sum(flow.count for flows in emitted.values() for flow in flows)
+                self.flowed[1] += count
+                self.emitted += count
                 for end in ends:
                     self.outlet.block(Pairs([], []), Marker(end), group)
                 return True
@@ -1290,6 +1327,7 @@ class StageKernel:
             flow = Flow(len(column), None, inputs_of({"key": key, "value": value}), key, value)
             flows.append((flow, column))
         if self.outlet.columns(flows):
+            self.emitted += sum(flow.count for flow, _ in flows)
             for end in ends:
                 self.outlet.block(Pairs([], []), Marker(end), group)
             return True
@@ -1364,8 +1402,12 @@ class StageKernel:
     def _run(self, state: StageState, group: int, flowing: Any, end: int, outlet: Outlet, *, start: int) -> None:
         """A block through the steps from ``start``, and out."""
         marker = Marker(end)
+        if start:
+            self.flowed[start] += len(flowing.values)
         for at, run in enumerate(self.runs[start:], start):
             flowing = run(state.operators, at, flowing, marker)
+            self.flowed[at + 1] += len(flowing.values)
+        self.emitted += len(flowing.values)
         outlet.block(flowing, marker, group)
 
     # ---------------------------------------------------------------------------------------- operators

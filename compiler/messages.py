@@ -39,9 +39,11 @@ class Kind(IntEnum):
     PARTIALS = 9
     """The same with aggregates as pickled objects, where the monoid has no columns."""
     METRICS = 11
-    """What a key group of a stage took and holds. Header: stage, group, items, keys by operator, bytes of state."""
+    """What a key group of a stage took and holds. Header: stage, group, items that flowed to each operator and out of the last,
+    items that were emitted, keys by operator, how many markers were closed and the last so far, bytes of state."""
     FILE = 10
-    """``ROWS``, ``LATE`` or ``REJECT`` messages that a worker has put into a file. Header: kind, source, name of the file."""
+    """``ROWS``, ``LATE`` or ``REJECT`` messages that a worker has put into a file. Header: kind, source, name of the file, and
+    count of its rows."""
 
 
 Piece = tuple[int, int, int]

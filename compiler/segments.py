@@ -35,12 +35,14 @@ COPIES = 4
 @attrs.frozen(eq=False)
 class Segment:
     """An in-tree with one sink, which runs as one query. ``sends``: the channel that its sink feeds, None for a sink of the
-    author's; ``quiet``: sources of which another segment, or another branch of this one, tells late and rejected rows."""
+    author's; ``quiet``: sources of which another segment, or another branch of this one, tells late and rejected rows;
+    ``title``: the name without its number."""
 
     name: str
     checked: Checked
     sends: str | None
     quiet: frozenset[int]
+    title: str
 
     @property
     def receives(self) -> tuple[str, ...]:
@@ -79,6 +81,16 @@ class Program:
         """Names of the sources, each once."""
         return tuple(dict.fromkeys(leaf.source.name for plan in self.plans for leaf in plan.sources))
 
+    @property
+    def sources_above(self) -> dict[str, tuple[str, ...]]:
+        """For each segment the sources of all that it comes from."""
+        found: dict[str, tuple[str, ...]] = {}
+        for segment, plan in zip(self.segments, self.plans, strict=True):
+            names = [leaf.source.name for leaf in plan.sources]
+            names += [name for channel in segment.receives for name in found[channel]]
+            found[segment.name] = tuple(dict.fromkeys(names))
+        return found
+
 
 def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Program:
     """Compile a checked graph of any shape. Raises :class:`UsageError` ``TT404`` as :func:`.planner.plan` does."""
@@ -105,6 +117,9 @@ class _Cut:
     def __init__(self, checked: Checked) -> None:
         self.checked, self.by_id, self.consumers = checked, checked.graph.by_id, checked.graph.consumers
         self.channels: dict[int, str] = {}
+        self.sinks = {sink.name for sink in checked.graph.sinks}
+        self.titles: dict[str, int] = {}
+        """How many channels have a title."""
         self.told: set[int] = set()
         """Sources of which a reading tells late and rejected rows already."""
         self.shared: list[str] = []
@@ -123,27 +138,31 @@ class _Cut:
     def choose(self) -> None:
         """Find the nodes whose output goes through a channel."""
         copies: dict[int, int] = {}
+        reasons: dict[int, str] = {}
         for node in reversed(self.checked.graph.nodes):
             readers = self.consumers[node.id]
-            count = sum(1 if reader.id in self.channels else copies[reader.id] for reader in readers)
+            count = sum(1 if reader.id in reasons else copies[reader.id] for reader in readers)
             copies[node.id] = count if readers else int(isinstance(node, Sink))
             if count < 2:
                 continue
             why = self.dear(node.id)
-            reads = ", ".join(f"{title(reader)} ({reader.where})" for reader in readers)
             if why is None and count > COPIES:
                 why = f"{count} copies of it would be needed"
             if why is not None:
-                self.channels[node.id] = self.name(node)
+                reasons[node.id] = why
+        for node in self.checked.graph.nodes:
+            readers = self.consumers[node.id]
+            reads = ", ".join(f"{title(reader)} ({reader.where})" for reader in readers)
+            if node.id in reasons:
+                name = self.channels[node.id] = self.name(node)
                 self.shared.append(
-                    f"{title(node)} ({node.where}) goes through channel {self.name(node)!r} to {reads}: {why}"
+                    f"{title(node)} ({node.where}) goes through channel {name!r} to {reads}: {reasons[node.id]}"
                 )
             elif len(readers) > 1:
                 self.shared.append(
-                    f"{title(node)} ({node.where}) is computed {count} times, for {reads}: "
+                    f"{title(node)} ({node.where}) is computed {copies[node.id]} times, for {reads}: "
                     "reading the source again and native operators are cheaper than a channel"
                 )
-        self.shared.reverse()
 
     def dear(self, id: int) -> str | None:
         """Why a stream is not to be computed twice, None if it may be."""
@@ -166,9 +185,11 @@ class _Cut:
                 return f"{title(node)} is keyed"
 
     def name(self, node: Node) -> str:
-        """A name for a channel that stays the same as long as the graph does."""
-        plain = "".join(c if c.isalnum() else "-" for c in title(node)).strip("-")
-        return f"{node.id}-{plain}"
+        """A name for a channel that stays the same when something else is added: only what is called alike is numbered."""
+        plain = _plain(node)
+        self.titles[plain] = count = self.titles.get(plain, 0) + 1
+        name = plain if count == 1 else f"{plain}-{count}"
+        return self.name(node) if name in self.sinks else name
 
     def segment(self, name: str, root: int, sends: str | None) -> Segment:
         """The in-tree above a node, down to sources and channels, with nodes of its own."""
@@ -198,4 +219,10 @@ class _Cut:
         if sends is not None:
             where = self.by_id[root].where
             add(Sink(id=len(nodes), where=where, inputs=(top,), name=sends), root)
-        return Segment(name, Checked(Graph(self.checked.graph.name, tuple(nodes)), types), sends, frozenset(quiet))
+        graph = Graph(self.checked.graph.name, tuple(nodes))
+        plain = name if sends is None else _plain(self.by_id[root])
+        return Segment(name, Checked(graph, types), sends, frozenset(quiet), plain)
+
+
+def _plain(node: Node) -> str:
+    return "".join(c if c.isalnum() else "-" for c in title(node)).strip("-")

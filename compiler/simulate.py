@@ -92,12 +92,14 @@ def simulate(
     pieces: int = 3,
     drain: bool = True,
     in_parts: Mapping[str, Sequence[Sequence[Any]]] | None = None,
+    then: Sequence[Plan] = (),
 ) -> Answer:
     """Run a plan on rows (for each source its values, or pairs where the rows have a key column). ``in_parts``: rows of the
-    sources that are in parts, such as the partitions of a topic. A row may be a :class:`Row`, read already."""
+    sources that are in parts, such as the partitions of a topic. A row may be a :class:`Row`, read already. ``then``: plans
+    that go on with what this one has left behind (:mod:`.fingerprint` says which can), at steps drawn at random."""
     in_parts = in_parts or {}
     given = {s.source.name: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
-    answer, _ = _run(plan, given, {}, random.Random(seed), steps, pieces, drain=drain)
+    answer, _ = _run((plan, *then), given, {}, random.Random(seed), steps, pieces, drain=drain)
     return answer
 
 
@@ -116,7 +118,7 @@ def simulate_program(
     channels: dict[str, list[Sent]] = {}
     for segment, plan in zip(program.segments, program.plans, strict=True):
         given = {s.source.name: [inputs.get(s.source.name, ())] for s in plan.sources}
-        answers[segment.name], sent = _run(plan, given, channels, chance, steps, pieces, drain=drain)
+        answers[segment.name], sent = _run((plan,), given, channels, chance, steps, pieces, drain=drain)
         if segment.sends is not None:
             channels[segment.sends] = sent
     return answers
@@ -140,7 +142,7 @@ class Sent:
 
 
 def _run(
-    plan: Plan,
+    plans: Sequence[Plan],
     given: Mapping[str, Sequence[Sequence[Any]]],
     channels: Mapping[str, Sequence[Sent]],
     chance: random.Random,
@@ -149,6 +151,7 @@ def _run(
     *,
     drain: bool,
 ) -> tuple[Answer, list[Sent]]:
+    plan, left = plans[0], list(plans[1:])
     collector = Collector(plan)
     states: dict[tuple[int, int], bytes] = {}
     cut: dict[str, list[list[list[Any]]]] = {
@@ -164,8 +167,11 @@ def _run(
             name: [_cut(rows, chance.randint(1, pieces), chance) if rows else [] for rows in parts]
             for name, parts in now.items()
         }
+        if left and number and chance.random() < 0.5:
+            plan = collector.plan = left.pop(0)
         come = {name: parts[number] if number < len(parts) else [] for name, parts in brought.items()}
         sent.append(_step(plan, sliced, come, number, states, collector, chance, drained=False))
+    plan = collector.plan = left[0] if left else plan
     if drain:
         sent.append(_step(plan, {}, {}, 10**6, states, collector, chance, drained=True))
     return collector.answer(plan.region.stream), sent

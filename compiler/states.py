@@ -15,9 +15,10 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columnar import Combined, Flow, combine, fit, fit_key, groups_of, objects, reduced
+from tracetypes.compiler.columnar import Combined, Flow, combine, fit, fit_key, groups_of, reduced
 from tracetypes.compiler.columns import Batch, array
 from tracetypes.compiler.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
+from tracetypes.compiler.messages import dumps, loads
 from tracetypes.compiler.monoids import Monoid, constant, leaves, results, united
 from tracetypes.compiler.tracing import Given, Nested, Untraceable, trace_method
 from tracetypes.compiler.vector import (
@@ -108,16 +109,61 @@ def _kinds(value: Value) -> list[Any]:
 # -------------------------------------------------------------------------------------------------- states
 
 
+@attrs.frozen
+class Shape:
+    """What the scalars of columns stand for: the structures of a state and of an aggregate."""
+
+    state: Value
+    agg: Value
+
+    @classmethod
+    def of(cls, keyed: Keyed) -> Shape:
+        """Of an operator."""
+        return cls(keyed.state, keyed.monoid.shape)
+
+    @property
+    def text(self) -> str:
+        """The same for equal shapes in every process."""
+        return f"{_shown(self.state)} of {_shown(self.agg)}"
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, Pack):
+        names = value.names or tuple(map(str, range(len(value.parts))))
+        parts = ", ".join(f"{name}: {_shown(part)}" for name, part in zip(names, value.parts, strict=True))
+        return f"{value.cls.__module__}.{value.cls.__qualname__}({parts})"
+    return repr(value.kind)
+
+
 @attrs.define
 class ColumnState:
     """States of the keys of a group. ``keys``: ``count`` of them, a slot each; ``parts``: the scalars of the states, as long as
-    ``keys``; ``start``: the state of a key that is still to come; ``held``: aggregates of open blocks."""
+    ``keys``; ``start``: the state of a key that is still to come; ``held``: aggregates of open blocks. ``shape``: what the
+    scalars stand for, as text and as a pickled :class:`Shape`, which needs the author's classes only when it is asked for."""
 
     keys: Columns
     count: int
     parts: list[Column]
     start: Any
     held: list[Combined]
+    shape: tuple[str, bytes]
+
+    def to_objects(self, combine: Callable[[Any, Any], Any]) -> tuple[dict[Any, Any], dict[int, dict[Any, Any]]]:
+        """States by key, and aggregates by block and key. ``combine``: the author's."""
+        shape: Shape = loads(self.shape[1])
+        states = dict(zip(values_of(self.keys, self.count), _objects(shape.state, self.parts, self.count), strict=True))
+        held: dict[int, dict[Any, Any]] = {}
+        for one in self.held:
+            aggs = _objects(shape.agg, one.parts, len(one))
+            for end, key, agg in zip(one.ends.tolist(), values_of(one.keys, len(one)), aggs, strict=True):
+                sums = held.setdefault(end, {})
+                sums[key] = combine(sums[key], agg) if key in sums else agg
+        return states, held
+
+
+def _objects(shape: Value, parts: Sequence[Column], count: int) -> list[Any]:
+    paths = [path for path, _ in leaves(shape)]
+    return values_of(_struct(shape, dict(zip(paths, parts, strict=True)), ()), count)
 
 
 class Columnar:
@@ -127,38 +173,28 @@ class Columnar:
         self.op, self.keyed = op, keyed
         self.paths = [path for path, _ in leaves(keyed.state)]
         self.kinds = [at.kind for _, at in leaves(keyed.state)]
+        shape = Shape.of(keyed)
+        self.shape = shape.text, dumps(shape)
 
     # ------------------------------------------------------------------------------- from and to objects
 
     def from_objects(self, states: dict[Any, Any], start: Any, held: dict[int, dict[Any, Any]]) -> ColumnState:
         """Columns for states by key. Raises :class:`Undefined` when they do not fit."""
         parts = self._scalars(list(states.values()))
-        state = ColumnState(self._keys(list(states)), len(states), parts, start, [])
+        state = ColumnState(self._keys(list(states)), len(states), parts, start, [], self.shape)
         for end, sums in held.items():
             self.hold_objects(state, list(sums), list(sums.values()), [end] * len(sums))
         return state
 
-    def to_objects(self, state: ColumnState) -> tuple[dict[Any, Any], dict[int, dict[Any, Any]]]:
-        """States by key, and aggregates by block and key."""
-        keys_, values = values_of(state.keys, state.count), values_of(self._struct(state.parts), state.count)
-        states = dict(zip(keys_, values, strict=True))
-        held: dict[int, dict[Any, Any]] = {}
-        for one in state.held:
-            keys = values_of(one.keys, len(one))
-            aggs = objects(self.keyed.monoid, one.parts, len(one))
-            for end, key, agg in zip(one.ends.tolist(), keys, aggs, strict=True):
-                sums = held.setdefault(end, {})
-                sums[key] = self.op.combine(sums[key], agg) if key in sums else agg
-        return states, held
+    def fits(self, state: ColumnState) -> bool:
+        """Are these columns such as this operator makes?"""
+        return state.shape[0] == self.shape[0]
 
     def _keys(self, keys: list[Any]) -> Columns:
         return from_arrow(self.keyed.key, array(self.keyed.key, keys))
 
     def _scalars(self, states: list[Any]) -> list[Column]:
         return _columns_of(self.keyed.state, self.kinds, states)
-
-    def _struct(self, parts: Sequence[Column]) -> Columns:
-        return _struct(self.keyed.state, dict(zip(self.paths, parts, strict=True)), ())
 
     # --------------------------------------------------------------------------------------------- blocks
 
@@ -438,15 +474,20 @@ def _length(part: Column) -> int:
     return len(part.values)
 
 
+def _writable(values: Any) -> Any:
+    """The array, or a copy where it lies in memory of Arrow's or of a pickle."""
+    return values if values.flags.writeable else values.copy()
+
+
 def _put(part: Column, rows: Any, fresh: Column) -> Column:
     """The column with some rows replaced."""
     if isinstance(part.values, np.ndarray):
-        part.values[rows] = fresh.values
-        valid = part.valid
+        values, valid = _writable(part.values), part.valid
+        values[rows] = fresh.values
         if fresh.valid is not None or valid is not None:
-            valid = np.ones(len(part.values), np.bool_) if valid is None else valid
+            valid = np.ones(len(values), np.bool_) if valid is None else _writable(valid)
             valid[rows] = True if fresh.valid is None else fresh.valid
-        return Column(part.kind, part.values, valid)
+        return Column(part.kind, values, valid)
     places = np.arange(_length(part))
     places[rows] = _length(part) + np.arange(len(rows))
     made = concat([(part, _length(part)), (fresh, len(rows))])

@@ -94,6 +94,7 @@ class Predict(OpKeyedOrdered[str, Average, Prediction, Past]):
     """A prediction for each second, by the tree of the type of device; power is per plug, as averages are."""
 
     trees: Mapping[str, RegressionTree]
+    may_change = ("trees",)  # the state knows nothing of them: a run goes on with trees that were trained again
 
     def initial_state(self) -> Past:
         return ()

@@ -232,6 +232,24 @@ def test_plans_of_unfinished_passes_mean_the_same(case: Case) -> None:
     assert differences(case, run(case, slow)) == []
 
 
+@attrs.frozen
+class Few(OpStateless[str, int, str, int]):
+    """Drops everything, and says so in Python."""
+
+    def on_item(self, key: str, value: int, emit: Callable[[str, int], None]) -> None:
+        if len(f"{value:d}") > 99:
+            emit(key, value)
+
+
+def test_behind_an_operator_that_drops_everything_another_one_has_nothing_to_do() -> None:
+    flow = Dataflow("few")
+    rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=lambda n: n))
+    flow.sink("out", rows.through(sort(by=lambda n: n)).through(Few()).through(Few()))
+    given = {"rows": [("a", n) for n in range(25)]}
+    checked = check(flow)
+    assert simulate.simulate(plan(checked), given, seed=1).trace == interpret_rows(checked, given)[0]["out"]
+
+
 # ------------------------------------------------------------------------------------------------ broken twins
 
 FIRST = settings(phases=(Phase.generate,), max_examples=3_000, derandomize=True, database=None)

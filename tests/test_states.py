@@ -7,9 +7,9 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from tracetypes import Dataflow, Marker, OpKeyedUnordered, U, check, every, interpret_rows
-from tracetypes.compiler import kernels
-from tracetypes.compiler.plan import Opaque
+from tracetypes import Checked, Dataflow, Marker, OpKeyedUnordered, U, check, every, interpret_rows
+from tracetypes.compiler import kernels, planner
+from tracetypes.compiler.plan import Opaque, Plan
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.simulate import simulate
 
@@ -59,3 +59,33 @@ def test_records_of_two_classes_in_one_step(monkeypatch: pytest.MonkeyPatch, see
     made = plan(checked, key_groups=2)
     assert not isinstance(made.stages[0].steps[0].keyed, Opaque)
     assert simulate(made, {"rows": given}, seed=seed).trace == interpret_rows(checked, {"rows": given})[0]["told"]
+
+
+@attrs.frozen
+class Touched(Told):
+    """The same for keys that have come, of which it skips the others."""
+
+    skips_untouched = True
+
+
+def test_keys_that_go_over_to_columns_and_none_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their states are written over where they lie, which is memory of Arrow's at first."""
+    flow = Dataflow("told")
+    rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=lambda n: n))
+    flow.sink("told", rows.through(Touched()))
+    given = [("ab"[n % 2], n) for n in range(100)]
+    checked = check(flow)
+    made = plan(checked, key_groups=1)
+    wanted = interpret_rows(checked, {"rows": given})[0]["told"]
+    for seed in range(10):
+        with monkeypatch.context() as patch:
+            patch.setattr(kernels, "MANY", 2)
+            answer = simulate(made, {"rows": given}, seed=seed, steps=8, then=[plain(checked), made])
+        assert answer.trace == wanted
+
+
+def plain(checked: Checked) -> Plan:
+    """The plan that has its states as objects."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "keyed_in", lambda *about: Opaque("so it shall be"))
+        return plan(checked, key_groups=1)

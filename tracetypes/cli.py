@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime as dt
 import importlib.util
 import itertools
 import json
 import logging
+import math
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -27,6 +29,7 @@ from tracetypes.records import Mismatch
 if TYPE_CHECKING:
     from tracetypes.compiler.plan import Plan
     from tracetypes.compiler.segments import Program
+    from tracetypes.compiler.spark.metrics import Batch
 
 __all__ = ["load", "main"]
 
@@ -114,7 +117,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--prometheus", type=_positive, metavar="PORT", help="show the same at http://127.0.0.1:PORT/metrics"
     )
-    one.add_argument("--quiet", "-q", action="store_true", help="no progress, only errors")
+    one.add_argument(
+        "--progress",
+        choices=["lines", "operators", "none"],
+        help="a line for each micro-batch, or a table with a row for each operator (default: the table on a terminal)",
+    )
+    one.add_argument("--quiet", "-q", action="store_true", help="nothing but errors")
     one.set_defaults(command=_run)
 
     one = commands.add_parser("state", help="list what the state of a run holds, or what it keeps of a key")
@@ -336,7 +344,7 @@ def _run(given: argparse.Namespace) -> int:
 
 def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str, str], outputs: dict[str, str]) -> int:
     try:
-        from tracetypes.compiler.spark.metrics import Batch, json_lines, prometheus
+        from tracetypes.compiler.spark.metrics import json_lines, prometheus
         from tracetypes.compiler.spark.outputs import Asides, Output, open_output
         from tracetypes.compiler.spark.run import Limits, require, run_program
         from tracetypes.compiler.spark.session import session
@@ -362,23 +370,13 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
     say.status("starting Spark")
     spark = session(parallelism=compiled.width, master=given.master)
 
-    def told(batch: Batch) -> None:
-        marker = "" if batch.marker is None else f", answered up to {_time(batch.marker)}"
-        markers = "marker" if batch.markers == 1 else "markers"
-        aside = "".join(
-            f", {sum(counts.values()):,} {what}"
-            for what, counts in (("late", batch.late), ("rejected", batch.rejects))
-            if counts
-        )
-        which = f"{batch.query}, batch" if batch.query else "batch"
-        say.line(
-            f"{which} {batch.number}: {batch.rows:,} rows, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s"
-        )
-
     def opened(sink: str, plan: Plan, run: str) -> Output:
         return open_output(plan, outputs[sink], run, late, rejects)
 
-    tellers: list[Callable[[Batch], None]] = [told]
+    tellers: list[Callable[[Batch], None]] = []
+    how = given.progress or ("operators" if say.terminal else "lines")
+    if how != "none":
+        tellers.append(_lines(say) if how == "lines" else _tables(say, compiled))
     if given.metrics:
         tellers.append(json_lines(given.metrics))
     if given.prometheus:
@@ -401,10 +399,11 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
             follow=given.follow,
             files_per_step=given.files_per_step,
             told=tell,
+            said=say.line,
             limits=Limits(given.max_late, given.max_rejects),
         )
     finally:
-        say.clear()
+        say.end()
     for what, counts, place in (("late", summary.late, late), ("rejected", summary.rejects, rejects)):
         for source, count in counts.items():
             if set(outputs.values()) == {"noop:"}:
@@ -438,7 +437,7 @@ def _state(given: argparse.Namespace) -> int:
     for name, kept in queries.items():
         kept.only(given.stage)
         if given.target is not None:
-            kept.check(plans.get(name))
+            kept.check(plans.get(name), Path(given.checkpoint))
     spark = session(parallelism=1)
     limit = given.limit or 10
     for name, kept in queries.items():
@@ -455,35 +454,106 @@ def _state(given: argparse.Namespace) -> int:
     return 0
 
 
-def _time(micros: int) -> str:
-    try:
-        return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)).isoformat(" ") + "Z"
-    except OverflowError:
-        return f"{micros} us"
+def _lines(say: _Progress) -> Callable[[Batch], None]:
+    """A line for each micro-batch."""
+    from tracetypes.compiler.spark.metrics import instant
+
+    def told(batch: Batch) -> None:
+        marker = "" if batch.marker is None else f", answered up to {instant(batch.marker)}"
+        markers = "marker" if batch.markers == 1 else "markers"
+        aside = "".join(
+            f", {sum(counts.values()):,} {what}"
+            for what, counts in (("late", batch.late), ("rejected", batch.rejects))
+            if counts
+        )
+        which = f"{batch.query}, batch" if batch.query else "batch"
+        say.line(
+            f"{which} {batch.number}: {batch.rows:,} rows, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s"
+        )
+
+    return told
+
+
+def _tables(say: _Progress, compiled: Program) -> Callable[[Batch], None]:
+    """A table with a row for each operator."""
+    from tracetypes.compiler.spark.table import Table
+
+    table = Table(compiled)
+
+    def told(batch: Batch) -> None:
+        table.add(batch)
+        say.table(table.lines())
+
+    return told
 
 
 class _Progress:
-    """Progress on stderr: lines, and on a terminal a status that the next line replaces."""
+    """Progress on stderr: lines that stay, and below them a table and a status, which are drawn again in their place. Where
+    stderr is no terminal there is no status, and the table is printed anew every few seconds."""
+
+    SECONDS = 5.0
 
     def __init__(self, *, quiet: bool) -> None:
-        self.quiet, self.tty = quiet, sys.stderr.isatty()
+        self.quiet = quiet
+        self.terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self.rows: list[str] = []
+        self.below = ""
+        self.drawn = 0
+        """Lines on the terminal that are to be drawn again."""
+        self.printed = -math.inf
+        self.pending = False
 
     def line(self, text: str) -> None:
         """A line that stays."""
-        if not self.quiet:
-            self.clear()
-            print(text, file=sys.stderr, flush=True)
+        self._wipe()
+        self._print([text])
+        self._draw()
 
     def status(self, text: str) -> None:
-        """A line that goes."""
-        if not self.quiet and self.tty:
-            self.clear()
-            print(f"{text} ...", end="", file=sys.stderr, flush=True)
+        """What is going on."""
+        self._wipe()
+        self.below = f"{text} ..."
+        self._draw()
 
-    def clear(self) -> None:
-        """Wipe the status."""
-        if self.tty and not self.quiet:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    def table(self, rows: list[str]) -> None:
+        """How far it is."""
+        self._wipe()
+        self.rows = rows
+        self._draw()
+        self.pending = not self.terminal
+        if self.pending and time.monotonic() >= self.printed + self.SECONDS:
+            self._print_table()
+
+    def end(self) -> None:
+        """The last table stays."""
+        self._wipe()
+        self.below = ""
+        self._draw()
+        if self.pending:
+            self._print_table()
+        self.rows, self.drawn = [], 0
+
+    def _print_table(self) -> None:
+        self._print(self.rows)
+        self.printed, self.pending = time.monotonic(), False
+
+    def _wipe(self) -> None:
+        if self.drawn:
+            print(f"\x1b[{self.drawn}F\x1b[J", end="", file=sys.stderr, flush=True)
+            self.drawn = 0
+
+    def _draw(self) -> None:
+        """As much as the terminal has room for: what has left it cannot be wiped."""
+        if self.terminal:
+            width, height = shutil.get_terminal_size()
+            below = [self.below] if self.below else []
+            lines = [line[: width - 1] for line in [*self.rows[: max(height - 2, 0)], *below]]
+            self._print(lines)
+            self.drawn = 0 if self.quiet else len(lines)
+
+    def _print(self, lines: list[str]) -> None:
+        if lines and not self.quiet:
+            print(*lines, sep="\n", file=sys.stderr, flush=True)
 
 
 def _test(given: argparse.Namespace) -> int:

@@ -75,6 +75,10 @@ class OpKeyedOrdered(Typed, ABC, Generic[K, V, W, S]):
     The state that a method receives is its own: it may change and return it.
     """
 
+    may_change: ClassVar[tuple[str, ...]] = ()
+    """Declares which parameters may be others when a run goes on with a changed graph: the states that were made with the old
+    ones mean the same with the new ones. Nothing tests that."""
+
     def __call__(self, upstream: Stream[O[K, V]]) -> Stream[O[K, W]]:
         """Append the operator to a stream; use :meth:`Stream.through`."""
         return extend(upstream, self)
@@ -102,6 +106,10 @@ class OpKeyedUnordered(Typed, ABC, Generic[K, V, L, W, S, A]):
     skips_untouched: ClassVar[bool] = False
     """Declares that a key whose block is empty needs no visit: its ``on_marker`` would emit nothing, and leaving the
     identity update out changes nothing that is ever emitted. A law that is tested; it makes idle keys free."""
+
+    may_change: ClassVar[tuple[str, ...]] = ()
+    """Declares which parameters may be others when a run goes on with a changed graph: states, and aggregates of open blocks,
+    that were made with the old ones mean the same with the new ones. Nothing tests that."""
 
     def __call__(self, upstream: Stream[U[K, V]]) -> Stream[U[L, W]]:
         """Append the operator to a stream; use :meth:`Stream.through`."""

@@ -30,10 +30,11 @@ from pyspark.sql import SparkSession
 
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.columns import from_array
-from tracetypes.compiler.fingerprint import fingerprint
-from tracetypes.compiler.kernels import OPEN, StageKernel, StageState, UnorderedState
+from tracetypes.compiler.fingerprint import Fingerprint, fingerprint
+from tracetypes.compiler.kernels import OPEN, Folded, StageKernel, StageState, UnorderedState
 from tracetypes.compiler.messages import loads
 from tracetypes.compiler.plan import Plan
+from tracetypes.compiler.spark.claims import last_batch, queries_of
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.states import ColumnState
 from tracetypes.compiler.vector import Column, values_of
@@ -82,16 +83,17 @@ class Kept:
             raise UsageError("TT408", f"{self.path} has no stage {number}", fix=f"its stages are {numbers}")
         return found
 
-    def check(self, plan: Plan | None) -> None:
-        """Does the checkpoint belong to a plan (None: there is none of that name)? Raises :class:`RunError` ``TT211``."""
-        known = json.loads((self.path / "graph.json").read_text())["graph"]
-        mine = fingerprint(plan) if plan is not None else []
-        if known != mine:
-            pairs = zip([*known, ""], [*mine, ""], strict=False)
-            old, new = next((old, new) for old, new in pairs if old != new)
+    def check(self, plan: Plan | None, program: Path) -> None:
+        """Could a plan go on with the checkpoint (None: there is none of that name)? ``program``: where the run as a whole has
+        its checkpoint. Raises :class:`RunError` ``TT211``."""
+        known = Fingerprint.of(json.loads((self.path / "graph.json").read_text())["graph"])
+        names = {name: Path(directory).name for name, directory in (queries_of(program) or {}).items()}
+        sends = "sink" not in known.kept
+        wrong = known.refused(fingerprint(plan, sends=sends, channels=names)) if plan is not None else ["there is none"]
+        if wrong:
             raise RunError(
                 "TT211",
-                f"the checkpoint {self.path} belongs to another graph:\n    -{old}\n    +{new}",
+                f"the checkpoint {self.path} belongs to another graph:\n    {wrong[0]}",
                 fix="name the dataflow that was run with this checkpoint",
             )
 
@@ -99,12 +101,12 @@ class Kept:
 def open_all(path: str) -> dict[str, Kept]:
     """The checkpoints of the queries of a run by name; a run of one query has no name for it. Raises :class:`UsageError`
     ``TT408`` as :func:`open_checkpoint` does; of several queries, those that hold nothing yet are left out."""
-    queries = sorted(Path(path, "queries").glob("*"))
+    queries = {name: Path(path, directory) for name, directory in sorted((queries_of(Path(path)) or {}).items())}
     found: dict[str, Kept] = {}
-    for query in queries:
-        if any((query / "spark" / "commits").glob("[0-9]*")):
-            found[query.name] = open_checkpoint(str(query))
-    return found or {"": open_checkpoint(str(queries[0]) if queries else path)}
+    for name, query in queries.items():
+        if last_batch(query, "commits") >= 0:
+            found[name] = open_checkpoint(str(query))
+    return found or {"": open_checkpoint(str(next(iter(queries.values()), path)))}
 
 
 def open_checkpoint(path: str) -> Kept:
@@ -112,9 +114,8 @@ def open_checkpoint(path: str) -> Kept:
     root = Path(path)
     try:
         about = json.loads((root / "graph.json").read_text())
-        run, lines, stages = about["run"], about["graph"], about["stages"]
-        groups = re.fullmatch(r"key groups: (\d+)", lines[0])
-        if groups is None or not re.fullmatch(r"[0-9a-f]{8}", run):
+        run, groups, stages = about["run"], Fingerprint.of(about["graph"]).kept["key groups"], about["stages"]
+        if not re.fullmatch(r"\d+", groups) or not re.fullmatch(r"[0-9a-f]{8}", run):
             raise ValueError
         found = tuple(StageAbout(one["stage"], tuple(one["operators"]), tuple(one["reads"])) for one in stages)
     except FileNotFoundError as error:
@@ -138,7 +139,7 @@ def open_checkpoint(path: str) -> Kept:
             f"{path} has {len(found)} stages and {len(stores)} state stores",
             fix="give a checkpoint as a run left it",
         )
-    return Kept(root, run, int(groups[1]), found, max(done), not stores)
+    return Kept(root, run, int(groups), found, max(done), not stores)
 
 
 def operator_ids(stages: tuple[StageAbout, ...]) -> dict[int, int]:
@@ -370,8 +371,8 @@ def _of_key(
     for name, held in zip(stage.operators, state.operators, strict=True):
         states = held
         if isinstance(held, ColumnState):
-            columnar = None if kernel is None else kernel.columnar
-            states, more = columnar.to_objects(held) if columnar is not None else _scalars(held)
+            folded = None if kernel is None else kernel.gather
+            states, more = held.to_objects(folded.op.combine) if isinstance(folded, Folded) else _scalars(held)
             blocks.update(more)
         elif isinstance(held, UnorderedState):
             states = held.states

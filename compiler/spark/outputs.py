@@ -13,7 +13,7 @@ import os
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,17 @@ def staged_rows(delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
     """The files of rows that workers have staged."""
     heads = [message.head for message in messages if message.kind == Kind.FILE]
     return [Path(delivery.directory, head["name"]) for head in heads if head["kind"] == Kind.ROWS]
+
+
+def rows_sent(messages: Iterable[Message]) -> int:
+    """How many rows of the sink there are in the messages of a batch, and in the files that they name."""
+    count = 0
+    for message in messages:
+        if message.kind == Kind.ROWS:
+            count += sum(batch.num_rows for batch in pa.ipc.open_stream(message.payload))
+        elif message.kind == Kind.FILE and message.head["kind"] == Kind.ROWS:
+            count += message.head["count"]
+    return count
 
 
 class FileOutput(Output):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import difflib
 import json
 import os
 import re
@@ -25,17 +24,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tracetypes.compiler.fingerprint import described, fingerprint
 from tracetypes.compiler.kernels import StageKernel, is_straight
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, loads
 from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.segments import Program
 from tracetypes.compiler.spark.channels import ChannelOutput
+from tracetypes.compiler.spark.claims import Claim, claim, claim_all, last_batch, queries_of
 from tracetypes.compiler.spark.files import FileInput, open_input
 from tracetypes.compiler.spark.kafka import TopicInput, is_topic
 from tracetypes.compiler.spark.lowering import Input, lower
 from tracetypes.compiler.spark.metrics import Batch, StageMetrics, stage_metrics
-from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, writable, write_json
+from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, rows_sent, write_json
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.staging import unwritable
 from tracetypes.compiler.spark.wire import BEFORE
@@ -81,11 +80,12 @@ class Rows:
 
 
 class Checkpoint:
-    """The directory that makes a run one run across restarts: Spark's checkpoint, the graph, commits, the drain."""
+    """The directory that makes a run one run across restarts: Spark's checkpoint, the graph, commits, the drain.
+    ``changed``: in what the graph is another than that which was here before."""
 
-    def __init__(self, path: str, plan: Plan) -> None:
-        self.path = Path(path)
-        self.run = claim(self.path, fingerprint(plan), stages=described(plan))
+    def __init__(self, of: Claim) -> None:
+        self.path, self.changed = of.path, of.changed
+        self.run = of.write()
         self.control.mkdir(exist_ok=True)
 
     @property
@@ -135,7 +135,7 @@ class Checkpoint:
 
     def last(self, log: str) -> int:
         """The number of the last batch in one of Spark's logs: ``offsets`` (begun) or ``commits`` (ended); -1 for none."""
-        return max((int(p.name) for p in (self.path / "spark" / log).glob("[0-9]*")), default=-1)
+        return last_batch(self.path, log)
 
     @property
     def next(self) -> tuple[int, dict[str, Any]]:
@@ -153,30 +153,6 @@ class Checkpoint:
             if line.startswith("{") and "conf" in (about := json.loads(line)):
                 return int(about["conf"]["spark.sql.shuffle.partitions"])
         return None
-
-
-def claim(path: Path, graph: list[str], **about_it: Any) -> str:
-    """Take a checkpoint directory for a graph; the name of its run. Raises :class:`RunError` ``TT211`` where another graph has
-    it. ``about_it``: more to write down, for people and tools."""
-    writable(path)
-    about = path / "graph.json"
-    if not about.exists():
-        run = uuid.uuid4().hex[:8]
-        write_json(about, {"run": run, "graph": graph, **about_it})
-        return run
-    known = json.loads(about.read_text())
-    if known["graph"] != graph:
-        raise RunError(
-            "TT211",
-            f"the checkpoint {path} belongs to another graph:\n{_difference(known['graph'], graph)}",
-            fix="give another --checkpoint, or delete that one to start anew",
-        )
-    return str(known["run"])
-
-
-def _difference(old: list[str], new: list[str]) -> str:
-    lines = [line for line in difflib.unified_diff(old, new, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]
-    return "\n".join(f"    {line}" for line in lines[:8])
 
 
 # ---------------------------------------------------------------------------------------------------- run
@@ -258,6 +234,8 @@ class _Batches:
                     self.name,
                     _latest(record["newest"]),
                     stages,
+                    record["read"],
+                    record["written"],
                 )
             )
         else:  # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
@@ -278,6 +256,7 @@ class _Batches:
             arrived += told
         else:
             record, frontiers = self.record([m.head for m in arrived if m.kind == Kind.PROGRESS], before), {}
+        record["written"] = rows_sent(arrived)
         self.output.take(arrived, number, frontiers)
         return record, stage_metrics(self.plan, [m.head for m in arrived if m.kind == Kind.METRICS])
 
@@ -296,13 +275,15 @@ class _Batches:
                 for counts, count in ((record["late"], report.late), (record["rejects"], report.rejects)):
                     if count:
                         counts[names[report.link]] = counts.get(names[report.link], 0) + count
-        record["state"] = base64.b64encode(dumps(state)).decode()
-        return record, sent, kernel.frontiers
+        blob = dumps(state)
+        record["state"] = base64.b64encode(blob).decode()
+        return record, [*sent, kernel.metrics(state, 0, len(blob))], kernel.frontiers
 
     def record(self, heads: list[dict[str, Any]], before: dict[str, Any]) -> dict[str, Any]:
         """What is told of a batch, from the stages' progress."""
         record: dict[str, Any] = {
             "rows": 0,
+            "read": {},
             "markers": 0,
             "marker": None,
             "late": {},
@@ -313,6 +294,8 @@ class _Batches:
         for head in heads:
             record["newest"].update(head["newest"])
             record["rows"] += head["rows"]
+            for source, count in head["read"].items():
+                record["read"][source] = record["read"].get(source, 0) + count
             if head["stage"] == self.plan.stages[-1].number:
                 record["late"], record["rejects"] = head["late"], head["rejects"]
                 record["complete"] = head["complete"]
@@ -344,6 +327,7 @@ def run(
     follow: bool = False,
     files_per_step: int | None = None,
     told: Callable[[Batch], None] | None = None,
+    said: Callable[[str], None] | None = None,
     limits: Limits | None = None,
 ) -> Summary:
     """Run a plan until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C, SIGTERM).
@@ -352,7 +336,7 @@ def run(
     from the run's name to one.
     ``drain``: at the end of the inputs the sources end too, and the open blocks are answered; a checkpoint that was
     drained takes no further rows. ``files_per_step``: files of a micro-batch at most. ``told``: called after each batch;
-    ``limits``: of rows that go aside.
+    ``said``: with each way in which the graph is another than when the run was stopped; ``limits``: of rows that go aside.
 
     Raises :class:`RunError`, :class:`OperatorFailed` and what a source or sink finds wrong. After an error the run can be
     started again with the same checkpoint and goes on where it was.
@@ -360,9 +344,10 @@ def run(
     require([leaf.source.name for leaf in plan.sources], inputs)
     configure(spark, plan.width)
     with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, _stop_on_signal() as stop:
-        kept = Checkpoint(checkpoint, plan)
+        kept = Checkpoint(claim(Path(checkpoint), plan))
         if kept.finished:
             raise _finished(checkpoint)
+        _say(said, kept.changed)
         sink = output if isinstance(output, Output) else output(kept.run)
         summary = Summary()
         started = time.monotonic()
@@ -387,6 +372,7 @@ def run_program(
     follow: bool = False,
     files_per_step: int | None = None,
     told: Callable[[Batch], None] | None = None,
+    said: Callable[[str], None] | None = None,
     limits: Limits | None = None,
 ) -> Summary:
     """Run all segments of a program at once, as :func:`run` does one plan.
@@ -395,7 +381,7 @@ def run_program(
     segments that feed a channel put late and rejected rows. A segment that fails stops the others, and its error is raised.
     """
     require(program.sources, inputs)
-    if len(program.segments) == 1:
+    if len(program.segments) == 1 and queries_of(Path(checkpoint)) is None:
         (output,) = outputs.values()
         (plan,) = program.plans
         return run(
@@ -408,21 +394,22 @@ def run_program(
             follow=follow,
             files_per_step=files_per_step,
             told=told,
+            said=said,
             limits=limits,
         )
     configure(spark, program.width)
     root, drain = Path(checkpoint), drain and not follow
-    graph = [f"{name}: {line}" for name, plan in program.named for line in fingerprint(plan)]
     with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, _stop_on_signal() as stop:
-        claim(root, graph)
-        channels = {one.sends: root / "channels" / one.sends for one in program.segments if one.sends is not None}
+        claims = claim_all(root, program)
+        claims.write()
+        channels = claims.channels
         opened = _open_all(spark, program.plans, inputs, scratch, files_per_step, bounded=not follow)
         summary = Summary()
         started = time.monotonic()
-        count = _counted(summary, told, limits)
+        count = _counted(summary, told, limits, program.sources_above)
         queries: list[_Query] = []
         for segment, plan in zip(program.segments, program.plans, strict=True):
-            kept = Checkpoint(str(root / "queries" / segment.name), plan)
+            kept = Checkpoint(claims.queries[segment.name])
             target: Output = (
                 outputs[segment.name](plan, kept.run)
                 if segment.sends is None
@@ -435,10 +422,17 @@ def run_program(
             queries.append(_Query(plan, given, channels, kept, handler, segment.sends, before))
         if all(query.checkpoint.finished for query in queries):
             raise _finished(checkpoint)
+        _say(said, claims.changed)
         _together(queries, drain=drain, follow=follow, stop=stop)
         summary.stopped = stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
+
+
+def _say(said: Callable[[str], None] | None, changed: Iterable[str]) -> None:
+    for line in changed:
+        if said is not None:
+            said(f"goes on; changed: {line}")
 
 
 def _finished(checkpoint: str) -> RunError:
@@ -469,11 +463,21 @@ class Limits:
                 )
 
 
-def _counted(summary: Summary, told: Callable[[Batch], None] | None, limits: Limits | None) -> Callable[[Batch], None]:
-    lock = threading.Lock()
+def _counted(
+    summary: Summary,
+    told: Callable[[Batch], None] | None,
+    limits: Limits | None,
+    above: Mapping[str, Sequence[str]] | None = None,
+) -> Callable[[Batch], None]:
+    """``above``: the sources above each query, the newest times of which are told with its micro-batches."""
+    lock, newest = threading.Lock(), dict[str, int]()
 
     def count(batch: Batch) -> None:
         with lock:
+            for source, time in batch.newest.items():
+                newest[source] = max(time, newest.get(source, time))
+            known = {source: newest[source] for source in (above or {}).get(batch.query, ()) if source in newest}
+            batch = attrs.evolve(batch, newest={**known, **batch.newest})
             summary.add(batch)
             if told is not None:
                 told(batch)

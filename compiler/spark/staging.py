@@ -98,7 +98,7 @@ class _Heap:
     def __init__(self, delivery: Delivery, kind: int, source: str, inline: int) -> None:
         self.delivery, self.kind, self.source, self.inline = delivery, kind, source, inline
         self.held: list[Message] = []
-        self.size = 0
+        self.size = self.count = 0
         self.file: RowFile | None = None
         self.name = ""
 
@@ -128,8 +128,10 @@ class _Heap:
             assert self.delivery.shown is not None
             with pa.ipc.open_stream(message.payload) as batches:
                 for batch in batches:
+                    self.count += batch.num_rows
                     self.file.write(self.delivery.shown.of(batch))
         else:
+            self.count += 1
             self.file.write(message)
 
     def end(self) -> Iterator[Message]:
@@ -138,7 +140,9 @@ class _Heap:
         else:
             self.file.close()
             self.file = None
-            yield Message(0, Kind.FILE, header(kind=int(self.kind), source=self.source, name=self.name))
+            yield Message(
+                0, Kind.FILE, header(kind=int(self.kind), source=self.source, name=self.name, count=self.count)
+            )
 
     def abandon(self) -> None:
         """Remove what is not whole."""

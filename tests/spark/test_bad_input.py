@@ -505,8 +505,7 @@ def test_a_checkpoint_of_another_graph(cli: Cli, tmp_path: Path) -> None:
     ran = cli("run", here("delayed"), *arguments)
     assert ran.code == 1
     assert "TT211" in ran.err
-    assert "-  source readings: U[str, Reading], markers every 10000000 us, delay 0 us" in ran.err
-    assert "+  source readings: U[str, Reading], markers every 10000000 us, delay 10000000 us" in ran.err
+    assert "source readings, markers: was every 10 s, delay 0 s, is every 10 s, delay 10 s" in ran.err
     assert rows_in(tmp_path / "out", "at") == before
 
 

@@ -36,11 +36,14 @@ class Growing:
             write_lines(self.path / f"in/{number:03d}.jsonl", some, at=number + 1)
             self.lines += some
 
-    def __call__(self, parallelism: int, *, drain: bool = False) -> None:
+    def __call__(self, parallelism: int, *, drain: bool = False) -> list[str]:
+        """A run; what it says of a changed graph."""
+
         def output(plan: Plan, run: str) -> Output:
             late, rejects = str(self.path / "late"), str(self.path / "rejects")
             return open_output(plan, str(self.path / f"out-{plan.sink.name}"), run, late, rejects)
 
+        said: list[str] = []
         compiled = program(self.checked, parallelism=parallelism, key_groups=8)
         run_program(
             self.spark,
@@ -51,7 +54,9 @@ class Growing:
             asides=lambda run: Asides(self.path / "late", self.path / "rejects", run),
             files_per_step=1,
             drain=drain,
+            said=said.append,
         )
+        return said
 
     def tasks(self) -> set[int | None]:
         """In how many parts the state of each query lies."""

@@ -21,9 +21,10 @@ from tests.spark.flows import TEN, Named, Reading, Sum, here, id_of, is_mark, or
 from tests.spark.support import Cli, row, write_lines
 from tracetypes import Dataflow, OpStateless, Stream, U, check, in_band, merge, sort
 from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark.claims import claim
 from tracetypes.compiler.spark.inspect_state import StageAbout, operator_ids
 from tracetypes.compiler.spark.outputs import MemoryOutput
-from tracetypes.compiler.spark.run import Checkpoint, Rows, run
+from tracetypes.compiler.spark.run import Rows, run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,7 +216,11 @@ def test_items_that_are_held_with_their_place(cli: Cli, checkpoints: Path) -> No
         (["sums", "--stage", "1"], 2, ["TT408 ", "sums has no stage 1", "its stages are 0"]),
         (["sums", "--key", "nobody"], 2, ["TT408 nothing is kept of key nobody", "there are 'k0', 'k"]),
         (["straight", "--key", "k1"], 2, ["TT408 nothing is kept of key k1", "no key has a state"]),
-        (["sums", "tests.spark.test_state:chain"], 1, ["TT211 ", "    -", "    +", "name the dataflow that was run"]),
+        (
+            ["sums", "tests.spark.test_state:chain"],
+            1,
+            ["TT211 ", "belongs to another graph:", ": was ", "name the dataflow that was run"],
+        ),
         (["sums", "tests.spark.test_state:none"], 2, ["TT403 "]),
         (["sums", "--limit", "0"], 2, ["'0' is no whole number from 1"]),
     ],
@@ -228,7 +233,7 @@ def test_wrong_input(
         Path(name).mkdir(exist_ok=True)
         Path(name, "graph.json").write_text(text)
     Path("empty").mkdir(exist_ok=True)
-    Checkpoint("fresh", plan(check(sums)))
+    claim(Path("fresh"), plan(check(sums))).write()
     done = cli("state", *arguments)
     assert (done.code, done.out) == (code, "")
     for part in said:
@@ -243,10 +248,10 @@ def test_nothing_is_unpickled_of_what_is_not_ours(cli: Cli, tmp_path: Path) -> N
     flag = tmp_path / "flag"
     write_lines(tmp_path / "commits" / "00000000.json", [json.dumps({"state": bomb(flag)})])
     about = {"run": "0123abcd", "stages": [{"stage": 0, "operators": [], "reads": []}]}
-    write_lines(tmp_path / "graph.json", [json.dumps({**about, "graph": ["groups: 1"]})])
+    write_lines(tmp_path / "graph.json", [json.dumps({**about, "graph": {"kept": {"groups": "1"}, "free": {}}})])
     assert "is no checkpoint of this version" in cli("state", tmp_path).err
     assert not flag.exists()
-    write_lines(tmp_path / "graph.json", [json.dumps({**about, "graph": ["key groups: 1"]})])
+    write_lines(tmp_path / "graph.json", [json.dumps({**about, "graph": {"kept": {"key groups": "1"}, "free": {}}})])
     assert "holds None, which is no state" in cli("state", tmp_path).err
     assert flag.exists()
 

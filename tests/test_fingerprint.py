@@ -1,0 +1,465 @@
+"""What of a graph may change under a checkpoint, and that a plan which may go on with what another has left behind does so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.graphs import Case, cases
+from tests.test_simulate import differences
+from tracetypes import (
+    Dataflow,
+    Marker,
+    OpKeyedOrdered,
+    OpKeyedUnordered,
+    OpStateless,
+    U,
+    check,
+    csv,
+    every,
+    in_band,
+    interpret_rows,
+    merge,
+    sort,
+)
+from tracetypes.compiler import kernels, planner
+from tracetypes.compiler.fingerprint import Fingerprint, fingerprint
+from tracetypes.compiler.kernels import StageKernel
+from tracetypes.compiler.plan import Opaque, Plan
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.simulate import simulate
+
+
+@attrs.frozen
+class Item:
+    id: str
+    ts: int
+    n: int
+
+
+@attrs.frozen
+class Wider:
+    id: str
+    ts: int
+    n: int
+    note: str = ""
+
+
+@attrs.frozen
+class Tally:
+    count: int
+
+
+@attrs.frozen
+class TallyAndLast:
+    count: int
+    last: int | None
+
+
+def id_of(value: Any) -> str:
+    return str(value.id)
+
+
+def ts_of(value: Any) -> int:
+    return int(value.ts)
+
+
+@attrs.frozen
+class Scale(OpStateless[str, Item, str, Item]):
+    by: int
+
+    def on_item(self, key: str, value: Item, emit: Callable[[str, Item], None]) -> None:
+        emit(key, Item(value.id, value.ts, value.n * self.by))
+
+
+@attrs.frozen
+class Widen(OpStateless[str, Item, str, Wider]):
+    def on_item(self, key: str, value: Item, emit: Callable[[str, Wider], None]) -> None:
+        emit(key, Wider(value.id, value.ts, value.n))
+
+
+@attrs.frozen
+class Counted(OpStateless[str, Tally, str, int]):
+    def on_item(self, key: str, value: Tally, emit: Callable[[str, int], None]) -> None:
+        emit(key, value.count)
+
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Count(OpKeyedUnordered[str, T, str, Tally, Tally, int], Generic[T]):
+    """How many so far."""
+
+    weight: int = 1
+
+    def lift(self, key: str, value: T) -> int:
+        return self.weight
+
+    def identity(self) -> int:
+        return 0
+
+    def combine(self, a: int, b: int) -> int:
+        return a + b
+
+    def initial_state(self) -> Tally:
+        return Tally(0)
+
+    def update_state(self, state: Tally, agg: int) -> Tally:
+        return Tally(state.count + agg)
+
+    def on_marker(self, new_state: Tally, key: str, marker: Marker, emit: Callable[[str, Tally], None]) -> None:
+        emit(key, new_state)
+
+
+@attrs.frozen
+class Recount(Count[T], Generic[T]):
+    """The same under another name."""
+
+
+def count_with(**methods: Any) -> Any:
+    """A class ``Count`` whose code is other."""
+    made = type("Count", (Count,), {"__module__": __name__, **methods})
+    made.__qualname__ = "Count"
+    return made()
+
+
+def count_to(state: Any, start: Any, new: Callable[[Any, int], Any]) -> Any:
+    """A class ``Count`` with another state."""
+    base: Any = OpKeyedUnordered[str, Item, str, Tally, state, int]
+    same = {name: getattr(Count, name) for name in ("lift", "identity", "combine")}
+
+    class Made(base):  # type: ignore[misc]
+        weight = 1
+
+        def initial_state(self) -> Any:
+            return start
+
+        def update_state(self, state: Any, agg: int) -> Any:
+            return new(state, agg)
+
+        def on_marker(self, new_state: Any, key: str, marker: Marker, emit: Callable[[str, Tally], None]) -> None:
+            emit(key, Tally(int(new_state)))
+
+    for name, method in same.items():
+        setattr(Made, name, method)
+    Made.__abstractmethods__ = frozenset()
+    Made.__qualname__ = "Count"
+    return attrs.frozen(Made)()
+
+
+@attrs.frozen
+class Latest(OpKeyedOrdered[str, T, T, T | None], Generic[T]):
+    """The last value, at each item."""
+
+    def initial_state(self) -> T | None:
+        return None
+
+    def on_item(self, state: T | None, key: str, value: T, emit: Callable[[T], None]) -> T | None:
+        emit(value)
+        return value
+
+
+def flow(
+    *links: Any,
+    keyed: Any = Count(),
+    behind: tuple[Any, ...] = (),
+    delay: int = 0,
+    name: str = "items",
+    sink: str = "out",
+    **options: Any,
+) -> Dataflow:
+    made = Dataflow("changing")
+    at: Any = made.source(name, U[str, Item], key=id_of, markers=every(seconds=10, time=ts_of, delay=delay))
+    for one in (*links, keyed, *behind):
+        at = at.through(one)
+    made.sink(sink, at, **options)
+    return made
+
+
+def compiled(made: Dataflow, **options: Any) -> Plan:
+    return plan(check(made), **{"key_groups": 2, **options})
+
+
+def prints(made: Dataflow, **options: Any) -> Fingerprint:
+    return fingerprint(compiled(made, **options))
+
+
+PLAIN = flow()
+COUNT: Any = Count()
+
+GO_ON: dict[str, tuple[Dataflow, list[str]]] = {
+    "nothing": (flow(), []),
+    "an operator on a link": (flow(Scale(2)), ["stage 0, from source items: was nothing, is Scale(by=2)"]),
+    "an operator behind": (
+        flow(behind=(Counted(),)),
+        [
+            "behind the last stage: was nothing, is Counted()",
+            "sink, type: was U[str, Tally], is U[str, int]",
+            f"sink, value: was {__name__}.Tally, is int",
+            "sink, value.count: was int, is nothing",
+        ],
+    ),
+    "columns": (flow(marker="at"), ["sink, columns for marker and position: was nothing, is at"]),
+    "format": (flow(format=csv()), ["sink, format: was nothing, is Csv(delimiter=',', header=True, columns=None)"]),
+    "code": (flow(keyed=count_with(update_state=lambda self, state, agg: Tally(state.count - agg))), []),
+}
+
+
+@pytest.mark.parametrize("change", GO_ON)
+def test_what_may_change(change: str) -> None:
+    after, said = GO_ON[change]
+    for old, new in ((PLAIN, after), (after, PLAIN)):
+        assert prints(old).refused(prints(new)) == []
+    found = prints(PLAIN).changed(prints(after))
+    assert [line.partition(", is Csv")[0] for line in found] == [line.partition(", is Csv")[0] for line in said]
+
+
+def test_what_is_compared_survives_json() -> None:
+    import json
+
+    for made in (PLAIN, flow(Scale(2), sort(by=ts_of), keyed=Latest())):
+        one = prints(made)
+        assert Fingerprint.of(json.loads(json.dumps(one.plain))) == one
+
+
+def test_an_author_says_which_parameters_may_change() -> None:
+    class Weighted(Count[Item]):
+        may_change = ("weight",)
+
+    one, other = prints(flow(keyed=Weighted(1))), prints(flow(keyed=Weighted(2)))
+    assert one.refused(other) == []
+    (said,) = one.changed(other)
+    assert said.startswith("stage 0, step 0 (test_an_author")
+    assert said.endswith("Weighted), parameter weight: was 1, is 2")
+
+
+def test_long_parameters_are_compared_to_their_end() -> None:
+    @attrs.frozen
+    class Long(Count[Item]):
+        table: tuple[int, ...] = ()
+
+    one, other = (prints(flow(keyed=Long(table=(*range(1000), last)))) for last in (1, 2))
+    (refused,) = one.refused(other)
+    assert len(refused) < 600
+
+
+REFUSED: dict[str, tuple[Dataflow, str]] = {
+    "a delay": (flow(delay=5), "source items, markers: was every 10 s, delay 0 s, is every 10 s, delay 5 s"),
+    "a source": (flow(name="others"), "stage 0, reads: was source items, is source others"),
+    "a sink": (flow(sink="others"), "sink: was out, is others"),
+    "a stage more": (flow(behind=(Counted(), Count())), "stages: was 1, is 2"),
+    "an operator instead": (flow(keyed=Recount()), "stage 0, step 0: was Count, is Recount"),
+    "a parameter": (flow(keyed=Count(weight=2)), "stage 0, step 0 (Count), parameter weight: was 1, is 2"),
+    "the state": (
+        flow(keyed=count_to(float, 0.0, lambda state, agg: state + agg)),
+        f"stage 0, step 0 (Count), state: was {__name__}.Tally, is float",
+    ),
+    "a field of the state": (
+        flow(keyed=count_to(TallyAndLast, TallyAndLast(0, None), lambda state, agg: TallyAndLast(0, agg))),
+        "stage 0, step 0 (Count), state.last: was nothing, is int | None",
+    ),
+    "an aggregate": (
+        flow(keyed=count_with(identity=lambda self: 0.0)),
+        "stage 0, step 0 (Count), aggregate at first: was int, is float",
+    ),
+    "what is held": (
+        flow(keyed=count_with(on_item=lambda self, last_state, key, value, emit: None)),
+        "stage 0, open blocks: was aggregates of Count, is items",
+    ),
+    "visits": (
+        flow(keyed=count_with(skips_untouched=True)),
+        "stage 0, step 0 (Count), keys without items: was are visited, is are skipped",
+    ),
+    "nothing keyed any more": (flow(keyed=Scale(1)), "blocks are closed: was by stages, is by the driver"),
+}
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_what_may_not_change(change: str) -> None:
+    after, said = REFUSED[change]
+    assert said in prints(PLAIN).refused(prints(after))
+    assert prints(after).refused(prints(PLAIN))
+
+
+def test_key_groups_may_not_change_and_the_parallelism_may() -> None:
+    assert prints(PLAIN).refused(prints(PLAIN, key_groups=4)) == ["key groups: was 2, is 4"]
+    assert prints(PLAIN) == prints(PLAIN, parallelism=2)
+
+
+def test_items_that_are_held_keep_their_type() -> None:
+    """What a stage holds for open blocks are items where it sorts them, and the author's type is pickled or in columns."""
+    before, after = flow(sort(by=ts_of), keyed=Latest()), flow(Widen(), sort(by=ts_of), keyed=Latest())
+    refused = prints(before).refused(prints(after))
+    assert "stage 0, open blocks, value.note: was nothing, is str" in refused
+    assert "stage 0, step 1 (Latest), items.note: was nothing, is str" in refused  # a state of T | None
+    # Aggregates do not know what they were made of.
+    assert prints(flow()).refused(prints(flow(Widen()))) == []
+
+
+def test_the_order_of_links_and_markers_in_band() -> None:
+    def two(first: str, second: str, *, band: bool = False) -> Dataflow:
+        made = Dataflow("two")
+        how: Any = in_band(is_marker=lambda v: v.n < 0, time=ts_of) if band else every(seconds=10, time=ts_of)
+        one, other = (made.source(name, U[str, Item], key=id_of, markers=how) for name in (first, second))
+        made.sink("out", merge(one.through(Scale(2)), other).through(COUNT))
+        return made
+
+    reads = "stage 0, reads: was merge of (source a, source b), is merge of (source b, source a)"
+    assert reads in prints(two("a", "b")).refused(prints(two("b", "a")))
+    markers = "source a, markers: was every 10 s, delay 0 s, is in band"
+    assert markers in prints(two("a", "b")).refused(prints(two("a", "b", band=True)))
+
+
+def test_stages_that_change_places_are_noticed() -> None:
+    """Each would go on with the state of the other, and no type tells them apart."""
+
+    def two(*by: int) -> Dataflow:
+        made = Dataflow("two")
+        rows = made.source("items", U[str, Item], key=id_of, markers=every(seconds=10, time=ts_of))
+        one, other = (rows.through(Scale(n)).through(COUNT) for n in by)
+        made.sink("out", merge(one, other))
+        return made
+
+    from tracetypes.compiler.segments import program
+
+    one, swapped, other = (
+        fingerprint(program(check(made), key_groups=2).plans[-1]) for made in (two(1, 2), two(2, 1), two(1, 3))
+    )
+    assert [line.partition(":")[0] for line in one.refused(swapped)] == [
+        "stage 0 has changed places with stage 1",
+        "stage 1 has changed places with stage 0",
+    ]
+    assert one.refused(other) == []
+    assert len(one.changed(other)) == 1
+
+
+# ------------------------------------------------------------------------------- going on with what was left
+
+
+@pytest.fixture(scope="module")
+def small_blocks() -> Iterator[None]:
+    """States go over to columns at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "MANY", 2)
+        yield
+
+
+def opaque(case_: Callable[[], Plan]) -> Plan:
+    """The plan that is made where nothing can be said in expressions."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("traced", "monoid_in", "keyed_in", "function_in"):
+            patch.setattr(planner, name, lambda *about: Opaque("so it shall be"))
+        return case_()
+
+
+def goes_on(case: Case) -> list[str]:
+    """In what the answer of two plans in turn, of which one runs over columns, is not that of the graph."""
+
+    def made() -> Plan:
+        return plan(case.checked, parallelism=case.parallelism, key_groups=case.key_groups)
+
+    ways = [made(), opaque(made), made()]
+    assert len({str(fingerprint(one).plain) for one in ways}) == 1
+    first, *then = ways if case.seed % 2 else [ways[1], ways[0], ways[1]]
+    answer = simulate(
+        first, case.rows, seed=case.seed, steps=case.steps + 3, pieces=case.pieces, drain=case.drain, then=then
+    )
+    return differences(case, answer)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture])
+@given(cases())
+def test_a_plan_goes_on_where_another_one_said_less(case: Case) -> None:
+    assert goes_on(case) == []
+
+
+KEYED = [(f"{'ab'[n % 2]}{n % 6}", n) for n in range(200)]
+ROWS = {"items": [Item(key, n // 4, n % 3) for key, n in KEYED]}
+
+
+@attrs.frozen
+class Hushed(OpStateless[str, Item, str, Item]):
+    """Nothing at all, but it might say something at markers: such links are not sorted as columns."""
+
+    def on_item(self, key: str, value: Item, emit: Callable[[str, Item], None]) -> None:
+        emit(key, value)
+
+    def on_marker(self, marker: Marker, emit: Callable[[str, Item], None]) -> None:
+        pass
+
+
+GRAPHS: dict[str, tuple[Dataflow, Dataflow]] = {
+    "columns of states": (flow(), flow()),
+    "sorted as columns": (flow(sort(by=ts_of), keyed=Latest()), flow(Hushed(), sort(by=ts_of), keyed=Latest())),
+    "held as columns": (flow(keyed=sort(by=ts_of)), flow(Hushed(), keyed=sort(by=ts_of))),
+}
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("graphs", GRAPHS)
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_held_is_held_on(graphs: str, seed: int) -> None:
+    one, other = GRAPHS[graphs]
+    before = compiled(one)
+    after = opaque(lambda: compiled(other)) if graphs == "columns of states" else compiled(other)
+    assert fingerprint(before).refused(fingerprint(after)) == []
+    wanted = interpret_rows(check(one), ROWS)[0]["out"]
+    for first, second in ((before, after), (after, before)):
+        assert simulate(first, ROWS, seed=seed, steps=6, then=[second, first]).trace == wanted
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_kernel_that_takes_over_as_it_is_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StageKernel, "_adopt", lambda self, state: None)
+    for graphs, (one, other) in GRAPHS.items():
+        before = compiled(one)
+        after = opaque(lambda other=other: compiled(other)) if graphs == "columns of states" else compiled(other)  # type: ignore[misc]
+        wanted = interpret_rows(check(one), ROWS)[0]["out"]
+        wrong = False
+        for seed in range(4):
+            try:
+                wrong |= simulate(before, ROWS, seed=seed, steps=6, then=[after, before]).trace != wanted
+            except (AssertionError, AttributeError, TypeError):
+                wrong = True
+        assert wrong, graphs
+
+
+@attrs.frozen
+class ScaleFrom(OpStateless[str, Item, str, Item]):
+    """What ``Scale(1)`` does before a time, and ``Scale(2)`` from then on."""
+
+    ts: int
+
+    def on_item(self, key: str, value: Item, emit: Callable[[str, Item], None]) -> None:
+        emit(key, Item(value.id, value.ts, value.n * (2 if value.ts >= self.ts else 1)))
+
+
+def test_the_old_part_by_the_old_graph_and_the_new_part_by_the_new() -> None:
+    """Items that were read before the change went through the old operator, also those of the block that was open."""
+    before, after = compiled(flow(Scale(1), keyed=sort(by=ts_of))), compiled(flow(Scale(2), keyed=sort(by=ts_of)))
+    assert fingerprint(before).refused(fingerprint(after)) == []
+    rows = {"items": [Item(f"k{ts % 5}", ts, 1) for ts in range(97)]}
+    changed = []
+    for seed in range(12):
+        trace = simulate(before, rows, seed=seed, steps=6, then=[after]).trace
+        values = [item.value for item in trace.items if not isinstance(item, Marker)]
+        changed.append(min([value.ts for value in values if value.n == 2], default=97))
+        wanted = interpret_rows(check(flow(ScaleFrom(changed[-1]), keyed=sort(by=ts_of))), rows)[0]["out"]
+        assert trace == wanted
+    assert any(0 < ts < 97 and ts % 10 for ts in changed)
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("small_blocks")
+@settings(
+    max_examples=3_000, suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture]
+)
+@given(cases())
+def test_many_plans_go_on_where_others_said_less(case: Case) -> None:
+    assert goes_on(case) == []
