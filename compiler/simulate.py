@@ -8,9 +8,9 @@ given, the traces at the sink must be those of the interpreter.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -28,7 +28,7 @@ from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String
 from tracetypes.sources import reader
 from tracetypes.trace import Element, Item, StreamType, Trace
 
-__all__ = ["Answer", "Collector", "simulate", "simulate_program"]
+__all__ = ["Answer", "Collector", "simulate", "simulate_program", "simulate_scripts"]
 
 
 @attrs.define
@@ -97,7 +97,8 @@ def simulate(
     sources that are in parts, such as the partitions of a topic. A row may be a :class:`Row`, read already."""
     in_parts = in_parts or {}
     given = {s.source.name: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
-    answer, _ = _run(plan, given, {}, random.Random(seed), steps, pieces, drain=drain)
+    chance = random.Random(seed)
+    answer, _ = _run(plan, _cut_all(given, steps, chance), {}, chance, steps, pieces, drain=drain)
     return answer
 
 
@@ -112,11 +113,47 @@ def simulate_program(
 ) -> dict[str, Answer]:
     """Run all segments of a program, by name: each cuts what it reads into steps of its own, also what channels bring."""
     chance = random.Random(seed)
+
+    def of(plan: Plan) -> Cut:
+        return _cut_all({s.source.name: [inputs.get(s.source.name, ())] for s in plan.sources}, steps, chance)
+
+    return _run_all(program, of, chance, steps, pieces, drain=drain)
+
+
+def simulate_scripts(
+    program: Program,
+    scripts: Mapping[str, Sequence[Sequence[Row]]],
+    *,
+    seed: int,
+    crashes: Collection[int] = (),
+    pieces: int = 3,
+) -> dict[str, Answer]:
+    """The same where the steps of each source are given. ``crashes``: steps that are lost when they are done, and done again
+    from the states before them."""
+    chance = random.Random(seed)
+
+    def of(plan: Plan) -> Cut:
+        return {s.source.name: [[list(step) for step in scripts.get(s.source.name, ())]] for s in plan.sources}
+
+    return _run_all(program, of, chance, 4, pieces, drain=True, crashes=crashes)
+
+
+def _run_all(
+    program: Program,
+    cut: Callable[[Plan], Cut],
+    chance: random.Random,
+    steps: int,
+    pieces: int,
+    *,
+    drain: bool,
+    crashes: Collection[int] = (),
+) -> dict[str, Answer]:
     answers: dict[str, Answer] = {}
     channels: dict[str, list[Sent]] = {}
     for segment, plan in zip(program.segments, program.plans, strict=True):
-        given = {s.source.name: [inputs.get(s.source.name, ())] for s in plan.sources}
-        answers[segment.name], sent = _run(plan, given, channels, chance, steps, pieces, drain=drain)
+        answers[segment.name], sent = _run(
+            plan, cut(plan), channels, chance, steps, pieces, drain=drain, crashes=crashes
+        )
         if segment.sends is not None:
             channels[segment.sends] = sent
     return answers
@@ -139,22 +176,29 @@ class Sent:
         return cls(rows, last.get("markers", []), last.get("complete", False))
 
 
+Cut: TypeAlias = Mapping[str, Sequence[Sequence[list[Any]]]]
+"""The rows of each step of each part of each source."""
+
+
+def _cut_all(given: Mapping[str, Sequence[Sequence[Any]]], steps: int, chance: random.Random) -> Cut:
+    return {
+        name: [_cut(list(rows), chance.randint(1, steps), chance) for rows in parts] for name, parts in given.items()
+    }
+
+
 def _run(
     plan: Plan,
-    given: Mapping[str, Sequence[Sequence[Any]]],
+    cut: Cut,
     channels: Mapping[str, Sequence[Sent]],
     chance: random.Random,
     steps: int,
     pieces: int,
     *,
     drain: bool,
+    crashes: Collection[int] = (),
 ) -> tuple[Answer, list[Sent]]:
     collector = Collector(plan)
     states: dict[tuple[int, int], bytes] = {}
-    cut: dict[str, list[list[list[Any]]]] = {
-        s.source.name: [_cut(list(rows), chance.randint(1, steps), chance) for rows in given[s.source.name]]
-        for s in plan.sources
-    }
     brought = {c.name: _cut(list(channels[c.name]), chance.randint(1, steps), chance) for c in plan.channels}
     sent: list[Sent] = []
     lengths = [len(of_part) for parts in cut.values() for of_part in parts]
@@ -165,6 +209,9 @@ def _run(
             for name, parts in now.items()
         }
         come = {name: parts[number] if number < len(parts) else [] for name, parts in brought.items()}
+        if number in crashes:
+            lost = Collector(plan, newest=dict(collector.newest))
+            _step(plan, sliced, come, number, dict(states), lost, chance, drained=False)
         sent.append(_step(plan, sliced, come, number, states, collector, chance, drained=False))
     if drain:
         sent.append(_step(plan, {}, {}, 10**6, states, collector, chance, drained=True))

@@ -29,6 +29,7 @@ from tracetypes.compiler.spark.channels import received
 from tracetypes.compiler.spark.files import FileInput, literal
 from tracetypes.compiler.spark.kafka import TopicInput, TopicScan
 from tracetypes.compiler.spark.scan import ColumnScan, End, ParquetScan, Scan, TextScan
+from tracetypes.compiler.spark.scripted import ScriptInput, ScriptScan
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.staging import SEND, Delivery
 from tracetypes.compiler.spark.tasks import KeyedTask, Processor
@@ -107,6 +108,8 @@ def _scanned(
 
 
 def _scan(end: End, given: FileInput, native: bool) -> Scan:
+    if isinstance(given, ScriptInput):
+        return ScriptScan(end, given.job)
     if not isinstance(given.format, Parquet):
         return TextScan(end, given.format, given.header)
     return ParquetScan(end) if given.is_read_by_workers else ColumnScan(end, native)

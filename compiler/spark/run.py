@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlparse
 
 import attrs
@@ -36,6 +36,7 @@ from tracetypes.compiler.spark.kafka import TopicInput, is_topic
 from tracetypes.compiler.spark.lowering import Input, lower
 from tracetypes.compiler.spark.metrics import Batch, StageMetrics, stage_metrics
 from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, writable, write_json
+from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.staging import unwritable
 from tracetypes.compiler.spark.wire import BEFORE
@@ -75,6 +76,10 @@ class Rows:
 
     files: tuple[tuple[Any, ...], ...]
     files_per_step: int | None = None
+
+
+Given: TypeAlias = str | Rows | Scripted
+"""What is given as the input of a source."""
 
 
 # ---------------------------------------------------------------------------------------------- checkpoint
@@ -336,7 +341,7 @@ def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Map
 def run(
     spark: SparkSession,
     plan: Plan,
-    inputs: Mapping[str, str | Rows],
+    inputs: Mapping[str, Given],
     output: Output | Callable[[str], Output],
     *,
     checkpoint: str,
@@ -378,7 +383,7 @@ def run(
 def run_program(
     spark: SparkSession,
     program: Program,
-    inputs: Mapping[str, str | Rows],
+    inputs: Mapping[str, Given],
     outputs: Mapping[str, Callable[[Plan, str], Output]],
     *,
     checkpoint: str,
@@ -486,7 +491,7 @@ def _counted(summary: Summary, told: Callable[[Batch], None] | None, limits: Lim
 def _open_all(
     spark: SparkSession,
     plans: Sequence[Plan],
-    inputs: Mapping[str, str | Rows],
+    inputs: Mapping[str, Given],
     scratch: str,
     files_per_step: int | None,
     *,
@@ -703,12 +708,14 @@ def _translated(error: Exception) -> Exception:
 
 
 def _opened(
-    spark: SparkSession, leaf: FromSource, given: str | Rows, scratch: str, files_per_step: int | None, *, bounded: bool
+    spark: SparkSession, leaf: FromSource, given: Given, scratch: str, files_per_step: int | None, *, bounded: bool
 ) -> Input:
     if isinstance(given, str) and is_topic(given):
         return TopicInput(spark, leaf, given, bounded=bounded)
     if isinstance(given, str):
         return open_input(spark, leaf, given, files_per_step)
+    if isinstance(given, Scripted):
+        return ScriptInput(spark, leaf, given.job)
     directory = Path(scratch) / leaf.source.name
     directory.mkdir()
     for number, rows in enumerate(given.files):
@@ -728,7 +735,7 @@ def _line(leaf: FromSource, row: Any) -> str:
 
 
 def collect(
-    spark: SparkSession, plan: Plan, inputs: Mapping[str, str | Rows], *, drain: bool = True, **options: Any
+    spark: SparkSession, plan: Plan, inputs: Mapping[str, Given], *, drain: bool = True, **options: Any
 ) -> MemoryOutput:
     """Run a plan with a throw-away checkpoint and give what came out: for tests."""
     output = MemoryOutput(plan)

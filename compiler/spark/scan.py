@@ -50,7 +50,7 @@ from tracetypes.records import (
 )
 from tracetypes.sources import reader
 
-__all__ = ["ColumnScan", "End", "ParquetScan", "Scan", "TextScan"]
+__all__ = ["ColumnScan", "End", "ParquetScan", "Scan", "TextScan", "runs"]
 
 
 @attrs.frozen
@@ -133,7 +133,7 @@ class TextScan(Scan):
                         continue
                     yield Taken(_parsed(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
 
-        for piece, parts in groupby(_runs(batches), key=lambda run: run[0]):
+        for piece, parts in groupby(runs(batches), key=lambda run: run[0]):
             yield piece, take(piece, parts)
 
     def check_header(self, raw: bytes) -> None:
@@ -180,7 +180,7 @@ class ColumnScan(Scan):
                         one.emitted = emitted
                 yield one
 
-        for piece, parts in groupby(_runs(batches), key=lambda run: run[0]):
+        for piece, parts in groupby(runs(batches), key=lambda run: run[0]):
             yield piece, chained.from_iterable(taken(batch) for _, batch in parts)
 
 
@@ -483,7 +483,7 @@ def _parsed(raw: bytes, parse: Callable[[str], tuple[Any, Any]], read: Callable[
     return read(key, value)
 
 
-def _runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:
+def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:
     """Batches cut where the piece changes."""
     for batch in _larger(batches):
         count = batch.num_rows
