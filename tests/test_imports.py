@@ -47,6 +47,12 @@ RULES = (
         ("confluent_kafka",),
         but=("tracetypes.compiler.spark.kafka",),
     ),
+    Rule(
+        "only compiler.spark.delta needs Delta tables",
+        "tracetypes",
+        ("deltalake",),
+        but=("tracetypes.compiler.spark.delta",),
+    ),
     Rule("only learned needs scikit-learn", "tracetypes", ("sklearn",), but=("tracetypes.stdlib.learned",)),
     Rule(
         "the compiler knows templates, not the operators written with them",

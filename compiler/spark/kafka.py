@@ -35,8 +35,8 @@ from tracetypes.compiler.kernels import Taken
 from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.spark.scan import End, Scan
-from tracetypes.compiler.spark.wire import SentError
-from tracetypes.errors import RunError, UsageError, envelope
+from tracetypes.compiler.spark.wire import told
+from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Kafka, Parquet, Row, record_writer
 from tracetypes.markers import Marker
 from tracetypes.sources import record_reader
@@ -117,8 +117,8 @@ class Address:
         try:
             yield
         except KafkaException as error:
-            told = error.args[0] if error.args else error
-            why = told.str() if hasattr(told, "str") else str(told)
+            cause = error.args[0] if error.args else error
+            why = cause.str() if hasattr(cause, "str") else str(cause)
             raise (self.unwritable(why) if writing else self.unreadable(why)) from error
 
     def unreadable(self, why: str) -> RunError:
@@ -160,10 +160,10 @@ class Watch:
         spec = OffsetSpec.earliest() if first else OffsetSpec.latest()
         asked = {TopicPartition(self.address.topic, partition): spec for partition in partitions}
         with self.address.trouble():
-            told = self.admin.list_offsets(
+            answers = self.admin.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=PATIENCE / 2
             )
-            return {place.partition: answer.result(PATIENCE).offset for place, answer in told.items()}
+            return {place.partition: answer.result(PATIENCE).offset for place, answer in answers.items()}
 
     def partitions(self) -> list[int]:
         """The partitions of the topic. Raises :class:`RunError` ``TT208`` when there is no such topic."""
@@ -192,6 +192,11 @@ class TopicInput:
         watch = Watch(self.address)
         partitions = watch.partitions()
         self.until = watch.offsets(partitions) if bounded else None
+
+    @property
+    def at_once(self) -> bool:
+        """Does one micro-batch take all that there is?"""
+        return self.address.records is None
 
     def frame(self) -> DataFrame:
         """A row for each range of offsets."""
@@ -242,11 +247,11 @@ class TopicReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, int]:
         """Where a new query begins: the records that there are."""
-        return _told(lambda: _named(self.watch.offsets(self.watch.partitions(), first=True)))
+        return told(lambda: _named(self.watch.offsets(self.watch.partitions(), first=True)))
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """Where the next micro-batch ends."""
-        return _told(lambda: _named(self.end({int(partition): at for partition, at in start.items()})))
+        return told(lambda: _named(self.end({int(partition): at for partition, at in start.items()})))
 
     def end(self, start: dict[int, int]) -> dict[int, int]:
         """The same by number."""
@@ -284,14 +289,6 @@ class TopicReader(DataSourceStreamReader):
 
 def _named(offsets: Mapping[int, int]) -> dict[str, int]:
     return {str(partition): at for partition, at in sorted(offsets.items())}
-
-
-def _told(call: Callable[[], dict[str, int]]) -> dict[str, int]:
-    """Our errors as text, which survives Spark."""
-    try:
-        return call()
-    except (RunError, UsageError) as error:
-        raise SentError(envelope(error)) from error
 
 
 # ------------------------------------------------------------------------------------------------- workers
@@ -499,8 +496,8 @@ def patiently(call: Callable[[], T]) -> T:
         try:
             return call()
         except KafkaException as error:
-            told = error.args[0] if error.args else None
-            again = isinstance(told, KafkaError) and (told.retriable() or told.code() in busy)
+            cause = error.args[0] if error.args else None
+            again = isinstance(cause, KafkaError) and (cause.retriable() or cause.code() in busy)
             if not again or time.monotonic() > until:
                 raise
             time.sleep(PAUSE)

@@ -26,6 +26,7 @@ from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.messages import Kind
 from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.spark.channels import received
+from tracetypes.compiler.spark.delta import TableInput, TableScan
 from tracetypes.compiler.spark.files import FileInput, literal
 from tracetypes.compiler.spark.kafka import TopicInput, TopicScan
 from tracetypes.compiler.spark.scan import ColumnScan, End, ParquetScan, Scan, TextScan
@@ -39,7 +40,7 @@ from tracetypes.formats import Parquet
 __all__ = ["Input", "lower"]
 
 
-Input: TypeAlias = FileInput | TopicInput
+Input: TypeAlias = FileInput | TopicInput | TableInput
 
 
 def lower(
@@ -103,6 +104,8 @@ def _scanned(
     end = End(plan, stage, link, ids, delivery)
     if isinstance(given, TopicInput):
         return given.frame().mapInArrow(TopicScan(end, given.address), MESSAGES)
+    if isinstance(given, TableInput):
+        return given.frame().mapInArrow(TableScan(end), MESSAGES)
     frame, native = given.frame(link)
     return frame.mapInArrow(_scan(end, given, native), MESSAGES)
 

@@ -31,6 +31,7 @@ from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, d
 from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.segments import Program
 from tracetypes.compiler.spark.channels import ChannelOutput
+from tracetypes.compiler.spark.delta import TableInput, is_table
 from tracetypes.compiler.spark.files import FileInput, open_input
 from tracetypes.compiler.spark.kafka import TopicInput, is_topic
 from tracetypes.compiler.spark.lowering import Input, lower
@@ -195,9 +196,9 @@ class Ending:
     """
 
     def __init__(self, inputs: Mapping[str, Input], checkpoint: Checkpoint, *, drain: bool) -> None:
-        topics = [given for given in inputs.values() if isinstance(given, TopicInput)]
-        # A topic is taken up to its end at once, if not told otherwise.
-        self.checkpoint, self.drain = checkpoint, drain and all(topic.address.records is None for topic in topics)
+        # Topics and tables are taken up to their ends at once, if not told otherwise.
+        others = [given for given in inputs.values() if not isinstance(given, FileInput)]
+        self.checkpoint, self.drain = checkpoint, drain and all(given.at_once for given in others)
         files = [given for given in inputs.values() if isinstance(given, FileInput)]
         self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in files]
         self.read: set[str] = set()
@@ -353,8 +354,8 @@ def run(
 ) -> Summary:
     """Run a plan until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C, SIGTERM).
 
-    ``inputs``: a path, ``kafka://host:port/topic`` or :class:`Rows` for each source. ``output``: an output, or a function
-    from the run's name to one.
+    ``inputs``: a path, ``kafka://host:port/topic``, ``delta:path`` or :class:`Rows` for each source. ``output``: an output, or
+    a function from the run's name to one.
     ``drain``: at the end of the inputs the sources end too, and the open blocks are answered; a checkpoint that was
     drained takes no further rows. ``files_per_step``: files of a micro-batch at most. ``told``: called after each batch;
     ``limits``: of rows that go aside.
@@ -712,6 +713,8 @@ def _opened(
 ) -> Input:
     if isinstance(given, str) and is_topic(given):
         return TopicInput(spark, leaf, given, bounded=bounded)
+    if isinstance(given, str) and is_table(given):
+        return TableInput(spark, leaf, given, files_per_step, bounded=bounded)
     if isinstance(given, str):
         return open_input(spark, leaf, given, files_per_step)
     if isinstance(given, Scripted):
