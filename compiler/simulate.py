@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -28,7 +28,7 @@ from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String
 from tracetypes.sources import reader
 from tracetypes.trace import Element, Item, StreamType, Trace
 
-__all__ = ["Answer", "Collector", "simulate", "simulate_program", "simulate_scripts"]
+__all__ = ["IDLE", "Answer", "Collector", "simulate", "simulate_program", "simulate_scripts", "simulate_steps"]
 
 
 @attrs.define
@@ -81,6 +81,13 @@ class Collector:
         elements += [(end, 1, 0, 0, Marker(end)) for end in self.markers]
         elements.sort(key=lambda one: one[:4])
         return Answer(Trace(stream, tuple(one[4] for one in elements)), self.late, self.rejects)
+
+
+Cut: TypeAlias = Mapping[str, Sequence[Sequence[list[Any]]]]
+"""The rows of each step of each part of each source."""
+
+IDLE: Final = Row("marker", reason="idle")
+"""Stands for what a source says of a part that it does not wait for."""
 
 
 def simulate(
@@ -159,6 +166,13 @@ def _run_all(
     return answers
 
 
+def simulate_steps(plan: Plan, steps: Cut, *, seed: int, pieces: int = 3, drain: bool = True) -> Answer:
+    """Run a plan where the rows of each step of each part of each source are given; :data:`IDLE` among those of a part says that
+    it is idle in that step."""
+    answer, _ = _run(plan, steps, {}, random.Random(seed), 1, pieces, drain=drain)
+    return answer
+
+
 @attrs.frozen
 class Sent:
     """What one step of a segment puts into its channel."""
@@ -174,10 +188,6 @@ class Sent:
         heads = [m.head for m in messages if m.kind == Kind.PROGRESS]
         (last,) = [head for head in heads if head["stage"] == plan.stages[-1].number] or [{}]
         return cls(rows, last.get("markers", []), last.get("complete", False))
-
-
-Cut: TypeAlias = Mapping[str, Sequence[Sequence[list[Any]]]]
-"""The rows of each step of each part of each source."""
 
 
 def _cut_all(given: Mapping[str, Sequence[Sequence[Any]]], steps: int, chance: random.Random) -> Cut:
@@ -315,9 +325,11 @@ def _read(
         kernel = SourceKernel(plan.stages[stage], link, plan.key_groups)
         known = before.get(source.name, {})
         earlier = known[place] if place in known else newest[part] if part < len(newest) else None
+        idle = any(row is IDLE for row in rows)
+        rows = [row for row in rows if row is not IDLE]
         taken = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
         some = _chunked(taken, link.leaf.stream, chance) if columnar and chance.random() < 0.5 else taken
-        messages.extend(kernel.piece(place, some, earlier, part, len(parts)))
+        messages.extend(kernel.piece(place, some, earlier, part, len(parts), idle))
     return messages
 
 

@@ -94,12 +94,13 @@ class Scan(Task):
         before = _Before(self.leaf.source.name)
         for piece, taken in self.pieces(batches, read):
             kernel = SourceKernel(self.stage, self.link, self.key_groups, self.straight)
-            part, parts = self.part_of(piece)
-            yield from kernel.piece(piece, taken, before.of(piece, part), part, parts)
+            part, parts, idle = self.part_of(piece)
+            yield from kernel.piece(piece, taken, before.of(piece, part), part, parts, idle)
 
-    def part_of(self, piece: Piece) -> tuple[int, int]:
-        """Which part of the source a piece belongs to, and how many there are: files are one part together."""
-        return 0, 1
+    def part_of(self, piece: Piece) -> tuple[int, int, bool]:
+        """Which part of the source a piece belongs to, how many there are, and whether nobody waits for it: files are one part
+        together."""
+        return 0, 1, False
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
