@@ -17,6 +17,7 @@ from tracetypes.testing import Script, check_recovery, define_scripts, run_scrip
 FIRST = (
     Script()
     .rows(*(Reading("abc"[n % 3], n, n) for n in range(12)))
+    .crash("raise")
     .step()
     .rows(Reading("a", 25, 1))
     .crash("worker")
@@ -40,7 +41,7 @@ def test_a_script_is_what_the_definition_says_of_its_rows() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_simulator_recovers(seed: int) -> None:
     ran = check_recovery(flows.delayed, {"readings": SCRIPT}, seed=seed)
-    assert ran.crashes == 3
+    assert ran.crashes == 4
 
 
 @pytest.mark.parametrize("graph", [dags.two_sinks, dags.diamond, dags.ordered])

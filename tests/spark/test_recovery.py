@@ -12,8 +12,8 @@ from tracetypes import Dataflow, OperatorFailed
 from tracetypes.testing import Script, check_recovery, run_scripts
 
 
-def test_a_worker_and_the_driver_are_killed() -> None:
-    assert check_recovery(flows.delayed, {"readings": FIRST}, on="spark").crashes == 2
+def test_something_raises_and_a_worker_and_the_driver_are_killed() -> None:
+    assert check_recovery(flows.delayed, {"readings": FIRST}, on="spark").crashes == 3
 
 
 @pytest.mark.nightly
@@ -21,9 +21,10 @@ def test_a_worker_and_the_driver_are_killed() -> None:
 def test_a_worker_the_driver_and_the_jvm_are_killed(graph: Callable[[], Dataflow]) -> None:
     flow = graph()
     ran = check_recovery(flow, {source.name: SCRIPT for source in flow.graph.sources}, on="spark")
-    assert ran.crashes == 3 * len(flow.graph.sources)
+    assert ran.crashes == 4 * len(flow.graph.sources)
 
 
+@pytest.mark.nightly
 def test_what_a_run_raises_by_itself_is_raised() -> None:
     script = Script().rows(flows.Reading("a", 1, -1), flows.Reading("a", 1, 0)).crash("raise")
     flow = Dataflow("fails")

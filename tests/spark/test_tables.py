@@ -48,7 +48,7 @@ class Job:
         order = [one["add"]["partitionValues"]["id"] for one in map(json.loads, log) if "add" in one]
         self.lines += [row(**one) for id in order for one in rows if one["id"] == id]
 
-    def __call__(self, *, drain: bool = True, files_per_step: int | None = 2) -> Summary:
+    def __call__(self, *, drain: bool = True, files_per_step: int | None = 4) -> Summary:
         late, rejects = str(self.path / "late"), str(self.path / "rejects")
         return run(
             self.spark,
