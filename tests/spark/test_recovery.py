@@ -17,7 +17,7 @@ def test_something_raises_and_a_worker_and_the_driver_are_killed() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("graph", [lambda: flows.delayed, dags.diamond, dags.ordered])
+@pytest.mark.parametrize("graph", [lambda: flows.delayed, dags.diamond])
 def test_a_worker_the_driver_and_the_jvm_are_killed(graph: Callable[[], Dataflow]) -> None:
     flow = graph()
     ran = check_recovery(flow, {source.name: SCRIPT for source in flow.graph.sources}, on="spark")
