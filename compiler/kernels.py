@@ -536,7 +536,7 @@ class SourceKernel:
             Outbox(stage, link.number, key_groups, positioned) if straight is None else Straight(stage, straight)
         )
         self.end = self.position = self.part = 0
-        self.parts = 1
+        self.parts, self.idle = 1, False
         self.ahead: list[Ahead] = []
         self.push = chain(link.path, self._put, self)
         traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
@@ -550,12 +550,19 @@ class SourceKernel:
         self.outbox.put(key, value, self.end, self.position)
 
     def piece(
-        self, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None, part: int = 0, parts: int = 1
+        self,
+        piece: Piece,
+        taken: Iterable[Taken | Chunk],
+        before: int | None,
+        part: int = 0,
+        parts: int = 1,
+        idle: bool = False,
     ) -> Iterator[Message]:
         """One piece in its order. ``before``: the newest event time that came before the piece, None for none. ``part`` of
-        ``parts``: where the source is the merge of several, which of them the piece belongs to."""
+        ``parts``: where the source is the merge of several, which of them the piece belongs to. ``idle``: the piece is empty,
+        and says that nobody waits for its part."""
         how = self.leaf.source.markers
-        self.part, self.parts = part, parts
+        self.part, self.parts, self.idle = part, parts, idle
         if isinstance(how, EventTime):
             yield from self._by_time(how, piece, taken, before)
         else:
@@ -741,7 +748,7 @@ class SourceKernel:
         )
 
     def _to_all(self, report: Report) -> Iterator[Message]:
-        head = attrs.evolve(report, part=self.part, parts=self.parts).to_header()
+        head = attrs.evolve(report, part=self.part, parts=self.parts, idle=self.idle).to_header()
         for group in range(1 if isinstance(self.outbox, Straight) else self.key_groups):
             yield Message(group, Kind.REPORT, head)
 
@@ -1074,6 +1081,26 @@ class StageKernel:
                 self.starts[report.link, report.piece] = self._mark(report, progress, leaf, group, state)
         if late:
             raise Reread(again)
+        for link in sorted({report.link for report in reports if report.idle}):
+            self._pass_over(link, state.progress[link], {r.part for r in reports if r.link == link and r.idle})
+
+    def _pass_over(self, link: int, parts: list[Progress], idle: set[int]) -> None:
+        """Parts that are idle send a heartbeat as it were: of the last marker that all other parts have reached."""
+        how = self.hows[link]
+        assert isinstance(how, EventTime)
+        others = [reached(how, progress, False) for part, progress in enumerate(parts) if part not in idle]
+        known = [marker for marker in others if marker is not None]
+        if not known or len(known) < len(others):
+            return
+        beat = min(known)
+        for progress in (parts[part] for part in idle):
+            if progress.newest is None or beat > how.frontier(progress.newest):
+                progress.newest = max(
+                    beat + how.delay, beat + how.delay if progress.newest is None else progress.newest
+                )
+                progress.end = beat if progress.end is None else max(progress.end, beat)
+                if progress.sent is None:
+                    progress.first = beat if progress.first is None else min(progress.first, beat)
 
     def _with_reason(self, message: Message) -> Message:
         """A late item on its way out, with the reason: what earlier pieces of the step closed is known only here."""

@@ -77,7 +77,8 @@ class Report:
     ``part`` of ``parts``: a source in parts (the partitions of a topic) is the merge of them, each with markers of its own.
     Event time: ``newest`` time of any row, ``first`` block of any item that was not late, ``before``: the newest time
     that was taken to lie before the piece when its late items were told, ``jump``: the widest pair of neighbouring blocks.
-    ``late`` and ``rejects``: how many rows went aside. ``last``: the last block of any item or heartbeat.
+    ``late`` and ``rejects``: how many rows went aside. ``last``: the last block of any item or heartbeat. ``idle``: the part has
+    been silent for so long that the others do not wait for it.
     Markers in band: ``markers`` in order, and ``counts``: how many items lie before each of them and after the last.
     """
 
@@ -95,6 +96,7 @@ class Report:
     last: int | None = None
     part: int = 0
     parts: int = 1
+    idle: bool = False
 
     def to_header(self) -> bytes:
         """For a message."""

@@ -8,9 +8,9 @@ given, the traces at the sink must be those of the interpreter.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -28,7 +28,7 @@ from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String
 from tracetypes.sources import reader
 from tracetypes.trace import Element, Item, StreamType, Trace
 
-__all__ = ["Answer", "Collector", "simulate", "simulate_program"]
+__all__ = ["IDLE", "Answer", "Collector", "simulate", "simulate_program", "simulate_scripts", "simulate_steps"]
 
 
 @attrs.define
@@ -83,6 +83,13 @@ class Collector:
         return Answer(Trace(stream, tuple(one[4] for one in elements)), self.late, self.rejects)
 
 
+Cut: TypeAlias = Mapping[str, Sequence[Sequence[list[Any]]]]
+"""The rows of each step of each part of each source."""
+
+IDLE: Final = Row("marker", reason="idle")
+"""Stands for what a source says of a part that it does not wait for."""
+
+
 def simulate(
     plan: Plan,
     inputs: Mapping[str, Sequence[Any]],
@@ -99,7 +106,8 @@ def simulate(
     that go on with what this one has left behind (:mod:`.fingerprint` says which can), at steps drawn at random."""
     in_parts = in_parts or {}
     given = {s.source.name: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
-    answer, _ = _run((plan, *then), given, {}, random.Random(seed), steps, pieces, drain=drain)
+    chance = random.Random(seed)
+    answer, _ = _run((plan, *then), _cut_all(given, steps, chance), {}, chance, steps, pieces, drain=drain)
     return answer
 
 
@@ -114,14 +122,57 @@ def simulate_program(
 ) -> dict[str, Answer]:
     """Run all segments of a program, by name: each cuts what it reads into steps of its own, also what channels bring."""
     chance = random.Random(seed)
+
+    def of(plan: Plan) -> Cut:
+        return _cut_all({s.source.name: [inputs.get(s.source.name, ())] for s in plan.sources}, steps, chance)
+
+    return _run_all(program, of, chance, steps, pieces, drain=drain)
+
+
+def simulate_scripts(
+    program: Program,
+    scripts: Mapping[str, Sequence[Sequence[Row]]],
+    *,
+    seed: int,
+    crashes: Collection[int] = (),
+    pieces: int = 3,
+) -> dict[str, Answer]:
+    """The same where the steps of each source are given. ``crashes``: steps that are lost when they are done, and done again
+    from the states before them."""
+    chance = random.Random(seed)
+
+    def of(plan: Plan) -> Cut:
+        return {s.source.name: [[list(step) for step in scripts.get(s.source.name, ())]] for s in plan.sources}
+
+    return _run_all(program, of, chance, 4, pieces, drain=True, crashes=crashes)
+
+
+def _run_all(
+    program: Program,
+    cut: Callable[[Plan], Cut],
+    chance: random.Random,
+    steps: int,
+    pieces: int,
+    *,
+    drain: bool,
+    crashes: Collection[int] = (),
+) -> dict[str, Answer]:
     answers: dict[str, Answer] = {}
     channels: dict[str, list[Sent]] = {}
     for segment, plan in zip(program.segments, program.plans, strict=True):
-        given = {s.source.name: [inputs.get(s.source.name, ())] for s in plan.sources}
-        answers[segment.name], sent = _run((plan,), given, channels, chance, steps, pieces, drain=drain)
+        answers[segment.name], sent = _run(
+            (plan,), cut(plan), channels, chance, steps, pieces, drain=drain, crashes=crashes
+        )
         if segment.sends is not None:
             channels[segment.sends] = sent
     return answers
+
+
+def simulate_steps(plan: Plan, steps: Cut, *, seed: int, pieces: int = 3, drain: bool = True) -> Answer:
+    """Run a plan where the rows of each step of each part of each source are given; :data:`IDLE` among those of a part says that
+    it is idle in that step."""
+    answer, _ = _run((plan,), steps, {}, random.Random(seed), 1, pieces, drain=drain)
+    return answer
 
 
 @attrs.frozen
@@ -141,23 +192,26 @@ class Sent:
         return cls(rows, last.get("markers", []), last.get("complete", False))
 
 
+def _cut_all(given: Mapping[str, Sequence[Sequence[Any]]], steps: int, chance: random.Random) -> Cut:
+    return {
+        name: [_cut(list(rows), chance.randint(1, steps), chance) for rows in parts] for name, parts in given.items()
+    }
+
+
 def _run(
     plans: Sequence[Plan],
-    given: Mapping[str, Sequence[Sequence[Any]]],
+    cut: Cut,
     channels: Mapping[str, Sequence[Sent]],
     chance: random.Random,
     steps: int,
     pieces: int,
     *,
     drain: bool,
+    crashes: Collection[int] = (),
 ) -> tuple[Answer, list[Sent]]:
     plan, left = plans[0], list(plans[1:])
     collector = Collector(plan)
     states: dict[tuple[int, int], bytes] = {}
-    cut: dict[str, list[list[list[Any]]]] = {
-        s.source.name: [_cut(list(rows), chance.randint(1, steps), chance) for rows in given[s.source.name]]
-        for s in plan.sources
-    }
     brought = {c.name: _cut(list(channels[c.name]), chance.randint(1, steps), chance) for c in plan.channels}
     sent: list[Sent] = []
     lengths = [len(of_part) for parts in cut.values() for of_part in parts]
@@ -170,6 +224,9 @@ def _run(
         if left and number and chance.random() < 0.5:
             plan = collector.plan = left.pop(0)
         come = {name: parts[number] if number < len(parts) else [] for name, parts in brought.items()}
+        if number in crashes:
+            lost = Collector(plan, newest=dict(collector.newest))
+            _step(plan, sliced, come, number, dict(states), lost, chance, drained=False)
         sent.append(_step(plan, sliced, come, number, states, collector, chance, drained=False))
     plan = collector.plan = left[0] if left else plan
     if drain:
@@ -274,9 +331,11 @@ def _read(
         kernel = SourceKernel(plan.stages[stage], link, plan.key_groups)
         known = before.get(source.name, {})
         earlier = known[place] if place in known else newest[part] if part < len(newest) else None
+        idle = any(row is IDLE for row in rows)
+        rows = [row for row in rows if row is not IDLE]
         taken = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
         some = _chunked(taken, link.leaf.stream, chance) if columnar and chance.random() < 0.5 else taken
-        messages.extend(kernel.piece(place, some, earlier, part, len(parts)))
+        messages.extend(kernel.piece(place, some, earlier, part, len(parts), idle))
     return messages
 
 

@@ -20,7 +20,7 @@ PACKAGES = {
 }
 
 HEAVY = ("pyspark", "pandas", "pyarrow", "numpy", "hypothesis")
-OUTER = ("tracetypes.compiler", "tracetypes.stdlib", "tracetypes.cli", "tracetypes.testing")
+OUTER = ("tracetypes.compiler", "tracetypes.stdlib", "tracetypes.cli", "tracetypes.testing", "tracetypes.recovery")
 
 
 class Rule(NamedTuple):
@@ -47,11 +47,17 @@ RULES = (
         ("confluent_kafka",),
         but=("tracetypes.compiler.spark.kafka",),
     ),
+    Rule(
+        "only compiler.spark.delta needs Delta tables",
+        "tracetypes",
+        ("deltalake",),
+        but=("tracetypes.compiler.spark.delta",),
+    ),
     Rule("only learned needs scikit-learn", "tracetypes", ("sklearn",), but=("tracetypes.stdlib.learned",)),
     Rule(
         "the compiler knows templates, not the operators written with them",
         within="tracetypes.compiler",
-        forbidden=("tracetypes.stdlib", "tracetypes.cli", "tracetypes.testing"),
+        forbidden=("tracetypes.stdlib", "tracetypes.cli", "tracetypes.testing", "tracetypes.recovery"),
     ),
     Rule("the standard library is ordinary user code", "tracetypes.stdlib", ("tracetypes.compiler",)),
     Rule("imported by its folder's name, a module would exist twice", "tracetypes", ("compiler", "stdlib")),

@@ -1079,6 +1079,7 @@ def test_the_guide_shows_what_is_really_said() -> None:
         assert str(broken(space[name]())) in shown
     assert str(broken(SharedStart())).replace("SharedStart", "Streak") in shown
     check_laws(space["ExactEnergy"](), max_examples=30)
+    space["test_recovery"]()
     for law in laws(TouchedMean()):
         assert f"| {law.name} |" in guide
         assert law.code in guide

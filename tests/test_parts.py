@@ -128,7 +128,7 @@ FIRST = settings(phases=(Phase.generate,), max_examples=3_000, derandomize=True,
 """Stop at the first example."""
 
 
-def caught(example: st.SearchStrategy[Parted]) -> bool:
+def caught_by(example: st.SearchStrategy[Any]) -> bool:
     """Does a run of some example differ from the definition?"""
     try:
         find(example, lambda one: one.differences() != [], settings=FIRST)
@@ -140,18 +140,18 @@ def caught(example: st.SearchStrategy[Parted]) -> bool:
 def test_one_frontier_for_all_parts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     to_header = Report.to_header
     monkeypatch.setattr(Report, "to_header", lambda self: to_header(attrs.evolve(self, part=0)))
-    assert caught(parted())
+    assert caught_by(parted())
 
 
 def test_parts_that_are_not_waited_for_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     to_header = Report.to_header
     monkeypatch.setattr(Report, "to_header", lambda self: to_header(attrs.evolve(self, parts=self.part + 1)))
-    assert caught(parted())
+    assert caught_by(parted())
 
 
 def test_open_blocks_of_parts_in_one_heap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StageKernel, "_way", lambda self, link, part: link)
-    assert caught(parted())
+    assert caught_by(parted())
 
 
 # ---------------------------------------------------------------------------------------------- special cases

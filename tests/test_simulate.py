@@ -916,3 +916,26 @@ def test_an_operator_that_asks_gets_a_hint_of_every_item(
         )
         assert answer.trace == wanted["out"]
         assert HINTED
+
+
+@attrs.frozen
+class Dropped(OpStateless[str, int, str, int]):
+    """Python: nothing of what is odd."""
+
+    def on_item(self, key: str, value: int, emit: Callable[[str, int], None]) -> None:
+        if int(f"{value:d}") % 2 == 0:
+            emit(key, value)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_operators_behind_one_that_drops_all_of_a_batch(behind: bool) -> None:
+    flow = Dataflow("dropping")
+    stream: Any = flow.source("in", U[str, int], markers=every(seconds=10, time=lambda n: n))
+    if behind:
+        stream = stream.through(sort(by=operator.neg))
+    flow.sink("out", stream.through(Dropped()).through(Dropped()))
+    checked, rows = check(flow), {"in": [("a", 1), ("b", 3), ("a", 21), ("a", 34)]}
+    wanted, _ = interpret_rows(checked, rows)
+    for seed in range(6):
+        answer = simulate.simulate(plan(checked, parallelism=2, key_groups=2), rows, seed=seed, steps=3, pieces=2)
+        assert answer.trace == wanted["out"]

@@ -94,10 +94,15 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="SOURCE=PATH",
-        help="a file or directory to read, or a topic: kafka://HOST:PORT/TOPIC",
+        help="a file or directory to read, a topic: kafka://HOST:PORT/TOPIC, or a Delta table: delta:DIR",
     )
     one.add_argument(
-        "--output", "-o", action="append", default=[], metavar="SINK=DIR", help="the directory to write, or a topic"
+        "--output",
+        "-o",
+        action="append",
+        default=[],
+        metavar="SINK=DIR",
+        help="the directory to write, or a topic or table",
     )
     one.add_argument("--late", metavar="DIR", help="where late items go (default: DIR/_late of the output)")
     one.add_argument("--rejects", metavar="DIR", help="where rejected rows go (default: DIR/_rejects of the output)")
@@ -357,7 +362,7 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
             raise UsageError(
                 "TT402", f"--output {output} is not local", fix="give a directory of a local or mounted disk"
             )
-    kept = next((output for output in outputs.values() if output != "noop:" and "://" not in output), None)
+    kept = next((output for output in outputs.values() if not output.startswith(("noop:", "kafka://", "delta:"))), None)
     if not given.checkpoint and kept is None:
         raise UsageError("TT402", f"{', '.join(outputs.values())} keeps no checkpoint", fix="give --checkpoint DIR")
     checkpoint = given.checkpoint or str(Path(kept or "") / "_checkpoint")

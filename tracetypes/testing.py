@@ -62,6 +62,8 @@ from tracetypes.records import (
     show,
     show_type,
 )
+from tracetypes.recovery import Ran, check_recovery, define_scripts, run_scripts
+from tracetypes.scripts import Script
 from tracetypes.templates import (
     TEMPLATES,
     Operator,
@@ -83,7 +85,21 @@ except ImportError as error:
         "TT401", f"tests of laws need Hypothesis, which is not here ({error})", fix="pip install 'tracetypes[test]'"
     ) from None
 
-__all__ = ["Law", "check_deployments", "check_flow", "check_laws", "law_tests", "laws", "slices", "values"]
+__all__ = [
+    "Law",
+    "Ran",
+    "Script",
+    "check_deployments",
+    "check_flow",
+    "check_laws",
+    "check_recovery",
+    "define_scripts",
+    "law_tests",
+    "laws",
+    "run_scripts",
+    "slices",
+    "values",
+]
 
 # ------------------------------------------------------------------------------------------------- values
 #

@@ -34,7 +34,7 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, split_header
 from tracetypes.records import Optional, Schema, UnitValue, name_of
 
-__all__ = ["FileInput", "literal", "open_input"]
+__all__ = ["FileInput", "check_types", "literal", "open_input"]
 
 LARGE = 256 << 20
 """Bytes from which a Parquet file is read by several tasks at once."""
@@ -101,7 +101,7 @@ class FileInput:
         ]
         if isinstance(self.format, Parquet):
             schema = self._schema()
-            self._check_types({field.name: field.dataType for field in schema})
+            check_types(self.leaf, self.path, {field.name: field.dataType for field in schema})
             if self.is_read_by_workers:
                 return self._descriptors(reader), False
             columns = []
@@ -146,25 +146,6 @@ class FileInput:
                 "TT208", f"{self.path} cannot be read as Parquet: {first}", fix="give Parquet files, or another format"
             ) from error
 
-    def _check_types(self, found: dict[str, DataType]) -> None:
-        for name, schema in self.leaf.layout.columns:
-            if isinstance(schema, UnitValue):
-                continue
-            if name not in found:
-                if isinstance(schema, Optional):
-                    continue
-                raise RunError(
-                    "TT203",
-                    f"{self.path} has no column {name!r}; it has {', '.join(map(repr, found)) or 'no columns'}",
-                    fix=f"name the column {name!r}, or rename the field",
-                )
-            if not _fits(found[name], schema):
-                raise RunError(
-                    "TT203",
-                    f"{self.path}: the column {name!r} is {found[name].simpleString()}, expected {name_of(schema)}",
-                    fix="change the field's type, or write the file with the type of the field",
-                )
-
 
 def emitted(link: Link) -> list[Column]:
     """What the first operator of a link emits, as Catalyst's expressions of the layout's columns: a list of pairs, and whether
@@ -191,6 +172,27 @@ def emitted(link: Link) -> list[Column]:
         return []
     undefined = F.lit(False) if native.undefined is None else native.undefined
     return [native.pairs.alias("_emitted"), undefined.alias("_undefined")]
+
+
+def check_types(leaf: FromSource, path: str, found: dict[str, DataType]) -> None:
+    """Do columns fit a source? Raises :class:`RunError` ``TT203``."""
+    for name, schema in leaf.layout.columns:
+        if isinstance(schema, UnitValue):
+            continue
+        if name not in found:
+            if isinstance(schema, Optional):
+                continue
+            raise RunError(
+                "TT203",
+                f"{path} has no column {name!r}; it has {', '.join(map(repr, found)) or 'no columns'}",
+                fix=f"name the column {name!r}, or rename the field",
+            )
+        if not _fits(found[name], schema):
+            raise RunError(
+                "TT203",
+                f"{path}: the column {name!r} is {found[name].simpleString()}, expected {name_of(schema)}",
+                fix="change the field's type, or write the file with the type of the field",
+            )
 
 
 def _spark_type(schema: Schema) -> DataType:

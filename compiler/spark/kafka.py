@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,10 +37,10 @@ from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.spark.parsed import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
 from tracetypes.compiler.spark.scan import End, Scan, in_columns
-from tracetypes.compiler.spark.wire import SentError
-from tracetypes.errors import RunError, UsageError, envelope
+from tracetypes.compiler.spark.wire import told
+from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Kafka, Parquet, Row, of_bytes, record_writer
-from tracetypes.markers import Marker
+from tracetypes.markers import InBand, Marker
 from tracetypes.records import Record
 from tracetypes.sources import record_reader
 
@@ -59,7 +60,7 @@ PAUSE = 0.1
 POLLED = 10_000
 """Records that a worker takes from the client at once."""
 
-RANGE = "partition int, start bigint, until bigint, parts int"
+RANGE = "partition int, start bigint, until bigint, parts int, idle boolean"
 
 
 # ------------------------------------------------------------------------------------------------ addresses
@@ -73,29 +74,32 @@ def is_topic(address: str) -> bool:
 @attrs.frozen
 class Address:
     """``kafka://host:port,host:port/topic``. ``config``: a file of settings for librdkafka, ``name=value`` a line, which every
-    worker must have. ``records``: of a micro-batch at most."""
+    worker must have. ``records``: of a micro-batch at most. ``idle``: seconds without a record after which nobody waits for a
+    partition, None: everybody does."""
 
     text: str
     servers: str
     topic: str
     config: str | None = None
     records: int | None = None
+    idle: float | None = None
 
     @classmethod
     def of(cls, text: str) -> Address:
         """From text. Raises :class:`UsageError` ``TT402``, and ``TT401`` where the client is not installed."""
         parts = urlsplit(text)
         topic, options = unquote(parts.path.strip("/")), dict(parse_qsl(parts.query, keep_blank_values=True))
-        config, records = options.pop("config", None), options.pop("records", None)
-        if not parts.netloc or not topic or "/" in topic or options or (records and not _is_count(records)):
+        config, records, idle = (options.pop(name, None) for name in ("config", "records", "idle"))
+        wrong = (records and not _is_count(records)) or (idle is not None and not _is_span(idle))
+        if not parts.netloc or not topic or "/" in topic or options or wrong:
             raise UsageError(
                 "TT402",
                 f"{text} is no address of a topic",
-                fix="write kafka://HOST:PORT/TOPIC, with ?config=FILE or ?records=N behind it if need be",
+                fix="write kafka://HOST:PORT/TOPIC, with ?config=FILE, ?records=N or ?idle=SECONDS behind it if need be",
             )
         if importlib.util.find_spec("confluent_kafka") is None:
             raise UsageError("TT401", "confluent_kafka is not installed", fix="pip install 'tracetypes[kafka]'")
-        return cls(text, parts.netloc, topic, config, int(records) if records else None)
+        return cls(text, parts.netloc, topic, config, int(records) if records else None, float(idle) if idle else None)
 
     def settings(self) -> dict[str, Any]:
         """What every client is told. Raises :class:`UsageError` ``TT402`` when the file of settings cannot be read."""
@@ -119,8 +123,8 @@ class Address:
         try:
             yield
         except KafkaException as error:
-            told = error.args[0] if error.args else error
-            why = told.str() if hasattr(told, "str") else str(told)
+            cause = error.args[0] if error.args else error
+            why = cause.str() if hasattr(cause, "str") else str(cause)
             raise (self.unwritable(why) if writing else self.unreadable(why)) from error
 
     def unreadable(self, why: str) -> RunError:
@@ -162,10 +166,10 @@ class Watch:
         spec = OffsetSpec.earliest() if first else OffsetSpec.latest()
         asked = {TopicPartition(self.address.topic, partition): spec for partition in partitions}
         with self.address.trouble():
-            told = self.admin.list_offsets(
+            answers = self.admin.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=PATIENCE / 2
             )
-            return {place.partition: answer.result(PATIENCE).offset for place, answer in told.items()}
+            return {place.partition: answer.result(PATIENCE).offset for place, answer in answers.items()}
 
     def partitions(self) -> list[int]:
         """The partitions of the topic. Raises :class:`RunError` ``TT208`` when there is no such topic."""
@@ -182,6 +186,13 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and int(text) > 0
 
 
+def _is_span(text: str) -> bool:
+    try:
+        return 0 < float(text) < math.inf
+    except ValueError:
+        return False
+
+
 # -------------------------------------------------------------------------------------------------- driver
 
 
@@ -191,9 +202,20 @@ class TopicInput:
     def __init__(self, spark: SparkSession, leaf: FromSource, text: str, *, bounded: bool) -> None:
         self.spark, self.address = spark, Address.of(text)
         record_reader(leaf.source, leaf.layout)  # raises for formats that records do not have
+        if self.address.idle is not None and isinstance(leaf.source.markers, InBand):
+            raise UsageError(
+                "TT402",
+                f"{text}: source {leaf.source.name!r} has markers in band, which no clock can stand for",
+                fix="leave idle= out, and send each marker to every partition",
+            )
         watch = Watch(self.address)
         partitions = watch.partitions()
         self.until = watch.offsets(partitions) if bounded else None
+
+    @property
+    def at_once(self) -> bool:
+        """Does one micro-batch take all that there is?"""
+        return self.address.records is None
 
     def frame(self) -> DataFrame:
         """A row for each range of offsets."""
@@ -221,18 +243,70 @@ class Topic(DataSource):
         return TopicReader(Address.of(self.options["address"]), ends)
 
 
-class Range(InputPartition):
-    """Offsets of one partition, from ``start`` and before ``until``."""
+@attrs.frozen
+class Place:
+    """The next offset of each partition, and which partitions are idle. In Spark's log ``{"0": 17, "1": 4, "idle": [1]}``: what
+    was decided by the clock stands there, and is the same whenever a micro-batch is done again."""
 
-    def __init__(self, partition: int, start: int, until: int, parts: int) -> None:
-        self.row = (partition, start, until, parts)
+    next: dict[int, int]
+    idle: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, logged: Mapping[str, Any]) -> Place:
+        """From Spark's log."""
+        return cls({int(p): at for p, at in logged.items() if p != "idle"}, frozenset(logged.get("idle", ())))
+
+    @property
+    def logged(self) -> dict[str, Any]:
+        """For Spark's log."""
+        offsets = {str(partition): at for partition, at in sorted(self.next.items())}
+        return {**offsets, "idle": sorted(self.idle)} if self.idle else offsets
+
+
+class Silence:
+    """Which partitions have sent nothing for some seconds, while others went on after their last record. By the clock of this
+    machine, from when it first looked."""
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self.known: dict[int, int] = {}
+        self.since: dict[int, float] = {}
+        self.look: dict[int, int] = {}
+        """At which look a partition was last found to have grown."""
+        self.looks = 0
+
+    def of(self, known: Mapping[int, int], start: Mapping[int, int]) -> set[int]:
+        """The partitions that are silent. ``known``: their ends; ``start``: what has been read of them."""
+        now = time.monotonic()
+        self.looks += 1
+        for partition, end in known.items():
+            before = self.known.get(partition)
+            if before is None or end != before:
+                self.since[partition] = now
+            if end > (start[partition] if before is None else before):
+                self.look[partition] = self.looks
+        self.known = dict(known)
+        last = max(self.look.values(), default=0)
+        return {
+            partition
+            for partition, since in self.since.items()
+            if now - since >= self.patience and self.look.get(partition, 0) < last
+        }
+
+
+class Range(InputPartition):
+    """Offsets of one partition, from ``start`` and before ``until``; of an idle one, none."""
+
+    def __init__(self, partition: int, start: int, until: int, parts: int, idle: bool) -> None:
+        self.row = (partition, start, until, parts, idle)
 
 
 class TopicReader(DataSourceStreamReader):
-    """Tells Spark which offsets there are. Spark's offsets are ``{"0": 17, "1": 4}``: the next one of each partition."""
+    """Tells Spark which offsets there are; see :class:`Place`."""
 
     def __init__(self, address: Address, until: Mapping[int, int] | None) -> None:
         self.address, self.until = address, until
+        self.silence = None if address.idle is None else Silence(address.idle)
 
     def __reduce__(self) -> tuple[Any, ...]:  # without the connection
         return TopicReader, (self.address, self.until)
@@ -242,22 +316,23 @@ class TopicReader(DataSourceStreamReader):
         """The connection, where Spark plans micro-batches."""
         return Watch(self.address)
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins: the records that there are."""
-        return _told(lambda: _named(self.watch.offsets(self.watch.partitions(), first=True)))
+        return told(lambda: Place(self.watch.offsets(self.watch.partitions(), first=True)).logged)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next micro-batch ends."""
-        return _told(lambda: _named(self.end({int(partition): at for partition, at in start.items()})))
+        return told(lambda: self.end(Place.of(start)).logged)
 
-    def end(self, start: dict[int, int]) -> dict[int, int]:
-        """The same by number."""
+    def end(self, place: Place) -> Place:
+        """The same as a place."""
+        start = place.next
         if (
             self.until is not None
             and start.keys() == self.until.keys()
             and all(start[p] >= self.until[p] for p in start)
         ):
-            return start
+            return place
         partitions = self.watch.partitions()
         if set(partitions) != set(start):
             raise self.address.changed(f"it had {len(start)} partitions and has {len(partitions)}")
@@ -270,45 +345,45 @@ class TopicReader(DataSourceStreamReader):
         if self.address.records is not None:
             share = max(1, self.address.records // len(ends))
             ends = {partition: min(end, start[partition] + share) for partition, end in ends.items()}
-        if ends == start:
+        idle: set[int] = set()
+        if self.silence is not None:
+            # Who was idle is so until it sends something: the clock of an earlier process is not known.
+            silent = self.silence.of(known, start) | place.idle
+            idle = {partition for partition in silent if known[partition] == start[partition]}
+        found = Place(ends, frozenset(idle))
+        if found == place:
             time.sleep(PAUSE)  # Spark would ask again at once
-        return ends
+        return found
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Range]:
-        """A task for each partition with new records."""
-        return [Range(int(p), at, end[p], len(start)) for p, at in start.items() if end[p] > at]
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Range]:
+        """A task for each partition with new records, or that is idle."""
+        before, after = Place.of(start).next, Place.of(end)
+        return [
+            Range(partition, at, after.next[partition], len(before), partition in after.idle)
+            for partition, at in before.items()
+            if after.next[partition] > at or partition in after.idle
+        ]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[int, int, int, int]]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, int, int, int, bool]]:
         """The range itself: :class:`TopicScan` reads the records."""
         assert isinstance(partition, Range)
         yield partition.row
-
-
-def _named(offsets: Mapping[int, int]) -> dict[str, int]:
-    return {str(partition): at for partition, at in sorted(offsets.items())}
-
-
-def _told(call: Callable[[], dict[str, int]]) -> dict[str, int]:
-    """Our errors as text, which survives Spark."""
-    try:
-        return call()
-    except (RunError, UsageError) as error:
-        raise SentError(envelope(error)) from error
 
 
 # ------------------------------------------------------------------------------------------------- workers
 
 
 class TopicScan(Scan):
-    """Records. In: ``partition``, ``start``, ``until``, and how many partitions there are: ``parts``."""
+    """Records. In: ``partition``, ``start``, ``until``, how many partitions there are: ``parts``, and whether this one is
+    ``idle``."""
 
     def __init__(self, end: End, address: Address) -> None:
         super().__init__(end)
-        self.address, self.parts = address, 1
+        self.address, self.parts, self.idle = address, 1, False
 
-    def part_of(self, piece: Piece) -> tuple[int, int]:
+    def part_of(self, piece: Piece) -> tuple[int, int, bool]:
         """A partition is a part."""
-        return piece[0], self.parts
+        return piece[0], self.parts, self.idle
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
@@ -339,8 +414,9 @@ class TopicScan(Scan):
 
         for batch in batches:
             for row in batch.to_pylist():
-                self.parts = row["parts"]
-                yield (row["partition"], row["start"], 0), take(row["partition"], row["start"], row["until"])
+                self.parts, self.idle = row["parts"], row["idle"]
+                taken = iter(()) if self.idle else take(row["partition"], row["start"], row["until"])
+                yield (row["partition"], row["start"], 0), taken
 
     def together(
         self, read: Callable[[Any, Any], Row], format: Kafka, one: Callable[[Message], Taken]
@@ -538,8 +614,8 @@ def patiently(call: Callable[[], T]) -> T:
         try:
             return call()
         except KafkaException as error:
-            told = error.args[0] if error.args else None
-            again = isinstance(told, KafkaError) and (told.retriable() or told.code() in busy)
+            cause = error.args[0] if error.args else None
+            again = isinstance(cause, KafkaError) and (cause.retriable() or cause.code() in busy)
             if not again or time.monotonic() > until:
                 raise
             time.sleep(PAUSE)

@@ -26,9 +26,11 @@ from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.messages import Kind
 from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.spark.channels import received
+from tracetypes.compiler.spark.delta import TableInput, TableScan
 from tracetypes.compiler.spark.files import FileInput, literal
 from tracetypes.compiler.spark.kafka import TopicInput, TopicScan
 from tracetypes.compiler.spark.scan import ColumnScan, End, ParquetScan, Scan, TextScan
+from tracetypes.compiler.spark.scripted import ScriptInput, ScriptScan
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.staging import SEND, Delivery
 from tracetypes.compiler.spark.tasks import KeyedTask, Processor
@@ -38,7 +40,7 @@ from tracetypes.formats import Parquet
 __all__ = ["Input", "lower"]
 
 
-Input: TypeAlias = FileInput | TopicInput
+Input: TypeAlias = FileInput | TopicInput | TableInput
 
 
 def lower(
@@ -102,11 +104,15 @@ def _scanned(
     end = End(plan, stage, link, ids, delivery)
     if isinstance(given, TopicInput):
         return given.frame().mapInArrow(TopicScan(end, given.address), MESSAGES)
+    if isinstance(given, TableInput):
+        return given.frame().mapInArrow(TableScan(end), MESSAGES)
     frame, native = given.frame(link)
     return frame.mapInArrow(_scan(end, given, native), MESSAGES)
 
 
 def _scan(end: End, given: FileInput, native: bool) -> Scan:
+    if isinstance(given, ScriptInput):
+        return ScriptScan(end, given.job)
     if not isinstance(given.format, Parquet):
         return TextScan(end, given.format, given.header)
     return ParquetScan(end) if given.is_read_by_workers else ColumnScan(end, native)

@@ -1,4 +1,4 @@
-"""Where a run's output goes, exactly once: files that are moved into place batch by batch, a topic, or a list in memory.
+"""Where a run's output goes, exactly once: files that are moved into place batch by batch, a topic, a table, or a list in memory.
 
 Few rows of a batch come to the driver, which writes them; many lie in files that workers wrote. When the batch is
 known to be sound, its files are moved to the output directory under names that hold the run and the batch, and a commit record
@@ -25,10 +25,11 @@ from tracetypes.compiler.messages import Kind, Message, Piece, header
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.row_files import open_rows
 from tracetypes.compiler.simulate import Answer, Collector
+from tracetypes.compiler.spark.delta import TableSink, is_table
 from tracetypes.compiler.spark.kafka import TopicSink, is_topic
 from tracetypes.compiler.spark.staging import DROP, SEND, Delivery
 from tracetypes.errors import RunError, UsageError
-from tracetypes.formats import Csv, Format, JsonLines, format_of
+from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
 
 __all__ = [
     "Asides",
@@ -37,6 +38,7 @@ __all__ = [
     "MemoryOutput",
     "NoOutput",
     "Output",
+    "TableOutput",
     "TopicOutput",
     "open_output",
     "writable",
@@ -227,14 +229,8 @@ class TopicOutput(Output):
     delivery = SEND
 
     def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
-        if late is None or rejects is None:
-            raise UsageError(
-                "TT402",
-                f"{address} takes no late items and no rejects",
-                fix="give directories with --late and --rejects",
-            )
+        self.asides = _asides(address, run, late, rejects)
         self.plan, self.topic = plan, TopicSink(plan, address, run)
-        self.asides = Asides(Path(late).absolute(), Path(rejects).absolute(), run)
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
@@ -257,6 +253,48 @@ class TopicOutput(Output):
                 yield from zip(found.ends, places, found.keys, found.values, strict=True)
 
 
+class TableOutput(Output):
+    """A Delta table; late and rejected rows go to directories. Files are staged in a hidden directory of the table."""
+
+    def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
+        self.asides = _asides(address, run, late, rejects)
+        self.plan, self.run, self.table = plan, run, TableSink(plan, address, run)
+        self.path = self.table.path
+        writable(self.path)
+        self.staged = self.path / HIDDEN / run
+        self.delivery = Delivery.staged(plan.layout, plan.sink, Parquet(), str(self.staged))
+
+    def tidy(self) -> None:
+        """Remove what attempts that failed have left."""
+        shutil.rmtree(self.staged, ignore_errors=True)
+        self.asides.tidy()
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Show a batch: what has no commit yet is taken back first."""
+        self.asides.take(messages, batch, frontiers, self.staged)
+        if not self.table.holds(batch):
+            for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
+                left.unlink()
+            files: list[Path] = []
+            for file in (*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)):
+                files.append(self.path / f"part-{self.run}-{batch:08d}-{len(files):04d}.parquet")
+                move(file, files[-1])
+            if files:
+                self.table.commit(batch, files)
+        self.tidy()
+
+
+def _asides(address: str, run: str, late: str | None, rejects: str | None) -> Asides:
+    """Of an output that takes rows of the sink only."""
+    if late is None or rejects is None:
+        raise UsageError(
+            "TT402",
+            f"{address} takes no late items and no rejects",
+            fix="give directories with --late and --rejects",
+        )
+    return Asides(Path(late).absolute(), Path(rejects).absolute(), run)
+
+
 class NoOutput(Output):
     """Computes everything and keeps nothing: for benchmarks, like Spark's ``noop``."""
 
@@ -270,11 +308,13 @@ class NoOutput(Output):
 
 
 def open_output(plan: Plan, path: str, run: str, late: str | None = None, rejects: str | None = None) -> Output:
-    """The output for a path, or for an address of a topic. ``noop:`` keeps nothing."""
+    """The output for a path, or for an address of a topic or table. ``noop:`` keeps nothing."""
     if path == "noop:":
         return NoOutput(plan)
     if is_topic(path):
         return TopicOutput(plan, path, run, late, rejects)
+    if is_table(path):
+        return TableOutput(plan, path, run, late, rejects)
     if "://" in path:
         raise RunError(
             "TT209", f"{path} is not a local directory", fix="write to a directory of a local or mounted disk"

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlparse
 
 import attrs
@@ -30,11 +30,13 @@ from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.segments import Program
 from tracetypes.compiler.spark.channels import ChannelOutput
 from tracetypes.compiler.spark.claims import Claim, claim, claim_all, last_batch, queries_of
+from tracetypes.compiler.spark.delta import TableInput, is_table
 from tracetypes.compiler.spark.files import FileInput, open_input
 from tracetypes.compiler.spark.kafka import TopicInput, is_topic
 from tracetypes.compiler.spark.lowering import Input, lower
 from tracetypes.compiler.spark.metrics import Batch, StageMetrics, stage_metrics
 from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, rows_sent, write_json
+from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.staging import unwritable
 from tracetypes.compiler.spark.wire import BEFORE
@@ -74,6 +76,10 @@ class Rows:
 
     files: tuple[tuple[Any, ...], ...]
     files_per_step: int | None = None
+
+
+Given: TypeAlias = str | Rows | Scripted
+"""What is given as the input of a source."""
 
 
 # ---------------------------------------------------------------------------------------------- checkpoint
@@ -166,9 +172,9 @@ class Ending:
     """
 
     def __init__(self, inputs: Mapping[str, Input], checkpoint: Checkpoint, *, drain: bool) -> None:
-        topics = [given for given in inputs.values() if isinstance(given, TopicInput)]
-        # A topic is taken up to its end at once, if not told otherwise.
-        self.checkpoint, self.drain = checkpoint, drain and all(topic.address.records is None for topic in topics)
+        # Topics and tables are taken up to their ends at once, if not told otherwise.
+        others = [given for given in inputs.values() if not isinstance(given, FileInput)]
+        self.checkpoint, self.drain = checkpoint, drain and all(given.at_once for given in others)
         files = [given for given in inputs.values() if isinstance(given, FileInput)]
         self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in files]
         self.read: set[str] = set()
@@ -319,7 +325,7 @@ def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Map
 def run(
     spark: SparkSession,
     plan: Plan,
-    inputs: Mapping[str, str | Rows],
+    inputs: Mapping[str, Given],
     output: Output | Callable[[str], Output],
     *,
     checkpoint: str,
@@ -332,8 +338,8 @@ def run(
 ) -> Summary:
     """Run a plan until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C, SIGTERM).
 
-    ``inputs``: a path, ``kafka://host:port/topic`` or :class:`Rows` for each source. ``output``: an output, or a function
-    from the run's name to one.
+    ``inputs``: a path, ``kafka://host:port/topic``, ``delta:path`` or :class:`Rows` for each source. ``output``: an output, or
+    a function from the run's name to one.
     ``drain``: at the end of the inputs the sources end too, and the open blocks are answered; a checkpoint that was
     drained takes no further rows. ``files_per_step``: files of a micro-batch at most. ``told``: called after each batch;
     ``said``: with each way in which the graph is another than when the run was stopped; ``limits``: of rows that go aside.
@@ -363,7 +369,7 @@ def run(
 def run_program(
     spark: SparkSession,
     program: Program,
-    inputs: Mapping[str, str | Rows],
+    inputs: Mapping[str, Given],
     outputs: Mapping[str, Callable[[Plan, str], Output]],
     *,
     checkpoint: str,
@@ -490,7 +496,7 @@ def _counted(
 def _open_all(
     spark: SparkSession,
     plans: Sequence[Plan],
-    inputs: Mapping[str, str | Rows],
+    inputs: Mapping[str, Given],
     scratch: str,
     files_per_step: int | None,
     *,
@@ -707,12 +713,16 @@ def _translated(error: Exception) -> Exception:
 
 
 def _opened(
-    spark: SparkSession, leaf: FromSource, given: str | Rows, scratch: str, files_per_step: int | None, *, bounded: bool
+    spark: SparkSession, leaf: FromSource, given: Given, scratch: str, files_per_step: int | None, *, bounded: bool
 ) -> Input:
     if isinstance(given, str) and is_topic(given):
         return TopicInput(spark, leaf, given, bounded=bounded)
+    if isinstance(given, str) and is_table(given):
+        return TableInput(spark, leaf, given, files_per_step, bounded=bounded)
     if isinstance(given, str):
         return open_input(spark, leaf, given, files_per_step)
+    if isinstance(given, Scripted):
+        return ScriptInput(spark, leaf, given.job)
     directory = Path(scratch) / leaf.source.name
     directory.mkdir()
     for number, rows in enumerate(given.files):
@@ -732,7 +742,7 @@ def _line(leaf: FromSource, row: Any) -> str:
 
 
 def collect(
-    spark: SparkSession, plan: Plan, inputs: Mapping[str, str | Rows], *, drain: bool = True, **options: Any
+    spark: SparkSession, plan: Plan, inputs: Mapping[str, Given], *, drain: bool = True, **options: Any
 ) -> MemoryOutput:
     """Run a plan with a throw-away checkpoint and give what came out: for tests."""
     output = MemoryOutput(plan)

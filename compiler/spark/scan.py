@@ -7,8 +7,9 @@ a row that turns out to be late can still be shown whole, though the query reads
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain as chained
 from itertools import groupby, pairwise
@@ -61,7 +62,7 @@ from tracetypes.records import (
 )
 from tracetypes.sources import reader
 
-__all__ = ["ColumnScan", "End", "ParquetScan", "Scan", "TextScan", "in_columns"]
+__all__ = ["ColumnScan", "End", "ParquetScan", "Scan", "TextScan", "in_columns", "runs"]
 
 R = TypeVar("R")
 
@@ -106,12 +107,13 @@ class Scan(Task):
         before = _Before(self.leaf.source.name)
         for piece, taken in self.pieces(batches, read):
             kernel = SourceKernel(self.stage, self.link, self.key_groups, self.straight)
-            part, parts = self.part_of(piece)
-            yield from kernel.piece(piece, taken, before.of(piece, part), part, parts)
+            part, parts, idle = self.part_of(piece)
+            yield from kernel.piece(piece, taken, before.of(piece, part), part, parts, idle)
 
-    def part_of(self, piece: Piece) -> tuple[int, int]:
-        """Which part of the source a piece belongs to, and how many there are: files are one part together."""
-        return 0, 1
+    def part_of(self, piece: Piece) -> tuple[int, int, bool]:
+        """Which part of the source a piece belongs to, how many there are, and whether nobody waits for it: files are one part
+        together."""
+        return 0, 1, False
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
@@ -149,7 +151,7 @@ class TextScan(Scan):
                 for at in range(0, len(rows), AT_ONCE):
                     yield from together(rows[at : at + AT_ONCE])
 
-        for piece, parts in groupby(_runs(batches), key=lambda run: run[0]):
+        for piece, parts in groupby(runs(batches), key=lambda run: run[0]):
             yield piece, take(piece, parts)
 
     def cells(self) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
@@ -210,7 +212,7 @@ class ColumnScan(Scan):
                         one.emitted = emitted
                 yield one
 
-        for piece, parts in groupby(_runs(batches), key=lambda run: run[0]):
+        for piece, parts in groupby(runs(batches), key=lambda run: run[0]):
             yield piece, chained.from_iterable(taken(batch) for _, batch in parts)
 
 
@@ -228,14 +230,16 @@ class ParquetScan(Scan):
                 tables = self.tables(row["path"].removeprefix("file:"), row["part"], row["parts"])
                 yield piece, chained.from_iterable(map(take, tables))
 
-    def tables(self, path: str, part: int, parts: int) -> Iterator[Table]:
-        """The row groups of a part of a file."""
+    def tables(
+        self, path: str, part: int, parts: int, constants: Mapping[str, str | None] | None = None
+    ) -> Iterator[Table]:
+        """The row groups of a part of a file. ``constants``: columns that the file lacks and their one value, as text."""
         try:
             with pq.ParquetFile(path) as file, _coded(path, file, self.leaf) as coded:
                 groups = file.num_row_groups
                 for group in range(groups * part // parts, groups * (part + 1) // parts):
                     if file.metadata.row_group(group).num_rows:
-                        yield RowGroup(file, group, self.leaf, coded)
+                        yield RowGroup(file, group, self.leaf, coded, constants or {})
         except (OSError, pa.ArrowException) as error:
             raise RunError(
                 "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"
@@ -275,9 +279,17 @@ def _bare(schema: Schema) -> Schema:
 
 class RowGroup:
     """A row group of a Parquet file, of which a column is read when it is asked for. ``coded``: the same file, whose columns
-    of text come as dictionaries."""
+    of text come as dictionaries. ``constants``: columns of one value each, as text, which lie outside the file."""
 
-    def __init__(self, file: pq.ParquetFile, group: int, leaf: FromSource, coded: pq.ParquetFile) -> None:
+    def __init__(
+        self,
+        file: pq.ParquetFile,
+        group: int,
+        leaf: FromSource,
+        coded: pq.ParquetFile,
+        constants: Mapping[str, str | None],
+    ) -> None:
+        self.constants = constants
         self.file, self.group, self.columns, self.coded = file, group, leaf.layout.columns, coded
         self.num_rows: int = file.metadata.row_group(group).num_rows
         self.names = set(file.schema_arrow.names)
@@ -287,7 +299,9 @@ class RowGroup:
         """A column of the layout; one that the file lacks is null. Text may be dictionary encoded."""
         if at not in self.read:
             name, schema = self.columns[at]
-            if name in self.names and not isinstance(schema, UnitValue):
+            if name in self.constants and not isinstance(schema, UnitValue):
+                self.read[at] = repeated(self.constants[name], arrow_type(schema), self.num_rows)
+            elif name in self.names and not isinstance(schema, UnitValue):
                 self.read[at] = self.cast(name, arrow_type(schema))
             else:
                 self.read[at] = pa.nulls(self.num_rows, arrow_type(schema))
@@ -348,6 +362,22 @@ def in_columns(
     if columnar is None:
         return lambda rows: map(dialect.taken, rows)
     return partial(chunks_of, leaf.layout, dialect, lambda table: columnar.chunk(table, read))
+
+
+def repeated(text: str | None, kind: Any, count: int) -> Any:
+    """A column of one value that is given as text, as the log of a table has it: the empty text is null, and an instant without
+    a zone is in UTC. Raises :class:`RunError` ``TT203`` where there is no such value."""
+    try:
+        if text and pa.types.is_timestamp(kind):
+            instant = dt.datetime.fromisoformat(text)
+            one = pa.array([instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)], kind)
+        else:
+            one = pa.array([text or None], pa.string()).cast(kind)
+    except (pa.ArrowException, ValueError) as error:
+        raise RunError(
+            "TT203", f"the partition value {text!r} is no {kind}: {error}", fix="change the type of the field"
+        ) from error
+    return pa.repeat(one[0], count)
 
 
 def taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[Taken | Chunk]]:
@@ -523,7 +553,7 @@ def _parsed(raw: bytes, parse: Callable[[str], tuple[Any, Any]], read: Callable[
     return read(key, value)
 
 
-def _runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:
+def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:
     """Batches cut where the piece changes."""
     for batch in _larger(batches):
         count = batch.num_rows

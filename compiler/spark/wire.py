@@ -8,7 +8,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import cloudpickle
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow as pa
 from tracetypes.compiler.messages import Message
 from tracetypes.errors import CodedError, envelope
 
-__all__ = ["BEFORE", "MESSAGES", "SentError", "Task", "guarded", "no_collector", "sent"]
+__all__ = ["BEFORE", "MESSAGES", "SentError", "Task", "guarded", "no_collector", "sent", "told"]
 
 MESSAGES = "group int, kind tinyint, header binary, payload binary"
 _ARROW = pa.schema([("group", pa.int32()), ("kind", pa.int8()), ("header", pa.binary()), ("payload", pa.binary())])
@@ -49,6 +49,8 @@ class Task:
         return _received, sent
 
 
+T = TypeVar("T")
+
 _KEPT: OrderedDict[str, Any] = OrderedDict()
 
 
@@ -72,6 +74,14 @@ def guarded(call: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """The iterator that a call gives; our errors on the way are sent as text."""
     try:
         yield from call()
+    except CodedError as error:
+        raise SentError(envelope(error)) from error
+
+
+def told(call: Callable[[], T]) -> T:
+    """What a call gives; our errors are sent as text."""
+    try:
+        return call()
     except CodedError as error:
         raise SentError(envelope(error)) from error
 

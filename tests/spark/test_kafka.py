@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.spark.broker import Broker, Record, Unavailable, running
 from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
 from tests.spark.support import Cli, asides, differences, rows_at_sink
-from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, check, every, in_band, interpret, kafka
+from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, UsageError, check, every, in_band, interpret, kafka
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark.kafka import TopicSink
 from tracetypes.compiler.spark.outputs import MemoryOutput
@@ -195,6 +195,36 @@ def test_records_that_come_later_are_followed(spark: SparkSession, broker: Broke
         run(spark, output.plan, {"readings": address}, output, checkpoint=str(tmp_path), follow=True, told=told)
     sent = [whole("a", 1, 1, 0), marker(10, 0), whole("a", 11, 2, 0), marker(20, 0)]
     assert differences(ordered(), output.answer, defined(ordered(in_band()), sent, 1, drain=False)) == []
+
+
+def test_a_silent_partition_is_given_up_and_that_is_not_decided_again(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """The micro-batch in which it was decided is done again, in a run whose own clock would decide nothing."""
+    address, flow = broker.create("silent", 2), summing()
+    first = [record("a", 1, 1, 0), record("a", 45, 2, 0)]
+    broker.send("silent", first)
+    output = MemoryOutput(plan(check(flow), parallelism=2, key_groups=4))
+
+    def told(batch: Batch) -> None:
+        if batch.markers:
+            raise RunError("TT214", "that is enough", fix="none")
+
+    options: dict[str, Any] = {"checkpoint": str(tmp_path)}
+    with pytest.raises(RunError, match="that is enough"):
+        run(spark, output.plan, {"readings": f"{address}?idle=1"}, output, follow=True, told=told, **options)
+    then = [record("b", 5, 4, 1), record("b", 41, 8, 1), record("a", 70, 16, 0)]
+    broker.send("silent", then)
+    run(spark, output.plan, {"readings": f"{address}?idle=1000"}, output, **options)
+    assert len(output.answer.late) == 1
+    assert differences(flow, output.answer, defined(flow, [*first, marker(30, 1), *then], 2)) == []
+
+
+def test_TT402_markers_in_band_are_waited_for(spark: SparkSession, broker: Broker) -> None:
+    address, planned = broker.create("marked-idle", 1), plan(check(ordered(in_band())))
+    with pytest.raises(UsageError, match="has markers in band, which no clock can stand for") as refused:
+        collect(spark, planned, {"readings": f"{address}?idle=1"})
+    assert refused.value.code == "TT402"
 
 
 def test_a_topic_that_has_changed_is_refused(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

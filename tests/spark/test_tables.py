@@ -1,0 +1,108 @@
+"""Delta tables as sources and sinks, and what is left of a crash between the files and the commit."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from tests.spark import flows
+from tests.spark.support import asides, defined, row, rows_at_sink
+from tests.spark.test_exactly_once import Crash, crashing
+from tracetypes import RunError, check
+from tracetypes.check import Checked
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark import staging
+from tracetypes.compiler.spark.delta import TableSink
+from tracetypes.compiler.spark.outputs import open_output
+from tracetypes.compiler.spark.run import Checkpoint, Summary, run
+
+
+def readings(first: int, *, late: bool) -> list[dict[str, Any]]:
+    """Rows of a version, out of order, with late ones among them."""
+    some = [{"id": "abc"[n % 3], "ts": first + n - n % 4, "watts": n} for n in range(20)]
+    return [*some, {"id": "b", "ts": -40, "watts": 1}] if late else some
+
+
+class Job:
+    """A dataflow from one table to another, as often as it takes."""
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        self.spark, self.path = spark, path
+        self.source, self.sink = path / "source", path / "sink"
+        self.checked: Checked = check(flows.delayed)
+        self.plan = plan(self.checked, parallelism=2, key_groups=3)
+        self.lines: list[str] = []
+
+    def grow(self, first: int, *, late: bool = False) -> None:
+        """Another version, partitioned by id: the order of its files stands in the log."""
+        rows = readings(first, late=late)
+        write_deltalake(self.source, pa.Table.from_pylist(rows), mode="append", partition_by=["id"])
+        log = sorted((self.source / "_delta_log").glob("*.json"))[-1].read_text().splitlines()
+        order = [one["add"]["partitionValues"]["id"] for one in map(json.loads, log) if "add" in one]
+        self.lines += [row(**one) for id in order for one in rows if one["id"] == id]
+
+    def __call__(self, *, drain: bool = True, files_per_step: int | None = 4) -> Summary:
+        late, rejects = str(self.path / "late"), str(self.path / "rejects")
+        return run(
+            self.spark,
+            self.plan,
+            {"readings": f"delta:{self.source}"},
+            lambda name: open_output(self.plan, f"delta:{self.sink}", name, late, rejects),
+            checkpoint=str(self.path / "checkpoint"),
+            files_per_step=files_per_step,
+            drain=drain,
+        )
+
+    def is_right(self, *, drain: bool = True) -> None:
+        trace, arranged = defined(self.checked, {"readings": self.lines}, drain=drain)
+        table = DeltaTable(self.sink).to_pyarrow_table().to_pylist()
+        found = Counter(json.dumps(one | {"at": one["at"].isoformat()}, sort_keys=True) for one in table)
+        assert found == rows_at_sink(self.checked, trace)
+        assert len(asides(self.path / "late", "readings")) == len(arranged["readings"].late) > 0
+
+
+def test_from_table_to_table_with_versions_that_come_later(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In two runs, a compaction between them; a crash each where the files are moved and where the commit is done."""
+    monkeypatch.setattr(staging, "INLINE", 0)
+    job = Job(spark, tmp_path)
+    job.grow(0)
+    job.grow(20, late=True)
+    with monkeypatch.context() as broken:
+        broken.setattr(TableSink, "commit", crashing(0, TableSink.commit, first=True))
+        with pytest.raises((Crash, RunError), match="Crash"):
+            job(drain=False)
+    assert list(job.sink.glob("part-*"))
+    assert not DeltaTable(job.sink).file_uris()
+    job(drain=False)
+    job.is_right(drain=False)
+    DeltaTable(job.source).optimize.compact()
+    job.grow(40)
+    with monkeypatch.context() as broken:
+        broken.setattr(Checkpoint, "commit", crashing(0, Checkpoint.commit, first=True))
+        with pytest.raises((Crash, RunError), match="Crash"):
+            job()
+    job()
+    job.is_right()
+    names = {Path(uri).name for uri in DeltaTable(job.sink).file_uris()}
+    assert {part.name for part in job.sink.glob("part-*")} == names
+    log = (line for part in (job.sink / "_delta_log").glob("*.json") for line in part.read_text().splitlines())
+    added = [action["add"]["path"] for action in map(json.loads, log) if "add" in action]
+    assert sorted(added) == sorted(names)  # no batch was committed twice
+
+
+def test_TT219_a_run_stops_before_a_version_that_removes_rows(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path)
+    job.grow(0, late=True)
+    DeltaTable(job.source).delete("id = 'a'")
+    with pytest.raises(RunError, match=r"version 1 of .* removes rows \(DELETE\)") as refused:
+        job(drain=False)
+    assert refused.value.code == "TT219"

@@ -1,0 +1,157 @@
+"""What a test source does, as an author scripts it: rows, markers, where micro-batches end, and where something crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import attrs
+
+from tracetypes.errors import UsageError
+from tracetypes.formats import JsonLines, Layout, Row, text_parser
+from tracetypes.graph import Source
+from tracetypes.markers import EventTime, Time, micros_from
+from tracetypes.records import UNIT, Mismatch, show
+from tracetypes.sources import reader
+
+__all__ = ["Crash", "Script", "Step", "Victim", "When", "entries"]
+
+Victim: TypeAlias = Literal["worker", "driver", "jvm", "raise"]
+When: TypeAlias = Literal["reading", "written", "committed"]
+
+
+@attrs.frozen
+class Crash:
+    """Something ends, once. ``victim``: the Python worker that reads, the driver or Spark's Java process, by SIGKILL; or
+    ``raise`` for an exception. ``when``: ``reading``, in the middle of the step; ``written``, when the output has the step's
+    rows and nobody knows; ``committed``, when our commit is written and Spark does not know."""
+
+    victim: Victim
+    when: When = "reading"
+
+    def __str__(self) -> str:
+        return f"crash({self.victim}, {self.when})"
+
+
+@attrs.frozen
+class _Given:
+    """A row. ``time``: when it happened, in place of what the source says; ``text``: a line that has yet to be parsed."""
+
+    value: Any = None
+    time: Time | None = None
+    text: str | None = None
+
+
+@attrs.frozen
+class _Beat:
+    time: Time
+
+
+Step: TypeAlias = tuple["Row | Crash", ...]
+"""What a source does in one micro-batch."""
+
+
+@attrs.frozen
+class Script:
+    """What one source does. A script never changes: each call gives a longer one.
+
+    ::
+
+        Script().rows(Reading(1, 20.5)).step().rows(Reading(2, 21.0)).crash("worker").rows(Reading(3, 19.0))
+    """
+
+    steps: tuple[tuple[_Given | _Beat | Crash, ...], ...] = ((),)
+    time: Time | None = None
+
+    def _add(self, *entries: _Given | _Beat | Crash) -> Script:
+        return attrs.evolve(self, steps=(*self.steps[:-1], (*self.steps[-1], *entries)))
+
+    def rows(self, *rows: Any) -> Script:
+        """Rows in this order: values, or pairs ``(key, value)`` where the rows have a key column."""
+        return self._add(*(_Given(row, self.time) for row in rows))
+
+    def lines(self, *lines: str) -> Script:
+        """Rows as lines of JSON, such as some that do not fit."""
+        return self._add(*(_Given(time=self.time, text=line) for line in lines))
+
+    def at(self, time: Time | None) -> Script:
+        """Rows that follow happen at this event time (in the unit of the source's markers, or an aware datetime), whatever
+        their values say; None: when their values say."""
+        return attrs.evolve(self, time=time)
+
+    def marker(self, time: Time) -> Script:
+        """A marker in band; for a source with event time a heartbeat: "all that happened before this time has been sent".
+        ``time``: as for :meth:`at`."""
+        return self._add(_Beat(time))
+
+    def step(self) -> Script:
+        """A micro-batch ends here. The n-th steps of all sources are one micro-batch."""
+        return attrs.evolve(self, steps=(*self.steps, ()))
+
+    def crash(self, victim: Victim, *, when: When = "reading") -> Script:
+        """Something ends when the source is here: see :class:`Crash`. Only once: the step is done again without it.
+
+        Raises :class:`UsageError` ``TT407`` for another victim or moment, or where no worker is at work any more.
+        """
+        if victim not in get_args(Victim) or when not in get_args(When):
+            raise UsageError(
+                "TT407",
+                f"crash({show(victim)}, when={show(when)})",
+                fix=f"the victims are {', '.join(get_args(Victim))}, the moments {', '.join(get_args(When))}",
+            )
+        if victim == "worker" and when != "reading":
+            raise UsageError("TT407", f"no worker is at work when a step is {when}", fix="crash the driver, or jvm")
+        return self._add(Crash(victim, when))
+
+    def __str__(self) -> str:
+        return " | ".join(" ".join(map(_shown, step)) or "nothing" for step in self.steps)
+
+
+def _shown(entry: _Given | _Beat | Crash) -> str:
+    match entry:
+        case Crash():
+            return str(entry)
+        case _Beat(time=time):
+            return f"marker({time})"
+        case _Given(value=value, text=text, time=time):
+            moment = "" if time is None else f"@{time}"
+            return (show(value, 60) if text is None else text) + moment
+
+
+def entries(script: Script, source: Source, layout: Layout) -> Sequence[Step]:
+    """What a source does in each micro-batch, its rows read."""
+    read, parse = reader(source).read, text_parser(JsonLines(), layout, None)
+    unit = source.markers.unit
+
+    def micros(time: Time) -> int:
+        try:
+            return micros_from(time, unit)
+        except ValueError as error:
+            raise UsageError(
+                "TT407", f"the script of source {source.name!r}: {error}", fix="give a number, or an aware datetime"
+            ) from None
+
+    def row(entry: _Given) -> Row:
+        if layout.keyed and entry.text is None and not (isinstance(entry.value, tuple) and len(entry.value) == 2):
+            raise UsageError(
+                "TT407", f"the script of source {source.name!r}: {show(entry.value)}", fix="give pairs (key, value)"
+            )
+        try:
+            pair = parse(entry.text) if entry.text is not None else entry.value if layout.keyed else (UNIT, entry.value)
+            found = read(*pair)
+        except Mismatch as error:
+            return Row("reject", reason=str(error))
+        if entry.time is None or found.kind != "item" or not isinstance(source.markers, EventTime):
+            return found
+        return attrs.evolve(found, time=micros(entry.time))
+
+    def one(entry: _Given | _Beat | Crash) -> Row | Crash:
+        match entry:
+            case Crash():
+                return entry
+            case _Beat(time=time):
+                return Row("marker", time=micros(time))
+            case _Given():
+                return row(entry)
+
+    return [tuple(map(one, step)) for step in script.steps]
