@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,8 @@ def instant(micros: int) -> str:
 
 
 def json_lines(path: str) -> Callable[[Batch], None]:
-    """A function that appends a line for each micro-batch to a file. Raises :class:`UsageError` ``TT402``."""
+    """A function that appends a line for each micro-batch to a file, with the time at which it was out (seconds since the
+    epoch). Raises :class:`UsageError` ``TT402``."""
     try:
         Path(path).open("a").close()
     except OSError as error:
@@ -144,7 +146,7 @@ def json_lines(path: str) -> Callable[[Batch], None]:
 
     def told(batch: Batch) -> None:
         with Path(path).open("a") as file:
-            file.write(json.dumps(batch.plain) + "\n")
+            file.write(json.dumps({"at": round(time.time(), 3), **batch.plain}) + "\n")
 
     return told
 
@@ -203,8 +205,8 @@ def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Ba
         for counted, counts in ((late, batch.late), (rejects, batch.rejects), (read, batch.read)):
             for source, count in counts.items():
                 counted.labels(*query, source).inc(count)
-        for source, time in batch.newest.items():
-            newest.labels(*query, source).set(time / 1e6)
+        for source, micros in batch.newest.items():
+            newest.labels(*query, source).set(micros / 1e6)
         for stage in batch.stages:
             here = (*query, str(stage.stage))
             stage_items.labels(*here).inc(stage.items)
