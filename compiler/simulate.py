@@ -98,7 +98,7 @@ def simulate(
     sources that are in parts, such as the partitions of a topic. A row may be a :class:`Row`, read already. ``then``: plans
     that go on with what this one has left behind (:mod:`.fingerprint` says which can), at steps drawn at random."""
     in_parts = in_parts or {}
-    given = {s.source.name: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
+    given = {s.label: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
     answer, _ = _run((plan, *then), given, {}, random.Random(seed), steps, pieces, drain=drain)
     return answer
 
@@ -117,7 +117,7 @@ def simulate_program(
     answers: dict[str, Answer] = {}
     channels: dict[str, list[Sent]] = {}
     for segment, plan in zip(program.segments, program.plans, strict=True):
-        given = {s.source.name: [inputs.get(s.source.name, ())] for s in plan.sources}
+        given = {s.label: [inputs.get(s.source.name, ())] for s in plan.sources}
         answers[segment.name], sent = _run((plan,), given, channels, chance, steps, pieces, drain=drain)
         if segment.sends is not None:
             channels[segment.sends] = sent
@@ -155,8 +155,7 @@ def _run(
     collector = Collector(plan)
     states: dict[tuple[int, int], bytes] = {}
     cut: dict[str, list[list[list[Any]]]] = {
-        s.source.name: [_cut(list(rows), chance.randint(1, steps), chance) for rows in given[s.source.name]]
-        for s in plan.sources
+        s.label: [_cut(list(rows), chance.randint(1, steps), chance) for rows in given[s.label]] for s in plan.sources
     }
     brought = {c.name: _cut(list(channels[c.name]), chance.randint(1, steps), chance) for c in plan.channels}
     sent: list[Sent] = []
@@ -203,8 +202,7 @@ def _step(
             for stage in plan.stages:
                 for link in links(stage.region):
                     if isinstance(link.leaf, FromSource):
-                        name = link.leaf.source.name
-                        parts = sliced.get(name, [])
+                        parts = sliced.get(link.leaf.label, [])
                         for part in range(len(parts)):
                             read = _read(plan, stage.number, link, parts, part, number, collector, before, chance)
                             waiting[stage.number].extend(read)
@@ -268,14 +266,14 @@ def _read(
     read = reader(source).read
     messages: list[Message] = []
     columnar = isinstance(source.markers, EventTime)
-    newest = collector.newest.get(source.name, [])
+    newest = collector.newest.get(link.leaf.label, [])
     for at, rows in enumerate(parts[part]):
         place = (number, part, at)
         kernel = SourceKernel(plan.stages[stage], link, plan.key_groups)
-        known = before.get(source.name, {})
+        known = before.get(link.leaf.label, {})
         earlier = known[place] if place in known else newest[part] if part < len(newest) else None
         taken = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
-        some = _chunked(taken, link.leaf.stream, chance) if columnar and chance.random() < 0.5 else taken
+        some = _chunked(taken, link.leaf.items, chance) if columnar and chance.random() < 0.5 else taken
         messages.extend(kernel.piece(place, some, earlier, part, len(parts)))
     return messages
 
@@ -311,4 +309,4 @@ def _encoded(schema: Schema, column: Any, chance: random.Random) -> Any:
 
 
 def _taken(row: Row, raw: Any) -> Taken:
-    return Taken(row, lambda: repr(raw))
+    return Taken(row, lambda: raw.text if isinstance(raw, Row) else repr(raw))

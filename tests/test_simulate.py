@@ -26,6 +26,7 @@ from tests.graphs import (
     Echo,
     Gathered,
     Heartbeat,
+    Keep,
     Left,
     OrderHash,
     Right,
@@ -916,3 +917,11 @@ def test_an_operator_that_asks_gets_a_hint_of_every_item(
         )
         assert answer.trace == wanted["out"]
         assert HINTED
+
+
+def test_an_operator_may_get_nothing_from_the_one_before_it() -> None:
+    flow = Dataflow("nothing")
+    source = flow.source("s0", U[int, int], markers=every(seconds=10, time=own_value))
+    flow.sink("out", source.through(Total[int]()).through(Keep[int](2)).through(Announce((0, 1))))
+    case = Case(flow, {"s0": [(0, 6)]}, seed=0, parallelism=1, key_groups=1, drain=True)
+    assert differences(case, run(case)) == []
