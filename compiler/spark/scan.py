@@ -347,7 +347,8 @@ def in_columns(
     columnar = Columns.of(leaf)
     if columnar is None:
         return lambda rows: map(dialect.taken, rows)
-    return partial(chunks_of, leaf.layout, dialect, lambda table: columnar.chunk(table, read))
+    in_order = leaf.source.output == "rejects"
+    return partial(chunks_of, leaf.layout, dialect, lambda table: columnar.chunk(table, read), in_order)
 
 
 def taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[Taken | Chunk]]:
