@@ -92,7 +92,8 @@ def build(operators: int) -> Dataflow:
     chains: list[Stream[U[str, Reading]]] = []
     count = 0
     while count < operators:
-        stream = flow.source(f"source-{len(chains)}", U[str, Reading], markers=every(seconds=1, time=lambda r: r.ts))
+        name, markers = f"source-{len(chains)}", every(seconds=1, time=lambda r: r.ts)
+        stream: Stream[U[str, Reading]] = flow.source(name, U[str, Reading], markers=markers)
         for n in range(2):
             ordered = stream.through(Scale(n)).through(Scale(n + 1)).through(sort(by=lambda r: r.ts))
             stream = ordered.through(Change()).through(Total())

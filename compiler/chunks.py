@@ -80,6 +80,13 @@ class Placed:
         whole = self.chunk.column(path)
         return whole if self.kept is None else whole.filter(pa.array(self.kept))
 
+    def only_late(self, period: int) -> Placed:
+        """The late rows alone, each with the end of the first block that was open when it came."""
+        kept = np.zeros(len(self.chunk), np.bool_)
+        kept[[row for row, _, _ in self.late]] = True
+        ends = np.array([sent + period for _, _, sent in self.late], np.int64)
+        return Placed(self.chunk, kept, ends, (), self.newest)
+
 
 def place(how: EventTime, chunk: Chunk, newest: int | None) -> Placed:
     """Blocks and late rows of a chunk, exactly as row by row. ``newest``: the newest time before the chunk."""

@@ -349,12 +349,15 @@ def typed_graph(checked: Checked) -> Figure:
     return figure
 
 
+_OUTPUTS = {"items": "source", "late": "late items of the source", "rejects": "rejects of the source"}
+
+
 def node_shape(node: Node, badge: Badge | None = None, more: str = "") -> Box | Pill:
     """A node as a shape. ``more``: a further line of the box of an operator."""
     match node:
         case Source(name=name):
-            lines = ["source", f"markers {show_markers(node.markers)}"]
-            if node.ordered_by is not None:
+            lines = [_OUTPUTS[node.output], f"markers {show_markers(node.markers)}"]
+            if node.ordered_by is not None and node.output == "items":
                 by = "the position of rows" if isinstance(node.ordered_by, RowPosition) else "a function of the value"
                 lines.append(f"ordered by {by}")
             return Box(name, tuple(lines), badge, "source", hover_of(node))

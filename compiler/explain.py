@@ -11,9 +11,9 @@ from tracetypes.compiler.kernels import folds
 from tracetypes.compiler.passes import passes
 from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, links
 from tracetypes.compiler.segments import program
-from tracetypes.edges import edge_type
 from tracetypes.graph import Apply, Fused, Node, Restore, RowPosition, Sort, steps_of, title
 from tracetypes.markers import show_markers
+from tracetypes.sources import edge_given
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
 __all__ = ["Runs", "combining_run", "explain", "keyed_runs", "show_graph", "show_plan", "stateless_runs"]
@@ -86,7 +86,7 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
     for link in links(stage.region):
         match link.leaf:
             case FromSource(source=source):
-                yield f"    source {source.name!r} : {edge_type(source.edge)}   markers: {show_markers(source.markers)}"
+                yield f"    {title(source)} : {edge_given(source)}   markers: {show_markers(source.markers)}"
                 yield "        Catalyst  find files, in pieces (the pieces are the RR split: no data moves)"
                 yield "        Arrow     columns of Parquet, or of text that Python parses; key, time, block"
             case FromChannel(name=name, edge=edge):

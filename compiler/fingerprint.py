@@ -181,7 +181,9 @@ class _Describer:
     def reads(self, region: Region) -> str:
         match region:
             case FromSource(source=source):
-                return f"source {source.name}"
+                return {"items": "", "late": "late items of ", "rejects": "rejects of "}[
+                    source.output
+                ] + f"source {source.name}"
             case FromChannel(name=name):
                 return f"channel {self.channels.get(name, name)}"
             case FromStage(stage=stage):
@@ -212,7 +214,7 @@ class _Describer:
                 tells = "another reading of the source" if leaf.quiet else "this reading"
                 self.kept[f"{label}, {TELLS}"] = tells
                 self.free[f"{where}, type"] = str(edge_type(source.edge))
-                self.add(self.free, f"{where}, value", fields_of(leaf.stream.value))
+                self.add(self.free, f"{where}, value", fields_of(leaf.items.value))
             case FromChannel():
                 self.add(self.kept, f"{where}, key", fields_of(leaf.stream.key))
                 self.add(self.kept, f"{where}, value", fields_of(leaf.stream.value))

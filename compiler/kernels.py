@@ -70,11 +70,21 @@ from tracetypes.compiler.vector import Columns, concat, from_arrow, inputs_of, t
 from tracetypes.errors import OperatorFailed, RunError
 from tracetypes.formats import Kafka, Layout, Row
 from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, Source, title
-from tracetypes.interpreter import check_jump, emitted_wrongly, failed, guarded, incomparable, overlapping, sort_order
+from tracetypes.interpreter import (
+    check_jump,
+    emitted_wrongly,
+    failed,
+    first_open,
+    guarded,
+    incomparable,
+    overlapping,
+    sort_order,
+)
 from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
+    UNIT,
     Boolean,
     Bytes,
     Date,
@@ -99,6 +109,7 @@ from tracetypes.records import (
     stable_hash,
     to_plain,
 )
+from tracetypes.sources import Rejected
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, overrides
 from tracetypes.trace import StreamType
 
@@ -473,7 +484,10 @@ def is_straight(plan: Plan) -> bool:
     emitted at markers, a block need not be complete before its items go on: only its markers have to wait."""
     (*_, last) = plan.stages
     alone = len(plan.stages) == 1 and not last.steps and not _speaks(last.region) and not _speaks(plan.region)
-    timed = all(isinstance(leaf, FromSource) and isinstance(leaf.source.markers, EventTime) for leaf in plan.leaves)
+    timed = all(
+        isinstance(leaf, FromSource) and leaf.gives_items and isinstance(leaf.source.markers, EventTime)
+        for leaf in plan.leaves
+    )
     told = isinstance(plan.sink.format, Kafka) and plan.sink.format.markers  # then items wait for their markers
     return alone and timed and not told and not links(plan.region)[0].path and not plan.edge.ordered
 
@@ -515,6 +529,27 @@ class Folding:
 # ------------------------------------------------------------------------------------------------- sources
 
 
+FIRST = -(2**62)
+"""A bound for the block of what comes before the first item of a source with event time."""
+
+
+def passed_over(key: Any, value: Any) -> None:
+    """An :data:`Emit` for items of a source that is read for something else."""
+
+
+class Collected:
+    """Pairs that come out of a path."""
+
+    def __init__(self) -> None:
+        self.end = self.position = 0
+        self.ahead: list[Ahead] = []
+        self.pairs: list[tuple[Any, Any]] = []
+
+    def put(self, key: Any, value: Any) -> None:
+        """Take a pair."""
+        self.pairs.append((key, value))
+
+
 @attrs.define
 class Taken:
     """A row as it came, for the late and reject outputs: ``show()`` gives it as text."""
@@ -524,7 +559,11 @@ class Taken:
 
 
 class SourceKernel:
-    """The source end of a link: rows of one piece in, messages to the stage's key groups out."""
+    """The source end of a link: rows of one piece in, messages to the stage's key groups out.
+
+    Where the link is fed by late items or rejects, each goes out with a lower bound for the block that was open when it came:
+    what the other pieces of the step have closed before, the stage will say (:meth:`StageKernel._end_column`).
+    """
 
     def __init__(self, stage: Stage, link: Link, key_groups: int, straight: Layout | None = None) -> None:
         """``straight``: the layout of the sink, where its rows need not pass the stage (:func:`is_straight`)."""
@@ -539,12 +578,14 @@ class SourceKernel:
         self.parts, self.idle = 1, False
         self.ahead: list[Ahead] = []
         self.push = chain(link.path, self._put, self)
+        output = link.leaf.source.output
+        self.gives_items, self.gives_late, self.gives_rejects = output == "items", output == "late", output == "rejects"
         traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
         self.trees = [(mapped.traced, mapped.stream) for mapped in traced if not isinstance(mapped.traced, Opaque)]
         self.opaque = link.path[len(traced) :]
         self.rest = chain(self.opaque, self._put, self)
         self.whole = len(traced) == len(link.path)
-        self.late_schema = (link.leaf.stream.key, link.leaf.stream.value)
+        self.late_schema = (link.leaf.items.key, link.leaf.items.value)
 
     def _put(self, key: Any, value: Any) -> None:
         self.outbox.put(key, value, self.end, self.position)
@@ -563,6 +604,7 @@ class SourceKernel:
         and says that nobody waits for its part."""
         how = self.leaf.source.markers
         self.part, self.parts, self.idle = part, parts, idle
+        self.open: int | None = None
         if isinstance(how, EventTime):
             yield from self._by_time(how, piece, taken, before)
         else:
@@ -574,20 +616,25 @@ class SourceKernel:
         newest, seen, count, late, rejects = before, None, 0, 0, 0
         closed = None if before is None else how.frontier(before)
         blocks: set[int] = set()
-        push, period, delay = self.push, how.period, how.delay
+        push, period, delay = self.push if self.gives_items else passed_over, how.period, how.delay
         for one in taken:
             if isinstance(one, Chunk):
                 placed = place(how, one, newest)
                 late += len(placed.late)
                 for at, end, sent in placed.late if self.aloud else ():
                     yield self._late(piece, one.row(at), end, sent)
+                if placed.late and self.gives_late:
+                    aside = placed.only_late(period)
+                    self.open = int(aside.ends[-1])
+                    yield from self._chunk(piece, aside, count)
                 if len(placed.ends):
                     changes = np.flatnonzero(placed.ends[1:] != placed.ends[:-1])
                     blocks.update(placed.ends[changes].tolist(), (int(placed.ends[-1]),))
                     top = int(one.times.max())
                     seen = top if seen is None else max(seen, top)
                     newest, closed = placed.newest, how.frontier(placed.newest)
-                    yield from self._chunk(piece, placed, count)
+                    if self.gives_items:
+                        yield from self._chunk(piece, placed, count)
                 count += len(one)
                 continue
             row = one.row
@@ -597,6 +644,9 @@ class SourceKernel:
                 rejects += 1
                 if self.aloud:
                     yield self._aside(Kind.REJECT, row.reason, one.show())
+                if self.gives_rejects:
+                    rejected = Rejected.of(self.name, one.show(), row.reason)
+                    yield from self._open(piece, UNIT, rejected, FIRST if closed is None else closed + period)
                 continue
             if row.kind == "marker":  # a heartbeat: like an empty block that ends there
                 end = how.heartbeat(time)
@@ -612,6 +662,8 @@ class SourceKernel:
                 late += 1
                 if self.aloud:
                     yield self._late(piece, row, end, closed)
+                if self.gives_late:
+                    yield from self._open(piece, row.key, row.value, closed + period)
                 continue
             if newest is None or time > newest:
                 newest = time
@@ -636,10 +688,18 @@ class SourceKernel:
             before=before,
             jump=jump,
             last=ends[-1] if ends else None,
+            open=self.open,
             late=late if self.aloud else 0,
             rejects=rejects if self.aloud else 0,
         )
         yield from self._to_all(report)
+
+    def _open(self, piece: Piece, key: Any, value: Any, end: int) -> Iterator[Message]:
+        """A late item or a reject that is sent on. ``end``: of the first block that is open, as far as the piece tells."""
+        self.open = self.end = end
+        self.push(key, value)
+        if len(self.outbox.batch) >= FLUSH:
+            yield from self.outbox.messages(piece)
 
     def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
         """Rows as columns: through the traced operators, and from there as objects where one is opaque."""
@@ -722,26 +782,32 @@ class SourceKernel:
     def _in_band(self, piece: Piece, taken: Iterable[Taken | Chunk]) -> Iterator[Message]:
         markers: list[int] = []
         counts = [0]
+        rejects = 0
+        push = self.push if self.gives_items else passed_over
         for at, one in enumerate(taken):
             assert isinstance(one, Taken)
             row = one.row
             if row.kind == "reject":
                 if self.aloud:
                     yield self._aside(Kind.REJECT, row.reason, one.show())
+                if self.gives_rejects:
+                    rejects += 1
+                    counts[-1] += 1
+                    yield from self._open(piece, UNIT, Rejected.of(self.name, one.show(), row.reason), len(markers))
             elif row.kind == "marker":
                 markers.append(row.time)
                 counts.append(0)
             else:
                 counts[-1] += 1
                 self.end, self.position = len(markers), at
-                self.push(row.key, row.value)
+                push(row.key, row.value)
         flush(self.ahead)
         yield from self.outbox.messages(piece)
         yield from self._to_all(
             Report(
                 link=self.link.number,
                 piece=piece,
-                rows=sum(counts) + len(markers),
+                rows=sum(counts) - rejects + len(markers),
                 markers=tuple(markers),
                 counts=tuple(counts),
             )
@@ -831,15 +897,18 @@ class Progress:
     last: int | None = None
     open: bool = False
     complete: bool = False
+    aside: int | None = None
+    """Where late items or rejects of a source with event time are sent: the last block of any of them."""
 
 
 def reached(how: object, progress: Progress, drained: bool) -> int | None:
     """The last marker of a link that may be closed as far as this link is concerned; None when it has sent none."""
     if isinstance(how, EventTime):
-        if progress.newest is None or progress.first is None or progress.end is None:
+        if progress.first is None or progress.end is None:
             return None
-        top = progress.end if drained else how.frontier(progress.newest)
-        return top if top >= progress.first else None
+        if drained:
+            return progress.end
+        return top if progress.newest is not None and (top := how.frontier(progress.newest)) >= progress.first else None
     return progress.last
 
 
@@ -875,7 +944,8 @@ class StageState:
 
 
 OPEN = 2**62
-"""The end of a block whose marker has not come is ``OPEN`` and a number for link and part (sources with markers in band)."""
+"""The end of a block whose marker has not come is ``OPEN`` and a number for link and part (sources with markers in band; late
+items and rejects that come before the first marker of their source is known)."""
 
 
 @attrs.define
@@ -895,6 +965,8 @@ class StageKernel:
         self.plan, self.stage, self.key_groups = plan, stage, plan.key_groups
         self.links = links(stage.region)
         self.hows = [self._how(link) for link in self.links]
+        self.aside = [isinstance(link.leaf, FromSource) and not link.leaf.gives_items for link in self.links]
+        """Does the link send late items or rejects?"""
         self.quiet = [isinstance(link.leaf, FromSource) and link.leaf.quiet for link in self.links]
         self.hash = stable_hash(stage.takes.key)
         self.first = stage.steps[0] if stage.steps else None
@@ -983,9 +1055,7 @@ class StageKernel:
         """What a step did. Late and rejected rows are counted where they pass: they are counted by the last stage."""
         pairs = zip(self.links, state.progress, strict=True)
         newest = {
-            link.leaf.source.name: [one.newest for one in parts]
-            for link, parts in pairs
-            if isinstance(link.leaf, FromSource)
+            link.leaf.label: [one.newest for one in parts] for link, parts in pairs if isinstance(link.leaf, FromSource)
         }
         head = header(
             stage=self.stage.number,
@@ -1063,9 +1133,12 @@ class StageKernel:
             if isinstance(how, EventTime):
                 if report.jump is not None:
                     check_jump(leaf.source, *report.jump, how.period)
+                if report.open is not None:
+                    found = [report.open, first_open(how, progress.newest), progress.aside]
+                    progress.aside = max(end for end in found if end is not None)
                 if progress.newest is not None:
                     self.frontiers[report.link, report.piece] = how.frontier(progress.newest)
-                    again.setdefault(leaf.source.name, []).append((report.piece, progress.newest))
+                    again.setdefault(leaf.label, []).append((report.piece, progress.newest))
                     if report.first is not None and report.first <= how.frontier(progress.newest):
                         late = True
                     elif report.first is not None:
@@ -1119,6 +1192,10 @@ class StageKernel:
             progress.open = progress.open or report.counts[at] > 0
             if progress.last is not None and marker <= progress.last:
                 reason = f"marker {Marker(marker)} does not lie after {Marker(progress.last)}"
+                if leaf.source.output == "rejects":
+                    rejected = Rejected.of(leaf.source.name, str(marker), reason)
+                    self._made(state, group, report, rejected, pending)
+                    progress.open = True
                 if group == 0 and not leaf.quiet:
                     head = header(source=leaf.source.name, reason=reason)
                     self.rejected.append(Message(0, Kind.REJECT, head, str(marker).encode()))
@@ -1131,8 +1208,19 @@ class StageKernel:
         ends.extend([pending] * (len(report.counts) - len(ends)))
         return ends
 
+    def _made(self, state: StageState, group: int, report: Report, rejected: Rejected, end: int) -> None:
+        """Send a reject through a link that only the stage knows of. Each key group keeps what has keys of its own."""
+        link = self.links[report.link]
+        sent = Collected()
+        chain(link.path, sent.put, sent)(UNIT, rejected)
+        flush(sent.ahead)
+        own = [(key, value) for key, value in sent.pairs if self.hash(key) % self.key_groups == group]
+        if own:
+            keys, values = [key for key, _ in own], [value for _, value in own]
+            self._hold(state, report.link, report.piece, Batch(keys, values, [end] * len(own)))
+
     def _join(self, state: StageState, pending: int, marker: int) -> None:
-        """The marker of an open block of a link in band has come."""
+        """The marker of an open block of a link has come: of a link in band, or the first marker of late items or rejects."""
         for ends in self.starts.values():
             ends[:] = [marker if end == pending else end for end in ends]
         for at_, (ends_, keys, values) in enumerate(state.tables):
@@ -1154,26 +1242,13 @@ class StageKernel:
         link, piece = head["link"], tuple(head["piece"]) if head["piece"] is not None else (0, 0, 0)
         if message.kind == Kind.ITEMS and (self.passes or self.sorter is not None):
             table = pa.ipc.open_stream(message.payload).read_next_batch()
-            ends = self._end_column(link, piece, table.column("end").to_numpy())
+            ends = self._end_column(state, link, piece, table.column("end").to_numpy())
             state.tables.append((ends, table.column("key"), table.column("value")))
             return
         if message.kind == Kind.ITEMS:
             batch = decode(self.stage.takes, message.payload)
-            batch.ends = self._end_column(link, piece, np.array(batch.ends, np.int64)).tolist()
-            if isinstance(state.operators[0] if state.operators else None, ColumnState):
-                assert self.columnar is not None
-                try:
-                    self.columnar.hold_items(state.operators[0], self.stage.takes, batch)
-                    return
-                except Undefined:
-                    self._to_objects(state)
-            merged = self._ordered(state, link)
-            if merged is not None:
-                way = self._way(link, self.part_of.get((link, piece), 0))
-                for key in batch.keys:
-                    if state.owners.setdefault(key, way) != way:
-                        raise overlapping(merged, key)
-            self.gather.hold(state.held, link, piece, batch)
+            batch.ends = self._end_column(state, link, piece, np.array(batch.ends, np.int64)).tolist()
+            self._hold(state, link, piece, batch)
             return
         assert isinstance(self.gather, Folded)
         columns = state.operators[0]
@@ -1181,14 +1256,14 @@ class StageKernel:
             assert self.columnar is not None
             table = pa.ipc.open_stream(message.payload).read_next_batch()
             parts = parts_of(self.columnar.keyed.monoid, table)
-            ends = self._end_column(link, piece, table.column("end").to_numpy())
+            ends = self._end_column(state, link, piece, table.column("end").to_numpy())
             self.columnar.hold(columns, table.column("key"), ends, parts)
             return
         if message.kind == Kind.PARTIALS:
             keys, aggs, ends = loads(message.payload)
         else:
             keys, aggs, ends = self.gather.decode(self.stage.takes, message.payload)
-        ends = self._end_column(link, piece, np.array(ends, np.int64)).tolist()
+        ends = self._end_column(state, link, piece, np.array(ends, np.int64)).tolist()
         if isinstance(columns, ColumnState):
             assert self.columnar is not None
             try:
@@ -1197,6 +1272,28 @@ class StageKernel:
             except Undefined:
                 self._to_objects(state)
         self.gather.absorb(state.held, keys, aggs, ends)
+
+    def _hold(self, state: StageState, link: int, piece: Piece, batch: Batch) -> None:
+        """Hold items whose blocks are known."""
+        takes = self.stage.takes
+        if self.passes or self.sorter is not None:
+            keys, values = array(takes.key, batch.keys), array(takes.value, batch.values)
+            state.tables.append((np.array(batch.ends, np.int64), keys, values))
+            return
+        if isinstance(state.operators[0] if state.operators else None, ColumnState):
+            assert self.columnar is not None
+            try:
+                self.columnar.hold_items(state.operators[0], takes, batch)
+                return
+            except Undefined:
+                self._to_objects(state)
+        merged = self._ordered(state, link)
+        if merged is not None:
+            way = self._way(link, self.part_of.get((link, piece), 0))
+            for key in batch.keys:
+                if state.owners.setdefault(key, way) != way:
+                    raise overlapping(merged, key)
+        self.gather.hold(state.held, link, piece, batch)
 
     def _ordered(self, state: StageState, link: int) -> Merge | Source | None:
         """What merges ordered streams before the stage, if its keys have to be checked: a merge, or a source in parts."""
@@ -1254,12 +1351,23 @@ class StageKernel:
                 keys, values = from_array(takes.key, keys_), from_array(takes.value, values_)
                 self.gather.hold(state.held, 0, (0, 0, 0), Batch(keys, values, ends.tolist()))
 
-    def _end_column(self, link: int, piece: Piece, ends: Any) -> Any:
-        """The marker of each item's block: sources with markers in band number their blocks by piece."""
+    def _end_column(self, state: StageState, link: int, piece: Piece, ends: Any) -> Any:
+        """The marker of each item's block: sources with markers in band number their blocks by piece. Of late items and
+        rejects the piece knew a lower bound only: a block that earlier pieces have closed is not open any more, and blocks
+        before the first of the source are none. Which that is may not be known yet."""
         self.flowed[0] += len(ends)
-        if not isinstance(self.hows[link], InBand):
+        how = self.hows[link]
+        if isinstance(how, InBand):
+            return np.array(self.starts[link, piece], np.int64)[ends]
+        if not self.aside[link]:
             return ends
-        return np.array(self.starts[link, piece], np.int64)[ends]
+        assert isinstance(how, EventTime)
+        part = self.part_of[link, piece]
+        closed, first = self.frontiers.get((link, piece)), state.progress[link][part].first
+        if closed is not None:
+            ends = np.maximum(ends, closed + how.period)
+        pending = OPEN + self._way(link, part)
+        return np.full(len(ends), pending) if first is None else np.where(ends < first, pending, ends)
 
     def _close(self, state: StageState, group: int, drained: bool) -> bool:
         """Close the blocks that can be closed; whether no more will come."""
@@ -1277,6 +1385,9 @@ class StageKernel:
                     self._join(state, OPEN + self._way(at, part), final)
                     progress.waiting.append(final)
                     progress.last, progress.open = final, False
+                if progress.aside is not None:  # what is open when the source ends has a marker too
+                    progress.first = 0 if progress.first is None else progress.first
+                    progress.end = max(progress.first if progress.end is None else progress.end, progress.aside)
         limit: int | None = None
         blocked = False
         for _, _, how, progress in ways:
@@ -1289,10 +1400,12 @@ class StageKernel:
                 limit = top if limit is None else min(limit, top)
         coming: dict[int, set[int]] = {}
         if not blocked:
-            for at, _, how, progress in ways:
+            for at, part, how, progress in ways:
                 ready = due(how, progress, limit, progress.complete)
                 for marker in ready:
                     coming.setdefault(marker, set()).add(at)
+                if ready and self.aside[at] and progress.sent is None and isinstance(how, EventTime):
+                    self._join(state, OPEN + self._way(at, part), ready[0])
                 if ready:
                     progress.sent = ready[-1]
                     progress.waiting = [m for m in progress.waiting if m > ready[-1]]

@@ -30,7 +30,8 @@ class Kind(IntEnum):
     REJECT = 5
     """A row on its way to the source's reject output. Header: source and reason. Payload: the row as text."""
     PROGRESS = 6
-    """From the last stage to whoever runs the plan. Header: markers closed, newest event time of each part of each source."""
+    """From the last stage to whoever runs the plan. Header: markers closed, newest event time of each part of each reading of a
+    source."""
     ROWS = 7
     """Items for the sink. Payload: a batch of the sink's rows."""
     AGGREGATES = 8
@@ -77,8 +78,9 @@ class Report:
     ``part`` of ``parts``: a source in parts (the partitions of a topic) is the merge of them, each with markers of its own.
     Event time: ``newest`` time of any row, ``first`` block of any item that was not late, ``before``: the newest time
     that was taken to lie before the piece when its late items were told, ``jump``: the widest pair of neighbouring blocks.
-    ``late`` and ``rejects``: how many rows went aside. ``last``: the last block of any item or heartbeat. ``idle``: the part has
-    been silent for so long that the others do not wait for it.
+    ``late`` and ``rejects``: how many rows went aside. ``last``: the last block of any item or heartbeat. ``open``: where late
+    items or rejects are what is sent, the last block of any of them as far as the piece tells. ``idle``: the part has been
+    silent for so long that the others do not wait for it.
     Markers in band: ``markers`` in order, and ``counts``: how many items lie before each of them and after the last.
     """
 
@@ -94,6 +96,7 @@ class Report:
     late: int = 0
     rejects: int = 0
     last: int | None = None
+    open: int | None = None
     part: int = 0
     parts: int = 1
     idle: bool = False
@@ -120,7 +123,7 @@ class Report:
 class Reread(Exception):
     """A step must be done again: a piece held items that earlier pieces of the same step made late.
 
-    ``before``: for each source the pieces of the step with the newest event time that lies before each.
+    ``before``: for each reading of a source the pieces of the step with the newest event time that lies before each.
     """
 
     MARK = "TRACETYPES-REREAD "

@@ -49,16 +49,29 @@ class Opaque:
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class FromSource:
-    """A source, read in pieces by several workers. ``traced_key`` and ``traced_time``: its functions as expressions of
-    ``value``; for a source without ``key=`` the first means nothing. ``quiet``: another reading of the same source tells of
-    its late and rejected rows."""
+    """A source, read in pieces by several workers, for its items or for one of its other outputs. ``stream``: what it gives;
+    ``items``: the stream of its items. ``traced_key`` and ``traced_time``: its functions as expressions of ``value``; for a
+    source without ``key=`` the first means nothing. ``quiet``: another reading of the same source tells of its late and
+    rejected rows; ``reading``: how many readings of it lie before this one in the plan."""
 
     source: Source
     layout: Layout
     stream: StreamType
+    items: StreamType
     traced_key: Tree | Opaque = Opaque("it was not traced")
     traced_time: Tree | Opaque = Opaque("it was not traced")
     quiet: bool = False
+    reading: int = 0
+
+    @property
+    def label(self) -> str:
+        """A name for this reading among all of the plan: each has a progress of its own."""
+        return f"{self.source.name}:{self.reading}" if self.reading else self.source.name
+
+    @property
+    def gives_items(self) -> bool:
+        """Is it read for its items, not for the late or rejected ones?"""
+        return self.source.output == "items"
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
@@ -24,6 +25,7 @@ from tracetypes.compiler.plan import (
 )
 from tracetypes.compiler.states import Keyed, keyed_of
 from tracetypes.compiler.tracing import Untraceable, trace_function, trace_on_item
+from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
 from tracetypes.formats import Layout
 from tracetypes.graph import (
@@ -44,7 +46,7 @@ from tracetypes.graph import (
 from tracetypes.markers import EventTime
 from tracetypes.records import Schema
 from tracetypes.templates import Operator, OpKeyedUnordered, OpStateless
-from tracetypes.trace import StreamType
+from tracetypes.trace import StreamType, stream_type
 
 __all__ = ["DEFAULT_KEY_GROUPS", "plan", "plan_of"]
 
@@ -117,6 +119,7 @@ class _Planner:
                 self.nodes[step.id], self.inputs[step.id] = step, given
                 given = (step.id,)
         self.stages: list[Stage] = []
+        self.readings: Counter[str] = Counter()
 
     def run(self) -> Plan:
         sink = next(node for node in self.nodes.values() if isinstance(node, Sink))
@@ -144,16 +147,21 @@ class _Planner:
         node, inputs = self.nodes[id], self.inputs[id]
         match node:
             case Source():
-                value, markers = self.streams[id].value, node.markers
+                items, markers = stream_type(edge_type(node.edge)), node.markers
+                value = items.value
+                reading = self.readings[node.name]
+                self.readings[node.name] += 1
                 return FromSource(
                     source=node,
                     layout=self.compiled.layout(node),
                     stream=self.streams[id],
+                    items=items,
                     traced_key=function_in(node.key, value) if node.key is not None else Opaque("there is none"),
                     traced_time=function_in(markers.time, value)
                     if isinstance(markers, EventTime)
                     else Opaque("in band"),
-                    quiet=node.id in self.quiet,
+                    quiet=reading > 0 or node.id in self.quiet,
+                    reading=reading,
                 )
             case Receive(name=name):
                 stream = self.streams[id]

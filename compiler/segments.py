@@ -35,8 +35,8 @@ COPIES = 4
 @attrs.frozen(eq=False)
 class Segment:
     """An in-tree with one sink, which runs as one query. ``sends``: the channel that its sink feeds, None for a sink of the
-    author's; ``quiet``: sources of which another segment, or another branch of this one, tells late and rejected rows;
-    ``title``: the name without its number."""
+    author's; ``quiet``: readings of sources of which another segment, or another branch of this one, tells late and rejected
+    rows; ``title``: the name without its number."""
 
     name: str
     checked: Checked
@@ -120,12 +120,13 @@ class _Cut:
         self.sinks = {sink.name for sink in checked.graph.sinks}
         self.titles: dict[str, int] = {}
         """How many channels have a title."""
-        self.told: set[int] = set()
+        self.told: set[str] = set()
         """Sources of which a reading tells late and rejected rows already."""
         self.shared: list[str] = []
 
     def run(self) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
         self.choose()
+        self.shared += self.readings()
         segments: list[Segment] = []
         for node in self.checked.graph.nodes:  # in topological order: channels come before what reads them
             if node.id in self.channels:
@@ -163,6 +164,18 @@ class _Cut:
                     f"{title(node)} ({node.where}) is computed {copies[node.id]} times, for {reads}: "
                     "reading the source again and native operators are cheaper than a channel"
                 )
+
+    def readings(self) -> list[str]:
+        """What is told of sources that are read again for other outputs than their items."""
+        used = [
+            source for source in self.checked.graph.nodes if isinstance(source, Source) and self.consumers[source.id]
+        ]
+        first: dict[str, Source] = {}
+        return [
+            f"{title(source)} ({source.where}): the source is read again for them"
+            for source in used
+            if first.setdefault(source.name, source) is not source
+        ]
 
     def dear(self, id: int) -> str | None:
         """Why a stream is not to be computed twice, None if it may be."""
@@ -210,9 +223,9 @@ class _Cut:
             inputs = tuple(copy(upstream) for upstream in node.inputs)
             made_id = add(attrs.evolve(node, id=len(nodes), inputs=inputs), id)
             if isinstance(node, Source):
-                if id in self.told:
+                if node.name in self.told:
                     quiet.add(made_id)
-                self.told.add(id)
+                self.told.add(node.name)
             return made_id
 
         top = copy(root)

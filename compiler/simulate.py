@@ -105,7 +105,7 @@ def simulate(
     sources that are in parts, such as the partitions of a topic. A row may be a :class:`Row`, read already. ``then``: plans
     that go on with what this one has left behind (:mod:`.fingerprint` says which can), at steps drawn at random."""
     in_parts = in_parts or {}
-    given = {s.source.name: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
+    given = {s.label: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
     chance = random.Random(seed)
     answer, _ = _run((plan, *then), _cut_all(given, steps, chance), {}, chance, steps, pieces, drain=drain)
     return answer
@@ -124,7 +124,7 @@ def simulate_program(
     chance = random.Random(seed)
 
     def of(plan: Plan) -> Cut:
-        return _cut_all({s.source.name: [inputs.get(s.source.name, ())] for s in plan.sources}, steps, chance)
+        return _cut_all({s.label: [inputs.get(s.source.name, ())] for s in plan.sources}, steps, chance)
 
     return _run_all(program, of, chance, steps, pieces, drain=drain)
 
@@ -142,7 +142,7 @@ def simulate_scripts(
     chance = random.Random(seed)
 
     def of(plan: Plan) -> Cut:
-        return {s.source.name: [[list(step) for step in scripts.get(s.source.name, ())]] for s in plan.sources}
+        return {s.label: [[list(step) for step in scripts.get(s.source.name, ())]] for s in plan.sources}
 
     return _run_all(program, of, chance, 4, pieces, drain=True, crashes=crashes)
 
@@ -260,8 +260,7 @@ def _step(
             for stage in plan.stages:
                 for link in links(stage.region):
                     if isinstance(link.leaf, FromSource):
-                        name = link.leaf.source.name
-                        parts = sliced.get(name, [])
+                        parts = sliced.get(link.leaf.label, [])
                         for part in range(len(parts)):
                             read = _read(plan, stage.number, link, parts, part, number, collector, before, chance)
                             waiting[stage.number].extend(read)
@@ -325,16 +324,16 @@ def _read(
     read = reader(source).read
     messages: list[Message] = []
     columnar = isinstance(source.markers, EventTime)
-    newest = collector.newest.get(source.name, [])
+    newest = collector.newest.get(link.leaf.label, [])
     for at, rows in enumerate(parts[part]):
         place = (number, part, at)
         kernel = SourceKernel(plan.stages[stage], link, plan.key_groups)
-        known = before.get(source.name, {})
+        known = before.get(link.leaf.label, {})
         earlier = known[place] if place in known else newest[part] if part < len(newest) else None
         idle = any(row is IDLE for row in rows)
         rows = [row for row in rows if row is not IDLE]
         taken = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
-        some = _chunked(taken, link.leaf.stream, chance) if columnar and chance.random() < 0.5 else taken
+        some = _chunked(taken, link.leaf.items, chance) if columnar and chance.random() < 0.5 else taken
         messages.extend(kernel.piece(place, some, earlier, part, len(parts), idle))
     return messages
 
@@ -370,4 +369,4 @@ def _encoded(schema: Schema, column: Any, chance: random.Random) -> Any:
 
 
 def _taken(row: Row, raw: Any) -> Taken:
-    return Taken(row, lambda: repr(raw))
+    return Taken(row, lambda: raw.text if isinstance(raw, Row) else repr(raw))

@@ -35,12 +35,14 @@ from tracetypes import (
     merge,
     sort,
 )
+from tracetypes.compiler.segments import program
+from tracetypes.compiler.simulate import simulate_program
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.graph import Apply, Merge, Source, title
 from tracetypes.interpreter import Arranged
 from tracetypes.markers import EventTime, Markers
 from tracetypes.templates import overrides
-from tracetypes.trace import Element, Trace
+from tracetypes.trace import Element, Trace, closed
 
 K = TypeVar("K")
 L = TypeVar("L")
@@ -821,6 +823,27 @@ def cases(draw: DrawFn, *, most_sources: int = 3, most_operators: int = 4) -> Ca
         steps=draw(st.integers(1, 5)),
         pieces=draw(st.integers(1, 4)),
     )
+
+
+def wrong(case: Case, checked: Checked) -> list[str]:
+    """The sinks of a program whose simulated trace is not the interpreter's, and sources whose late rows are not told of once."""
+    compiled = program(checked, parallelism=case.parallelism, key_groups=case.key_groups)
+    traces, arranged = interpret_rows(checked, case.rows, drain=case.drain)
+    answers = simulate_program(
+        compiled, case.rows, seed=case.seed, steps=case.steps, pieces=case.pieces, drain=case.drain
+    )
+    found = []
+    for name, trace in traces.items():
+        if answers[name].trace != (trace if case.drain else closed(trace)):
+            found.append(name)
+    for name, source in arranged.items():
+        late = sorted(one.reason for one in source.late)
+        told = sorted(reason for a in answers.values() for source_, reason, _ in a.late if source_ == name)
+        rejected = sorted(reason for _, reason in source.rejects)
+        refused = sorted(reason for a in answers.values() for source_, reason, _ in a.rejects if source_ == name)
+        if (late, rejected) != (told, refused):
+            found.append(f"source {name}")
+    return found
 
 
 def features(case: Case) -> set[str]:

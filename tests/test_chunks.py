@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.dictionaries import encoded
 from tests.strategies import values
-from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U, check, every
+from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, Stream, U, check, every
 from tracetypes.compiler.chunks import Chunk, hashes, scatter
 from tracetypes.compiler.coded import Coded
 from tracetypes.compiler.columnar import groups_of, reduced
@@ -198,7 +198,7 @@ class ByPage(OpStateless[str, Visit, str, Visit]):
 
 def visits(kind: str) -> SourceKernel:
     flow = Dataflow("visits")
-    stream = flow.source("in", U[str, Visit], markers=every(seconds=10, time=lambda e: e.ts))
+    stream: Stream[U[str, Visit]] = flow.source("in", U[str, Visit], markers=every(seconds=10, time=lambda e: e.ts))
     if kind != "counted":
         stream = stream.through(ByPage())
     flow.sink("out", stream if kind == "mapped" else stream.through(Count()))

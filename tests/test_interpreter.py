@@ -951,7 +951,7 @@ def test_arrange_puts_markers_at_the_multiples_of_the_period() -> None:
 
 def test_arrange_draining_closes_the_last_block() -> None:
     assert times(arrange(source(delay=100), rows(5, 25), drain=True)) == [5, "#10", "#20", 25, "#30"]
-    assert arrange(source(), [], drain=True) == Arranged((), (), ())
+    assert arrange(source(), [], drain=True) == Arranged((), (), (), {"late": (), "rejects": ()})
 
 
 def test_arrange_before_the_epoch() -> None:
@@ -1158,7 +1158,7 @@ def test_inputs_that_are_not_given_are_empty() -> None:
     assert interpret(chain(U[int, int], op(Sums())), given_)["out"].items == ()
     traces, arranged = interpret_rows(chain(U[int, int]), {})
     assert traces["out"].items == ()
-    assert arranged["in"] == Arranged((), (), ())
+    assert arranged["in"] == Arranged((), (), (), {"late": (), "rejects": ()})
 
 
 def test_a_merge_of_channels_with_a_stream_that_is_not_split_is_refused() -> None:

@@ -32,13 +32,14 @@ from tracetypes.compiler.kernels import StageKernel
 from tracetypes.compiler.messages import Report
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.simulate import Answer, simulate
+from tracetypes.edges import edge_type
 from tracetypes.formats import Row
 from tracetypes.graph import Source
-from tracetypes.interpreter import Arranged, arrange_parts
+from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.markers import EventTime
 from tracetypes.records import stable_hash, to_plain
 from tracetypes.sources import reader
-from tracetypes.trace import Element, Trace, closed
+from tracetypes.trace import Element, Trace, closed, stream_type
 
 Parts = dict[str, list[list[Row]]]
 
@@ -63,7 +64,7 @@ class Parted:
             )
             for source in checked.graph.sources
         }
-        traces = interpret(checked, {name: one.items for name, one in arranged.items()}, complete=drain)
+        traces = interpret(checked, streams_of(arranged), complete=drain)
         return (traces["out"] if drain else closed(traces["out"])), arranged
 
     def run(self) -> Answer:
@@ -79,7 +80,7 @@ class Parted:
         late: Counter[tuple[str, str, str]] = Counter()
         rejects: Counter[tuple[str, str]] = Counter()
         for source in self.case.checked.graph.sources:
-            stream = self.case.checked.streams[source.id]
+            stream = stream_type(edge_type(source.edge))
             for one in arranged[source.name].late:
                 plain = {"key": to_plain(stream.key, one.key), "value": to_plain(stream.value, one.value)}
                 late[source.name, one.reason, json.dumps(plain, ensure_ascii=False)] += 1

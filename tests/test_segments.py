@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.graphs import Case, cases
+from tests.graphs import Case, cases, wrong
 from tests.spark import dags
 from tests.spark.flows import TEN, id_of
 from tracetypes import Dataflow, Stream, check, csv, kafka
 from tracetypes.check import Checked
 from tracetypes.compiler import kernels, segments
-from tracetypes.compiler.segments import cut, program
-from tracetypes.compiler.simulate import simulate_program
+from tracetypes.compiler.segments import cut
 from tracetypes.graph import Receive, Sink, Source
 from tracetypes.interpreter import interpret, interpret_rows
-from tracetypes.trace import Element, Trace, closed
+from tracetypes.trace import Element, Trace
 
 
 @st.composite
@@ -54,27 +53,6 @@ def test_a_cut_keeps_the_meaning(one: tuple[Case, Checked]) -> None:
     _, arranged = interpret_rows(checked, case.rows, drain=case.drain)
     inputs = {name: found.items for name, found in arranged.items()}
     assert by_segments(checked, inputs, case.drain) == interpret(checked, inputs, complete=case.drain)
-
-
-def wrong(case: Case, checked: Checked) -> list[str]:
-    """The sinks whose simulated trace is not the interpreter's, and sources whose late rows are not told of once."""
-    compiled = program(checked, parallelism=case.parallelism, key_groups=case.key_groups)
-    traces, arranged = interpret_rows(checked, case.rows, drain=case.drain)
-    answers = simulate_program(
-        compiled, case.rows, seed=case.seed, steps=case.steps, pieces=case.pieces, drain=case.drain
-    )
-    found = []
-    for name, trace in traces.items():
-        if answers[name].trace != (trace if case.drain else closed(trace)):
-            found.append(name)
-    for name, source in arranged.items():
-        late = sorted(one.reason for one in source.late)
-        told = sorted(reason for a in answers.values() for source_, reason, _ in a.late if source_ == name)
-        rejected = sorted(reason for _, reason in source.rejects)
-        refused = sorted(reason for a in answers.values() for source_, reason, _ in a.rejects if source_ == name)
-        if (late, rejected) != (told, refused):
-            found.append(f"source {name}")
-    return found
 
 
 @given(shared())

@@ -26,6 +26,7 @@ from tests.graphs import (
     Echo,
     Gathered,
     Heartbeat,
+    Keep,
     Left,
     OrderHash,
     Right,
@@ -939,3 +940,11 @@ def test_operators_behind_one_that_drops_all_of_a_batch(behind: bool) -> None:
     for seed in range(6):
         answer = simulate.simulate(plan(checked, parallelism=2, key_groups=2), rows, seed=seed, steps=3, pieces=2)
         assert answer.trace == wanted["out"]
+
+
+def test_an_operator_may_get_nothing_from_the_one_before_it() -> None:
+    flow = Dataflow("nothing")
+    source = flow.source("s0", U[int, int], markers=every(seconds=10, time=own_value))
+    flow.sink("out", source.through(Total[int]()).through(Keep[int](2)).through(Announce((0, 1))))
+    case = Case(flow, {"s0": [(0, 6)]}, seed=0, parallelism=1, key_groups=1, drain=True)
+    assert differences(case, run(case)) == []

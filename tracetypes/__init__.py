@@ -14,10 +14,11 @@ from tracetypes.errors import (
     Violation,
 )
 from tracetypes.formats import csv, json_lines, kafka, parquet
-from tracetypes.graph import ROW_POSITION, Dataflow, Graph, Stream, merge, sort
+from tracetypes.graph import ROW_POSITION, Dataflow, Graph, SourceStream, Stream, merge, sort
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
 from tracetypes.records import UNIT, Unit
+from tracetypes.sources import Rejected
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Item, Trace
 
@@ -41,7 +42,9 @@ __all__ = [
     "OpKeyedUnordered",
     "OpStateless",
     "OperatorFailed",
+    "Rejected",
     "RunError",
+    "SourceStream",
     "Stream",
     "Trace",
     "TraceTypesError",

@@ -51,6 +51,7 @@ from tracetypes.records import (
     schema_of,
     show_type,
 )
+from tracetypes.sources import edge_given
 from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpStateless, substitute, template_types
 from tracetypes.trace import StreamType, stream_type
 
@@ -79,6 +80,8 @@ class Checked:
         """How the rows of a source or sink lie in columns."""
         stream = self.streams[node.id]
         if isinstance(node, Source):
+            if node.output != "items":
+                stream = stream_type(edge_type(node.edge))
             return Layout(UnitValue() if node.key is not None else stream.key, stream.value)
         return Layout(stream.key, stream.value, tuple(name for name in (node.marker, node.position) if name))
 
@@ -143,6 +146,8 @@ class _Checker:
             for node in self.graph.nodes:
                 if not isinstance(node, kind) or not isinstance(node, Source | Sink):
                     continue
+                if isinstance(node, Source) and node.output != "items":
+                    continue  # its name is that of the source, which is there too
                 if not _is_name(node.name):
                     self.refuse(
                         "TT118",
@@ -174,7 +179,7 @@ class _Checker:
                         "pass a stream that came from this dataflow's source(...)",
                     )
             self.arity(node)
-            if not isinstance(node, Sink) and not self.consumers.get(node.id):
+            if not isinstance(node, Sink) and not self.consumers.get(node.id) and not self.asides(node):
                 self.refuse(
                     "TT109",
                     node,
@@ -189,6 +194,11 @@ class _Checker:
                     "TT109", f"dataflow {self.graph.name!r}", nowhere, "no nodes", "a source and a sink", "add them"
                 )
             )
+
+    def asides(self, node: Node) -> bool:
+        """Is this the stream of the items of a source whose late items or rejects are used?"""
+        others = (other for other in self.graph.nodes if isinstance(other, Source) and other.output != "items")
+        return isinstance(node, Source) and node.output == "items" and any(other.name == node.name for other in others)
 
     def arity(self, node: Node) -> None:
         found = len(node.inputs)
@@ -259,10 +269,13 @@ class _Checker:
 
     def source_type(self, node: Source) -> EdgeType | None:
         try:
-            edge = edge_type(node.edge)
+            edge, given = edge_type(node.edge), edge_given(node)
         except DataError as error:
-            self.refuse("TT107", node, error.message, "an edge type", error.fix)
+            if node.output == "items":
+                self.refuse("TT107", node, error.message, "an edge type", error.fix)
             return None
+        if node.output != "items":
+            return given  # what is wrong with the source is told at the source
         if edge.ordered and node.ordered_by is None:
             self.refuse(
                 "TT114",
@@ -273,7 +286,7 @@ class _Checker:
             )
         if not edge.ordered and node.ordered_by is not None:
             self.refuse("TT114", node, f"{edge} with ordered_by", "an O", "declare it O, or leave ordered_by out")
-        return edge
+        return given
 
     def merge_type(self, node: Merge, inputs: Sequence[EdgeType | None]) -> EdgeType | None:
         known = [edge for edge in inputs if edge is not None]
@@ -402,6 +415,7 @@ class _Checker:
         edge = self.types.get(node.id)
         if edge is None or not isinstance(node, Source | Apply):
             return
+        aside = isinstance(node, Source) and node.output != "items"  # what is wrong is told at the source
         for what, annotation in (("key", edge.key), ("value", edge.value)):
             seen = annotation in self.schemas if _hashable(annotation) else False
             if seen and self.schemas[annotation] is not None and what == "value":
@@ -409,12 +423,13 @@ class _Checker:
             try:
                 schema = schema_of(annotation)
             except DataError as error:
-                self.refuse("TT106", node, f"{what} {error.message}", "a type with a schema", error.fix)
+                if not aside:
+                    self.refuse("TT106", node, f"{what} {error.message}", "a type with a schema", error.fix)
                 self.types[node.id] = None
                 continue
             if _hashable(annotation):
                 self.schemas[annotation] = schema
-            if what == "key" and (isinstance(schema, Optional) or not hashable(schema)):
+            if what == "key" and not aside and (isinstance(schema, Optional) or not hashable(schema)):
                 self.refuse(
                     "TT117",
                     node,
@@ -435,6 +450,8 @@ class _Checker:
         for node in self.graph.nodes:
             edge = self.types.get(node.id)
             if edge is None or not isinstance(node, Source | Sink):
+                continue
+            if isinstance(node, Source) and node.output != "items":
                 continue
             if isinstance(node, Source):
                 self.flat(node, EdgeType(edge.ordered, edge.key if node.key is None else Unit, edge.value))
@@ -510,6 +527,8 @@ class _Checker:
 
 def _functions(node: Node) -> list[tuple[str, Any]]:
     match node:
+        case Source(output="late" | "rejects"):
+            return []
         case Source():
             parts: list[tuple[str, object]] = [
                 ("markers", node.markers),

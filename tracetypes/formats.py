@@ -227,13 +227,15 @@ class Absent:
 @attrs.frozen
 class Row:
     """What a row of a source turned out to be. ``kind``: ``item`` (key, value, time), ``marker`` (time) or ``reject``
-    (reason). ``time`` is in microseconds; for items of sources with markers in band it is 0."""
+    (reason). ``time`` is in microseconds; for items of sources with markers in band it is 0. ``text``: of a reject, as it
+    came; empty where whoever read it knows."""
 
     kind: Literal["item", "marker", "reject"]
     key: Any = None
     value: Any = None
     time: int = 0
     reason: str = ""
+    text: str = ""
 
 
 RowReader: TypeAlias = Callable[[Any], Row]

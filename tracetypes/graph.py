@@ -18,6 +18,8 @@ from tracetypes.errors import Location, UsageError, caller
 if TYPE_CHECKING:
     from tracetypes.formats import Format, Kafka
     from tracetypes.markers import Markers
+    from tracetypes.records import Unit
+    from tracetypes.sources import Rejected
     from tracetypes.templates import Operator
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "Sink",
     "Sort",
     "Source",
+    "SourceStream",
     "Split",
     "Stream",
     "merge",
@@ -57,11 +60,15 @@ class Comparable(Protocol):
 
 # --------------------------------------------------------------------------------------------------- nodes
 
+Output: TypeAlias = Literal["items", "late", "rejects"]
+"""What of a source a stream has."""
+
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class Source:
-    """Where a stream comes in. ``edge`` is the declared annotation ``U[K, V]`` or ``O[K, V]``."""
+    """Where a stream comes in. ``edge`` is the declared annotation ``U[K, V]`` or ``O[K, V]``, of the source's items. The same
+    source may be there several times, with one ``output`` each: its items, its late items, its rejected rows."""
 
     id: int
     where: Location
@@ -71,7 +78,18 @@ class Source:
     key: Callable[[Any], Any] | None = None
     ordered_by: Callable[[Any], Any] | RowPosition | None = None
     format: Format | Kafka | None = None
+    output: Output = "items"
     inputs: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """A name of the stream among those of all sources."""
+        return label(self.name, self.output)
+
+
+def label(name: str, output: Output) -> str:
+    """A name for what a source of that name gives: no source can be named so but for its items."""
+    return name if output == "items" else f"{name}:{output}"
 
 
 @final
@@ -184,8 +202,8 @@ Node: TypeAlias = Source | Apply | Sort | Merge | Sink | Split | Gather | Restor
 def title(node: Node) -> str:
     """A node's name in messages and plans."""
     match node:
-        case Source(name=name):
-            return f"source {name!r}"
+        case Source(name=name, output=output):
+            return {"items": "", "late": "late items of ", "rejects": "rejects of "}[output] + f"source {name!r}"
         case Sink(name=name):
             return f"sink {name!r}"
         case Apply(op=op):
@@ -233,8 +251,13 @@ class Graph:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """All sources, those inside fused chains included."""
-        return tuple(step for node in self.nodes for step in steps_of(node) if isinstance(step, Source))
+        """All sources, those inside fused chains included; each once, whatever streams it has."""
+        found: dict[str, Source] = {}
+        for node in self.nodes:
+            for step in steps_of(node):
+                if isinstance(step, Source):
+                    found.setdefault(step.name, step)
+        return tuple(found.values())
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
@@ -297,6 +320,37 @@ class Stream(Generic[E_co]):
         return made
 
 
+class SourceStream(Stream[E_co]):
+    """The stream of the items of a source, which knows where the source's other rows go."""
+
+    __slots__ = ()
+
+    def late(self: SourceStream[Edge[K, V]]) -> Stream[U[K, V]]:
+        """The items that are late, as a stream with the markers of the source.
+
+        A late item belongs to the block that is open when it comes: the first that is not closed by what came before it in
+        the order of the source. (The block of its own time is closed: that makes it late.) The late output of a run gets
+        these items all the same. With markers in band nothing is late. Asked again, it gives the same stream.
+        """
+        return self._aside("late")
+
+    def rejects(self) -> Stream[U[Unit, Rejected]]:
+        """The rows that are rejected, each as a :class:`~tracetypes.Rejected`, as a stream with the markers of the source.
+
+        A rejected row belongs to the block that is open when it comes, as a late item does; one before the first item of the
+        source to the first block. The reject output of a run gets these rows all the same.
+        """
+        return self._aside("rejects")
+
+    def _aside(self, output: Output) -> Stream[Any]:
+        source = self.flow.graph.node(self.id)
+        assert isinstance(source, Source)
+        for node in self.flow.graph.nodes:
+            if isinstance(node, Source) and (node.name, node.output) == (source.name, output):
+                return Stream(self.flow, node.id)
+        return self.flow._add(attrs.evolve(source, id=len(self.flow._nodes), where=caller(), output=output))
+
+
 class Dataflow:
     """A dataflow under construction. Nothing is checked until :func:`tracetypes.check.check`, so that all that is
     wrong can be said at once."""
@@ -314,8 +368,9 @@ class Dataflow:
         key: Callable[[Any], Any] | None = None,
         ordered_by: Callable[[Any], Any] | RowPosition | None = None,
         format: Format | Kafka | None = None,
-    ) -> Stream[E]:
-        """A stream that comes in by this name.
+    ) -> SourceStream[E]:
+        """A stream that comes in by this name. Its methods :meth:`~SourceStream.late` and :meth:`~SourceStream.rejects` give
+        the rows that are not in it.
 
         ``edge``: ``U[K, V]`` or ``O[K, V]``. ``markers``: :func:`every` or :func:`in_band`. The rows of the source are
         the values ``V``; ``key`` takes the key from a value. Without ``key`` and with ``K`` other than ``Unit`` the rows
@@ -323,7 +378,7 @@ class Dataflow:
         or :data:`ROW_POSITION`. ``format``: how files are read; None: by the ending of their name. Or :func:`kafka`, how
         records of a topic are read.
         """
-        return self._add(
+        made = self._add(
             Source(
                 id=len(self._nodes),
                 where=caller(),
@@ -335,6 +390,7 @@ class Dataflow:
                 format=format,
             )
         )
+        return SourceStream(self, made.id)
 
     def sink(
         self,

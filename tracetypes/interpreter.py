@@ -23,6 +23,7 @@ from tracetypes.graph import (
     Gather,
     Merge,
     Node,
+    Output,
     Receive,
     Restore,
     RowPosition,
@@ -30,12 +31,23 @@ from tracetypes.graph import (
     Sort,
     Source,
     Split,
+    label,
     steps_of,
     title,
 )
 from tracetypes.markers import EventTime, Marker
-from tracetypes.records import Mismatch, Schema, canonical, conformer, key_conformer, key_problem, show, stable_hash
-from tracetypes.sources import placeless, reader
+from tracetypes.records import (
+    UNIT,
+    Mismatch,
+    Schema,
+    canonical,
+    conformer,
+    key_conformer,
+    key_problem,
+    show,
+    stable_hash,
+)
+from tracetypes.sources import Rejected, placeless, reader
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
 
@@ -67,11 +79,17 @@ class Late:
 
 @attrs.frozen
 class Arranged:
-    """A source's stream, and what is not in it. ``rejects``: position of the row and reason."""
+    """A source's stream, and what is not in it. ``rejects``: position of the row and reason. ``asides``: the streams of late
+    items and of rejects."""
 
     items: tuple[Element, ...]
     late: tuple[Late, ...]
     rejects: tuple[tuple[int, str], ...]
+    asides: Mapping[Output, tuple[Element, ...]]
+
+    def streams(self, name: str) -> dict[str, tuple[Element, ...]]:
+        """All streams of the source of that name, for :func:`interpret`."""
+        return {name: self.items, **{label(name, output): stream for output, stream in self.asides.items()}}
 
 
 def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
@@ -79,17 +97,27 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
 
     With ``drain`` the source ends: one final marker closes what is open. A marker among the rows of a source with event
     time is a heartbeat: an empty block that ends there, behind which nothing earlier follows.
+
+    Late items and rejects are streams with the same markers. Each belongs to the first block that is not closed by the rows
+    before it. Where the source ends and that block is still open, a final marker of their own closes it.
     """
     placed: list[tuple[int, int, Row]] = []
     late: list[Late] = []
     rejects: list[tuple[int, str]] = []
+    asides: dict[Output, list[tuple[int | None, Item]]] = {"late": [], "rejects": []}
     markers: list[int] = []
     beats: list[int] = []
     newest: int | None = None
     how = source.markers
+
+    def reject(at: int, text: str, reason: str) -> None:
+        rejects.append((at, reason))
+        open_ = first_open(how, newest) if isinstance(how, EventTime) else len(markers)
+        asides["rejects"].append((open_, Item(UNIT, Rejected.of(source.name, text, reason))))
+
     for at, row in enumerate(rows):
         if row.kind == "reject":
-            rejects.append((at, row.reason))
+            reject(at, row.text, row.reason)
         elif row.kind == "marker" and isinstance(how, EventTime):
             beat = how.heartbeat(row.time)
             if newest is None or beat > how.frontier(newest):
@@ -97,13 +125,14 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
                 newest = max(row.time + how.delay, row.time + how.delay if newest is None else newest)
         elif row.kind == "marker":
             if markers and row.time <= markers[-1]:
-                rejects.append((at, f"marker {Marker(row.time)} does not lie after {Marker(markers[-1])}"))
+                reject(at, str(row.time), f"marker {Marker(row.time)} does not lie after {Marker(markers[-1])}")
             else:
                 markers.append(row.time)
         elif isinstance(how, EventTime):
             block = how.block(row.time)
             if newest is not None and block <= how.frontier(newest):
                 late.append(Late(row.key, row.value, block, how.frontier(newest)))
+                asides["late"].append((first_open(how, newest), Item(row.key, row.value)))
             else:
                 placed.append((block, at, row))
             newest = row.time if newest is None else max(newest, row.time)
@@ -116,24 +145,54 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
             for one, next_ in pairwise(times):
                 check_jump(source, one, next_, how.period)
             markers = list(range(first, last + 1, how.period))
+        streams = {output: _aside_by_time(how, found, markers, times, drain) for output, found in asides.items()}
     else:
-        if drain and any(b == len(markers) for b, _, _ in placed):
-            markers.append(markers[-1] + 1 if markers else 0)
-        ends = dict(enumerate(markers))
+        open_, final = len(markers), markers[-1] + 1 if markers else 0
+        ends = dict(enumerate(markers)) | ({open_: final} if drain else {})
+        in_open = any(b == open_ for b, _, _ in placed)
         placed = [(ends.get(b, b + 2**63), at, row) for b, at, row in placed]
+        streams = {}
+        for output, found in asides.items():
+            ended = drain and (in_open or any(b == open_ for b, _ in found))
+            blocks_ = [(ends.get(b or 0, 2**63), item) for b, item in found]
+            streams[output] = _stream(blocks_, [*markers, final] if ended else markers)
+        markers = [*markers, final] if drain and in_open else markers
     placed.sort(key=_order_of(source))
+    items = _stream([(block, Item(row.key, row.value)) for block, _, row in placed], markers)
+    return Arranged(items, tuple(late), tuple(rejects), streams)
+
+
+def first_open(how: EventTime, newest: int | None) -> int | None:
+    """The end of the first block that is not closed once an item of time ``newest`` was seen; None before the first item."""
+    return None if newest is None else how.frontier(newest) + how.period
+
+
+def _aside_by_time(
+    how: EventTime, found: list[tuple[int | None, Item]], markers: list[int], times: list[int], drain: bool
+) -> tuple[Element, ...]:
+    """The stream of late items, or of rejects, with the first open block of each. ``times``: the blocks of the source."""
+    first = times[0] if times else 0
+    placed = [(first if block is None else max(block, first), item) for block, item in found]
+    last = max((block for block, _ in placed), default=None)
+    if drain and last is not None:
+        markers = list(range(first, max([last, *markers]) + 1, how.period))
+    return _stream(placed, markers)
+
+
+def _stream(placed: Sequence[tuple[int, Item]], markers: Iterable[int]) -> tuple[Element, ...]:
+    """Items in the order of their blocks, and markers where the blocks end."""
     stream: list[Element] = []
     upcoming = iter(markers)
     marker = next(upcoming, None)
-    for block, _, row in placed:
+    for block, item in placed:
         while marker is not None and marker < block:
             stream.append(Marker(marker))
             marker = next(upcoming, None)
-        stream.append(Item(row.key, row.value))
+        stream.append(item)
     while marker is not None:
         stream.append(Marker(marker))
         marker = next(upcoming, None)
-    return Arranged(tuple(stream), tuple(late), tuple(rejects))
+    return tuple(stream)
 
 
 def arrange_parts(source: Source, parts: Sequence[Iterable[Row]], *, drain: bool, ordered: bool = False) -> Arranged:
@@ -155,7 +214,11 @@ def arrange_parts(source: Source, parts: Sequence[Iterable[Row]], *, drain: bool
             sorted_.extend(() if block.marker is None else (block.marker,))
         items = sorted_
     late = tuple(late for one in arranged for late in one.late)
-    return Arranged(tuple(items), late, tuple(reject for one in arranged for reject in one.rejects))
+    asides: dict[Output, tuple[Element, ...]] = {
+        output: tuple(merge_channels([one.asides[output] for one in arranged], drain, None))
+        for output in ("late", "rejects")
+    }
+    return Arranged(tuple(items), late, tuple(reject for one in arranged for reject in one.rejects), asides)
 
 
 def check_jump(source: Source, one: int, next_: int, period: int) -> None:
@@ -201,22 +264,23 @@ def interpret_rows(
     for source in checked.graph.sources:
         read = reader(source).read
         keyed = checked.layout(source).keyed
-        read_rows = [read(*row) if keyed else read(_only_key(), row) for row in rows.get(source.name, ())]
+        read_rows = [
+            attrs.evolve(read(*row) if keyed else read(UNIT, row), text=repr(row)) for row in rows.get(source.name, ())
+        ]
         arranged[source.name] = arrange(source, read_rows, drain=drain)
-    traces = interpret(checked, {name: one.items for name, one in arranged.items()}, complete=drain)
-    return traces, arranged
+    return interpret(checked, streams_of(arranged), complete=drain), arranged
 
 
-def _only_key() -> Any:
-    from tracetypes.records import UNIT
-
-    return UNIT
+def streams_of(arranged: Mapping[str, Arranged]) -> dict[str, Sequence[Element]]:
+    """The streams of all sources, for :func:`interpret`."""
+    return {label: stream for name, one in arranged.items() for label, stream in one.streams(name).items()}
 
 
 def interpret(
     checked: Checked, inputs: Mapping[str, Sequence[Element]], *, complete: bool = True
 ) -> dict[str, Trace[Element]]:
-    """The trace at each sink, for a stream at each source.
+    """The trace at each sink, for a stream at each source (by name; of a source's late items and rejects by
+    :func:`~tracetypes.graph.label`).
 
     ``complete``: the sources have ended, so that a merge need not wait for markers of an input that will never come.
     """
@@ -227,7 +291,8 @@ def interpret(
     def run(node: Node, given: list[Channels]) -> Channels:
         match node:
             case Source() | Receive():
-                return list(Trace(checked.streams[node.id], tuple(inputs.get(node.name, ()))).items)
+                given_ = inputs.get(node.label if isinstance(node, Source) else node.name, ())
+                return list(Trace(checked.streams[node.id], tuple(given_)).items)
             case Sink():
                 result = given[0]
                 assert isinstance(result, list), "a sink reads one channel"

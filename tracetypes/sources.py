@@ -4,18 +4,47 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 
-from tracetypes.edges import edge_type
+from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Headers, Kafka, Layout, Parquet, Row, checked_key, record_parser
 from tracetypes.graph import RowPosition, Source
 from tracetypes.markers import InBand, TimeUnit, micros_from
-from tracetypes.records import Mismatch, conformer, key_conformer, schema_of, show
+from tracetypes.records import Mismatch, Unit, conformer, key_conformer, schema_of, show
 
-__all__ = ["Reader", "reader", "record_reader"]
+__all__ = ["Reader", "Rejected", "edge_given", "reader", "record_reader"]
+
+
+@attrs.frozen
+class Rejected:
+    """A row that a source rejected, in its stream of rejects. ``source``: its name; ``row``: as the reject output shows it, the
+    line of a text or the columns as JSON (of a marker that comes too late: its time in microseconds); ``reason``: why."""
+
+    source: str
+    row: str
+    reason: str
+
+    @classmethod
+    def of(cls, source: str, row: str, reason: str) -> Rejected:
+        """With texts that can be written: a lone surrogate becomes its escape."""
+        return cls(source, *(text.encode("utf-8", "backslashreplace").decode() for text in (row, reason)))
+
+
+def edge_given(source: Source) -> EdgeType:
+    """The type of what a source gives: its items, the late ones, or rejected rows. Raises :class:`DataError` ``TT107``."""
+    edge = edge_type(source.edge)
+    match source.output:
+        case "items":
+            return edge
+        case "late":
+            return edge.forgotten
+        case "rejects":
+            return EdgeType(False, Unit, Rejected)
+        case _:
+            assert_never(source.output)
 
 
 @attrs.frozen

@@ -150,9 +150,9 @@ class FileInput:
 def emitted(link: Link) -> list[Column]:
     """What the first operator of a link emits, as Catalyst's expressions of the layout's columns: a list of pairs, and whether
     a row must be run in Python. Nothing where it is opaque, or has no exact equivalent in Spark."""
-    if not link.path or isinstance(link.path[0].traced, Opaque):
-        return []
     assert isinstance(link.leaf, FromSource)
+    if not link.path or isinstance(link.path[0].traced, Opaque) or not link.leaf.gives_items:
+        return []
     layout, stream = link.leaf.layout, link.path[0].stream
 
     def find(given: Input) -> Column:

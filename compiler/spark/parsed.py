@@ -94,9 +94,10 @@ class Dialect(Generic[R]):
 
 
 def chunks_of(
-    layout: Layout, dialect: Dialect[R], chunk: Callable[[Parsed], Chunk | None], rows: Sequence[R]
+    layout: Layout, dialect: Dialect[R], chunk: Callable[[Parsed], Chunk | None], in_order: bool, rows: Sequence[R]
 ) -> Iterator[Taken | Chunk]:
-    """Rows of a piece, in order but for the rejects among them, which come first. ``chunk``: makes one of columns if it can."""
+    """Rows of a piece, in order but for the rejects among them, which come first. ``chunk``: makes one of columns if it can;
+    ``in_order``: somebody asks where the rejects stand, so that rows with rejects among them come one by one."""
     kept, cells = dialect.cells(rows)
     columns, bad = [], set[int]()
     for fit, column in zip(dialect.fits, cells, strict=True):
@@ -109,7 +110,7 @@ def chunks_of(
         whole = set(kept)
         aside = [dialect.taken(row) for at, row in enumerate(rows) if at not in whole]
     made = None
-    if kept:
+    if kept and not (in_order and aside):
         try:
             arrays = tuple(array(schema, column) for (_, schema), column in zip(layout.columns, columns, strict=True))
         except (pa.ArrowException, OverflowError, UnicodeEncodeError):

@@ -312,12 +312,14 @@ class _Batches:
 
 def _latest(newest: Mapping[str, list[int | None]]) -> dict[str, int]:
     """The newest event time of each source that has one, over its parts."""
-    known = {name: [time for time in parts if time is not None] for name, parts in newest.items()}
+    known: dict[str, list[int]] = {}
+    for reading, parts in newest.items():
+        known.setdefault(reading.partition(":")[0], []).extend(time for time in parts if time is not None)
     return {name: max(times) for name, times in known.items() if times}
 
 
 def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Mapping[str, Any] | None = None) -> None:
-    """Let the workers of the coming batch know the newest event times before it, of each part of each source."""
+    """Let the workers of the coming batch know the newest event times before it, of each part of each reading of a source."""
     known = {"batch": batch, "newest": newest, "pieces": pieces or {}}
     spark.sparkContext.setLocalProperty(BEFORE, json.dumps(known))
 

@@ -104,7 +104,7 @@ class Scan(Task):
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         """What the pieces of a task say."""
         read = reader(self.leaf.source).read
-        before = _Before(self.leaf.source.name)
+        before = _Before(self.leaf.label)
         for piece, taken in self.pieces(batches, read):
             kernel = SourceKernel(self.stage, self.link, self.key_groups, self.straight)
             part, parts, idle = self.part_of(piece)
@@ -361,7 +361,8 @@ def in_columns(
     columnar = Columns.of(leaf)
     if columnar is None:
         return lambda rows: map(dialect.taken, rows)
-    return partial(chunks_of, leaf.layout, dialect, lambda table: columnar.chunk(table, read))
+    in_order = leaf.source.output == "rejects"
+    return partial(chunks_of, leaf.layout, dialect, lambda table: columnar.chunk(table, read), in_order)
 
 
 def repeated(text: str | None, kind: Any, count: int) -> Any:
@@ -496,7 +497,7 @@ class Columns:
 
     def keys(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
         """The keys. Raises :class:`Undefined` when one of them might be none."""
-        schema, count = self.leaf.stream.key, table.num_rows
+        schema, count = self.leaf.items.key, table.num_rows
         if self.leaf.source.key is None:
             found = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
             if isinstance(schema, Integer | Boolean | String | Timestamp | UnitValue):
@@ -584,16 +585,16 @@ def _larger(batches: Iterator[pa.RecordBatch], rows: int = 100_000) -> Iterator[
 
 
 class _Before:
-    """What the driver knows of a source before this micro-batch."""
+    """What the driver knows of a reading of a source before this micro-batch."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, reading: str) -> None:
         context = TaskContext.get()
         told = context.getLocalProperty(BEFORE) if context is not None else None
         known = json.loads(told) if told else {}
         batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
         current = str(known.get("batch")) == str(batch)
-        self.newest: list[int | None] = known.get("newest", {}).get(source, []) if current else []
-        self.pieces = {tuple(piece): newest for piece, newest in known.get("pieces", {}).get(source, [])}
+        self.newest: list[int | None] = known.get("newest", {}).get(reading, []) if current else []
+        self.pieces = {tuple(piece): newest for piece, newest in known.get("pieces", {}).get(reading, [])}
 
     def of(self, piece: Piece, part: int) -> int | None:
         """The newest event time before a piece in its part of the source, as far as is known."""

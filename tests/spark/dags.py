@@ -130,6 +130,15 @@ def straight() -> Dataflow:
     return flow
 
 
+def dead_letters() -> Dataflow:
+    """Sums of readings, and of what came too late for them; what could not be read."""
+    flow = Dataflow("dead-letters")
+    rows = flow.source("readings", EDGE, key=id_of, markers=TEN)
+    flow.sink("sums", merge(rows, rows.late().through(Renamed("-late"))).through(Sum()), marker="at")
+    flow.sink("rejects", rows.rejects(), marker="at")
+    return flow
+
+
 FLOWS: dict[str, Callable[[], Dataflow]] = {f.__name__: f for f in (two_sinks, cheap, diamond, ordered)}
 two_sinks_flow, cheap_flow, diamond_flow, ordered_flow = (make() for make in FLOWS.values())
-chain_flow, straight_flow = chain(), straight()
+chain_flow, straight_flow, dead_letters_flow = chain(), straight(), dead_letters()

@@ -17,6 +17,7 @@ from tracetypes import (
     OpKeyedOrdered,
     OpKeyedUnordered,
     OpStateless,
+    Stream,
     U,
     csv,
     every,
@@ -205,7 +206,7 @@ TEN = every(seconds=10, time=ts_of)
 def summing(delay: float = 0, format: Format | None = None, before: Any = None) -> Dataflow:
     """Readings summed by id, at the end of every ten seconds; ``before`` is an operator on readings."""
     flow = Dataflow("sums")
-    rows = flow.source(
+    rows: Stream[U[str, Reading]] = flow.source(
         "readings", U[str, Reading], key=id_of, markers=every(seconds=10, time=ts_of, delay=delay), format=format
     )
     rows = rows if before is None else rows.through(before)

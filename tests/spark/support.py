@@ -16,7 +16,7 @@ from tracetypes.check import Checked
 from tracetypes.compiler.simulate import Answer
 from tracetypes.formats import Csv, JsonLines, Row, text_parser
 from tracetypes.graph import Sink
-from tracetypes.interpreter import Arranged, arrange
+from tracetypes.interpreter import Arranged, arrange, streams_of
 from tracetypes.records import Mismatch, to_plain
 from tracetypes.sources import reader
 from tracetypes.trace import Element, blocks, closed
@@ -56,11 +56,11 @@ def all_defined(
             try:
                 key, value = parse(line)
             except Mismatch as error:
-                rows.append(Row("reject", reason=str(error)))
+                rows.append(Row("reject", reason=str(error), text=line))
             else:
-                rows.append(read(key, value))
+                rows.append(attrs.evolve(read(key, value), text=line))
         arranged[source.name] = arrange(source, rows, drain=drain)
-    return interpret(checked, {name: one.items for name, one in arranged.items()}, complete=drain), arranged
+    return interpret(checked, streams_of(arranged), complete=drain), arranged
 
 
 def differences(

@@ -16,12 +16,13 @@ from pyspark.sql import SparkSession
 from tests.spark.broker import Broker, Record, Unavailable, running
 from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
 from tests.spark.support import Cli, asides, differences, rows_at_sink
+from tests.spark.test_asides import together
 from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, UsageError, check, every, in_band, interpret, kafka
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark.kafka import TopicSink
 from tracetypes.compiler.spark.outputs import MemoryOutput
 from tracetypes.compiler.spark.run import Batch, Checkpoint, collect, run
-from tracetypes.interpreter import Arranged, arrange_parts
+from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.sources import record_reader
 from tracetypes.trace import Element, Trace, closed
 
@@ -114,7 +115,7 @@ def defined(flow: Dataflow, records: Sequence[Record], partitions: int, *, drain
         read = record_reader(source, checked.layout(source))
         parts = [[read(r.key, r.value, r.headers) for r in records if r.partition == at] for at in range(partitions)]
         arranged[source.name] = arrange_parts(source, parts, drain=drain)
-    traces = interpret(checked, {name: one.items for name, one in arranged.items()}, complete=drain)
+    traces = interpret(checked, streams_of(arranged), complete=drain)
     (trace,) = traces.values()
     result: tuple[Trace[Element], dict[str, Arranged]] = (trace if drain else closed(trace)), arranged
     return result
@@ -143,6 +144,19 @@ def test_the_answer_does_not_depend_on_micro_batches(
     (broken,) = [text for text in texts if text["value"] == "{"]
     at = [one.value for one in sent if one.partition == 1].index(b"{")
     assert broken == {"topic": topic, "partition": 1, "offset": at, "key": "k", "value": "{"}
+
+
+def test_late_records_and_rejects_are_streams(spark: SparkSession, broker: Broker) -> None:
+    """The topic is read once for each: three readings in one plan, each partition with a progress of its own in each."""
+    sent = disorder(3, 120)
+    address = broker.create("asides", 3)
+    broker.send("asides", sent)
+    flow = together(key=None, format=kafka(headers=["id"]))
+    answer = collect(
+        spark, plan(check(flow), parallelism=2, key_groups=4), {"readings": f"{address}?records=45"}
+    ).answer
+    assert differences(flow, answer, defined(flow, sent, 3)) == []
+    assert len(answer.late) > 5
 
 
 def test_a_run_goes_on_where_it_was(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

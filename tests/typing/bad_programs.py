@@ -97,6 +97,14 @@ merge(readings, counts)  # E: arg-type "Stream[U[str, int]]"
 merge(ordered, ordered.through(Interpolate()), counts)  # E: arg-type "Stream[U[str, int]]"
 also_invented: Stream[O[str, Reading]] = merge(ordered, readings)  # E: assignment "Stream[U[str, Reading]]"
 
+# Only a source has late items and rejects, and they have types too.
+readings.late()  # E: attr-defined "late"
+readings.rejects()  # E: attr-defined "rejects"
+late_in_order: Stream[O[str, int]] = counts.late()  # E: assignment "Stream[U[str, int]]" "Stream[O[str, int]]"
+counts.late().through(Scale())  # E: arg-type "Scale"
+counts.rejects().through(Scale())  # E: arg-type "Scale" "Rejected"
+merge(counts, counts.rejects())  # E: arg-type "Rejected"
+
 # A source is a U or an O.
 flow.source("list", list[int], markers=ticks)  # E: type-var "list[int]"
 flow.source("instance", U[str, int]())  # E: call-arg "markers" # E: arg-type "U[str, int]"

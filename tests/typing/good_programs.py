@@ -13,6 +13,8 @@ from tracetypes import (
     OpKeyedOrdered,
     OpKeyedUnordered,
     OpStateless,
+    Rejected,
+    SourceStream,
     Stream,
     U,
     Unit,
@@ -81,7 +83,7 @@ class Count(OpKeyedUnordered[K, V, K, int, int, int]):
 # Lambdas get their types from the stream: r is a Reading, and so r.ts an int.
 flow = Dataflow("good")
 hub = flow.source("hub", U[Unit, Measurement], markers=every(seconds=10, time=lambda m: m.ts))
-assert_type(hub, Stream[U[Unit, Measurement]])
+assert_type(hub, SourceStream[U[Unit, Measurement]])
 readings = hub.through(Parse(), parallelism=2)
 assert_type(readings, Stream[U[str, Reading]])
 ordered = readings.through(sort(by=lambda r: (r.ts, -r.scalar)))
@@ -128,3 +130,10 @@ assert_type(either, Stream[O[Left | Right, Reading]])
 
 # A mixed merge forgets the order.
 assert_type(merge(more, filled), Stream[U[str, Reading]])
+
+# What is late has the source's keys and values, in no order; what is rejected is text.
+assert_type(more.late(), Stream[U[str, Reading]])
+assert_type(left.late(), Stream[U[Left, Reading]])
+assert_type(merge(readings, more.late()), Stream[U[str, Reading]])
+assert_type(hub.rejects(), Stream[U[Unit, Rejected]])
+assert_type(merge(hub.rejects(), left.rejects()), Stream[U[Unit, Rejected]])
