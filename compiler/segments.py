@@ -77,6 +77,11 @@ class Program:
         return tuple(segment.name for segment in self.segments if segment.sends is None)
 
     @property
+    def channels(self) -> tuple[str, ...]:
+        """Names of the channels."""
+        return tuple(segment.sends for segment in self.segments if segment.sends is not None)
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """Names of the sources, each once."""
         return tuple(dict.fromkeys(leaf.source.name for plan in self.plans for leaf in plan.sources))

@@ -109,6 +109,11 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--checkpoint", metavar="DIR", help="where progress is kept (default: DIR/_checkpoint of the output)"
     )
+    one.add_argument(
+        "--channels",
+        metavar="TOPICS",
+        help="topics that channels between queries are: kafka://HOST:PORT[/PREFIX] (default: files in the checkpoint)",
+    )
     one.add_argument("--files-per-step", type=_positive, metavar="N", help="read at most N files a micro-batch")
     one.add_argument("--no-drain", action="store_true", help="leave the open blocks open at the end, to go on later")
     one.add_argument("--follow", action="store_true", help="wait for more files until stopped")
@@ -349,6 +354,7 @@ def _run(given: argparse.Namespace) -> int:
 
 def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str, str], outputs: dict[str, str]) -> int:
     try:
+        from tracetypes.compiler.spark.channel_topics import Topics
         from tracetypes.compiler.spark.metrics import json_lines, prometheus
         from tracetypes.compiler.spark.outputs import Asides, Output, open_output
         from tracetypes.compiler.spark.run import Limits, require, run_program
@@ -357,6 +363,7 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
     require(compiled.sources, inputs)
+    channels = Topics.of(given.channels) if given.channels else None
     for output in outputs.values():
         if "://" in output and not output.startswith("kafka://"):
             raise UsageError(
@@ -400,6 +407,7 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
             {sink: partial(opened, sink) for sink in outputs},
             checkpoint=checkpoint,
             asides=lambda run: Asides(Path(late).absolute(), Path(rejects).absolute(), run),
+            channels=channels,
             drain=not given.no_drain,
             follow=given.follow,
             files_per_step=given.files_per_step,

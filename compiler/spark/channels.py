@@ -1,4 +1,6 @@
-"""Channels between queries as files: rows in Parquet, and a manifest for each micro-batch of the sender.
+"""Channels between queries: where one lies, its two ends, and what may be removed from it.
+
+As files:
 
 ::
 
@@ -7,17 +9,23 @@
 
 A manifest appears at once, when all of its files are there, and is never changed: a micro-batch that is done again has the same
 rows and markers, so the first manifest stands. The reader takes manifests as Spark's source of files: each once.
+
+What all readers have taken for good is removed. Should the sender do such a micro-batch again (it died before it could
+commit), its manifest appears once more, and nobody takes it: Spark's log of files still names it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,7 +42,186 @@ from tracetypes.compiler.spark.wire import MESSAGES, Task, guarded, no_collector
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 
-__all__ = ["ChannelOutput", "ChannelScan", "received"]
+__all__ = ["Channel", "ChannelOutput", "ChannelScan", "Contents", "Entry", "FileChannel", "markers_of", "received"]
+
+
+Entry: TypeAlias = dict[str, Any]
+"""A line of a channel: ``{"batch": 3, "markers": [...], "complete": false}``, or where rows lie."""
+
+
+class Contents(ABC):
+    """Reads what the lines of a channel name, in workers."""
+
+    @abstractmethod
+    def read(self, entry: Entry) -> Iterator[Entry | pa.RecordBatch]:
+        """The rows and markers that an entry names. Raises :class:`RunError` where they cannot be read."""
+
+
+class Channel(ABC):
+    """Where a channel lies. Its entries have places, which grow from one micro-batch of the sender to the next."""
+
+    contents: Contents
+
+    @abstractmethod
+    def output(self, plan: Plan, run: str, asides: Asides) -> Output:
+        """The near end. ``run``: the name of the sending query's run; ``asides``: where late and rejected rows of it go."""
+
+    @abstractmethod
+    def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
+        """The far end: entries as lines of JSON, each once, those of a micro-batch of the sender together."""
+
+    @abstractmethod
+    def taken(self, offsets: Sequence[Any], sources: Path) -> list[int]:
+        """For each time that a query reads the channel the place before which it needs nothing any more. ``offsets``: those of
+        its sources that Spark has committed, None for one that has sent nothing; ``sources``: Spark's logs of them."""
+
+    @abstractmethod
+    def remove(self, before: int) -> None:
+        """Remove the entries before a place."""
+
+    def trim(self, sources: Path) -> None:  # noqa: B027
+        """Shorten what Spark has noted about this channel for a query that is between two micro-batches."""
+
+    def discard(self) -> None:  # noqa: B027
+        """The run is finished: nobody will send or read any more."""
+
+
+def markers_of(plan: Plan, messages: Sequence[Message], batch: int) -> Entry:
+    """What a micro-batch of the sender has closed."""
+    found: Entry = {"batch": batch, "markers": [], "complete": False}
+    for head in [message.head for message in messages if message.kind == Kind.PROGRESS]:
+        if head["stage"] == plan.stages[-1].number:
+            found |= {"markers": head["markers"], "complete": head["complete"]}
+    return found
+
+
+# --------------------------------------------------------------------------------------------------- as files
+
+
+NOTED = 100
+"""Of so many micro-batches of a reader Spark's log of manifests is kept, at least."""
+
+
+class FileChannel(Channel):
+    """A directory."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.path, self.rows, self.manifests = path, path / "rows", path / "manifests"
+        for directory in (self.rows, self.manifests):
+            writable(directory)
+        self.contents = RowFiles(name)
+        for left in path.glob("log-*"):
+            left.unlink()
+        self.removed = 0
+        self.trimmed: dict[Path, Path] = {}
+
+    def output(self, plan: Plan, run: str, asides: Asides) -> Output:
+        """The near end."""
+        return ChannelOutput(plan, self, asides)
+
+    def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
+        """The far end. Spark notes files by name for a day behind the newest one, and takes none that is older."""
+        lines = spark.readStream.format("text").option("maxFileAge", "1d").load(literal(str(self.manifests)))
+        return (
+            lines.repartition(tasks) if tasks > 1 else lines
+        )  # a manifest is one small file, and names many large ones
+
+    def taken(self, offsets: Sequence[Any], sources: Path) -> list[int]:
+        """By Spark's log of files: manifests are taken in the order of their numbers."""
+        found: list[int] = []
+        for at, offset in enumerate(offsets):
+            if offset is not None and "logOffset" in offset:
+                last = offset["logOffset"]
+                log = next((log for log in _logs(sources / str(at)) if _number(log) >= last), None)
+                noted = [] if log is None else self.noted(_below(log))
+                found.append(max((number + 1 for batch, number, _ in noted if batch <= last), default=0))
+        return [place for place in found if place]
+
+    def noted(self, lines: Iterable[str]) -> Iterator[tuple[int, int, str]]:
+        """The manifests in a log of Spark's, up to what is none: the reader's micro-batch, the number, and the line."""
+        for line in lines:
+            entry = json.loads(line)
+            path = Path(unquote(urlparse(entry["path"]).path))
+            if path.parent != self.manifests.absolute():
+                return
+            yield entry["batchId"], _number(path), line
+
+    def remove(self, before: int) -> None:
+        """Remove files."""
+        if before <= self.removed:
+            return
+        for directory in (self.manifests, self.rows):
+            for name in os.listdir(directory):
+                if _number(Path(name)) < before:
+                    remove(directory / name)
+        self.removed = before
+
+    def trim(self, sources: Path) -> None:
+        """Spark writes all that it ever noted anew with every tenth micro-batch. It takes what stands in the newest of these
+        files, if there is one, for all that came before."""
+        for source in sources.glob("[0-9]*"):
+            compact = next((log for log in reversed(_logs(source)) if log.suffix == ".compact"), None)
+            if compact is None or self.trimmed.get(source) == compact:
+                continue
+            self.trimmed[source] = compact
+            noted = list(self.noted(_below(compact)))
+            if len({batch for batch, _, _ in noted}) > 2 * NOTED:
+                with compact.open() as text:
+                    version = text.readline().rstrip("\n")
+                hidden = self.path / f"log-{uuid.uuid4().hex}"
+                write_lines(hidden, [version, *(line for batch, _, line in noted if batch > _number(compact) - NOTED)])
+                compact.with_name(f".{compact.name}.crc").unlink(missing_ok=True)  # Spark then takes what it finds
+                os.replace(hidden, compact)
+
+
+def _logs(source: Path) -> list[Path]:
+    return sorted(source.glob("[0-9]*"), key=_number)
+
+
+def _below(log: Path) -> Iterator[str]:
+    """The lines below the first one, which names the version."""
+    with log.open() as text:
+        next(text, None)
+        yield from (line.rstrip("\n") for line in text)
+
+
+def _number(file: Path) -> int:
+    return int(re.split(r"\D", file.name, maxsplit=1)[0])
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> None:
+    """Write a file that is whole when this returns, also after a power cut."""
+    with path.open("w") as text:
+        text.writelines(f"{line}\n" for line in lines)
+        text.flush()
+        os.fsync(text.fileno())
+
+
+def remove(file: Path) -> None:
+    """Remove a file that may be gone."""
+    file.unlink(missing_ok=True)
+
+
+class RowFiles(Contents):
+    """Files of rows."""
+
+    def __init__(self, channel: str) -> None:
+        self.channel = channel
+
+    def read(self, entry: Entry) -> Iterator[Entry | pa.RecordBatch]:
+        """The rows of a file."""
+        if "file" not in entry:
+            yield entry
+            return
+        try:
+            with pq.ParquetFile(entry["file"]) as file:
+                yield from file.iter_batches(use_threads=False)
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(
+                "TT208",
+                f"channel {self.channel!r}: {entry['file']} cannot be read: {error}",
+                fix="do not touch files of a checkpoint; start anew with another --checkpoint",
+            ) from error
 
 
 class AsSent:
@@ -46,57 +233,46 @@ class AsSent:
 
 
 class ChannelOutput(Output):
-    """The near end of a channel. ``asides``: where late and rejected rows of the segment go."""
+    """The near end of a channel as files. ``asides``: where late and rejected rows of the segment go."""
 
-    def __init__(self, plan: Plan, path: Path, asides: Asides) -> None:
-        self.plan, self.path, self.asides = plan, path, asides
-        self.rows, self.manifests, self.staged = path / "rows", path / "manifests", path / "staged"
-        for directory in (self.rows, self.manifests):
-            writable(directory)
+    def __init__(self, plan: Plan, channel: FileChannel, asides: Asides) -> None:
+        self.plan, self.channel, self.asides = plan, channel, asides
+        self.staged = channel.path / "staged"
         self.delivery = Delivery("stage", AsSent(), Parquet(), str(self.staged))
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Send a batch."""
         self.asides.take(messages, batch, frontiers, self.staged)
-        manifest = self.manifests / f"{batch:08d}.jsonl"
+        manifest = self.channel.manifests / f"{batch:08d}.jsonl"
         if not manifest.exists():
-            lines = [self._markers(messages, batch)]
+            lines = [markers_of(self.plan, messages, batch)]
             files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
             for number, file in enumerate(files):
-                to = self.rows / f"{batch:08d}-{number:04d}.parquet"
+                to = self.channel.rows / f"{batch:08d}-{number:04d}.parquet"
                 move(file, to)
                 lines.append({"file": str(to)})
             if len(lines) > 1 or lines[0]["markers"] or lines[0]["complete"]:
-                hidden = self.path / f"manifest-{uuid.uuid4().hex}"
-                with hidden.open("w") as text:
-                    text.writelines(json.dumps(line) + "\n" for line in lines)
-                    text.flush()
-                    os.fsync(text.fileno())
+                hidden = self.channel.path / f"manifest-{uuid.uuid4().hex}"
+                write_lines(hidden, [json.dumps(line) for line in lines])
                 os.replace(hidden, manifest)
         self.tidy()
-
-    def _markers(self, messages: Sequence[Message], batch: int) -> dict[str, Any]:
-        last = self.plan.stages[-1].number
-        heads = [m.head for m in messages if m.kind == Kind.PROGRESS]
-        found: dict[str, Any] = {"batch": batch, "markers": [], "complete": False}
-        for head in heads:
-            if head["stage"] == last:
-                found |= {"markers": head["markers"], "complete": head["complete"]}
-        return found
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
         shutil.rmtree(self.staged, ignore_errors=True)
-        for left in self.path.glob("manifest-*"):
+        for left in self.channel.path.glob("manifest-*"):
             left.unlink()
         self.asides.tidy()
 
 
-class ChannelScan(Task):
-    """``mapInArrow`` of a channel: lines of manifests in, messages to the key groups out."""
+# ---------------------------------------------------------------------------------------------------- far end
 
-    def __init__(self, plan: Plan, stage: Stage, link: Link, ids: list[int]) -> None:
-        self.stage, self.link, self.key_groups, self.ids = stage, link, plan.key_groups, ids
+
+class ChannelScan(Task):
+    """``mapInArrow`` of a channel: lines in, messages to the key groups out."""
+
+    def __init__(self, plan: Plan, stage: Stage, link: Link, ids: list[int], contents: Contents) -> None:
+        self.stage, self.link, self.key_groups, self.ids, self.contents = stage, link, plan.key_groups, ids, contents
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return guarded(lambda: self.run(batches))
@@ -111,29 +287,17 @@ class ChannelScan(Task):
         assert isinstance(self.link.leaf, FromChannel)
         schema = schema_of_rows(self.link.leaf.layout)
         for batch in batches:
-            for text in batch.column(0).to_pylist():
-                line = json.loads(text)
+            for line in batch.column(0).to_pylist():
                 kernel = ChannelKernel(self.stage, self.link, self.key_groups)
-                if "file" not in line:
-                    yield from kernel.markers(line["markers"], line["complete"])
-                    continue
-                try:
-                    with pq.ParquetFile(line["file"]) as file:
-                        for part in file.iter_batches(use_threads=False):
-                            columns = [c.cast(f.type) for c, f in zip(part.columns, schema, strict=True)]
-                            yield from kernel.rows(pa.RecordBatch.from_arrays(columns, schema=schema))
-                except (OSError, pa.ArrowException) as error:
-                    raise RunError(
-                        "TT208",
-                        f"channel {self.link.leaf.name!r}: {line['file']} cannot be read: {error}",
-                        fix="do not touch files of a checkpoint; start anew with another --checkpoint",
-                    ) from error
+                for found in self.contents.read(json.loads(line)):
+                    if isinstance(found, pa.RecordBatch):
+                        columns = [c.cast(f.type) for c, f in zip(found.columns, schema, strict=True)]
+                        yield from kernel.rows(pa.RecordBatch.from_arrays(columns, schema=schema))
+                    else:
+                        yield from kernel.markers(found["markers"], found["complete"])
 
 
-def received(spark: SparkSession, plan: Plan, stage: Stage, link: Link, ids: list[int], path: Path) -> DataFrame:
-    """The messages of a channel at ``path``."""
-    reader = spark.readStream.format("text").option("maxFileAge", "36500d")
-    lines = reader.load(literal(str(path / "manifests")))
-    if plan.width > 1:  # a manifest is one small file, and names many large ones
-        lines = lines.repartition(plan.width)
-    return lines.mapInArrow(ChannelScan(plan, stage, link, ids), MESSAGES)
+def received(spark: SparkSession, plan: Plan, stage: Stage, link: Link, ids: list[int], channel: Channel) -> DataFrame:
+    """The messages of a channel."""
+    scan = ChannelScan(plan, stage, link, ids, channel.contents)
+    return channel.lines(spark, plan.width).mapInArrow(scan, MESSAGES)

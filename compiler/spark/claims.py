@@ -15,7 +15,7 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -24,6 +24,9 @@ from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.segments import Program, Segment
 from tracetypes.compiler.spark.outputs import writable, write_json
 from tracetypes.errors import RunError
+
+if TYPE_CHECKING:
+    from tracetypes.compiler.spark.channel_topics import Topics
 
 __all__ = ["Claim", "Claims", "claim", "claim_all", "last_batch", "queries_of"]
 
@@ -138,6 +141,29 @@ class Claims:
         about = self.root / "program.json"
         if not about.exists() or json.loads(about.read_text()) != self.plain:
             write_json(about, self.plain)
+
+    def run(self, topics: Topics | None) -> str:
+        """The name of the run, by which its channels are called where they are ``topics``. Raises :class:`RunError` ``TT211``
+        where they were elsewhere: what they hold would be lost."""
+        note = self.root / "channels.json"
+        mine = None if topics is None else topics.prefix
+        if note.exists():
+            known = json.loads(note.read_text())
+        else:
+            begun = any(claim.known is not None for claim in self.queries.values())
+            known = {"run": uuid.uuid4().hex[:8], "topics": None if begun else mine}
+            write_json(note, known)
+        if known["topics"] != mine:
+            raise RunError(
+                "TT211",
+                f"the checkpoint {self.root} has its channels in {_channels(known['topics'])}, not in {_channels(mine)}",
+                fix="give the --channels that it began with, or another --checkpoint and output",
+            )
+        return str(known["run"])
+
+
+def _channels(prefix: str | None) -> str:
+    return "files" if prefix is None else f"topics {prefix}-*"
 
 
 def queries_of(root: Path) -> dict[str, str] | None:

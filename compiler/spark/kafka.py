@@ -47,7 +47,18 @@ from tracetypes.sources import record_reader
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
 
-__all__ = ["Address", "TopicInput", "TopicScan", "TopicSink", "is_topic"]
+__all__ = [
+    "Address",
+    "TopicInput",
+    "TopicReader",
+    "TopicScan",
+    "TopicSink",
+    "Transactions",
+    "Watch",
+    "is_topic",
+    "records",
+    "require_client",
+]
 
 SCHEME = "kafka://"
 
@@ -69,6 +80,12 @@ RANGE = "partition int, start bigint, until bigint, parts int, idle boolean"
 def is_topic(address: str) -> bool:
     """Does an ``--input`` or ``--output`` name a topic?"""
     return address.startswith(SCHEME)
+
+
+def require_client() -> None:
+    """Raises :class:`UsageError` ``TT401`` where the client is not installed."""
+    if importlib.util.find_spec("confluent_kafka") is None:
+        raise UsageError("TT401", "confluent_kafka is not installed", fix="pip install 'tracetypes[kafka]'")
 
 
 @attrs.frozen
@@ -97,8 +114,7 @@ class Address:
                 f"{text} is no address of a topic",
                 fix="write kafka://HOST:PORT/TOPIC, with ?config=FILE, ?records=N or ?idle=SECONDS behind it if need be",
             )
-        if importlib.util.find_spec("confluent_kafka") is None:
-            raise UsageError("TT401", "confluent_kafka is not installed", fix="pip install 'tracetypes[kafka]'")
+        require_client()
         return cls(text, parts.netloc, topic, config, int(records) if records else None, float(idle) if idle else None)
 
     def settings(self) -> dict[str, Any]:
@@ -165,11 +181,15 @@ class Watch:
 
         spec = OffsetSpec.earliest() if first else OffsetSpec.latest()
         asked = {TopicPartition(self.address.topic, partition): spec for partition in partitions}
-        with self.address.trouble():
+
+        def ask() -> dict[int, int]:
             answers = self.admin.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=PATIENCE / 2
             )
             return {place.partition: answer.result(PATIENCE).offset for place, answer in answers.items()}
+
+        with self.address.trouble():
+            return patiently(ask)
 
     def partitions(self) -> list[int]:
         """The partitions of the topic. Raises :class:`RunError` ``TT208`` when there is no such topic."""
@@ -180,6 +200,49 @@ class Watch:
             why = about.error.str()
             raise self.address.unwritable(why) if self.writing else self.address.unreadable(why)
         return sorted(about.partitions)
+
+    def described(self) -> tuple[str, int] | None:
+        """What the broker calls the topic, whatever its name, and how many partitions it has; None when it is not there."""
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        with self.address.trouble(writing=True):
+            asked = TopicCollection([self.address.topic])
+            told = self.admin.describe_topics(asked, request_timeout=PATIENCE / 2)[self.address.topic]
+            try:
+                about = told.result(PATIENCE)
+            except KafkaException as error:
+                if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+                    return None
+                raise
+        return str(about.topic_id), len(about.partitions)
+
+    def create(self, settings: dict[str, str]) -> None:
+        """Make the topic, with one partition. Raises :class:`RunError` ``TT209``."""
+        from confluent_kafka.admin import NewTopic
+
+        made = NewTopic(self.address.topic, 1, config=settings)
+        with self.address.trouble(writing=True):
+            self.admin.create_topics([made], request_timeout=PATIENCE / 2)[self.address.topic].result(PATIENCE)
+
+    def remove(self, before: int) -> None:
+        """Remove the records of the only partition before an offset. A broker that is busy or away may do so the next time."""
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+        place = TopicPartition(self.address.topic, 0, before)
+        with self.address.trouble(writing=True):
+            try:
+                for told in self.admin.delete_records([place], request_timeout=PATIENCE / 2).values():
+                    told.result(PATIENCE)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise
+
+    def delete(self) -> None:
+        """Remove the topic."""
+        with self.address.trouble(writing=True):
+            self.admin.delete_topics([self.address.topic], request_timeout=PATIENCE / 2)[self.address.topic].result(
+                PATIENCE
+            )
 
 
 def _is_count(text: str) -> bool:
@@ -514,54 +577,16 @@ class TopicSink:
             )
         self.format = plan.sink.format if isinstance(plan.sink.format, Kafka) else Kafka()
         self.write = record_writer(self.format, plan.layout)
-        self.name = f"tracetypes-{run}-{plan.sink.name}"
         self.partitions = Watch(self.address, writing=True).partitions()
-
-    @cached_property
-    def producer(self) -> Producer:
-        """The only one that writes for this run: an earlier one that still lives is shut out, its transaction aborted."""
-        from confluent_kafka import Producer
-
-        settings = {
-            "transactional.id": self.name,
-            "transaction.timeout.ms": 600_000,
-            "partitioner": "murmur2_random",  # as of Java's clients: a key goes where they would send it
-        }
-        producer = Producer({**self.address.settings(), **settings})
-        patiently(lambda: producer.init_transactions(PATIENCE))
-        return producer
-
-    @cached_property
-    def group(self) -> Consumer:
-        """The group whose offset is the number of the next batch. It never reads."""
-        from confluent_kafka import Consumer
-
-        settings = {"group.id": self.name, "enable.auto.commit": False, "isolation.level": "read_committed"}
-        return Consumer({**self.address.settings(), **settings})
+        self.transactions = Transactions(self.address, f"tracetypes-{run}-{plan.sink.name}", self.partitions[0])
 
     def put(self, batch: int, items: Iterable[tuple[int, int, Any, Any]], markers: Sequence[int]) -> None:
         """Send a batch, unless it was sent before. ``items``: end of block, position, key and value of each."""
-        from confluent_kafka import KafkaException, TopicPartition
-
         records = [(end, position, *self.write(key, value)) for end, position, key, value in items]
         # The same order whenever the batch is sent, so that a record's number means the same.
         records.sort(key=lambda one: (one[0], one[1], one[2] or b"", one[3] or b"", one[4]))
-        with self.address.trouble(writing=True):
-            producer = self.producer
-            place = TopicPartition(self.address.topic, self.partitions[0])
-            (known,) = patiently(lambda: self.group.committed([place], PATIENCE))
-            if known.offset > batch:
-                return
-            producer.begin_transaction()
-            try:
-                self.send(producer, batch, records, markers if self.format.markers else ())
-                place.offset = batch + 1
-                group = self.group.consumer_group_metadata()
-                patiently(lambda: producer.send_offsets_to_transaction([place], group, PATIENCE))
-                patiently(lambda: producer.commit_transaction(PATIENCE))
-            except KafkaException:
-                producer.abort_transaction(PATIENCE)
-                raise
+        told = markers if self.format.markers else ()
+        self.transactions.once(batch, lambda producer: self.send(producer, batch, records, told))
 
     def send(self, producer: Producer, batch: int, records: Sequence[Any], markers: Sequence[int]) -> None:
         """Records, and each marker behind its block."""
@@ -586,21 +611,88 @@ class TopicSink:
             self.produce(producer, partition=partition, headers=[(self.format.marker, _instant(marker))])
 
     def produce(self, producer: Producer, **record: Any) -> None:
-        """A record, when there is room for it."""
-        while True:
-            try:
-                producer.produce(self.address.topic, **record)
-            except BufferError:
-                producer.poll(1)
-            else:
+        """A record."""
+        produce(producer, self.address.topic, **record)
+
+
+class Transactions:
+    """Sends the micro-batches of a run to a topic, each once. ``name``: by which the broker knows whoever sends for this run, and
+    the group whose offset in ``partition`` is the number of the next micro-batch."""
+
+    def __init__(self, address: Address, name: str, partition: int) -> None:
+        self.address, self.partition = address, partition
+        self.name = name.encode("ascii", "backslashreplace").decode()  # the client takes no others
+
+    @cached_property
+    def producer(self) -> Producer:
+        """The only one that writes for this run: an earlier one that still lives is shut out, its transaction aborted."""
+        from confluent_kafka import Producer
+
+        settings = {
+            "transactional.id": self.name,
+            "transaction.timeout.ms": 600_000,
+            "partitioner": "murmur2_random",  # as of Java's clients: a key goes where they would send it
+        }
+        producer = Producer({**self.address.settings(), **settings})
+        patiently(lambda: producer.init_transactions(PATIENCE))
+        return producer
+
+    @cached_property
+    def group(self) -> Consumer:
+        """The group whose offset is the number of the next batch. It never reads."""
+        from confluent_kafka import Consumer
+
+        settings = {"group.id": self.name, "enable.auto.commit": False, "isolation.level": "read_committed"}
+        return Consumer({**self.address.settings(), **settings})
+
+    def once(self, batch: int, send: Callable[[Producer], None]) -> None:
+        """Send a batch, unless it was sent before. Raises :class:`RunError` ``TT209``."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        with self.address.trouble(writing=True):
+            producer = self.producer
+            place = TopicPartition(self.address.topic, self.partition)
+            (known,) = patiently(lambda: self.group.committed([place], PATIENCE))
+            if known.offset > batch:
                 return
+            producer.begin_transaction()
+            try:
+                send(producer)
+                place.offset = batch + 1
+                group = self.group.consumer_group_metadata()
+                patiently(lambda: producer.send_offsets_to_transaction([place], group, PATIENCE))
+                patiently(lambda: producer.commit_transaction(PATIENCE))
+            except KafkaException:
+                producer.abort_transaction(PATIENCE)
+                raise
+
+    def put(self, batch: int, records: Iterable[Mapping[str, Any]]) -> None:
+        """Send records as a batch, unless it was sent before."""
+
+        def send(producer: Producer) -> None:
+            for record in records:
+                produce(producer, self.address.topic, **record)
+
+        self.once(batch, send)
+
+
+def produce(producer: Producer, topic: str, **record: Any) -> None:
+    """Send a record, when there is room for it."""
+    while True:
+        try:
+            producer.produce(topic, **record)
+        except BufferError:
+            producer.poll(1)
+        else:
+            return
 
 
 T = TypeVar("T")
 
 
 def patiently(call: Callable[[], T]) -> T:
-    """What a call gives, tried again where the broker is busy with itself, such as at the first transaction of its life."""
+    """What a call gives, tried again where the broker is busy with itself, such as at the first transaction of its life, or
+    with a topic that was made a moment ago."""
     from confluent_kafka import KafkaError, KafkaException
 
     busy = (
@@ -608,6 +700,10 @@ def patiently(call: Callable[[], T]) -> T:
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
     )
     until = time.monotonic() + PATIENCE
     while True:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from pathlib import Path
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +24,7 @@ from pyspark.sql import functions as F
 from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.messages import Kind
 from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
-from tracetypes.compiler.spark.channels import received
+from tracetypes.compiler.spark.channels import Channel, received
 from tracetypes.compiler.spark.delta import TableInput, TableScan
 from tracetypes.compiler.spark.files import FileInput, literal
 from tracetypes.compiler.spark.kafka import TopicInput, TopicScan
@@ -47,7 +46,7 @@ def lower(
     spark: SparkSession,
     plan: Plan,
     inputs: Mapping[str, Input],
-    channels: Mapping[str, Path],
+    channels: Mapping[str, Channel],
     control: str,
     delivery: Delivery,
 ) -> DataFrame:
@@ -69,7 +68,7 @@ def _stage(
     plan: Plan,
     stage: Stage,
     inputs: Mapping[str, Input],
-    channels: Mapping[str, Path],
+    channels: Mapping[str, Channel],
     frames: Mapping[int, DataFrame],
     ids: list[int],
     control: str,

@@ -119,10 +119,18 @@ def move(file: Path, to: Path) -> None:
     os.replace(file, to)
 
 
+def rows_of(plan: Plan, messages: Sequence[Message]) -> list[pa.RecordBatch]:
+    """The rows that came to the driver, in as few batches as can be."""
+    batches = [batch for m in messages if m.kind == Kind.ROWS for batch in pa.ipc.open_stream(m.payload)]
+    found: list[pa.RecordBatch] = (
+        pa.Table.from_batches(batches, schema_of_rows(plan.layout)).combine_chunks().to_batches()
+    )
+    return found
+
+
 def rows_file(plan: Plan, delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
     """A staged file of the rows that came to the driver, if any."""
-    batches = [batch for m in messages if m.kind == Kind.ROWS for batch in pa.ipc.open_stream(m.payload)]
-    whole = pa.Table.from_batches(batches, schema_of_rows(plan.layout)).combine_chunks().to_batches()
+    whole = rows_of(plan, messages)
     if not whole:
         return []
     path = Path(delivery.directory, f"rows-{uuid.uuid4().hex}")

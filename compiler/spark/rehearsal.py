@@ -32,7 +32,7 @@ from tracetypes.compiler.messages import Message
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.segments import Program, program
 from tracetypes.compiler.simulate import Collector
-from tracetypes.compiler.spark.channels import ChannelOutput
+from tracetypes.compiler.spark.channels import ChannelOutput, FileChannel
 from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, write_json
 from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.spark.scripted import Crashes, Scripted, write_steps
@@ -92,7 +92,7 @@ def attempt(place: Path) -> None:
         return Asides(place / "late", place / "rejects", run)
 
     def output(sink: str, plan: Plan, run: str) -> Output:
-        return Crashing(ChannelOutput(plan, place / "sinks" / sink, aside(run)), crashes)
+        return Crashing(ChannelOutput(plan, FileChannel(sink, place / "sinks" / sink), aside(run)), crashes)
 
     run_program(
         spark,

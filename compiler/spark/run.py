@@ -28,7 +28,8 @@ from tracetypes.compiler.kernels import StageKernel, is_straight
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, loads
 from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.segments import Program
-from tracetypes.compiler.spark.channels import ChannelOutput
+from tracetypes.compiler.spark.channel_topics import TopicChannel, Topics
+from tracetypes.compiler.spark.channels import Channel, FileChannel
 from tracetypes.compiler.spark.claims import Claim, claim, claim_all, last_batch, queries_of
 from tracetypes.compiler.spark.delta import TableInput, is_table
 from tracetypes.compiler.spark.files import FileInput, open_input
@@ -85,6 +86,10 @@ Given: TypeAlias = str | Rows | Scripted
 # ---------------------------------------------------------------------------------------------- checkpoint
 
 
+KEPT = 100
+"""How many commit records a checkpoint keeps: as many micro-batches as Spark keeps in its logs."""
+
+
 class Checkpoint:
     """The directory that makes a run one run across restarts: Spark's checkpoint, the graph, commits, the drain.
     ``changed``: in what the graph is another than that which was here before."""
@@ -131,8 +136,16 @@ class Checkpoint:
         return found
 
     def commit(self, batch: int, record: dict[str, Any]) -> None:
-        """Record that a batch is out."""
-        write_json(self.path / "commits" / f"{batch:08d}.json", record)
+        """Record that a batch is out. Of the records before it only the last ones are kept."""
+        records = self.path / "commits"
+        write_json(records / f"{batch:08d}.json", record)
+        names = sorted(os.listdir(records))
+        written = [name for name in names if not name.startswith(".")]
+        for name in [
+            *(set(names) - set(written)),
+            *written[:-KEPT],
+        ]:  # some may have been left by a writer that was killed
+            (records / name).unlink()
 
     def before(self, batch: int) -> dict[str, Any]:
         """The last commit record before a batch; empty when there is none. A rescale is a batch of Spark's without a record."""
@@ -142,6 +155,13 @@ class Checkpoint:
     def last(self, log: str) -> int:
         """The number of the last batch in one of Spark's logs: ``offsets`` (begun) or ``commits`` (ended); -1 for none."""
         return last_batch(self.path, log)
+
+    @property
+    def taken(self) -> list[Any]:
+        """Up to where Spark has taken each source for good: its own offsets, None for a source that has sent nothing."""
+        offsets = self.path / "spark" / "offsets" / str(self.last("commits"))
+        lines = offsets.read_text().splitlines()[2:] if offsets.exists() else []
+        return [json.loads(line) if line.startswith("{") else None for line in lines]
 
     @property
     def next(self) -> tuple[int, dict[str, Any]]:
@@ -177,19 +197,19 @@ class Ending:
         self.checkpoint, self.drain = checkpoint, drain and all(given.at_once for given in others)
         files = [given for given in inputs.values() if isinstance(given, FileInput)]
         self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in files]
-        self.read: set[str] = set()
+        self.read: set[Path] = set()
 
     def look(self) -> None:
         """End the sources if the coming micro-batch takes the last files."""
         if not self.drain or self.checkpoint.drained:
             return
-        for log in Path(self.checkpoint.spark, "sources").glob("*/[0-9]*"):
-            if str(log) not in self.read:
-                self.read.add(str(log))
-                for line in log.read_text().splitlines():
-                    if line.startswith("{") and "path" in (entry := json.loads(line)):
-                        for _, files in self.left:
-                            files.discard(unquote(urlparse(entry["path"]).path))
+        logs = set(Path(self.checkpoint.spark, "sources").glob("*/[0-9]*"))
+        for log in logs - self.read:
+            for line in log.read_text().splitlines():
+                if line.startswith("{") and "path" in (entry := json.loads(line)):
+                    for _, files in self.left:
+                        files.discard(unquote(urlparse(entry["path"]).path))
+        self.read = logs
         if all(at_once is None or len(files) <= at_once for at_once, files in self.left):
             self.checkpoint.drain()
 
@@ -206,9 +226,10 @@ class _Batches:
         ending: Ending,
         told: Callable[[Batch], None],
         name: str = "",
+        takes: Sequence[_Joint] = (),
     ) -> None:
         self.spark, self.plan, self.checkpoint, self.output, self.told = spark, plan, checkpoint, output, told
-        self.ending, self.name = ending, name
+        self.ending, self.name, self.takes = ending, name, takes
         self.error: TraceTypesError | None = None
 
     def __call__(self, messages: DataFrame, number: int) -> None:
@@ -249,6 +270,9 @@ class _Batches:
             self.output.tidy()
         tell(self.spark, number + 1, record["newest"])
         self.ending.look()
+        for joint in self.takes:
+            joint.clean()
+            joint.channel.trim(Path(self.checkpoint.spark, "sources"))
 
     def take(self, messages: DataFrame, number: int) -> tuple[dict[str, Any], tuple[StageMetrics, ...]]:
         """Compute a micro-batch, in one job, and send out what came of it: its commit record, and what its stages tell."""
@@ -376,6 +400,7 @@ def run_program(
     *,
     checkpoint: str,
     asides: Callable[[str], Asides],
+    channels: Topics | None = None,
     drain: bool = True,
     follow: bool = False,
     files_per_step: int | None = None,
@@ -386,7 +411,8 @@ def run_program(
     """Run all segments of a program at once, as :func:`run` does one plan.
 
     ``outputs``: for each sink a function from its plan and the run's name to an output; ``asides``: from a run's name to where
-    segments that feed a channel put late and rejected rows. A segment that fails stops the others, and its error is raised.
+    segments that feed a channel put late and rejected rows; ``channels``: topics that they are to be, instead of files in the
+    checkpoint. A segment that fails stops the others, and its error is raised.
     """
     require(program.sources, inputs)
     if len(program.segments) == 1 and queries_of(Path(checkpoint)) is None:
@@ -410,7 +436,8 @@ def run_program(
     with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, _stop_on_signal() as stop:
         claims = claim_all(root, program)
         claims.write()
-        channels = claims.channels
+        name = claims.run(channels)
+        joints = {one: _Joint(_channel(one, path, channels, name)) for one, path in claims.channels.items()}
         opened = _open_all(spark, program.plans, inputs, scratch, files_per_step, bounded=not follow)
         summary = Summary()
         started = time.monotonic()
@@ -421,17 +448,29 @@ def run_program(
             target: Output = (
                 outputs[segment.name](plan, kept.run)
                 if segment.sends is None
-                else ChannelOutput(plan, channels[segment.sends], asides(kept.run))
+                else joints[segment.sends].channel.output(plan, kept.run, asides(kept.run))
             )
             given = {leaf.source.name: opened[leaf.source.name] for leaf in plan.sources}
             ending = Ending(given, kept, drain=drain)
-            handler = _Batches(spark, plan, kept, target, ending, count, segment.name)
+            if segment.sends is not None and channels is None:
+                joints[segment.sends].sender = kept
+            takes = {name: joints[name] for name in segment.receives}
+            for name, joint in takes.items():
+                joint.readers.append((kept, sum(leaf.name == name for leaf in plan.channels)))
+            handler = _Batches(spark, plan, kept, target, ending, count, segment.name, list(takes.values()))
             before = [one for one in queries if one.sends in segment.receives]
-            queries.append(_Query(plan, given, channels, kept, handler, segment.sends, before))
+            reads = {name: joint.channel for name, joint in takes.items()}
+            queries.append(_Query(plan, given, reads, kept, handler, segment.sends, before))
         if all(query.checkpoint.finished for query in queries):
             raise _finished(checkpoint)
         _say(said, claims.changed)
+        for joint in joints.values():
+            joint.clean()
         _together(queries, drain=drain, follow=follow, stop=stop)
+        for joint in joints.values():
+            joint.clean()
+            if all(query.checkpoint.finished for query in queries):
+                joint.channel.discard()
         summary.stopped = stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
@@ -441,6 +480,10 @@ def _say(said: Callable[[str], None] | None, changed: Iterable[str]) -> None:
     for line in changed:
         if said is not None:
             said(f"goes on; changed: {line}")
+
+
+def _channel(name: str, path: Path, topics: Topics | None, run: str) -> Channel:
+    return FileChannel(name, path) if topics is None else TopicChannel(name, topics.address(run, name), path)
 
 
 def _finished(checkpoint: str) -> RunError:
@@ -521,12 +564,32 @@ def require(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
 
 
 @attrs.define(eq=False)
+class _Joint:
+    """A channel between queries. ``sender``: the checkpoint of the query that sends, where places are the numbers of its
+    micro-batches; ``readers``: checkpoints of those that read it, and how often each does."""
+
+    channel: Channel
+    sender: Checkpoint | None = None
+    readers: list[tuple[Checkpoint, int]] = attrs.Factory(list)
+
+    def clean(self) -> None:
+        """Remove what all readers have taken for good."""
+        found: list[int] = []
+        for kept, readings in self.readers:
+            places = self.channel.taken(kept.taken, Path(kept.spark, "sources"))
+            found.append(min(places) if len(places) == readings else 0)
+        if self.sender is not None:  # a manifest tells whether a micro-batch that is not committed was sent
+            found.append(self.sender.last("commits") + 1)
+        self.channel.remove(min(found))
+
+
+@attrs.define(eq=False)
 class _Query:
     """What runs as one streaming query. ``sends``: the channel that it feeds; ``upstream``: the queries that it reads from."""
 
     plan: Plan
     inputs: Mapping[str, Input]
-    channels: Mapping[str, Path]
+    channels: Mapping[str, Channel]
     checkpoint: Checkpoint
     handler: _Batches
     sends: str | None = None
@@ -561,6 +624,11 @@ def _together(queries: Sequence[_Query], *, drain: bool, follow: bool, stop: thr
         raise failed[0]
 
 
+SLOW = "Python worker failed to connect back"
+"""What Spark says of a Python process that was not up in ten seconds, as may be where many queries start on few cores. It has
+no setting for that; a query that begins anew has done nothing yet."""
+
+
 def _go(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
     checkpoint, handler = query.checkpoint, query.handler
     spark = handler.spark
@@ -570,6 +638,7 @@ def _go(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> N
     tell(spark, number, newest)
     handler.ending.look()
     pieces: dict[str, Any] = {}
+    slow = 0
     while not stop.is_set():
         running = _start(query)
 
@@ -598,7 +667,11 @@ def _go(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> N
                 raise handler.error from error
             again = Reread.from_text(str(error))
             failed, newest = checkpoint.next
-            known = pieces if failed == number else {}
+            known, slow = (pieces, slow) if failed == number else ({}, 0)
+            if again is None and SLOW in str(error) and slow < 3:
+                number, pieces, slow = failed, known, slow + 1
+                tell(spark, number, newest, pieces)
+                continue
             if again is None or again.before.items() <= known.items():
                 raise _translated(error) from error
             number, pieces = failed, {**known, **again.before}  # each stage asks for its own sources

@@ -102,6 +102,17 @@ class Broker:
             made.result(30)
         return f"kafka://{self.address}/{topic}"
 
+    def topics(self, prefix: str) -> list[str]:
+        """The topics whose names begin so."""
+        from confluent_kafka.admin import AdminClient
+
+        known = AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=30).topics
+        return sorted(name for name in known if name.startswith(f"{prefix}-"))
+
+    def forgets(self, prefix: str) -> bool:
+        """Wait until there is no topic whose name begins so; False when there still is one after many questions."""
+        return any(not self.topics(prefix) for _ in range(100))
+
     def grow(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions."""
         from confluent_kafka.admin import AdminClient, NewPartitions
@@ -129,14 +140,14 @@ class Broker:
 
     def read(self, topic: str) -> list[Record]:
         """All records of a topic, partition by partition."""
-        from confluent_kafka import Consumer, KafkaError, TopicPartition
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
         settings: dict[str, str | bool] = {"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex}
         consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True})
         found: list[Record] = []
         try:
             for partition in consumer.list_topics(topic, timeout=30).topics[topic].partitions:
-                consumer.assign([TopicPartition(topic, partition, 0)])
+                consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
                 while True:
                     message = consumer.poll(30)
                     assert message is not None

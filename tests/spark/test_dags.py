@@ -17,6 +17,7 @@ from tracetypes.check import Checked
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.segments import program
 from tracetypes.compiler.spark import channels
+from tracetypes.compiler.spark.channel_topics import Topics
 from tracetypes.compiler.spark.channels import ChannelOutput
 from tracetypes.compiler.spark.outputs import Asides, FileOutput, Output, open_output
 from tracetypes.compiler.spark.run import Checkpoint, Summary, run_program
@@ -25,8 +26,10 @@ from tracetypes.compiler.spark.run import Checkpoint, Summary, run_program
 class Job:
     """A program over a few files, as often as it takes."""
 
-    def __init__(self, spark: SparkSession, path: Path, flow: Dataflow, files: int = 3) -> None:
-        self.spark, self.path = spark, path
+    def __init__(
+        self, spark: SparkSession, path: Path, flow: Dataflow, files: int = 3, channels: Topics | None = None
+    ) -> None:
+        self.spark, self.path, self.channels = spark, path, channels
         self.checked: Checked = check(flow)
         self.program = program(self.checked, parallelism=2, key_groups=4)
         self.rows: dict[str, list[str]] = {source.name: [] for source in self.checked.graph.sources}
@@ -37,7 +40,7 @@ class Job:
                 write_lines(path / source / f"{number}.jsonl", some, at=number + 1)
                 self.rows[source] += some
 
-    def __call__(self) -> Summary:
+    def __call__(self, *, drain: bool = True) -> Summary:
         late, rejects = self.path / "late", self.path / "rejects"
 
         def output(plan: Plan, run: str) -> Output:
@@ -50,8 +53,20 @@ class Job:
             {name: output for name in self.program.sinks},
             checkpoint=str(self.path / "checkpoint"),
             asides=lambda run: Asides(late, rejects, run),
+            channels=self.channels,
+            drain=drain,
             files_per_step=1,
         )
+
+    def at_several_parallelisms(self) -> None:
+        """Run at one after the other, with more rows in between."""
+        self(drain=False)
+        for at, width in ((7, 4), (8, 1)):
+            self.program = program(self.checked, parallelism=width, key_groups=4)
+            some = [row(id="abcd"[n % 4], ts=at * 3 + n, watts=n) for n in range(6)]
+            write_lines(self.path / "readings" / f"{at}.jsonl", some, at=at)
+            self.rows["readings"] += some
+            self(drain=at == 8)
 
     def is_right(self) -> None:
         traces, arranged = all_defined(self.checked, self.rows)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.spark import flows
@@ -183,6 +184,29 @@ def test_late_rows_on_another_disk(spark: SparkSession, tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- processes
+
+
+def test_a_python_process_that_is_slow_to_start(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark gives up after ten seconds; the query begins anew, three times without a micro-batch in between."""
+    left = [4]
+    wait = runs._wait
+
+    def slow(*given: Any, **options: Any) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise PySparkException("[STREAM_FAILED] terminated with exception: Python worker failed to connect back.")
+        wait(*given, **options)
+
+    monkeypatch.setattr(runs, "_wait", slow)
+    job = Job(spark, tmp_path)
+    with pytest.raises(RunError, match="Python worker failed to connect back") as failed:
+        job()
+    assert (failed.value.code, left) == ("TT214", [0])
+    left[0] = 3
+    job()
+    job.is_right()
 
 
 class Process:

@@ -12,16 +12,26 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from tests.spark import dags
 from tests.spark.broker import Broker, Record, Unavailable, running
 from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
 from tests.spark.support import Cli, asides, differences, rows_at_sink
 from tests.spark.test_asides import together
+from tests.spark.test_dags import Job
+from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, UsageError, check, every, in_band, interpret, kafka
+from tracetypes.compiler.columns import Batch as Encoded
+from tracetypes.compiler.columns import rows, to_bytes
+from tracetypes.compiler.messages import Kind, Message, header
 from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark.kafka import TopicSink
-from tracetypes.compiler.spark.outputs import MemoryOutput
+from tracetypes.compiler.spark import kafka as topics_of_kafka
+from tracetypes.compiler.spark.channel_topics import KIND, ChannelReader, TopicChannel, Topics
+from tracetypes.compiler.spark.kafka import TopicSink, Transactions
+from tracetypes.compiler.spark.outputs import Asides, FileOutput, MemoryOutput
 from tracetypes.compiler.spark.run import Batch, Checkpoint, collect, run
+from tracetypes.compiler.spark.wire import SentError
 from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.sources import record_reader
 from tracetypes.trace import Element, Trace, closed
@@ -349,6 +359,140 @@ def test_a_topic_that_is_not_there(cli: Cli, broker: Broker, tmp_path: Path) -> 
     )
     assert ran.code == 1
     assert f"tracetypes: TT209 {address} cannot be written: " in ran.err
+
+
+POINTS: dict[str, tuple[Any, str, bool, int]] = {
+    "a channel is about to be sent": (Transactions, "once", True, 1),
+    "a channel has been sent, nothing was committed": (Transactions, "once", False, 1),
+    "a sink is about to be written": (FileOutput, "take", True, 2),
+    "a batch is committed, Spark does not know": (Checkpoint, "commit", False, 4),
+    "what was taken has been removed": (TopicChannel, "remove", False, 5),
+}
+
+
+@pytest.mark.parametrize(
+    "point", [p if "has been sent" in p else pytest.param(p, marks=pytest.mark.nightly) for p in POINTS]
+)
+def test_channels_are_topics(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """The trace at every sink is the same, also when the process ends around a transaction; and nothing is left."""
+    prefix = f"in-{list(POINTS).index(point)}"
+    job = Job(spark, tmp_path, dags.diamond(), files=2, channels=Topics.of(f"kafka://{broker.address}/{prefix}"))
+    owner, name, first, after = POINTS[point]
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, name, crashing(after, getattr(owner, name), first=first))
+        with pytest.raises((Crash, RunError)) as crashed:
+            job()
+    assert "Crash" in f"{crashed.type.__name__} {crashed.value}"
+    run = json.loads((tmp_path / "checkpoint/channels.json").read_text())["run"]
+    topics = [f"{prefix}-{run}-{channel}" for channel in job.program.channels]
+    assert broker.topics(prefix) == sorted(topics)
+    held = sum(len(broker.read(topic)) for topic in topics)
+    assert held > 0
+    with pytest.raises(RunError, match="has its channels in topics"):  # where its channels are not
+        Job(spark, tmp_path, dags.diamond(), files=2)()
+    job()
+    job.is_right()
+    assert broker.forgets(prefix)
+
+
+@pytest.mark.nightly
+def test_a_run_with_topics_goes_on_at_another_parallelism(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path, dags.diamond(), files=2, channels=Topics.of(f"kafka://{broker.address}/wide"))
+    job.at_several_parallelisms()
+    job.is_right()
+    assert broker.forgets("wide")
+
+
+def progress(markers: list[int], *, complete: bool = False) -> Message:
+    """What the last stage tells."""
+    return Message(0, Kind.PROGRESS, header(stage=0, markers=markers, complete=complete, newest={}, rows=0))
+
+
+def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
+    """Rows are cut into records, taken with their markers, in parts, and removed."""
+    planned = plan(check(marking()))
+    address = Topics.of(f"kafka://{broker.address}").address("1a2b", "2-Größe")
+    assert address.topic == "tracetypes-1a2b-2-Gr--e"
+    channel = TopicChannel("2-Größe", address, tmp_path)
+    output = channel.output(planned, "3c4d", Asides(tmp_path / "late", tmp_path / "rejects", "3c4d"))
+    big = "x" * 300_000
+    items = [("a", Reading(big + str(at), at, at)) for at in range(6)]
+    batch = rows(planned.layout, Encoded([k for k, _ in items], [v for _, v in items], [7] * 6, [0] * 6))
+    sent = [Message(0, Kind.ROWS, b"", to_bytes(batch)), progress([7])]
+    output.take(sent, 0, {})
+    output.take([progress([])], 1, {})  # nothing to say
+    output.take(sent, 0, {})
+    output.take([progress([8], complete=True)], 2, {})
+    found = broker.read(address.topic)
+    assert [dict(one.headers)[KIND] for one in found] == [b"rows"] * (len(found) - 2) + [b"markers"] * 2
+    assert all(len(one.value or b"") < 1_000_000 for one in found)
+    assert len(found) >= 4
+    reader = ChannelReader("2-Größe", address, 2)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    taken = [
+        one for part in reader.partitions(start, end) for (line,) in reader.read(part) for one in read(channel, line)
+    ]
+    texts = [text for one in taken if not isinstance(one, dict) for text in one.column("id").to_pylist()]
+    assert sorted(texts) == [value.id for _, value in items]
+    markers = [one for one in taken if isinstance(one, dict)]
+    assert markers == [
+        {"batch": 0, "markers": [7], "complete": False},
+        {"batch": 2, "markers": [8], "complete": True},
+    ]
+    assert [part.line for part in ChannelReader("c", address, 3).partitions({"next": 2}, {"next": 62})] == [
+        json.dumps({"start": at, "until": at + 20}) for at in (2, 22, 42)
+    ]
+    assert channel.taken([None, {"logOffset": 3}, {**end, "channel": "other"}, end], tmp_path) == [end["next"]]
+    channel.remove(end["next"] - 2)
+    assert len(broker.read(address.topic)) == 1
+    with pytest.raises(SentError, match="the next record of partition 0 was 0, and it holds those from"):
+        reader.latestOffset(start, ReadAllAvailable())
+
+
+def read(channel: TopicChannel, line: str) -> list[Any]:
+    return list(channel.contents.read(json.loads(line)))
+
+
+def test_TT218_a_topic_that_is_not_that_of_the_channel(broker: Broker, tmp_path: Path) -> None:
+    topics = Topics.of(f"kafka://{broker.address}/odd")
+
+    def refused(name: str, note: str = "") -> str:
+        with pytest.raises(RunError) as error:
+            TopicChannel("1-Sum", topics.address("run", name), tmp_path / (note or name))
+        assert error.value.code == "TT218"
+        return error.value.message.partition("since the run began: ")[2]
+
+    broker.create("odd-run-used", 1)
+    broker.send("odd-run-used", [Record(b"{}")])
+    assert refused("used") == "it holds records that are not of this run"
+    broker.create("odd-run-wide", 2)
+    assert refused("wide") == "it has 2 partitions, and a channel has one"
+    mine = TopicChannel("1-Sum", topics.address("run", "mine"), tmp_path / "mine")
+    TopicChannel("1-Sum", topics.address("run", "mine"), tmp_path / "mine")
+    broker.send("odd-run-mine", [Record(b"{}")])
+    with pytest.raises(RunError, match="record 0 was not sent by this run"):
+        read(mine, '{"start": 0, "until": 1}')
+    broker.create("odd-run-other", 1)
+    assert refused("other", "mine") == "it was removed and made anew"
+    assert refused("nowhere", "mine") == "it is gone"
+
+
+def test_channels_without_a_broker(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics_of_kafka, "PATIENCE", 1.0)
+    (tmp_path / "in.jsonl").write_text("")
+    words = ["run", "tests.spark.dags:two_sinks_flow", "-i", f"readings={tmp_path / 'in.jsonl'}"]
+    words += ["-o", f"sums={tmp_path / 's'}", "-o", f"large={tmp_path / 'l'}", "--channels"]
+    ran = cli(*words, "kafka://127.0.0.1:1/of")
+    assert ran.code == 1
+    assert "tracetypes: TT209 kafka://127.0.0.1:1/of-" in ran.err
+    for bad in ("channels", "kafka://", "kafka://host:1/a/b", "kafka://host:1/a?records=3", "kafka://host:1/\u00e4"):
+        ran = cli(*words, bad)
+        assert ran.code == 2
+        assert f"TT402 {bad} is no place for channels" in ran.err
 
 
 def test_without_a_client(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,275 @@
+"""Channels as topics of Kafka: the sender's micro-batch is a transaction, and its readers take whole transactions.
+
+::
+
+    PREFIX-RUN-CHANNEL, one partition:    rows  rows  markers |  rows  markers |  markers | ...
+                                          a transaction       |                |
+
+A record holds rows in Arrow, as stages send them, or as JSON the markers that the micro-batch has closed; a header says which.
+The driver sends them as :mod:`.kafka` sends rows of a sink. Spark notes an offset of each reader (a Python data source). What can
+be read of a partition ends between two transactions, so that rows and the markers that close their blocks are taken together.
+Tasks share the offsets of a micro-batch: within it the order does not matter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from tracetypes.compiler.columns import to_bytes
+from tracetypes.compiler.messages import Message
+from tracetypes.compiler.plan import Plan
+from tracetypes.compiler.spark.channels import Channel, Contents, Entry, markers_of
+from tracetypes.compiler.spark.kafka import (
+    SCHEME,
+    Address,
+    Place,
+    TopicReader,
+    Transactions,
+    Watch,
+    records,
+    require_client,
+)
+from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, rows_of, write_json
+from tracetypes.compiler.spark.staging import SEND
+from tracetypes.compiler.spark.wire import told
+from tracetypes.errors import RunError, UsageError
+
+__all__ = ["TopicChannel", "Topics"]
+
+KIND = "tracetypes-channel"
+"""The header that says what a record is: ``ROWS`` or ``MARKERS``."""
+
+ROWS, MARKERS = b"rows", b"markers"
+
+RECORD = 900_000
+"""Bytes of rows in a record at most, as long as it is more than one row: brokers take a million if not told otherwise."""
+
+SHARE = 16
+"""Offsets for which another task is asked."""
+
+LASTING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Of the topics: the broker is to remove nothing by itself."""
+
+
+@attrs.frozen
+class Topics:
+    """``kafka://host:port[/prefix]``: where channels are topics. ``config``: as of :class:`.kafka.Address`."""
+
+    servers: str
+    prefix: str
+    config: str | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Topics:
+        """From text. Raises :class:`UsageError` ``TT402``, and ``TT401`` where the client is not installed."""
+        parts = urlsplit(text)
+        prefix, options = unquote(parts.path.strip("/")), dict(parse_qsl(parts.query, keep_blank_values=True))
+        config = options.pop("config", None)
+        if (
+            f"{parts.scheme}://" != SCHEME
+            or not parts.netloc
+            or options
+            or not re.fullmatch(r"[\w.-]{0,100}", prefix, re.A)
+        ):
+            raise UsageError(
+                "TT402",
+                f"{text} is no place for channels",
+                fix="write kafka://HOST:PORT or kafka://HOST:PORT/PREFIX, with ?config=FILE behind it if need be",
+            )
+        require_client()
+        return cls(parts.netloc, prefix or "tracetypes", config)
+
+    def address(self, run: str, channel: str) -> Address:
+        """The topic of a channel."""
+        topic = f"{self.prefix}-{run}-{re.sub(r'[^0-9A-Za-z._-]', '-', channel)[:100]}"
+        return Address(f"{SCHEME}{self.servers}/{topic}", self.servers, topic, self.config)
+
+
+class TopicChannel(Channel):
+    """A topic. ``path``: a directory of the checkpoint, where it is noted which topic it is."""
+
+    def __init__(self, name: str, address: Address, path: Path) -> None:
+        self.name, self.address, self.watch = name, address, Watch(address, writing=True)
+        self.contents = Records(address)
+        self.removed = 0
+        self.open(path / "topic.json")
+
+    def open(self, note: Path) -> None:
+        """Make the topic when the run begins, and afterwards see that it is still the same."""
+        about = self.watch.described()
+        if note.exists():
+            if about is None:
+                raise self.address.changed("it is gone")
+            if about[0] != json.loads(note.read_text())["id"]:
+                raise self.address.changed("it was removed and made anew")
+        else:
+            if about is None:
+                self.watch.create(LASTING)
+            elif about[1] == 1 and self.watch.offsets([0])[0]:
+                raise self.address.changed("it holds records that are not of this run")
+            until = time.monotonic() + 10
+            while about is None and time.monotonic() < until:  # the broker tells of it a moment later
+                about = self.watch.described()
+            if about is None:
+                raise self.address.unwritable("the broker has made it and does not tell of it")
+            write_json(note, {"topic": self.address.topic, "id": about[0]})
+        if about[1] != 1:
+            raise self.address.changed(f"it has {about[1]} partitions, and a channel has one")
+
+    def output(self, plan: Plan, run: str, asides: Asides) -> Output:
+        """The near end."""
+        return ChannelSink(plan, Transactions(self.address, f"tracetypes-{run}-{self.name}", 0), asides)
+
+    def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
+        """The far end."""
+        spark.dataSource.register(ChannelTopic)
+        told = {"channel": self.name, "address": json.dumps(attrs.asdict(self.address)), "tasks": str(tasks)}
+        return spark.readStream.format(ChannelTopic.name()).options(**told).load()
+
+    def taken(self, offsets: Sequence[Any], sources: Path) -> list[int]:
+        """By the offsets, which name the channel."""
+        return [one["next"] for one in offsets if one is not None and one.get("channel") == self.name]
+
+    def remove(self, before: int) -> None:
+        """Remove records."""
+        if before > self.removed:
+            self.watch.remove(before)
+            self.removed = before
+
+    def discard(self) -> None:
+        """Remove the topic, if we may: it holds nothing that anybody needs."""
+        with suppress(RunError):
+            self.watch.delete()
+
+
+# -------------------------------------------------------------------------------------------------- near end
+
+
+class ChannelSink(Output):
+    """The near end. The rows of a micro-batch come to the driver, which sends them in one transaction."""
+
+    delivery = SEND
+
+    def __init__(self, plan: Plan, transactions: Transactions, asides: Asides) -> None:
+        self.plan, self.transactions, self.asides = plan, transactions, asides
+
+    def tidy(self) -> None:
+        """Remove what attempts that failed have left."""
+        self.asides.tidy()
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Send a batch."""
+        self.asides.take(messages, batch, frontiers, Path())
+        markers, rows = markers_of(self.plan, messages, batch), rows_of(self.plan, messages)
+        if rows or markers["markers"] or markers["complete"]:
+            values = [(ROWS, data) for whole in rows for data in _cut(whole)]
+            values.append((MARKERS, json.dumps(markers).encode()))
+            sent = [{"partition": 0, "value": value, "headers": [(KIND, kind)]} for kind, value in values]
+            self.transactions.put(batch, sent)
+
+
+def _cut(rows: pa.RecordBatch) -> Iterator[bytes]:
+    """Rows as bytes that fit into a record each."""
+    data = to_bytes(rows) if rows.nbytes <= 2 * RECORD or len(rows) == 1 else b""
+    if data and (len(data) <= RECORD or len(rows) == 1):
+        yield data
+        return
+    half = len(rows) // 2
+    yield from _cut(rows.slice(0, half))
+    yield from _cut(rows.slice(half))
+
+
+# --------------------------------------------------------------------------------------------------- far end
+
+
+class Records(Contents):
+    """Records of a topic."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+
+    def read(self, entry: Entry) -> Iterator[Entry | pa.RecordBatch]:
+        """What the records of a range of offsets hold."""
+        for record in records(self.address, 0, entry["start"], entry["until"]):
+            kind, value = dict(record.headers() or ()).get(KIND), record.value() or b""
+            if kind == ROWS:
+                with pa.ipc.open_stream(value) as batches:
+                    yield from batches
+            elif kind == MARKERS:
+                yield json.loads(value)
+            else:
+                raise self.address.changed(f"record {record.offset()} was not sent by this run")
+
+
+class ChannelTopic(DataSource):
+    """Ranges of the offsets of a channel, for Spark."""
+
+    @classmethod
+    def name(cls) -> str:
+        """By which Spark knows it."""
+        return "tracetypes-channel"
+
+    def schema(self) -> str:
+        """Of its rows."""
+        return "line string"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Called by Spark."""
+        address = Address(**json.loads(self.options["address"]))
+        return ChannelReader(self.options["channel"], address, int(self.options["tasks"]))
+
+
+class Part(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, start: int, until: int) -> None:
+        self.line = json.dumps({"start": start, "until": until})
+
+
+class ChannelReader(DataSourceStreamReader):
+    """Tells Spark which offsets there are. Spark's offsets are ``{"channel": "3-Sum", "next": 17}``."""
+
+    def __init__(self, channel: str, address: Address, tasks: int) -> None:
+        self.channel, self.address, self.tasks = channel, address, tasks
+
+    def __reduce__(self) -> tuple[Callable[..., ChannelReader], tuple[Any, ...]]:  # without the connection
+        return ChannelReader, (self.channel, self.address, self.tasks)
+
+    @cached_property
+    def topic(self) -> TopicReader:
+        """The topic, where Spark plans micro-batches."""
+        return TopicReader(self.address, None)
+
+    def initialOffset(self) -> Entry:
+        """Where a new query begins: with all there ever was."""
+        return {"channel": self.channel, "next": 0}
+
+    def latestOffset(self, start: Entry, limit: ReadLimit) -> Entry:
+        """Where the next micro-batch ends."""
+        return {**start, "next": told(lambda: self.topic.end(Place({0: start["next"]}))).next[0]}
+
+    def partitions(self, start: Entry, end: Entry) -> list[Part]:
+        """So many tasks as are worth it."""
+        first, until = start["next"], end["next"]
+        step = max(SHARE, -(-(until - first) // self.tasks))
+        return [Part(at, min(at + step, until)) for at in range(first, until, step)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        """The range itself: :class:`Records` reads it."""
+        assert isinstance(partition, Part)
+        yield (partition.line,)

@@ -1,0 +1,222 @@
+"""What lies in channels and checkpoints of a run with many micro-batches: it stays bounded, and a crash while it is cleaned away
+changes nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark import dags
+from tests.spark.test_dags import Job
+from tests.spark.test_exactly_once import Crash, crashing
+from tracetypes import RunError, check
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark import channels
+from tracetypes.compiler.spark import run as runs
+from tracetypes.compiler.spark.channels import ChannelOutput, FileChannel
+from tracetypes.compiler.spark.claims import claim
+from tracetypes.compiler.spark.run import Checkpoint
+
+COMPACT = "spark.sql.streaming.fileSource.log.compactInterval"
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(file.name for file in directory.rglob("*") if file.is_file() and not file.name.startswith("."))
+
+
+class Lockstep:
+    """Lets the sender of a channel wait for its readers, so that they take one manifest a micro-batch; counts files meanwhile."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, readers: int) -> None:
+        self.changed, self.readers = threading.Condition(), readers
+        self.sent: set[int] = set()
+        self.taken: dict[Path, int] = {}
+        self.most, self.over = 0, False
+        take, commit = ChannelOutput.take, Checkpoint.commit
+
+        def taking(output: ChannelOutput, messages: Any, batch: int, frontiers: Any) -> None:
+            with self.changed:
+                self.changed.wait_for(self.level, timeout=60)
+            take(output, messages, batch, frontiers)
+            found = files(output.channel.path)
+            self.most = max(self.most, len(found))
+            self.sent |= {batch for name in found if name == f"{batch:08d}.jsonl"}
+
+        def committing(kept: Checkpoint, batch: int, record: dict[str, Any]) -> None:
+            commit(kept, batch, record)
+            with self.changed:
+                self.taken[kept.path] = batch + 1
+                self.changed.notify_all()
+
+        monkeypatch.setattr(ChannelOutput, "take", taking)
+        monkeypatch.setattr(Checkpoint, "commit", committing)
+
+    def level(self) -> bool:
+        """Have the readers taken what was sent, or will they never?"""
+        reading = [count for path, count in self.taken.items() if path.name in ("sums", "large")]
+        return self.over or not self.sent or sum(count >= len(self.sent) for count in reading) == self.readers
+
+    def end(self) -> None:
+        """Nobody is to wait any more."""
+        with self.changed:
+            self.over = True
+            self.changed.notify_all()
+
+
+def test_a_long_run_leaves_a_bounded_number_of_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it ends while it removes files. Spark goes on with a log of its own that was shortened."""
+    job = Job(spark, tmp_path, dags.two_sinks(), files=8)
+    monkeypatch.setattr(channels, "NOTED", 1)
+    monkeypatch.setattr(runs, "KEPT", 3)
+    spark.conf.set(COMPACT, 2)
+    lockstep = Lockstep(monkeypatch, readers=2)
+    dies = crashing(3, channels.remove, first=False)
+
+    def dying(file: Path) -> None:
+        try:
+            dies(file)
+        except Crash:
+            lockstep.end()
+            raise
+
+    try:
+        with monkeypatch.context() as broken:
+            broken.setattr(channels, "remove", dying)
+            with pytest.raises((Crash, RunError)) as crashed:
+                job()
+        assert "Crash" in f"{crashed.type.__name__} {crashed.value}"
+        lockstep.over = False
+        job()
+    finally:
+        spark.conf.unset(COMPACT)
+    job.is_right()
+    assert len(lockstep.sent) > 6
+    assert lockstep.most <= 8  # rows and a manifest of what comes, of what is taken, and of what is committed by all
+    root = tmp_path / "checkpoint"
+    assert files(root / "channels") == []
+    for name in ("sums", "large"):
+        assert len(files(root / "queries" / name / "commits")) == 3
+        logs = sorted(
+            (root / "queries" / name / "spark/sources/0").glob("[0-9]*.compact"), key=lambda log: log.stat().st_mtime
+        )
+        assert len(logs) > 2
+        assert len(logs[-1].read_text().splitlines()) <= 1 + 2 + 2
+
+
+@pytest.mark.nightly
+def test_a_run_with_channels_goes_on_at_another_parallelism(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path, dags.diamond(), files=2)
+    job.at_several_parallelisms()
+    job.is_right()
+    assert files(tmp_path / "checkpoint/channels") == []
+
+
+# --------------------------------------------------------------------------------------------- without Spark
+
+
+class Reader:
+    """A query that reads a channel, and what Spark would have noted of it."""
+
+    def __init__(self, path: Path, channel: FileChannel) -> None:
+        self.kept = Checkpoint(claim(path, plan(check(dags.straight()))))
+        self.spark, self.channel = Path(self.kept.spark), channel
+
+    def log(self, batch: int, *manifests: tuple[int, int], name: str = "") -> None:
+        """A log of files of Spark's second source: in which micro-batch which manifest was taken."""
+        found = [
+            {"path": (self.channel.manifests / f"{number:08d}.jsonl").as_uri(), "timestamp": 1, "batchId": taken}
+            for taken, number in manifests
+        ]
+        self.write(f"sources/1/{name or batch}", ["v1", *map(json.dumps, found)])
+
+    def commits(self, batch: int, last: int) -> None:
+        """A micro-batch, with the last log of files that it took."""
+        self.write(f"offsets/{batch}", ["v1", "{}", "-", json.dumps({"logOffset": last})])
+        self.write(f"commits/{batch}", ["v1", "{}"])
+
+    def write(self, name: str, lines: list[str]) -> None:
+        (self.spark / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.spark / name).write_text("\n".join(lines))
+
+    @property
+    def taken(self) -> list[int]:
+        return self.channel.taken(self.kept.taken, self.spark / "sources")
+
+
+@pytest.fixture
+def channel(tmp_path: Path) -> FileChannel:
+    """With three micro-batches: the second of the sender had nothing to send."""
+    made = FileChannel("shared", tmp_path / "a channel#1")
+    for number in (0, 2, 3):
+        (made.manifests / f"{number:08d}.jsonl").write_text("")
+        (made.rows / f"{number:08d}-0000.parquet").write_text("")
+    return made
+
+
+def test_what_a_reader_needs_no_more(tmp_path: Path, channel: FileChannel) -> None:
+    reader = Reader(tmp_path / "reader", channel)
+    assert reader.taken == []
+    reader.log(0, (0, 0), (0, 2))
+    assert reader.taken == []  # it was begun, no more
+    reader.commits(0, 0)
+    assert reader.taken == [3]
+    reader.log(1, (0, 0), (0, 2), (1, 3), name="1.compact")
+    (reader.spark / "sources/1/0").unlink()
+    assert reader.taken == [3]
+    reader.commits(1, 1)
+    assert reader.taken == [4]
+    assert FileChannel("other", tmp_path / "other").taken(reader.kept.taken, reader.spark / "sources") == []
+
+
+def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: FileChannel) -> None:
+    ahead, behind = Reader(tmp_path / "ahead", channel), Reader(tmp_path / "behind", channel)
+    joint = runs._Joint(channel, None, [(ahead.kept, 1), (behind.kept, 1)])
+    ahead.log(0, (0, 0), (0, 2), (0, 3))
+    ahead.commits(0, 0)
+    joint.clean()
+    assert len(files(channel.path)) == 6  # one was never started
+    behind.log(0, (0, 0))
+    behind.commits(0, 0)
+    joint.clean()
+    assert files(channel.path) == ["00000002-0000.parquet", "00000002.jsonl", "00000003-0000.parquet", "00000003.jsonl"]
+    twice = runs._Joint(channel, None, [(ahead.kept, 2)])
+    twice.clean()
+    assert len(files(channel.path)) == 4  # it was seen to read once only
+
+
+def test_a_log_of_files_is_shortened(tmp_path: Path, channel: FileChannel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "NOTED", 2)
+    reader = Reader(tmp_path / "reader", channel)
+    reader.log(3, *[(at, at) for at in range(4)], name="3.compact")
+    log = reader.spark / "sources/1/3.compact"
+    before = log.read_text()
+    channel.trim(reader.spark / "sources")
+    assert log.read_text() == before
+    reader.log(9, *[(at, at) for at in range(10)], name="9.compact")
+    FileChannel("other", tmp_path / "other").trim(reader.spark / "sources")
+    log = reader.spark / "sources/1/9.compact"
+    assert len(log.read_text().splitlines()) == 11
+    channel.trim(reader.spark / "sources")
+    lines = log.read_text().splitlines()
+    assert lines[0] == "v1"
+    assert [json.loads(line)["batchId"] for line in lines[1:]] == [8, 9]
+
+
+def test_the_last_commit_records_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as are told, whatever their numbers: a rescale is a batch without one."""
+    monkeypatch.setattr(runs, "KEPT", 2)
+    kept = Checkpoint(claim(tmp_path, plan(check(dags.straight()))))
+    for number in (0, 1, 7, 8):
+        kept.commit(number, {"rows": number})
+        (tmp_path / "commits/.00000099.json.left").write_text("{")
+    kept.commit(9, {"rows": 9})
+    assert sorted(file.name for file in (tmp_path / "commits").iterdir()) == ["00000008.json", "00000009.json"]
+    assert kept.before(12) == {"rows": 9}
+    assert kept.before(9) == {"rows": 8}
