@@ -4,7 +4,9 @@
 
 The command line runs in a process of its own, over files, a file a micro-batch. At a seeded moment after a seeded number of
 batches one of these is ended by SIGKILL: the driver alone (its JVM lives on for a moment), the driver with its JVM and workers,
-the JVM, or one Python worker. Then the same command is started again, until it is done. A round is right when the files of each
+the JVM, or one Python worker. Then the same command is started again, until it is done. In every other start Spark tries a task
+that failed again, as a cluster does: there single Python workers are killed (``retried``), one after the other, while the run
+goes on. A round is right when the files of each
 sink hold the trace of the interpreter, each row once, and the late and rejected rows are told of once. Rounds go on until there
 were enough kills. Prints a JSON line for each round and one for all.
 """
@@ -19,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from contextlib import suppress
@@ -43,6 +46,15 @@ GRAPHS = {
 VICTIMS = ("driver", "all", "jvm", "worker")
 
 
+def parents(pid: int) -> dict[int, int]:
+    """The processes below one, each with the one that began it."""
+    found: dict[int, int] = {}
+    for child in children(pid):
+        with suppress(OSError, ValueError):
+            found[child] = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
 class Round:
     """One graph over random rows, run to its end in spite of kills."""
 
@@ -64,8 +76,8 @@ class Round:
         late = 60 if chance.random() < 0.03 else chance.randint(0, 8)
         return row(id=f"k{chance.randrange(9)}", ts=max(ts - late, 0), watts=chance.randrange(20))
 
-    def start(self) -> subprocess.Popen[str]:
-        """The command line."""
+    def start(self, *, retries: bool) -> subprocess.Popen[str]:
+        """The command line. ``retries``: a task that failed is tried again."""
         command = [sys.executable, "-m", "tracetypes.cli", "run", f"tests.spark.dags:{self.graph}_flow"]
         command += ["--files-per-step", "1", "--parallelism", "2", "--checkpoint", str(self.root / "checkpoint")]
         command += ["--late", str(self.root / "late"), "--rejects", str(self.root / "rejects")]
@@ -73,7 +85,7 @@ class Round:
             command += ["-i", f"{source}={self.root / source}"]
         for sink in self.flow.graph.sinks:
             command += ["-o", f"{sink.name}={self.root / f'out-{sink.name}'}"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_MASTER": "local[2,8]" if retries else "local[2]"}
         return subprocess.Popen(
             command,
             cwd=ROOT,
@@ -86,8 +98,11 @@ class Round:
 
     def attempt(self, *, kill: bool) -> bool:
         """Start it; kill something, or let it come to its end. Is it done?"""
-        running = self.start()
+        retries = kill and self.chance.random() < 0.5
+        running = self.start(retries=retries)
         assert running.stderr is not None
+        if retries:
+            return self.harass(running)
         if kill:
             batches = self.chance.randint(0, 2)
             for line in running.stderr:
@@ -99,10 +114,32 @@ class Round:
             time.sleep(self.chance.random() * 0.5)
             with suppress(ProcessLookupError):  # what is left of it: two runs at a time are not asked for
                 os.killpg(running.pid, signal.SIGKILL)
+        return self.ended(running, must=not kill)
+
+    def harass(self, running: subprocess.Popen[str]) -> bool:
+        """Kill one Python worker after the other, until it comes to its end. Is it done?"""
+        assert running.stderr is not None
+        said: list[str] = []
+        reading = threading.Thread(target=lambda: said.extend(running.stderr or ()), daemon=True)
+        reading.start()
+        while running.poll() is None and self.kills["retried"] < 30:
+            time.sleep(0.1 + self.chance.random() * 0.9)
+            workers = [pid for pid, parent in parents(running.pid).items() if b"pyspark.daemon" in command_of(parent)]
+            if workers:
+                with suppress(ProcessLookupError):
+                    os.kill(self.chance.choice(workers), signal.SIGKILL)
+                    self.kills["retried"] += 1
+        code = running.wait(timeout=300)
+        reading.join(10)
+        return code == 0 or "is finished: its sources were drained" in "".join(said)
+
+    def ended(self, running: subprocess.Popen[str], *, must: bool) -> bool:
+        """Has it come to its end? ``must``: nothing was done to it."""
+        assert running.stderr is not None
         said = running.stderr.read()
         code = running.wait(timeout=300)
         done = code == 0 or "is finished: its sources were drained" in said
-        if not kill and not done:
+        if must and not done:
             raise RuntimeError(f"{self.graph} ended with status {code}: {said}")
         return done
 
