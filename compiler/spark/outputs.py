@@ -63,19 +63,33 @@ class Output(ABC):
         """Remove what attempts that failed have left. Called when no batch is under way."""
 
 
+class Attempts:
+    """Which batches may have left files: the first that this process takes, and one that it takes once more. To look for files
+    each time would cost more with each file of the output."""
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+
+    def may_have_left(self, batch: int) -> bool:
+        """May an attempt that failed have left files of this batch, which is taken now?"""
+        before, self.last = self.last, batch
+        return before is None or batch <= before
+
+
 class Asides:
     """Where late and rejected rows go: a directory each, and in it one for each source."""
 
     def __init__(self, late: Path, rejects: Path, run: str) -> None:
-        self.late, self.rejects, self.run = late, rejects, run
+        self.late, self.rejects, self.run, self.attempts = late, rejects, run, Attempts()
         for directory in (late, rejects):
             writable(directory)
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path) -> None:
         """Write those of a batch. ``staged``: where workers have put files."""
-        for directory in [*_below(self.late), *_below(self.rejects)]:
-            for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
-                left.unlink()
+        if self.attempts.may_have_left(batch):
+            for directory in [*_below(self.late), *_below(self.rejects)]:
+                for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
+                    left.unlink()
         found: dict[tuple[int, str], list[Message]] = {}
         for message in messages:
             if message.kind in (Kind.LATE, Kind.REJECT):
@@ -165,7 +179,7 @@ class FileOutput(Output):
     """Files in a directory: JSON lines, CSV or Parquet."""
 
     def __init__(self, plan: Plan, path: str, run: str, late: str | None, rejects: str | None) -> None:
-        self.plan, self.path, self.run = plan, Path(os.path.abspath(path)), run
+        self.plan, self.path, self.run, self.attempts = plan, Path(os.path.abspath(path)), run, Attempts()
         self.format: Format = format_of(path, plan.sink.format, JsonLines())
         late_place = Path(os.path.abspath(late)) if late else self.path / "_late"
         rejects_place = Path(os.path.abspath(rejects)) if rejects else self.path / "_rejects"
@@ -185,8 +199,9 @@ class FileOutput(Output):
 
     def undo(self, batch: int) -> None:
         """Remove what a batch that did not commit may have left."""
-        for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
-            left.unlink()
+        if self.attempts.may_have_left(batch):
+            for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
+                left.unlink()
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
@@ -266,7 +281,7 @@ class TableOutput(Output):
 
     def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
         self.asides = _asides(address, run, late, rejects)
-        self.plan, self.run, self.table = plan, run, TableSink(plan, address, run)
+        self.plan, self.run, self.table, self.attempts = plan, run, TableSink(plan, address, run), Attempts()
         self.path = self.table.path
         writable(self.path)
         self.staged = self.path / HIDDEN / run
@@ -281,8 +296,9 @@ class TableOutput(Output):
         """Show a batch: what has no commit yet is taken back first."""
         self.asides.take(messages, batch, frontiers, self.staged)
         if not self.table.holds(batch):
-            for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
-                left.unlink()
+            if self.attempts.may_have_left(batch):
+                for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
+                    left.unlink()
             files: list[Path] = []
             for file in (*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)):
                 files.append(self.path / f"part-{self.run}-{batch:08d}-{len(files):04d}.parquet")
