@@ -68,6 +68,7 @@ class Lockstep:
             self.changed.notify_all()
 
 
+@pytest.mark.nightly
 def test_a_long_run_leaves_a_bounded_number_of_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

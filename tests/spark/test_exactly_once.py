@@ -186,6 +186,7 @@ def test_late_rows_on_another_disk(spark: SparkSession, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------- processes
 
 
+@pytest.mark.nightly
 def test_a_python_process_that_is_slow_to_start(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
