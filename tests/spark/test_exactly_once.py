@@ -298,7 +298,12 @@ def test_a_driver_that_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("victim", "said"), [(b"pyspark.daemon", "Python worker exited unexpectedly"), (b"java", "Java process has ended")]
+    ("victim", "said"),
+    [
+        # tests/spark/test_recovery.py kills a worker in every run of the tests.
+        pytest.param(b"pyspark.daemon", "Python worker exited unexpectedly", marks=pytest.mark.nightly),
+        (b"java", "Java process has ended"),
+    ],
 )
 def test_a_worker_or_the_jvm_is_killed(tmp_path: Path, victim: bytes, said: str) -> None:
     job = Process(tmp_path, count=3)
