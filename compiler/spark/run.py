@@ -163,6 +163,12 @@ class Checkpoint:
         lines = offsets.read_text().splitlines()[2:] if offsets.exists() else []
         return [json.loads(line) if line.startswith("{") else None for line in lines]
 
+    def clean(self) -> None:
+        """Remove what a start has left that was killed before Spark had begun a batch: Spark would refuse half a file of its
+        log there, and nothing else in its checkpoint means anything yet."""
+        if self.last("offsets") < 0:
+            shutil.rmtree(self.spark, ignore_errors=True)
+
     @property
     def next(self) -> tuple[int, dict[str, Any]]:
         """The number of the batch that Spark will run next, and the newest event times before it."""
@@ -633,6 +639,7 @@ def _go(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> N
     checkpoint, handler = query.checkpoint, query.handler
     spark = handler.spark
     handler.output.tidy()
+    checkpoint.clean()
     _rescale(query)
     number, newest = checkpoint.next
     tell(spark, number, newest)

@@ -183,6 +183,15 @@ def test_late_rows_on_another_disk(spark: SparkSession, tmp_path: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
+def test_a_start_that_was_killed_in_the_middle_of_a_log(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path)
+    log = tmp_path / "checkpoint" / "spark" / "offsets"
+    log.mkdir(parents=True)
+    (log / ".0.6a1c2f5e.tmp").write_text("v1")
+    job()
+    job.is_right()
+
+
 # ------------------------------------------------------------------------------------------------- processes
 
 
