@@ -383,6 +383,7 @@ def run(
     configure(spark, plan.width)
     with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, _stop_on_signal() as stop:
         kept = Checkpoint(claim(Path(checkpoint), plan))
+        kept.clean()
         if kept.finished:
             raise _finished(checkpoint)
         _say(said, kept.changed)
@@ -451,6 +452,7 @@ def run_program(
         queries: list[_Query] = []
         for segment, plan in zip(program.segments, program.plans, strict=True):
             kept = Checkpoint(claims.queries[segment.name])
+            kept.clean()  # before other queries look into it
             target: Output = (
                 outputs[segment.name](plan, kept.run)
                 if segment.sends is None
@@ -639,7 +641,6 @@ def _go(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> N
     checkpoint, handler = query.checkpoint, query.handler
     spark = handler.spark
     handler.output.tidy()
-    checkpoint.clean()
     _rescale(query)
     number, newest = checkpoint.next
     tell(spark, number, newest)
