@@ -38,7 +38,7 @@ from tracetypes.compiler.plan import FromChannel, Link, Plan, Stage
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, move, rows_file, staged_rows, writable
 from tracetypes.compiler.spark.staging import Delivery
-from tracetypes.compiler.spark.wire import MESSAGES, Task, guarded, no_collector, sent
+from tracetypes.compiler.spark.wire import MESSAGES, Parcel, Task, guarded, no_collector, sent
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 
@@ -297,7 +297,9 @@ class ChannelScan(Task):
                         yield from kernel.markers(found["markers"], found["complete"])
 
 
-def received(spark: SparkSession, plan: Plan, stage: Stage, link: Link, ids: list[int], channel: Channel) -> DataFrame:
+def received(
+    spark: SparkSession, parcel: Parcel, stage: Stage, link: Link, ids: list[int], channel: Channel
+) -> DataFrame:
     """The messages of a channel."""
-    scan = ChannelScan(plan, stage, link, ids, channel.contents)
-    return channel.lines(spark, plan.width).mapInArrow(scan, MESSAGES)
+    scan = ChannelScan(parcel.plan, stage, link, ids, channel.contents).packed(parcel)
+    return channel.lines(spark, parcel.plan.width).mapInArrow(scan, MESSAGES)

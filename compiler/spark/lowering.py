@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.messages import Kind
-from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
+from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Stage, links
 from tracetypes.compiler.spark.channels import Channel, received
 from tracetypes.compiler.spark.delta import TableInput, TableScan
 from tracetypes.compiler.spark.files import FileInput, literal
@@ -33,7 +33,7 @@ from tracetypes.compiler.spark.scripted import ScriptInput, ScriptScan
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.staging import SEND, Delivery
 from tracetypes.compiler.spark.tasks import KeyedTask, Processor
-from tracetypes.compiler.spark.wire import MESSAGES
+from tracetypes.compiler.spark.wire import MESSAGES, Parcel
 from tracetypes.formats import Parquet
 
 __all__ = ["Input", "lower"]
@@ -44,28 +44,29 @@ Input: TypeAlias = FileInput | TopicInput | TableInput
 
 def lower(
     spark: SparkSession,
-    plan: Plan,
+    parcel: Parcel,
     inputs: Mapping[str, Input],
     channels: Mapping[str, Channel],
     control: str,
     delivery: Delivery,
 ) -> DataFrame:
-    """The messages that leave the last stage. ``channels``: where those lie that it reads; ``control``: a directory in
+    """The messages that leave the last stage of a plan. ``channels``: where those lie that it reads; ``control``: a directory in
     which a file means that the sources ended; ``delivery``: what becomes of the sink's rows."""
+    plan = parcel.plan
     ids = groups_to_ids(plan.key_groups)
     if is_straight(plan):
         (stage,) = plan.stages
-        arriving = [_scanned(plan, stage, link, inputs, ids, delivery) for link in links(stage.region)]
+        arriving = [_scanned(parcel, stage, link, inputs, ids, delivery) for link in links(stage.region)]
         return reduce(DataFrame.unionAll, [*arriving, _drain(spark, control, ids[:1])])
     frames: dict[int, DataFrame] = {}
     for stage in plan.stages:
-        frames[stage.number] = _stage(spark, plan, stage, inputs, channels, frames, ids, control, delivery)
+        frames[stage.number] = _stage(spark, parcel, stage, inputs, channels, frames, ids, control, delivery)
     return frames[plan.stages[-1].number]
 
 
 def _stage(
     spark: SparkSession,
-    plan: Plan,
+    parcel: Parcel,
     stage: Stage,
     inputs: Mapping[str, Input],
     channels: Mapping[str, Channel],
@@ -74,13 +75,13 @@ def _stage(
     control: str,
     delivery: Delivery,
 ) -> DataFrame:
-    arriving: list[DataFrame] = []
+    plan, arriving = parcel.plan, list[DataFrame]()
     for link in links(stage.region):
         match link.leaf:
             case FromSource():
-                arriving.append(_scanned(plan, stage, link, inputs, ids, SEND))
+                arriving.append(_scanned(parcel, stage, link, inputs, ids, SEND))
             case FromChannel(name=name):
-                arriving.append(received(spark, plan, stage, link, ids, channels[name]))
+                arriving.append(received(spark, parcel, stage, link, ids, channels[name]))
             case FromStage(stage=earlier):
                 arriving.append(frames[earlier.number])
     if any(isinstance(link.leaf, FromSource) for link in links(stage.region)):
@@ -90,23 +91,26 @@ def _stage(
     last = stage is plan.stages[-1]
     task_of_group = KeyedTask(plan, stage, ids, delivery if last else SEND)
     if last:
+        task_of_group.packed(parcel)
         return grouped.applyInPandasWithState(task_of_group.__call__, MESSAGES, "state binary", "append", "NoTimeout")
-    return grouped.transformWithStateInPandas(Processor(task_of_group), MESSAGES, "append", "None")
+    return grouped.transformWithStateInPandas(
+        Processor(task_of_group.packed(Parcel(plan, embedded=True))), MESSAGES, "append", "None"
+    )
 
 
 def _scanned(
-    plan: Plan, stage: Stage, link: Link, inputs: Mapping[str, Input], ids: list[int], delivery: Delivery
+    parcel: Parcel, stage: Stage, link: Link, inputs: Mapping[str, Input], ids: list[int], delivery: Delivery
 ) -> DataFrame:
     """The messages of a source."""
     assert isinstance(link.leaf, FromSource)
     given = inputs[link.leaf.source.name]
-    end = End(plan, stage, link, ids, delivery)
+    end = End(parcel.plan, stage, link, ids, delivery)
     if isinstance(given, TopicInput):
-        return given.frame().mapInArrow(TopicScan(end, given.address), MESSAGES)
+        return given.frame().mapInArrow(TopicScan(end, given.address).packed(parcel), MESSAGES)
     if isinstance(given, TableInput):
-        return given.frame().mapInArrow(TableScan(end), MESSAGES)
+        return given.frame().mapInArrow(TableScan(end).packed(parcel), MESSAGES)
     frame, native = given.frame(link)
-    return frame.mapInArrow(_scan(end, given, native), MESSAGES)
+    return frame.mapInArrow(_scan(end, given, native).packed(parcel), MESSAGES)
 
 
 def _scan(end: End, given: FileInput, native: bool) -> Scan:

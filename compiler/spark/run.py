@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlparse
@@ -40,7 +40,7 @@ from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, rows
 from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.staging import unwritable
-from tracetypes.compiler.spark.wire import BEFORE
+from tracetypes.compiler.spark.wire import BEFORE, Parcel
 from tracetypes.errors import RunError, TraceTypesError, UsageError, from_text
 
 __all__ = ["Batch", "Checkpoint", "Limits", "Rows", "Summary", "collect", "require", "run", "run_program"]
@@ -603,6 +603,7 @@ class _Query:
     sends: str | None = None
     upstream: Sequence[_Query] = ()
     done: threading.Event = attrs.Factory(threading.Event)
+    parcel: Parcel = attrs.field(init=False, default=attrs.Factory(lambda query: Parcel(query.plan), takes_self=True))
 
 
 def _together(queries: Sequence[_Query], *, drain: bool, follow: bool, stop: threading.Event) -> None:
@@ -638,6 +639,11 @@ no setting for that; a query that begins anew has done nothing yet."""
 
 
 def _go(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
+    with closing(query.parcel):
+        _goes(query, drain=drain, follow=follow, stop=stop)
+
+
+def _goes(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
     checkpoint, handler = query.checkpoint, query.handler
     spark = handler.spark
     handler.output.tidy()
@@ -730,7 +736,7 @@ def _start(query: _Query, *, once: bool = False) -> StreamingQuery:
     plan, checkpoint, handler = query.plan, query.checkpoint, query.handler
     try:
         control, delivery = str(checkpoint.control), handler.output.delivery
-        messages = lower(handler.spark, plan, query.inputs, query.channels, control, delivery)
+        messages = lower(handler.spark, query.parcel, query.inputs, query.channels, control, delivery)
         writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
         writer = writer.trigger(once=True) if once else writer
         return writer.option("checkpointLocation", checkpoint.spark).foreachBatch(handler).start()

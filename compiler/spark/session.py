@@ -38,6 +38,10 @@ _RUNTIME = {
     "spark.sql.files.openCostInBytes": "65536",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    # On local disks the default begins ten processes (chmod, readlink) for each file that it writes, this one two.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 
 

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import io
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import contextmanager, suppress
+from typing import Any, Self, TypeVar
 
 import cloudpickle
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import Broadcast, SparkContext
 
 from tracetypes.compiler.messages import Message
+from tracetypes.compiler.plan import Plan, links
 from tracetypes.errors import CodedError, envelope
 
-__all__ = ["BEFORE", "MESSAGES", "SentError", "Task", "guarded", "no_collector", "sent", "told"]
+__all__ = ["BEFORE", "MESSAGES", "Parcel", "SentError", "Task", "guarded", "no_collector", "sent", "told"]
 
 MESSAGES = "group int, kind tinyint, header binary, payload binary"
 _ARROW = pa.schema([("group", pa.int32()), ("kind", pa.int8()), ("header", pa.binary()), ("payload", pa.binary())])
 BEFORE = "tracetypes.before"
 """Local property with the newest event time of each source before the coming micro-batch, and before single pieces."""
+
+LARGE = 1 << 18
+"""Bytes of a pickled plan from which on it is sent as a broadcast."""
 
 FLUSH = 8 << 20
 """Bytes of payload of one Arrow batch of messages, about."""
@@ -37,33 +44,117 @@ def no_collector() -> Iterator[None]:
         gc.enable()
 
 
-class Task:
-    """What Spark sends to its workers with every micro-batch. A worker that is used again keeps it, with the kernels and
-    tables inside, instead of reading it anew each time."""
+T = TypeVar("T")
+
+
+class Parcel:
+    """A plan on its way to the workers: pickled once, for all tasks of a query. A worker that is used again keeps it. Where it is
+    large, as with tables inside, each worker gets it once, as a broadcast; ``embedded``: with each task, for Spark's worker
+    beside the driver, which prepares ``transformWithState``, cannot read broadcasts."""
+
+    def __init__(self, plan: Plan, *, embedded: bool = False) -> None:
+        self.plan, self.embedded = plan, embedded
+        self.parts = _parts(plan)
+        self.names = {id(part): name for name, part in self.parts.items()}
+        self.digest = ""
+        self.data: bytes | Broadcast[bytes] = b""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        sent = vars(self).get("_sent")
-        if sent is None:
-            data = bytes(cloudpickle.dumps((type(self), vars(self)), protocol=5))
-            sent = self.__dict__["_sent"] = (hashlib.sha256(data).hexdigest(), data)
-        return _received, sent
+        if not self.digest:
+            data = bytes(cloudpickle.dumps(self.plan, protocol=5))
+            context = SparkContext._active_spark_context
+            broadcast = not self.embedded and len(data) > LARGE and context is not None
+            self.data = context.broadcast(data) if broadcast and context is not None else data
+            self.digest = hashlib.sha256(data).hexdigest()
+        return _unpacked, (self.digest, self.data)
+
+    def close(self) -> None:
+        """Remove it where it was broadcast to."""
+        if isinstance(self.data, Broadcast):
+            with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
+                self.data.destroy()
+            self.digest, self.data = "", b""
 
 
-T = TypeVar("T")
+def _parts(plan: Plan) -> dict[Any, Any]:
+    """What tasks hold of a plan, by a name that can be pickled."""
+    parts: dict[Any, Any] = {(): plan}
+    for stage in plan.stages:
+        parts[stage.number,] = stage
+        for link in links(stage.region):
+            parts.update({(stage.number, link.number, at): one for at, one in enumerate((link.leaf, *link.path))})
+    return parts
+
+
+def _unpacked(digest: str, data: bytes | Broadcast[bytes]) -> tuple[str, dict[Any, Any]]:
+    return digest, _kept(digest, lambda: _parts(pickle.loads(data.value if isinstance(data, Broadcast) else data)))
+
+
+class Task:
+    """What Spark sends to its workers with every micro-batch. A worker that is used again keeps it, with its kernels, instead of
+    making it anew each time. ``parcel``: the plan that it is of, if that travels by itself."""
+
+    parcel: Parcel | None = None
+
+    def packed(self, parcel: Parcel) -> Self:
+        """The task, without the plan inside."""
+        self.parcel = parcel
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parcel = self.parcel
+        data = vars(self).get("_sent")
+        if data is None:
+            inside = {name: value for name, value in vars(self).items() if name != "parcel"}
+            file = io.BytesIO()
+            _Pickler(file, {} if parcel is None else parcel.names).dump((type(self), inside))
+            data = self.__dict__["_sent"] = file.getvalue()
+        return _received, (data, parcel)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Names the parts of a plan instead of pickling them."""
+
+    def __init__(self, file: io.BytesIO, names: dict[int, Any]) -> None:
+        super().__init__(file, protocol=5)
+        self.names = names
+
+    def persistent_id(self, part: Any) -> Any:
+        return self.names.get(id(part))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, parts: dict[Any, Any]) -> None:
+        super().__init__(file)
+        self.parts = parts
+
+    def persistent_load(self, name: Any) -> Any:
+        return self.parts[name]
+
 
 _KEPT: OrderedDict[str, Any] = OrderedDict()
 
 
-def _received(digest: str, data: bytes) -> Any:
-    if digest not in _KEPT:
-        cls, inside = pickle.loads(data)
+def _received(data: bytes, parcel: tuple[str, dict[Any, Any]] | None) -> Any:
+    digest, parts = parcel or ("", {})
+
+    def make() -> Any:
+        cls, inside = _Unpickler(io.BytesIO(data), parts).load()
         made = object.__new__(cls)
         made.__dict__.update(inside)
-        _KEPT[digest] = made
-        while len(_KEPT) > 16:
+        return made
+
+    return _kept(digest + hashlib.sha256(data).hexdigest(), make)
+
+
+def _kept(digest: str, make: Callable[[], T]) -> T:
+    if digest not in _KEPT:
+        _KEPT[digest] = make()
+        while len(_KEPT) > 24:
             _KEPT.popitem(last=False)
     _KEPT.move_to_end(digest)
-    return _KEPT[digest]
+    made: T = _KEPT[digest]
+    return made
 
 
 class SentError(Exception):

@@ -1,0 +1,70 @@
+"""What workers are sent: a plan once, and tasks without it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import attrs
+
+from tracetypes import Dataflow, U, check, every
+from tracetypes.compiler.plan import Plan, links
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark.scan import End, ParquetScan
+from tracetypes.compiler.spark.staging import SEND
+from tracetypes.compiler.spark.tasks import KeyedTask
+from tracetypes.compiler.spark.wire import Parcel
+from tracetypes.stdlib import count, enrich, tumbling
+
+NAMES = {f"k{n}": f"name {n}" for n in range(20_000)}
+
+
+@attrs.frozen
+class Tick:
+    """A row."""
+
+    id: str
+    ts: int
+
+
+def planned(names: dict[str, str]) -> Plan:
+    """Names by a table of some hundred kilobytes, and a count of each."""
+    flow = Dataflow("large")
+    ticks = flow.source("a", U[str, Tick], markers=every(seconds=5, time=lambda t: t.ts, delay=5), key=lambda t: t.id)
+    named = ticks.through(enrich(names, by=lambda key, _: key, combine=lambda tick, name: name, to=str))
+    flow.sink("out", named.through(tumbling(count(), panes=2)))
+    return plan(check(flow), parallelism=2)
+
+
+def tasks(made: Plan, parcel: Parcel) -> list[Any]:
+    """Those of the first stage."""
+    stage = made.stages[0]
+    scan = ParquetScan(End(made, stage, links(stage.region)[0], [0, 1], SEND))
+    return [scan.packed(parcel), KeyedTask(made, stage, [0, 1], SEND).packed(parcel)]
+
+
+def test_a_plan_is_pickled_once_for_all_tasks() -> None:
+    made = planned(NAMES)
+    parcel = Parcel(made)
+    alone = len(pickle.dumps(parcel))
+    together = len(pickle.dumps([parcel, *tasks(made, parcel)]))
+    assert alone > 300_000
+    assert together < alone + 5_000
+
+
+def test_what_a_worker_makes_of_them_holds_one_plan() -> None:
+    made = planned(NAMES)
+    scan, keyed = pickle.loads(pickle.dumps(tasks(made, Parcel(made))))
+    assert keyed.plan is not made
+    assert scan.stage is keyed.plan.stages[0]
+    assert scan.link.leaf is links(scan.stage.region)[0].leaf
+    again = pickle.loads(pickle.dumps(tasks(made, Parcel(made))))
+    assert again[0] is scan
+    assert again[1] is keyed
+
+
+def test_equal_tasks_of_different_plans_are_different() -> None:
+    first, second = planned(NAMES), planned({**NAMES, "k7": "other"})
+    one, other = [pickle.loads(pickle.dumps(tasks(made, Parcel(made))))[1] for made in (first, second)]
+    assert one is not other
+    assert one.plan is not other.plan
