@@ -504,15 +504,8 @@ class TopicScan(Scan):
 
 def records(address: Address, partition: int, start: int, until: int) -> Iterator[Message]:
     """The committed records of a range of offsets."""
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
+    from confluent_kafka import KafkaError, TopicPartition
 
-    settings = {
-        "group.id": "tracetypes",  # nobody joins it: partitions are assigned by hand
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "error",
-    }
     final = (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -521,33 +514,62 @@ def records(address: Address, partition: int, start: int, until: int) -> Iterato
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._AUTHENTICATION,
     )
-    with address.trouble():
-        consumer: Consumer = Consumer({**address.settings(), **settings})
-        try:
-            consumer.assign([TopicPartition(address.topic, partition, start)])
-            following, silent, trouble = start, 0.0, ""
-            while following < until:
-                # The client waits until it has that many: never for more than there are, unless offsets are missing.
-                asked = time.monotonic()
-                messages = consumer.consume(min(POLLED, until - following), timeout=0.25)
-                silent += time.monotonic() - asked
-                for message in messages:
-                    error, offset = message.error(), message.offset()
-                    if error is None or error.code() == KafkaError._PARTITION_EOF:
-                        silent = 0.0
-                        following = offset if error is not None else offset + 1
-                        if error is None and offset < until:
-                            yield message
-                    elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                        raise address.changed(f"the records of partition {partition} from {following} are gone")
-                    elif error.fatal() or error.code() in final:
-                        raise address.unreadable(error.str())
-                    else:
-                        trouble = f": {error.str()}"  # the client tries again by itself
-                if silent > PATIENCE:
-                    raise address.unreadable(f"no answer for {PATIENCE:.0f} seconds{trouble}")
-        finally:
-            consumer.close()
+    with address.trouble(), _consumer(address) as consumer:
+        consumer.assign([TopicPartition(address.topic, partition, start)])
+        following, silent, trouble = start, 0.0, ""
+        while following < until:
+            # The client waits until it has that many: never for more than there are, unless offsets are missing.
+            asked = time.monotonic()
+            messages = consumer.consume(min(POLLED, until - following), timeout=0.25)
+            silent += time.monotonic() - asked
+            for message in messages:
+                error, offset = message.error(), message.offset()
+                if error is None or error.code() == KafkaError._PARTITION_EOF:
+                    if message.partition() != partition or offset < following:
+                        continue
+                    silent = 0.0
+                    following = offset if error is not None else offset + 1
+                    if error is None and offset < until:
+                        yield message
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    raise address.changed(f"the records of partition {partition} from {following} are gone")
+                elif error.fatal() or error.code() in final:
+                    raise address.unreadable(error.str())
+                else:
+                    trouble = f": {error.str()}"  # the client tries again by itself
+            if silent > PATIENCE:
+                raise address.unreadable(f"no answer for {PATIENCE:.0f} seconds{trouble}")
+
+
+_CONSUMERS: dict[str, Consumer] = {}
+"""What this process keeps for the next range of the same broker, with its connections."""
+
+
+@contextmanager
+def _consumer(address: Address) -> Iterator[Consumer]:
+    """A client without partitions. It is kept, unless something went wrong inside."""
+    from confluent_kafka import Consumer
+
+    settings = {
+        **address.settings(),
+        "group.id": "tracetypes",  # nobody joins it: partitions are assigned by hand
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+    }
+    known = json.dumps(settings, sort_keys=True)
+    consumer: Consumer = _CONSUMERS.pop(known, None) or Consumer(settings)
+    try:
+        yield consumer
+        consumer.unassign()
+    except BaseException:
+        consumer.close()
+        raise
+    if known in _CONSUMERS:
+        consumer.close()
+    else:
+        _CONSUMERS[known] = consumer
 
 
 def shown(message: Message) -> str:

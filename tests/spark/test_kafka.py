@@ -251,6 +251,29 @@ def test_TT402_markers_in_band_are_waited_for(spark: SparkSession, broker: Broke
     assert refused.value.code == "TT402"
 
 
+def test_ranges_are_read_by_one_client(broker: Broker) -> None:
+    address = topics_of_kafka.Address.of(broker.create("ranges", 2))
+    broker.send("ranges", [record(f"{at // 2}", at, at, at % 2) for at in range(200)])
+
+    def found(partition: int, start: int, until: int) -> list[tuple[int, bytes | None]]:
+        return [(m.offset(), m.key()) for m in topics_of_kafka.records(address, partition, start, until)]
+
+    def wanted(start: int, until: int) -> list[tuple[int, bytes]]:
+        return [(at, str(at).encode()) for at in range(start, until)]
+
+    assert found(0, 0, 3) == wanted(0, 3)
+    kept = list(topics_of_kafka._CONSUMERS.values())
+    assert found(1, 40, 100) == wanted(40, 100)
+    assert found(0, 3, 50) == wanted(3, 50)
+    assert found(0, 1, 2) == wanted(1, 2)
+    assert list(topics_of_kafka._CONSUMERS.values()) == kept
+    next(topics_of_kafka.records(address, 0, 0, 50))  # somebody who gives up
+    assert found(0, 0, 100) == wanted(0, 100)
+    with pytest.raises(RunError, match="from 7000 are gone"):
+        found(0, 7_000, 7_001)
+    assert found(1, 99, 100) == wanted(99, 100)
+
+
 def test_a_topic_that_has_changed_is_refused(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     address = broker.create("grown", 1)
     broker.send("grown", [record("a", 1, 1, 0)])
