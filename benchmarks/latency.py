@@ -1,11 +1,11 @@
 """From an event in a topic to the result in a topic: ours against Spark's connector and window by hand, at half load.
 
-    python -m benchmarks.latency [--seconds N] [--keys N] [--runs N] [--rate N] [--parallelism N]
+    python -m benchmarks.latency [--seconds N] [--warm N] [--keys N] [--runs N] [--rate N] [--parallelism N]
 
 Counts and sums of each key and second. First each side works off a backlog, which gives its throughput; half of the slower one's
 is the rate at which records are then sent to both, for ``--seconds`` each, in turns. A record's event time is when it is
 sent. A result may be there as soon as an event of its second's end and the delay (200 ms, on both sides) has been sent; its
-latency is from then until a consumer that reads committed records has it, from 15 s after the first result on. Broker,
+latency is from then until a consumer that reads committed records has it, from 40 s (``--warm``) after the first result on. Broker,
 sender, consumer and Spark share the machine. Ours sends in transactions (exactly once); Spark's sink does not.
 """
 
@@ -165,19 +165,19 @@ def throughput(side: Side, keys: int, records: int) -> float:
     return max(found[1:])
 
 
-def latencies(side: Side, keys: int, rate: float, seconds: float) -> list[float]:
-    """Milliseconds of each result."""
+def latencies(side: Side, keys: int, rate: float, warm: float, seconds: float) -> list[float]:
+    """Milliseconds of each result. ``warm``: seconds after its first answer that do not count."""
     name = f"{'ours' if side.ours else 'other'}-{side.runs}"
     create(side.broker, name, PARTITIONS)
     create(side.broker, f"{name}-out", PARTITIONS)
     process = side.start(name, f"{name}-out", bounded=False)
     try:
         found: list[float] = []
-        counted_from = last = time.time() + 150
+        counted_from = last = time.time() + 300
         with producing(side.broker, name, partitions=PARTITIONS, keys=keys, rate=rate, seconds=600):
             for at, _, value in received(side.broker.address, f"{name}-out", last):
                 if counted_from == last:  # it has begun to answer: what it is behind by now is not counted
-                    counted_from = at + 15
+                    counted_from = at + warm
                 due = (json.loads(value or b"{}")["end"] + DELAY) / 1_000
                 if counted_from < due < counted_from + seconds:
                     found.append((at - due) * 1_000)
@@ -201,6 +201,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--warm", type=float, default=40, help="seconds after the first answer that do not count")
     parser.add_argument("--keys", type=int, default=100)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rate", type=float, help="records a second (default: half of the slower side's throughput)")
@@ -219,7 +220,7 @@ def main() -> None:
         taken: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
         for _ in range(given.runs):
             for name, side in sides.items():
-                taken[name].append(quantiles(latencies(side, given.keys, rate, given.seconds)))
+                taken[name].append(quantiles(latencies(side, given.keys, rate, given.warm, given.seconds)))
         median: dict[str, dict[str, Any]] = {
             name: {q: statistics.median(one[q] for one in runs) for q in ("p50", "p99", "max")}
             for name, runs in taken.items()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from typing import Any
 
 import attrs
+import pytest
+from pyspark import TaskContext
 
 from tracetypes import Dataflow, U, check, every
 from tracetypes.compiler.plan import Plan, links
 from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark import wire
 from tracetypes.compiler.spark.scan import End, ParquetScan
 from tracetypes.compiler.spark.staging import SEND
 from tracetypes.compiler.spark.tasks import KeyedTask
@@ -68,3 +72,20 @@ def test_equal_tasks_of_different_plans_are_different() -> None:
     one, other = [pickle.loads(pickle.dumps(tasks(made, Parcel(made))))[1] for made in (first, second)]
     assert one is not other
     assert one.plan is not other.plan
+
+
+def test_a_worker_hides_what_it_keeps_from_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.unfreeze()
+    wire._settled.clear()
+    assert list(wire.guarded(lambda: iter([1]))) == [1]
+    assert gc.get_freeze_count() == 0  # this process is no worker
+    monkeypatch.setattr(TaskContext, "get", lambda: object())
+    try:
+        assert list(wire.guarded(lambda: iter([1]))) == [1]
+        known = gc.get_freeze_count()
+        assert known > 10_000
+        pickle.loads(pickle.dumps(tasks(planned({**NAMES, "k8": "new"}), Parcel(planned(NAMES)))))
+        list(wire.guarded(lambda: iter([1])))
+        assert gc.get_freeze_count() > known
+    finally:
+        gc.unfreeze()

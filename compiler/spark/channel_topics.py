@@ -46,7 +46,7 @@ from tracetypes.compiler.spark.kafka import (
 )
 from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, rows_of, write_json
 from tracetypes.compiler.spark.staging import SEND
-from tracetypes.compiler.spark.wire import told
+from tracetypes.compiler.spark.wire import settle, told
 from tracetypes.errors import RunError, UsageError
 
 __all__ = ["TopicChannel", "Topics"]
@@ -273,3 +273,4 @@ class ChannelReader(DataSourceStreamReader):
         """The range itself: :class:`Records` reads it."""
         assert isinstance(partition, Part)
         yield (partition.line,)
+        settle()

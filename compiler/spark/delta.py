@@ -39,7 +39,7 @@ from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.row_files import Shown
 from tracetypes.compiler.spark.files import check_types
 from tracetypes.compiler.spark.scan import ParquetScan, taker
-from tracetypes.compiler.spark.wire import told
+from tracetypes.compiler.spark.wire import settle, told
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Parquet, Row
 
@@ -315,6 +315,7 @@ class TableReader(DataSourceStreamReader):
         """The name of the file: :class:`TableScan` reads the rows."""
         assert isinstance(partition, OneFile)
         yield partition.row
+        settle()
 
 
 class TableScan(ParquetScan):

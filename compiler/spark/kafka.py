@@ -37,7 +37,7 @@ from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.spark.parsed import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
 from tracetypes.compiler.spark.scan import End, Scan, in_columns
-from tracetypes.compiler.spark.wire import told
+from tracetypes.compiler.spark.wire import settle, told
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Kafka, Parquet, Row, of_bytes, record_writer
 from tracetypes.markers import InBand, Marker
@@ -431,6 +431,7 @@ class TopicReader(DataSourceStreamReader):
         """The range itself: :class:`TopicScan` reads the records."""
         assert isinstance(partition, Range)
         yield partition.row
+        settle()
 
 
 # ------------------------------------------------------------------------------------------------- workers

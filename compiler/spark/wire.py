@@ -6,6 +6,7 @@ import gc
 import hashlib
 import io
 import pickle
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,13 +15,13 @@ from typing import Any, Self, TypeVar
 import cloudpickle
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import Broadcast, SparkContext
+from pyspark import Broadcast, SparkContext, TaskContext
 
 from tracetypes.compiler.messages import Message
 from tracetypes.compiler.plan import Plan, links
 from tracetypes.errors import CodedError, envelope
 
-__all__ = ["BEFORE", "MESSAGES", "Parcel", "SentError", "Task", "guarded", "no_collector", "sent", "told"]
+__all__ = ["BEFORE", "MESSAGES", "Parcel", "SentError", "Task", "guarded", "no_collector", "sent", "settle", "told"]
 
 MESSAGES = "group int, kind tinyint, header binary, payload binary"
 _ARROW = pa.schema([("group", pa.int32()), ("kind", pa.int8()), ("header", pa.binary()), ("payload", pa.binary())])
@@ -150,11 +151,26 @@ def _received(data: bytes, parcel: tuple[str, dict[Any, Any]] | None) -> Any:
 def _kept(digest: str, make: Callable[[], T]) -> T:
     if digest not in _KEPT:
         _KEPT[digest] = make()
+        _settled.clear()
         while len(_KEPT) > 24:
             _KEPT.popitem(last=False)
     _KEPT.move_to_end(digest)
     made: T = _KEPT[digest]
     return made
+
+
+_settled = threading.Event()
+"""Is all that this worker keeps out of the collector's sight?"""
+
+
+def settle() -> None:
+    """Spark calls the cycle collector between any two tasks of a worker, which walks all modules, tables and kernels: 34 ms for
+    the modules alone, as much as a small task takes. They are there to stay, so that it need not look at them."""
+    if not _settled.is_set() and TaskContext.get() is not None:
+        gc.unfreeze()  # what it no longer keeps
+        gc.collect()
+        gc.freeze()
+        _settled.set()
 
 
 class SentError(Exception):
@@ -165,6 +181,7 @@ def guarded(call: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """The iterator that a call gives; our errors on the way are sent as text."""
     try:
         yield from call()
+        settle()
     except CodedError as error:
         raise SentError(envelope(error)) from error
 
