@@ -5,8 +5,8 @@
 Counts and sums of each key and second. First each side works off a backlog, which gives its throughput; half of the slower one's
 is the rate at which records are then sent to both, for ``--seconds`` each, in turns. A record's event time is when it is
 sent. A result may be there as soon as an event of its second's end and the delay (200 ms, on both sides) has been sent; its
-latency is from then until a consumer that reads committed records has it, from 40 s (``--warm``) after the first result on. Broker,
-sender, consumer and Spark share the machine. Ours sends in transactions (exactly once); Spark's sink does not.
+latency is from then until a consumer that reads committed records has it, from 90 s (``--warm``: the JVM's compilers are busy
+until then) after the first result on. Broker, sender, consumer and Spark share the machine. Ours sends in transactions (exactly once); Spark's sink does not.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--warm", type=float, default=40, help="seconds after the first answer that do not count")
+    parser.add_argument("--warm", type=float, default=90, help="seconds after the first answer that do not count")
     parser.add_argument("--keys", type=int, default=100)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rate", type=float, help="records a second (default: half of the slower side's throughput)")
