@@ -217,13 +217,13 @@ def for_each_parallelism(module: str, given: argparse.Namespace, data: Path) -> 
 
 
 def speedups(benchmark: str, lines: Iterable[dict[str, Any]]) -> None:
-    """A line for each query: how much faster each side became from the least to the greatest parallelism."""
+    """A line for each query: how much faster each side, and the floor, became from the least to the greatest parallelism."""
     by_query: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
         by_query.setdefault(line["query"], []).append(line)
     for query, many in by_query.items():
         first, last = min(many, key=lambda one: one["parallelism"]), max(many, key=lambda one: one["parallelism"])
         if first is not last:
-            sides = {side: round(first[side] / last[side], 2) for side in ("ours", "other") if first.get(side)}
+            sides = {side: round(first[side] / last[side], 2) for side in ("ours", "other", "floor") if first.get(side)}
             parallelism = [first["parallelism"], last["parallelism"]]
             say(benchmark=benchmark, query=query, speedup=sides, parallelism=parallelism)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TypeAlias
 
 from tests.spark.broker import Broker, Unavailable, java
 
@@ -57,11 +58,16 @@ def create(broker: Broker, topic: str, partitions: int, **config: str) -> str:
     return f"kafka://{broker.address}/{topic}"
 
 
-def produce(servers: str, topic: str, partitions: int, keys: int, rate: float, seconds: float, seed: int) -> None:
+Ticks: TypeAlias = tuple[float, float]
+
+
+def produce(
+    servers: str, topic: str, partitions: int, keys: int, rate: float, seconds: float, seed: int, ticks: Ticks | None
+) -> None:
     """``rate`` records a second, for so long; ``seconds``: 0 for ``rate`` records at once.
 
-    A record is ``{"key": 0..keys-1, "value": 0..999, "ts": milliseconds}``; ``ts`` is the time at which it is sent. The
-    partitions take turns.
+    A record is ``{"key": 0..keys-1, "value": 0..999, "ts": milliseconds}``; ``ts`` is the time at which it is sent, or that of
+    ``ticks``: the first one's in seconds, and how many there are in a second. The partitions take turns.
     """
     from confluent_kafka import Producer
 
@@ -82,6 +88,8 @@ def produce(servers: str, topic: str, partitions: int, keys: int, rate: float, s
         ts = round(now * 1_000)
         for number in range(sent, min(due, sent + 20_000)):
             key, value = values[number % len(values)]
+            if ticks is not None:
+                ts = round((ticks[0] + number / ticks[1]) * 1_000)
             record = b'{"key":%d,"value":%d,"ts":%d}' % (key, value, ts)
             producer.produce(topic, record, partition=number % partitions)
         sent = min(due, sent + 20_000)
@@ -95,11 +103,19 @@ def produce(servers: str, topic: str, partitions: int, keys: int, rate: float, s
 
 @contextmanager
 def producing(
-    broker: Broker, topic: str, *, partitions: int, keys: int, rate: float, seconds: float, seed: int = 1
+    broker: Broker,
+    topic: str,
+    *,
+    partitions: int,
+    keys: int,
+    rate: float,
+    seconds: float,
+    seed: int = 1,
+    ticks: Ticks | None = None,
 ) -> Iterator[BaseProcess]:
     """:func:`produce` in a process of its own, which is ended with the block."""
     process = multiprocessing.get_context("spawn").Process(
-        target=produce, args=(broker.address, topic, partitions, keys, rate, seconds, seed), daemon=True
+        target=produce, args=(broker.address, topic, partitions, keys, rate, seconds, seed, ticks), daemon=True
     )
     process.start()
     try:
@@ -109,9 +125,11 @@ def producing(
         process.join()
 
 
-def backlog(broker: Broker, topic: str, *, partitions: int, keys: int, records: int) -> None:
-    """Records at once, all of the same time but for the last ones, which close their block."""
-    with producing(broker, topic, partitions=partitions, keys=keys, rate=records, seconds=0) as process:
+def backlog(
+    broker: Broker, topic: str, *, partitions: int, keys: int, records: int, ticks: Ticks | None = None
+) -> None:
+    """Records at once, of the time at which they are sent or with times of their own."""
+    with producing(broker, topic, partitions=partitions, keys=keys, rate=records, seconds=0, ticks=ticks) as process:
         process.join()
 
 

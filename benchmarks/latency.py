@@ -6,7 +6,8 @@ Counts and sums of each key and second. First each side works off a backlog, whi
 is the rate at which records are then sent to both, for ``--seconds`` each, in turns. A record's event time is when it is
 sent. A result may be there as soon as an event of its second's end and the delay (200 ms, on both sides) has been sent; its
 latency is from then until a consumer that reads committed records has it, from 90 s (``--warm``: the JVM's compilers are busy
-until then) after the first result on. Broker, sender, consumer and Spark share the machine. Ours sends in transactions (exactly once); Spark's sink does not.
+until then) after the first result on. Broker, sender, consumer and Spark share the machine. Ours sends in transactions
+(exactly once); Spark's sink does not.
 """
 
 from __future__ import annotations

@@ -2,18 +2,20 @@
 
     python -m benchmarks.soak [--minutes N] [--load SHARE] [--keys N] [--rate N] [--parallelism N]
 
-Count and mean of each key (``benchmarks/keyed_state.py``), from a topic to a topic, with a marker a second. Throughput is what
-the run takes of a backlog, micro-batches after the first ones. Then records come at ``--load`` of it for ``--minutes``. Every
-ten seconds: memory of the driver, its JVM and its workers, size of the checkpoint. Of each micro-batch: lag by the clock (from
-the newest event's sending to the end of the micro-batch) and bytes of state. Prints a JSON line a minute, and one for all:
-memory in the second and the last fifth of the time, growth by a straight line through the last four fifths (megabytes an hour).
-``expected``: what the columns of the keys take.
+Count and mean of each key (``benchmarks/keyed_state.py``), from a topic to a topic, with a marker a second: most records come
+out again. Throughput is what the run takes of backlogs, after the first two. Then records come at ``--load`` of it for
+``--minutes``. Every ten seconds: memory of the driver, its JVM and its workers, size of the checkpoint. Of each micro-batch: lag
+by the clock (from the newest event's sending to the end of the micro-batch) and bytes of state. Prints a JSON line a minute, and
+one for all: memory in the second and the last fifth of the time, growth by a straight line through the last four fifths
+(megabytes an hour).
+``expected``: what the columns of the keys, and of the aggregates of a block, take.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -24,6 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
 from benchmarks._compare import say, versions
@@ -32,14 +35,27 @@ from benchmarks._processes import killed, memory
 from benchmarks.keyed_state import CountAndMean, Event
 from tests.spark.broker import Broker, running
 from tracetypes import Dataflow, U, every, kafka
+from tracetypes.stdlib import map_values
 
 ROOT = Path(__file__).parents[1]
 PARTITIONS = 2
+DELAY = 0.2
+
+
+@attrs.frozen
+class Sent:
+    """A record: its time in milliseconds."""
+
+    key: int
+    value: int
+    ts: int
+
 
 flow = Dataflow("soak")
-markers = every(seconds=1, time=lambda e: e.ts, unit="ms", delay=0.2)
-events = flow.source("events", U[int, Event], key=lambda e: e.key, markers=markers, format=kafka())
-flow.sink("running", events.through(CountAndMean()))
+markers = every(seconds=1, time=lambda sent: sent.ts, unit="ms", delay=DELAY)
+events = flow.source("events", U[int, Sent], key=lambda sent: sent.key, markers=markers, format=kafka())
+values = events.through(map_values(lambda sent: Event(sent.value, sent.ts), to=Event))
+flow.sink("running", values.through(CountAndMean()))
 
 
 class Run:
@@ -52,7 +68,7 @@ class Run:
         command += ["-i", f"events=kafka://{broker.address}/{name}?records=500000"]
         command += ["-o", f"running=kafka://{broker.address}/{name}-out"]
         command += ["--checkpoint", str(self.checkpoint), "--metrics", str(self.metrics)]
-        command += ["--parallelism", str(parallelism)]
+        command += ["--parallelism", str(parallelism), "--max-rejects", "0"]
         self.process = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), text=True, start_new_session=True)
 
     def batches(self) -> list[dict[str, Any]]:
@@ -74,13 +90,15 @@ def topics(broker: Broker, name: str) -> None:
 
 
 def throughput(broker: Broker, root: Path, keys: int, records: int, parallelism: int) -> float:
-    """Records a second of a backlog."""
+    """Records a second of a backlog, which has as many in a second of event time as a run takes, about."""
     topics(broker, "full")
     run = Run(broker, root, "full", parallelism)
+    dense, begun = 40_000, time.time()
     try:
         speeds: list[float] = []
-        for _ in range(4):
-            backlog(broker, "full", partitions=PARTITIONS, keys=keys, records=records)
+        for number in range(6):
+            ticks = (begun + number * records / dense, dense)
+            backlog(broker, "full", partitions=PARTITIONS, keys=keys, records=records, ticks=ticks)
             started, taken = time.monotonic(), 0
             while taken < records and time.monotonic() < started + 180:
                 taken += sum(batch["rows"] for batch in run.batches())
@@ -88,7 +106,7 @@ def throughput(broker: Broker, root: Path, keys: int, records: int, parallelism:
             speeds.append(taken / (time.monotonic() - started))
     finally:
         killed(run.process)
-    return statistics.median(speeds[1:])
+    return statistics.median(speeds[2:])
 
 
 def slope(times: Sequence[float], sizes: Sequence[float]) -> float:
@@ -96,9 +114,11 @@ def slope(times: Sequence[float], sizes: Sequence[float]) -> float:
     return round(float(np.polyfit(times, sizes, 1)[0]) * 3_600, 1) if len(times) > 2 else 0.0
 
 
-def expected(keys: int) -> int:
-    """Bytes of the columns of so many keys: key, count and sum in eight bytes each, and whether it was touched."""
-    return keys * (8 + 8 + 8 + 1)
+def expected(keys: int, rate: float) -> int:
+    """Bytes of the columns of so many keys: key, count and sum in eight bytes each, and whether it was touched; and those of the
+    aggregates of an open block, for the keys that records of a second and the delay have, by chance."""
+    touched = keys * -math.expm1(-rate * (1 + DELAY) / keys)
+    return round(keys * (3 * 8 + 1) + touched * 3 * 8)
 
 
 def bytes_below(path: Path) -> tuple[int, int]:
@@ -190,7 +210,7 @@ def main() -> None:
                 "files_late": statistics.median(one[5] for one in late),
             },
             lag_s=quantiles([lag for at, lag in lags if at > seconds / 10]),
-            state={"bytes": states[-1], "max": max(states), "expected": expected(given.keys)},
+            state={"bytes": states[-1], "max": max(states), "expected": expected(given.keys, rate)},
             versions=versions(),
         )
 

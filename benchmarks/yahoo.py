@@ -5,7 +5,7 @@
 
 Same Parquet files, same files a micro-batch, same session, nothing kept on either side (Spark's noop sink), runs in turns,
 medians. One more run of each side, which also warms it up, goes to files and is compared with a recount by DuckDB.
-``floor``: scan, filter and look-up of IV and V with nothing behind them. Prints a JSON line for each query, number of users
+``floor``: scan, filter and look-up of II to V with nothing behind them. Prints a JSON line for each query, number of users
 and parallelism, and one for each query's speed-up.
 
 So that both sides give the same answer, markers of II and III come once a micro-batch (Spark tells touched groups once a

@@ -95,6 +95,17 @@ def _counts() -> list[Any]:
     ]
 
 
+def users(events: DataFrame, reference: Reference) -> DataFrame:
+    """The floor of II: its columns."""
+    return events.select("user_id", "event_type")
+
+
+def located(events: DataFrame, reference: Reference) -> DataFrame:
+    """The floor of III: its columns, and the look-up."""
+    found = events.join(_locations(events, reference), "user_id")
+    return found.select("location", "event_type", "event_time")
+
+
 def count_by_user(events: DataFrame, reference: Reference) -> DataFrame:
     """Native aggregation; update mode sends the users that a micro-batch touched."""
     first, *others = _counts()
@@ -228,4 +239,8 @@ QUERIES: dict[str, tuple[Way, ...]] = {
     "VI": (Way("broadcast join, applyInPandasWithState", clusters, "append"),),
 }
 
-FLOORS = {name: Way("scan, filter, look-up", views, "append") for name in ("IV", "V")}
+FLOORS = {
+    "II": Way("scan", users, "append"),
+    "III": Way("scan, look-up", located, "append"),
+    **{name: Way("scan, filter, look-up", views, "append") for name in ("IV", "V")},
+}

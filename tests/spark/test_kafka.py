@@ -19,6 +19,7 @@ from tests.spark.broker import Broker, Record, Unavailable, running
 from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
 from tests.spark.support import Cli, asides, differences, rows_at_sink
 from tests.spark.test_asides import together
+from tests.spark.test_changed import Changing, Mended, shared
 from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, UsageError, check, every, in_band, interpret, kafka
@@ -244,6 +245,29 @@ def test_a_silent_partition_is_given_up_and_that_is_not_decided_again(
     assert differences(flow, output.answer, defined(flow, [*first, marker(30, 1), *then], 2)) == []
 
 
+def test_late_records_are_a_stream_where_a_silent_partition_was_given_up(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """Each reading of the topic gives it up at the same place, and what came of it too late is told of as a stream."""
+    address, flow = broker.create("silent-late", 2), together(key=None, format=kafka(headers=["id"]))
+    first = [record("a", 1, 1, 0), record("a", 45, 2, 0)]
+    broker.send("silent-late", first)
+    output = MemoryOutput(plan(check(flow), parallelism=2, key_groups=4))
+
+    def told(batch: Batch) -> None:
+        if batch.markers:
+            raise RunError("TT214", "that is enough", fix="none")
+
+    options: dict[str, Any] = {"checkpoint": str(tmp_path)}
+    with pytest.raises(RunError, match="that is enough"):
+        run(spark, output.plan, {"readings": f"{address}?idle=1"}, output, follow=True, told=told, **options)
+    then = [record("b", 5, 4, 1), Record(b"{", b"k", 1), record("b", 41, 8, 1), record("a", 70, 16, 0)]
+    broker.send("silent-late", then)
+    run(spark, output.plan, {"readings": f"{address}?idle=1000"}, output, **options)
+    assert len(output.answer.late) == 1
+    assert differences(flow, output.answer, defined(flow, [*first, marker(30, 1), *then], 2)) == []
+
+
 def test_TT402_markers_in_band_are_waited_for(spark: SparkSession, broker: Broker) -> None:
     address, planned = broker.create("marked-idle", 1), plan(check(ordered(in_band())))
     with pytest.raises(UsageError, match="has markers in band, which no clock can stand for") as refused:
@@ -426,6 +450,22 @@ def test_a_run_with_topics_goes_on_at_another_parallelism(spark: SparkSession, b
     job.at_several_parallelisms()
     job.is_right()
     assert broker.forgets("wide")
+
+
+def test_a_graph_changes_whose_channel_is_a_topic(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """An operator before the channel that changes nothing here: the trace at both sinks is that of either graph."""
+    job = Changing(spark, tmp_path, shared("a", "b"))
+    job.channels = Topics.of(f"kafka://{broker.address}/changed")
+    job.more(2)
+    job(2)
+    mended = Mended(10**9)
+    job.change(shared("a", "b", links=[mended]))
+    job.more()
+    assert job(2, drain=True) == [
+        f"goes on; changed: query Sum, stage 0, from source readings: was nothing, is {mended!r}"
+    ]
+    job.is_right()
+    assert broker.forgets("changed")
 
 
 def progress(markers: list[int], *, complete: bool = False) -> Message:

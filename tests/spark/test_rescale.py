@@ -16,12 +16,15 @@ from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import Dataflow, RunError, check
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.segments import program
+from tracetypes.compiler.spark.channel_topics import Topics
 from tracetypes.compiler.spark.outputs import Asides, FileOutput, Output, open_output
 from tracetypes.compiler.spark.run import Checkpoint, run_program
 
 
 class Growing:
-    """A run whose input grows, at a parallelism that changes."""
+    """A run whose input grows, at a parallelism that changes. ``channels``: topics instead of files."""
+
+    channels: Topics | None = None
 
     def __init__(self, spark: SparkSession, path: Path, flow: Dataflow) -> None:
         self.spark, self.path, self.checked = spark, path, check(flow)
@@ -52,6 +55,7 @@ class Growing:
             {name: output for name in compiled.sinks},
             checkpoint=str(self.path / "checkpoint"),
             asides=lambda run: Asides(self.path / "late", self.path / "rejects", run),
+            channels=self.channels,
             files_per_step=1,
             drain=drain,
             said=said.append,

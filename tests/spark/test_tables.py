@@ -21,7 +21,7 @@ from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark import staging
 from tracetypes.compiler.spark.delta import TableSink
 from tracetypes.compiler.spark.outputs import open_output
-from tracetypes.compiler.spark.run import Checkpoint, Summary, run
+from tracetypes.compiler.spark.run import Batch, Checkpoint, Summary, run
 
 
 def readings(first: int, *, late: bool) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ class Job:
         order = [one["add"]["partitionValues"]["id"] for one in map(json.loads, log) if "add" in one]
         self.lines += [row(**one) for id in order for one in rows if one["id"] == id]
 
-    def __call__(self, *, drain: bool = True, files_per_step: int | None = 4) -> Summary:
+    def __call__(self, *, drain: bool = True, files_per_step: int | None = 4, **options: Any) -> Summary:
         late, rejects = str(self.path / "late"), str(self.path / "rejects")
         return run(
             self.spark,
@@ -58,6 +58,7 @@ class Job:
             checkpoint=str(self.path / "checkpoint"),
             files_per_step=files_per_step,
             drain=drain,
+            **options,
         )
 
     def is_right(self, *, drain: bool = True) -> None:
@@ -97,6 +98,26 @@ def test_from_table_to_table_with_versions_that_come_later(
     log = (line for part in (job.sink / "_delta_log").glob("*.json") for line in part.read_text().splitlines())
     added = [action["add"]["path"] for action in map(json.loads, log) if "add" in action]
     assert sorted(added) == sorted(names)  # no batch was committed twice
+
+
+def test_versions_that_come_later_are_followed(spark: SparkSession, tmp_path: Path) -> None:
+    """The next version is written when the last one has been answered, until there were three."""
+    job = Job(spark, tmp_path)
+    job.grow(0)
+    rows = [20, 41, 61]  # with a late one from the second version on
+
+    def told(batch: Batch) -> None:
+        seen.append(batch.rows)
+        if sum(seen) == rows[0]:
+            rows.pop(0)
+            if not rows:
+                raise RunError("TT214", "that is enough", fix="none")
+            job.grow(20 * (3 - len(rows)), late=len(rows) == 2)
+
+    seen: list[int] = []
+    with pytest.raises(RunError, match="that is enough"):
+        job(follow=True, told=told)
+    job.is_right(drain=False)
 
 
 def test_TT219_a_run_stops_before_a_version_that_removes_rows(spark: SparkSession, tmp_path: Path) -> None:
