@@ -189,7 +189,7 @@ def shared(*names: str, links: Any = (), others: int = 0) -> Dataflow:
     for one in (*links, Sum()):
         at = at.through(one)
     for name in names:
-        flow.sink(name, at)
+        flow.sink(name, at, marker="at")
     return flow
 
 

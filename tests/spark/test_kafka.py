@@ -265,7 +265,7 @@ def test_late_records_are_a_stream_where_a_silent_partition_was_given_up(
     broker.send("silent-late", then)
     run(spark, output.plan, {"readings": f"{address}?idle=1000"}, output, **options)
     assert len(output.answer.late) == 1
-    assert differences(flow, output.answer, defined(flow, [*first, marker(30, 1), *then], 2)) == []
+    assert differences(flow, output.answer, defined(flow, [*first, marker(40, 1), *then], 2)) == []
 
 
 def test_TT402_markers_in_band_are_waited_for(spark: SparkSession, broker: Broker) -> None:
