@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from pyspark import TaskContext
+from pyspark import SparkContext, TaskContext
 
 from tracetypes import Dataflow, U, check, every
 from tracetypes.compiler.plan import Plan, links
@@ -21,6 +21,12 @@ from tracetypes.compiler.spark.wire import Parcel
 from tracetypes.stdlib import count, enrich, tumbling
 
 NAMES = {f"k{n}": f"name {n}" for n in range(20_000)}
+
+
+@pytest.fixture(autouse=True)
+def no_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody could read broadcasts here."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
 
 
 @attrs.frozen
