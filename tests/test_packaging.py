@@ -142,6 +142,7 @@ def test_the_installed_wheel_is_imported_without_extras(core: Installed) -> None
 
 
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_the_demo_runs_from_the_wheel(install: Install) -> None:
     installed = install("spark")
     shutil.copytree(ROOT / "examples", installed.folder / "examples")
