@@ -40,6 +40,13 @@ def say(**line: Any) -> None:
     print(json.dumps(line), flush=True)
 
 
+def quantiles(values: Iterable[float]) -> dict[str, float]:
+    """p50, p99 and the greatest; nothing of no values."""
+    ordered = sorted(values)
+    places = {"p50": len(ordered) // 2, "p99": len(ordered) * 99 // 100, "max": len(ordered) - 1}
+    return {name: round(ordered[at], 2) for name, at in places.items()} if ordered else {}
+
+
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A directory that goes away."""

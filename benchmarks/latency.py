@@ -22,13 +22,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from benchmarks._compare import say, versions
+from benchmarks._compare import quantiles, say, versions
 from benchmarks._kafka import backlog, connector, create, producing, received
 from tests.spark.broker import Broker, running
 from tracetypes import Dataflow, Marker, OpKeyedUnordered, U, every, kafka
@@ -189,13 +189,6 @@ def latencies(side: Side, keys: int, rate: float, warm: float, seconds: float) -
     if not found:
         raise RuntimeError(f"{name}: no results")
     return found
-
-
-def quantiles(times: Iterable[float]) -> dict[str, float]:
-    """p50, p99 and the greatest."""
-    ordered = sorted(times)
-    places = {"p50": len(ordered) // 2, "p99": len(ordered) * 99 // 100, "max": len(ordered) - 1}
-    return {name: round(ordered[at], 1) for name, at in places.items()}
 
 
 def main() -> None:

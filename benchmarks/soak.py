@@ -29,7 +29,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from benchmarks._compare import say, versions
+from benchmarks._compare import quantiles, say, versions
 from benchmarks._kafka import backlog, create, producing
 from benchmarks._processes import killed, memory
 from benchmarks.keyed_state import CountAndMean, Event
@@ -213,13 +213,6 @@ def main() -> None:
             state={"bytes": states[-1], "max": max(states), "expected": expected(given.keys, rate)},
             versions=versions(),
         )
-
-
-def quantiles(values: Sequence[float]) -> dict[str, float]:
-    """p50, p99 and the greatest."""
-    ordered = sorted(values)
-    places = {"p50": len(ordered) // 2, "p99": len(ordered) * 99 // 100, "max": len(ordered) - 1}
-    return {name: round(ordered[at], 2) for name, at in places.items()} if ordered else {}
 
 
 def report(

@@ -393,7 +393,7 @@ def run(
         opened = _open_all(spark, [plan], inputs, scratch, files_per_step, bounded=not follow)
         drain = drain and not follow
         handler = _Batches(spark, plan, kept, sink, Ending(opened, kept, drain=drain), _counted(summary, told, limits))
-        _go(_Query(plan, opened, {}, kept, handler), drain=drain, follow=follow, stop=stop)
+        _run_query(_Query(plan, opened, {}, kept, handler), drain=drain, follow=follow, stop=stop)
         summary.stopped = stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
@@ -614,7 +614,7 @@ def _together(queries: Sequence[_Query], *, drain: bool, follow: bool, stop: thr
     def body(query: _Query) -> None:
         try:
             if not query.checkpoint.finished:
-                _go(query, drain=drain, follow=follow, stop=halt)
+                _run_query(query, drain=drain, follow=follow, stop=halt)
             if not halt.is_set():
                 query.done.set()
         except BaseException as error:
@@ -638,12 +638,13 @@ SLOW = "Python worker failed to connect back"
 no setting for that; a query that begins anew has done nothing yet."""
 
 
-def _go(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
+def _run_query(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
+    """Run a query until it is done, is stopped or fails. What was sent to the workers for it is removed."""
     with closing(query.parcel):
-        _goes(query, drain=drain, follow=follow, stop=stop)
+        _attempts(query, drain=drain, follow=follow, stop=stop)
 
 
-def _goes(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
+def _attempts(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
     checkpoint, handler = query.checkpoint, query.handler
     spark = handler.spark
     handler.output.tidy()

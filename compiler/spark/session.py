@@ -29,6 +29,9 @@ appender.c.layout.type = PatternLayout
 appender.c.layout.pattern = %m%n
 """
 
+_SHORT = 60
+"""Bytes of a directory's path in which sockets can have names of 42: the system takes 107."""
+
 _RUNTIME = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -78,6 +81,9 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             chosen = f"local[{parallelism}]"
         if chosen is not None:
             builder = builder.master(chosen)
+            if chosen.startswith("local") and len(os.fsencode(scratch)) <= _SHORT:
+                builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
+                builder = builder.config("spark.python.unix.domain.socket.dir", str(scratch))
         try:
             with _stderr_to(log):
                 running = builder.getOrCreate()

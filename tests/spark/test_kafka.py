@@ -222,13 +222,21 @@ def test_records_that_come_later_are_followed(spark: SparkSession, broker: Broke
     assert differences(ordered(), output.answer, defined(ordered(in_band()), sent, 1, drain=False)) == []
 
 
-def test_a_silent_partition_is_given_up_and_that_is_not_decided_again(
-    spark: SparkSession, broker: Broker, tmp_path: Path
+def given_up_and_gone_on(
+    spark: SparkSession,
+    broker: Broker,
+    tmp_path: Path,
+    topic: str,
+    flow: Dataflow,
+    late: Sequence[Record],
+    *,
+    marker_at: int,
 ) -> None:
-    """The micro-batch in which it was decided is done again, in a run whose own clock would decide nothing."""
-    address, flow = broker.create("silent", 2), summing()
+    """Partition 1 is silent until the run gives it up, and is stopped. A run whose own clock would decide nothing does the
+    micro-batch in which that was decided again, and goes on with what then comes: ``late``, and more."""
+    address = broker.create(topic, 2)
     first = [record("a", 1, 1, 0), record("a", 45, 2, 0)]
-    broker.send("silent", first)
+    broker.send(topic, first)
     output = MemoryOutput(plan(check(flow), parallelism=2, key_groups=4))
 
     def told(batch: Batch) -> None:
@@ -238,34 +246,27 @@ def test_a_silent_partition_is_given_up_and_that_is_not_decided_again(
     options: dict[str, Any] = {"checkpoint": str(tmp_path)}
     with pytest.raises(RunError, match="that is enough"):
         run(spark, output.plan, {"readings": f"{address}?idle=1"}, output, follow=True, told=told, **options)
-    then = [record("b", 5, 4, 1), record("b", 41, 8, 1), record("a", 70, 16, 0)]
-    broker.send("silent", then)
+    then = [*late, record("b", 41, 8, 1), record("a", 70, 16, 0)]
+    broker.send(topic, then)
     run(spark, output.plan, {"readings": f"{address}?idle=1000"}, output, **options)
     assert len(output.answer.late) == 1
-    assert differences(flow, output.answer, defined(flow, [*first, marker(30, 1), *then], 2)) == []
+    assert differences(flow, output.answer, defined(flow, [*first, marker(marker_at, 1), *then], 2)) == []
+
+
+def test_a_silent_partition_is_given_up_and_that_is_not_decided_again(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    late = [record("b", 5, 4, 1)]
+    given_up_and_gone_on(spark, broker, tmp_path, "silent", summing(), late, marker_at=30)
 
 
 def test_late_records_are_a_stream_where_a_silent_partition_was_given_up(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     """Each reading of the topic gives it up at the same place, and what came of it too late is told of as a stream."""
-    address, flow = broker.create("silent-late", 2), together(key=None, format=kafka(headers=["id"]))
-    first = [record("a", 1, 1, 0), record("a", 45, 2, 0)]
-    broker.send("silent-late", first)
-    output = MemoryOutput(plan(check(flow), parallelism=2, key_groups=4))
-
-    def told(batch: Batch) -> None:
-        if batch.markers:
-            raise RunError("TT214", "that is enough", fix="none")
-
-    options: dict[str, Any] = {"checkpoint": str(tmp_path)}
-    with pytest.raises(RunError, match="that is enough"):
-        run(spark, output.plan, {"readings": f"{address}?idle=1"}, output, follow=True, told=told, **options)
-    then = [record("b", 5, 4, 1), Record(b"{", b"k", 1), record("b", 41, 8, 1), record("a", 70, 16, 0)]
-    broker.send("silent-late", then)
-    run(spark, output.plan, {"readings": f"{address}?idle=1000"}, output, **options)
-    assert len(output.answer.late) == 1
-    assert differences(flow, output.answer, defined(flow, [*first, marker(40, 1), *then], 2)) == []
+    flow = together(key=None, format=kafka(headers=["id"]))
+    late = [record("b", 5, 4, 1), Record(b"{", b"k", 1)]
+    given_up_and_gone_on(spark, broker, tmp_path, "silent-late", flow, late, marker_at=40)
 
 
 def test_TT402_markers_in_band_are_waited_for(spark: SparkSession, broker: Broker) -> None:
