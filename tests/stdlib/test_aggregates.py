@@ -376,7 +376,7 @@ def readings_of(flow: Dataflow) -> Any:
         (min(of=lambda r: r.ts, to=int), int),
         (all_of(Stats, n=count(), mean=mean(watts), last=last(by=watts)), Stats),
     ],
-    ids=str,
+    ids=lambda given: getattr(given, "__name__", type(given).__name__),
 )
 def test_the_checker_knows_the_types(agg: Agg, gives: Any) -> None:
     flow = Dataflow("typed")
