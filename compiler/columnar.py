@@ -46,6 +46,7 @@ __all__ = [
     "Flow",
     "Inputs",
     "combine",
+    "dtype_of",
     "encode_parts",
     "fit",
     "fit_key",
@@ -55,6 +56,7 @@ __all__ = [
     "parts_of",
     "read_by",
     "reduced",
+    "structured",
     "through",
 ]
 
@@ -394,11 +396,12 @@ def _reduce(part: Part, column: Column, groups: Groups) -> Column:
     if part.reduction == "sum":
         return Column(bare, _sums(bare, values, column.scalar, groups))
     if column.scalar and column.valid is None:
-        return Column(bare, np.full(number, values, _dtype(bare)))
+        return Column(bare, np.full(number, values, dtype_of(bare)))
     return _extreme(part, column, groups)
 
 
-def _dtype(kind: Kind) -> Any:
+def dtype_of(kind: Kind | None) -> Any:
+    """In which numbers of numpy a kind lies."""
     return np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
 
 
@@ -434,7 +437,7 @@ def _sums(kind: Kind, values: Any, scalar: bool, groups: Groups) -> Any:
 def _extreme(part: Part, column: Column, groups: Groups) -> Column:
     kind: Any = column.kind
     smallest = part.reduction == "min"
-    values = np.full(len(groups.of_row), column.values, _dtype(kind)) if column.scalar else column.values
+    values = np.full(len(groups.of_row), column.values, dtype_of(kind)) if column.scalar else column.values
     at = groups.of_row
     valid = None
     if column.valid is not None:
@@ -486,11 +489,12 @@ def parts_of(monoid: Monoid, table: Any) -> tuple[Column, ...]:
 def objects(monoid: Monoid, parts: Sequence[Column], count: int) -> list[Any]:
     """Aggregates as the author's objects."""
     by_path = {part.path: column for part, column in zip(monoid.parts, parts, strict=True)}
-    return values_of(_struct(monoid.shape, by_path, ()), count)
+    return values_of(structured(monoid.shape, by_path, ()), count)
 
 
-def _struct(shape: Value, by_path: dict[tuple[int, ...], Column], path: tuple[int, ...]) -> Columns:
+def structured(shape: Value, by_path: dict[tuple[int, ...], Column], path: tuple[int, ...]) -> Columns:
+    """Columns put together as a shape has them; ``path``: where in the whole it stands."""
     if isinstance(shape, Pack):
-        parts = tuple(_struct(part, by_path, (*path, at)) for at, part in enumerate(shape.parts))
+        parts = tuple(structured(part, by_path, (*path, at)) for at, part in enumerate(shape.parts))
         return Struct(shape.cls, shape.names, parts)
     return by_path[path]

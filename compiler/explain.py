@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import attrs
 
 from tracetypes.check import Checked
-from tracetypes.compiler.kernels import folds
+from tracetypes.compiler.blocks import folds
 from tracetypes.compiler.passes import passes
 from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, links
 from tracetypes.compiler.segments import program

@@ -22,7 +22,8 @@ from typing import Any, NewType, TypeVar, get_args, get_origin
 
 import attrs
 
-from tracetypes.compiler.kernels import folds, is_straight
+from tracetypes.compiler.blocks import folds
+from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.plan import (
     FromChannel,
     FromSource,

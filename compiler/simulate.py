@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from tracetypes.compiler.chunks import Chunk
 from tracetypes.compiler.columns import array, from_rows
-from tracetypes.compiler.kernels import ChannelKernel, SourceKernel, StageKernel, StageState, Taken
+from tracetypes.compiler.kernels import StageKernel, StageState
 from tracetypes.compiler.messages import Kind, Message, Piece, Reread, dumps, loads
 from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Plan, links
 from tracetypes.compiler.segments import Program
+from tracetypes.compiler.source_kernel import ChannelKernel, SourceKernel, Taken
 from tracetypes.formats import Row
 from tracetypes.markers import EventTime, Marker
 from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columnar import Combined, Flow, combine, fit, fit_key, groups_of, reduced
+from tracetypes.compiler.columnar import Combined, Flow, combine, dtype_of, fit, fit_key, groups_of, reduced, structured
 from tracetypes.compiler.columns import Batch, array
 from tracetypes.compiler.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
 from tracetypes.compiler.messages import dumps, loads
@@ -163,7 +163,7 @@ class ColumnState:
 
 def _objects(shape: Value, parts: Sequence[Column], count: int) -> list[Any]:
     paths = [path for path, _ in leaves(shape)]
-    return values_of(_struct(shape, dict(zip(paths, parts, strict=True)), ()), count)
+    return values_of(structured(shape, dict(zip(paths, parts, strict=True)), ()), count)
 
 
 class Columnar:
@@ -330,8 +330,8 @@ class Columnar:
         by_state = dict(zip(self.paths, old, strict=True))
         by_agg = {part.path: column for part, column in zip(keyed.monoid.parts, aggs, strict=True)}
         arguments: dict[str, Columns] = {
-            "state": _struct(keyed.state, by_state, ()),
-            "agg": _struct(keyed.monoid.shape, by_agg, ()),
+            "state": structured(keyed.state, by_state, ()),
+            "agg": structured(keyed.monoid.shape, by_agg, ()),
         }
         made = run(keyed.update, _finder(arguments), count).result
         assert made is not None
@@ -340,7 +340,7 @@ class Columnar:
         marker = Struct(Marker, ("micros",), (Column(Integer(), end),))
         keys = take(state.keys, rows)
         given = {
-            "new_state": _struct(keyed.state, dict(zip(self.paths, new, strict=True)), ()),
+            "new_state": structured(keyed.state, dict(zip(self.paths, new, strict=True)), ()),
             "key": keys,
             "marker": marker,
         }
@@ -430,26 +430,14 @@ def _full(kind: Kind | None, column: Column, count: int) -> Column:
         elif not isinstance(values, Exacts):
             values = Exacts.of(values)
     elif column.scalar:
-        values = pa.repeat(values, count) if isinstance(bare, String) else np.full(count, values, _dtype(bare))
+        values = pa.repeat(values, count) if isinstance(bare, String) else np.full(count, values, dtype_of(bare))
     return Column(bare, values, column.valid)
-
-
-def _dtype(kind: Kind | None) -> Any:
-    return np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
 
 
 def _zeros(kind: Kind | None, count: int) -> Any:
     if isinstance(kind, String):
         return pa.repeat("", count)
-    return np.zeros(count, _dtype(kind))
-
-
-def _struct(shape: Value, by_path: dict[tuple[int, ...], Column], path: tuple[int, ...]) -> Columns:
-    if isinstance(shape, Pack):
-        return Struct(
-            shape.cls, shape.names, tuple(_struct(p, by_path, (*path, at)) for at, p in enumerate(shape.parts))
-        )
-    return by_path[path]
+    return np.zeros(count, dtype_of(kind))
 
 
 def _copied(part: Column) -> Column:

@@ -47,7 +47,7 @@ from tracetypes import (
     sort,
 )
 from tracetypes.check import violations
-from tracetypes.compiler import kernels
+from tracetypes.compiler import sizes
 from tracetypes.compiler.drawing import svg, typed_graph
 from tracetypes.compiler.explain import explain
 from tracetypes.compiler.fingerprint import fingerprint
@@ -128,7 +128,7 @@ def test_programs_with_asides_give_the_traces_of_their_graphs(case: Case) -> Non
 @given(asided())
 def test_so_do_those_that_combine_whatever_they_can(case: Case) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "MANY", 1)
+        patch.setattr(sizes, "MANY", 1)
         assert wrong(case, case.checked) == []
 
 

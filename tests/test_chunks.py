@@ -20,11 +20,11 @@ from tracetypes.compiler.chunks import Chunk, hashes, scatter
 from tracetypes.compiler.coded import Coded
 from tracetypes.compiler.columnar import groups_of, reduced
 from tracetypes.compiler.columns import array, decode
-from tracetypes.compiler.kernels import SourceKernel, Taken
 from tracetypes.compiler.messages import Kind, Message
 from tracetypes.compiler.monoids import Part
 from tracetypes.compiler.plan import links
 from tracetypes.compiler.planner import plan
+from tracetypes.compiler.source_kernel import SourceKernel, Taken
 from tracetypes.compiler.vector import Column, from_arrow, values_of
 from tracetypes.edges import O
 from tracetypes.formats import Row

@@ -26,7 +26,7 @@ from tracetypes import (
     merge,
     sort,
 )
-from tracetypes.compiler import kernels, planner
+from tracetypes.compiler import planner, sizes
 from tracetypes.compiler.fingerprint import Fingerprint, fingerprint
 from tracetypes.compiler.kernels import StageKernel
 from tracetypes.compiler.plan import Opaque, Plan
@@ -345,7 +345,7 @@ def test_stages_that_change_places_are_noticed() -> None:
 def small_blocks() -> Iterator[None]:
     """States go over to columns at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "MANY", 2)
+        patch.setattr(sizes, "MANY", 2)
         yield
 
 

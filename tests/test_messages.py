@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from tests.graphs import Inner, Left, Sample
 from tests.strategies import Everything, values
 from tracetypes import UNIT, ExactSum, RunError, Unit
-from tracetypes.compiler.kernels import Progress, StageState, UnorderedState
+from tracetypes.compiler.kernels import StageState
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, header, loads
+from tracetypes.compiler.progress import Progress
+from tracetypes.compiler.runners import UnorderedState
 from tracetypes.errors import envelope
 from tracetypes.records import canonical, schema_of
 

@@ -18,11 +18,11 @@ from hypothesis.strategies import DataObject
 
 from tests.strategies import FLOATS, INTEGERS, STRINGS, schemas, values
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U, check, every, sort
-from tracetypes.compiler import kernels, simulate
+from tracetypes.compiler import simulate, sizes
 from tracetypes.compiler.columns import array
 from tracetypes.compiler.expr import Undefined
-from tracetypes.compiler.kernels import exactly
 from tracetypes.compiler.ordering import Pairs, Runs, Sorter, canonical_columns, codes_of, codes_of_objects
+from tracetypes.compiler.paths import exactly
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.vector import from_arrow
 from tracetypes.errors import OperatorFailed
@@ -269,7 +269,7 @@ def minus_change(value: Change) -> float:
 def test_ordered_flows_give_the_traces_of_the_interpreter(
     many: int, more: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "MANY", many)
+    monkeypatch.setattr(sizes, "MANY", many)
     checked = made(Changes(), *more)
     wanted, _ = interpret_rows(checked, ROWS)
     for seed in range(3):
@@ -304,7 +304,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("many", [1, 10_000])
 @pytest.mark.parametrize("name", BAD)
 def test_errors_in_the_middle_of_a_block_name_the_item(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "MANY", many)
+    monkeypatch.setattr(sizes, "MANY", many)
     flow, message = BAD[name]
     checked = flow()
     for run in (lambda: interpret_rows(checked, ROWS), lambda: simulate.simulate(plan(checked), ROWS, seed=1)):
@@ -351,4 +351,4 @@ def test_the_garbage_collector_is_as_it_was_before_a_step(fails: bool, before: i
         assert gc.get_threshold() == (before, *usual[1:])
     finally:
         gc.set_threshold(*usual)
-    assert set(SEEN) == {max(before, kernels.YOUNG) if before else 0}
+    assert set(SEEN) == {max(before, sizes.YOUNG) if before else 0}

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tracetypes import Dataflow, U, Unit, check, every
 from tracetypes.compiler.chunks import Chunk
-from tracetypes.compiler.kernels import Taken
 from tracetypes.compiler.plan import FromSource, links
 from tracetypes.compiler.planner import plan
+from tracetypes.compiler.source_kernel import Taken
 from tracetypes.compiler.spark.parsed import Dialect, columns_of_csv, columns_of_json, decoded, fit_of_csv, fit_of_json
 from tracetypes.compiler.spark.scan import in_columns
 from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, text_parser

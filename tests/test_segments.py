@@ -14,7 +14,7 @@ from tests.spark import dags
 from tests.spark.flows import TEN, id_of
 from tracetypes import Dataflow, Stream, check, csv, kafka
 from tracetypes.check import Checked
-from tracetypes.compiler import kernels, segments
+from tracetypes.compiler import segments, source_kernel
 from tracetypes.compiler.segments import cut
 from tracetypes.graph import Receive, Sink, Source
 from tracetypes.interpreter import interpret, interpret_rows
@@ -71,15 +71,15 @@ def test_many_programs_give_the_traces_of_their_graphs(one: tuple[Case, Checked]
 def test_broken_twins_are_noticed(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     """Of the programs that the strategy draws, some must go wrong with each of these defects."""
     if broken == "markers are others":
-        real = kernels.ChannelKernel.markers
+        real = source_kernel.ChannelKernel.markers
         monkeypatch.setattr(
-            kernels.ChannelKernel,
+            source_kernel.ChannelKernel,
             "markers",
             lambda self, markers, complete: real(self, [m + 1 for m in markers], complete),
         )
     elif broken == "a row is lost":
-        rows = kernels.ChannelKernel.rows
-        monkeypatch.setattr(kernels.ChannelKernel, "rows", lambda self, table: rows(self, table.slice(1)))
+        rows = source_kernel.ChannelKernel.rows
+        monkeypatch.setattr(source_kernel.ChannelKernel, "rows", lambda self, table: rows(self, table.slice(1)))
     else:
         monkeypatch.setattr(segments, "frozenset", lambda _: (), raising=False)
     seen: list[bool] = []

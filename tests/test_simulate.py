@@ -66,13 +66,16 @@ from tracetypes import (
     sort,
 )
 from tracetypes.check import violations
-from tracetypes.compiler import chunks, kernels, messages, simulate, states
-from tracetypes.compiler.kernels import Outbox, SourceKernel, StageKernel, StageState, ToSink, ToStage
+from tracetypes.compiler import chunks, kernels, messages, simulate, sizes, states
+from tracetypes.compiler.kernels import StageKernel, StageState
 from tracetypes.compiler.messages import Kind, Message, Piece, Reread
+from tracetypes.compiler.outbox import Outbox
+from tracetypes.compiler.outlets import ToSink, ToStage
 from tracetypes.compiler.passes import passes
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.planner import plan, plan_of
 from tracetypes.compiler.simulate import Answer
+from tracetypes.compiler.source_kernel import SourceKernel
 from tracetypes.compiler.states import Columnar
 from tracetypes.formats import Row
 from tracetypes.interpreter import Arranged
@@ -127,8 +130,8 @@ def test_a_plan_gives_the_traces_of_the_interpreter(case: Case) -> None:
 def small_messages() -> Iterator[None]:
     """A block is cut into several messages, which arrive in any order."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "BATCH", 2)
-        patch.setattr(kernels, "FLUSH", 3)
+        patch.setattr(sizes, "BATCH", 2)
+        patch.setattr(sizes, "FLUSH", 3)
         yield
 
 
@@ -143,8 +146,8 @@ def test_blocks_may_travel_in_several_messages(case: Case) -> None:
 def few_is_many() -> Iterator[None]:
     """Columns are used for blocks of any size."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "MANY", 1)
-        patch.setattr(kernels, "FLUSH", 3)
+        patch.setattr(sizes, "MANY", 1)
+        patch.setattr(sizes, "FLUSH", 3)
         yield
 
 
@@ -888,7 +891,7 @@ class Copies(OpStateless[str, int, str, int]):
 def test_an_operator_that_asks_gets_a_hint_of_every_item(
     where: str, how_many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracetypes.compiler.kernels.AHEAD", how_many)
+    monkeypatch.setattr("tracetypes.compiler.sizes.AHEAD", how_many)
 
     def made(*, strict: bool) -> Checked:
         flow = Dataflow("hints")

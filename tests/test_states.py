@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from tracetypes import Checked, Dataflow, Marker, OpKeyedUnordered, U, check, every, interpret_rows
-from tracetypes.compiler import kernels, planner
+from tracetypes.compiler import planner, sizes
 from tracetypes.compiler.plan import Opaque, Plan
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.simulate import simulate
@@ -50,7 +50,7 @@ class Told(OpKeyedUnordered[str, int, str, Odd | Even, int, int]):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_records_of_two_classes_in_one_step(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(kernels, "MANY", 1)
+    monkeypatch.setattr(sizes, "MANY", 1)
     flow = Dataflow("told")
     rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=lambda n: n))
     flow.sink("told", rows.through(Told()))
@@ -79,7 +79,7 @@ def test_keys_that_go_over_to_columns_and_none_is_new(monkeypatch: pytest.Monkey
     wanted = interpret_rows(checked, {"rows": given})[0]["told"]
     for seed in range(10):
         with monkeypatch.context() as patch:
-            patch.setattr(kernels, "MANY", 2)
+            patch.setattr(sizes, "MANY", 2)
             answer = simulate(made, {"rows": given}, seed=seed, steps=8, then=[plain(checked), made])
         assert answer.trace == wanted
 

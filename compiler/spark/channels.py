@@ -32,9 +32,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.columns import schema_of_rows
-from tracetypes.compiler.kernels import ChannelKernel
 from tracetypes.compiler.messages import Kind, Message
 from tracetypes.compiler.plan import FromChannel, Link, Plan, Stage
+from tracetypes.compiler.source_kernel import ChannelKernel
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, move, rows_file, staged_rows, writable
 from tracetypes.compiler.spark.staging import Delivery

@@ -33,10 +33,10 @@ from pyspark.sql.types import StructType
 
 from tracetypes.compiler.chunks import Chunk
 from tracetypes.compiler.columns import schema_of_rows
-from tracetypes.compiler.kernels import Taken
 from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource, Plan
 from tracetypes.compiler.row_files import Shown
+from tracetypes.compiler.source_kernel import Taken
 from tracetypes.compiler.spark.files import check_types
 from tracetypes.compiler.spark.scan import ParquetScan, taker
 from tracetypes.compiler.spark.wire import settle, told

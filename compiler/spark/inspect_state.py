@@ -29,11 +29,13 @@ import attrs
 from pyspark.sql import SparkSession
 
 from tracetypes.algebra import ExactSum
+from tracetypes.compiler.blocks import Folded
 from tracetypes.compiler.columns import from_array
 from tracetypes.compiler.fingerprint import Fingerprint, fingerprint
-from tracetypes.compiler.kernels import OPEN, Folded, StageKernel, StageState, UnorderedState
+from tracetypes.compiler.kernels import OPEN, StageKernel, StageState
 from tracetypes.compiler.messages import loads
 from tracetypes.compiler.plan import Plan
+from tracetypes.compiler.runners import UnorderedState
 from tracetypes.compiler.spark.claims import last_batch, queries_of
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.states import ColumnState

@@ -32,9 +32,9 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from tracetypes.compiler.chunks import Chunk
-from tracetypes.compiler.kernels import Taken
 from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource, Plan
+from tracetypes.compiler.source_kernel import Taken
 from tracetypes.compiler.spark.parsed import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
 from tracetypes.compiler.spark.scan import End, Scan, in_columns
 from tracetypes.compiler.spark.wire import settle, told

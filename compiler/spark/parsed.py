@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.chunks import Chunk
 from tracetypes.compiler.columns import array
-from tracetypes.compiler.kernels import Taken
+from tracetypes.compiler.source_kernel import Taken
 from tracetypes.formats import Layout
 from tracetypes.records import Boolean, Float, Integer, Mismatch, Optional, Schema, String, from_plain, from_text
 

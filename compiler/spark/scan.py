@@ -25,9 +25,10 @@ from pyspark import TaskContext
 from tracetypes.compiler.chunks import Chunk, inside
 from tracetypes.compiler.columnar import fit_key, read_by
 from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gaps, never_refuses
-from tracetypes.compiler.kernels import SourceKernel, Taken, is_straight
+from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.messages import Message, Piece
 from tracetypes.compiler.plan import FromSource, Link, Opaque, Plan, Stage
+from tracetypes.compiler.source_kernel import SourceKernel, Taken
 from tracetypes.compiler.spark.parsed import (
     AT_ONCE,
     Dialect,

@@ -27,9 +27,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.chunks import Chunk
-from tracetypes.compiler.kernels import Taken
 from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource
+from tracetypes.compiler.source_kernel import Taken
 from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.outputs import write_json
 from tracetypes.compiler.spark.scan import End, Scan, runs

@@ -77,7 +77,8 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "false")
         )
         chosen = master or os.environ.get("SPARK_MASTER")
-        if chosen is None and "SPARK_REMOTE" not in os.environ:
+        elsewhere = {"SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"} & os.environ.keys()  # the latter under spark-submit
+        if chosen is None and not elsewhere:
             chosen = f"local[{parallelism}]"
         if chosen is not None:
             builder = builder.master(chosen)

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from tracetypes import Dataflow, OperatorFailed, OpStateless, U, Unit, check, every, interpret_rows
 from tracetypes.compiler.columns import decode
-from tracetypes.compiler.kernels import SourceKernel, Taken
 from tracetypes.compiler.plan import Plan, links
 from tracetypes.compiler.planner import plan
+from tracetypes.compiler.source_kernel import SourceKernel, Taken
 from tracetypes.compiler.spark.files import SCAN, emitted
 from tracetypes.compiler.spark.run import collect
 from tracetypes.compiler.spark.scan import End, ParquetScan, taker

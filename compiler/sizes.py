@@ -1,0 +1,20 @@
+"""How much at once: what the kernels take together, send together, and from when on columns pay."""
+
+from __future__ import annotations
+
+__all__ = ["AHEAD", "BATCH", "FLUSH", "MANY", "YOUNG"]
+
+BATCH = 50_000
+"""Items of one message at most."""
+
+FLUSH = 200_000
+"""Rows after which what was collected is sent on, so that a large piece does not fill the memory."""
+
+AHEAD = 4_096
+"""Items of one hint to an operator (``prefetch``) at most."""
+
+YOUNG = 50_000
+"""Objects after which the garbage collector looks while a stage takes and closes blocks."""
+
+MANY = 64
+"""Items from which combining columns is worth its calls."""

@@ -1,0 +1,375 @@
+"""What runs where a stage reads: pieces of sources and records of channels become messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise, takewhile
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tracetypes.compiler import sizes
+from tracetypes.compiler.chunks import Chunk, place
+from tracetypes.compiler.chunks import Placed as PlacedChunk
+from tracetypes.compiler.columnar import Flow, fit, fit_key, listed, read_by, through
+from tracetypes.compiler.columns import END, POSITION, array, from_array, from_rows, pairs_of_rows
+from tracetypes.compiler.expr import Undefined
+from tracetypes.compiler.messages import Kind, Message, Piece, Report, header
+from tracetypes.compiler.outbox import Outbox, Straight
+from tracetypes.compiler.paths import Ahead, Emit, chain, flush, in_bulk, trees_of
+from tracetypes.compiler.plan import FromChannel, FromSource, Link, Opaque, Stage
+from tracetypes.compiler.vector import from_arrow, inputs_of, values_of
+from tracetypes.formats import Layout, Row
+from tracetypes.graph import RowPosition
+from tracetypes.markers import EventTime
+from tracetypes.records import UNIT, to_plain
+from tracetypes.sources import Rejected
+
+__all__ = ["FIRST", "ChannelKernel", "Collected", "SourceKernel", "Taken", "passed_over"]
+
+FIRST = -(2**62)
+"""A bound for the block of what comes before the first item of a source with event time."""
+
+
+def passed_over(key: Any, value: Any) -> None:
+    """An :data:`Emit` for items of a source that is read for something else."""
+
+
+class Collected:
+    """Pairs that come out of a path."""
+
+    def __init__(self) -> None:
+        self.end = self.position = 0
+        self.ahead: list[Ahead] = []
+        self.pairs: list[tuple[Any, Any]] = []
+
+    def put(self, key: Any, value: Any) -> None:
+        """Take a pair."""
+        self.pairs.append((key, value))
+
+
+@attrs.define
+class Taken:
+    """A row as it came, for the late and reject outputs: ``show()`` gives it as text."""
+
+    row: Row
+    show: Callable[[], str]
+
+
+class SourceKernel:
+    """The source end of a link: rows of one piece in, messages to the stage's key groups out.
+
+    Where the link is fed by late items or rejects, each goes out with a lower bound for the block that was open when it came:
+    what the other pieces of the step have closed before, the stage will say (:meth:`StageKernel._end_column`).
+    """
+
+    def __init__(self, stage: Stage, link: Link, key_groups: int, straight: Layout | None = None) -> None:
+        """``straight``: the layout of the sink, where its rows need not pass the stage (:func:`is_straight`)."""
+        assert isinstance(link.leaf, FromSource)
+        self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
+        self.name, self.aloud = link.leaf.source.name, not link.leaf.quiet
+        positioned = stage.restores and isinstance(link.leaf.source.ordered_by, RowPosition)
+        self.outbox = (
+            Outbox(stage, link.number, key_groups, positioned) if straight is None else Straight(stage, straight)
+        )
+        self.end = self.position = self.part = 0
+        self.parts, self.idle = 1, False
+        self.ahead: list[Ahead] = []
+        self.push = chain(link.path, self._put, self)
+        output = link.leaf.source.output
+        self.gives_items, self.gives_late, self.gives_rejects = output == "items", output == "late", output == "rejects"
+        traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
+        self.trees = [(mapped.traced, mapped.stream) for mapped in traced if not isinstance(mapped.traced, Opaque)]
+        self.opaque = link.path[len(traced) :]
+        self.rest = chain(self.opaque, self._put, self)
+        self.whole = len(traced) == len(link.path)
+        self.late_schema = (link.leaf.items.key, link.leaf.items.value)
+
+    def _put(self, key: Any, value: Any) -> None:
+        self.outbox.put(key, value, self.end, self.position)
+
+    def piece(
+        self,
+        piece: Piece,
+        taken: Iterable[Taken | Chunk],
+        before: int | None,
+        part: int = 0,
+        parts: int = 1,
+        idle: bool = False,
+    ) -> Iterator[Message]:
+        """One piece in its order. ``before``: the newest event time that came before the piece, None for none. ``part`` of
+        ``parts``: where the source is the merge of several, which of them the piece belongs to. ``idle``: the piece is empty,
+        and says that nobody waits for its part."""
+        how = self.leaf.source.markers
+        self.part, self.parts, self.idle = part, parts, idle
+        self.open: int | None = None
+        if isinstance(how, EventTime):
+            yield from self._by_time(how, piece, taken, before)
+        else:
+            yield from self._in_band(piece, taken)
+
+    def _by_time(
+        self, how: EventTime, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None
+    ) -> Iterator[Message]:
+        newest, seen, count, late, rejects = before, None, 0, 0, 0
+        closed = None if before is None else how.frontier(before)
+        blocks: set[int] = set()
+        push, period, delay = self.push if self.gives_items else passed_over, how.period, how.delay
+        for one in taken:
+            if isinstance(one, Chunk):
+                placed = place(how, one, newest)
+                late += len(placed.late)
+                for at, end, sent in placed.late if self.aloud else ():
+                    yield self._late(piece, one.row(at), end, sent)
+                if placed.late and self.gives_late:
+                    aside = placed.only_late(period)
+                    self.open = int(aside.ends[-1])
+                    yield from self._chunk(piece, aside, count)
+                if len(placed.ends):
+                    changes = np.flatnonzero(placed.ends[1:] != placed.ends[:-1])
+                    blocks.update(placed.ends[changes].tolist(), (int(placed.ends[-1]),))
+                    top = int(one.times.max())
+                    seen = top if seen is None else max(seen, top)
+                    newest, closed = placed.newest, how.frontier(placed.newest)
+                    if self.gives_items:
+                        yield from self._chunk(piece, placed, count)
+                count += len(one)
+                continue
+            row = one.row
+            count += 1
+            time = row.time
+            if row.kind == "reject":
+                rejects += 1
+                if self.aloud:
+                    yield self._aside(Kind.REJECT, row.reason, one.show())
+                if self.gives_rejects:
+                    rejected = Rejected.of(self.name, one.show(), row.reason)
+                    yield from self._open(piece, UNIT, rejected, FIRST if closed is None else closed + period)
+                continue
+            if row.kind == "marker":  # a heartbeat: like an empty block that ends there
+                end = how.heartbeat(time)
+                if closed is None or end > closed:
+                    blocks.add(end)
+                    beat = time + delay
+                    newest = beat if newest is None else max(newest, beat)
+                    seen = beat if seen is None else max(seen, beat)
+                    closed = how.frontier(newest)
+                continue
+            end = (time // period + 1) * period
+            if closed is not None and end <= closed:
+                late += 1
+                if self.aloud:
+                    yield self._late(piece, row, end, closed)
+                if self.gives_late:
+                    yield from self._open(piece, row.key, row.value, closed + period)
+                continue
+            if newest is None or time > newest:
+                newest = time
+                closed = (time - delay) // period * period
+            if seen is None or time > seen:
+                seen = time
+            blocks.add(end)
+            self.end, self.position = end, count
+            push(row.key, row.value)
+            if count % sizes.FLUSH == 0:
+                yield from self.outbox.messages(piece)
+        flush(self.ahead)
+        yield from self.outbox.messages(piece)
+        ends = sorted(blocks)
+        jump = max(pairwise(ends), key=lambda pair: pair[1] - pair[0], default=None)
+        report = Report(
+            link=self.link.number,
+            piece=piece,
+            rows=count,
+            newest=seen,
+            first=ends[0] if ends else None,
+            before=before,
+            jump=jump,
+            last=ends[-1] if ends else None,
+            open=self.open,
+            late=late if self.aloud else 0,
+            rejects=rejects if self.aloud else 0,
+        )
+        yield from self._to_all(report)
+
+    def _open(self, piece: Piece, key: Any, value: Any, end: int) -> Iterator[Message]:
+        """A late item or a reject that is sent on. ``end``: of the first block that is open, as far as the piece tells."""
+        self.open = self.end = end
+        self.push(key, value)
+        if len(self.outbox.batch) >= sizes.FLUSH:
+            yield from self.outbox.messages(piece)
+
+    def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
+        """Rows as columns: through the traced operators, and from there as objects where one is opaque."""
+        flush(self.ahead)
+        yield from self.outbox.messages(piece)
+        messages: list[Message] = []
+        try:
+            self._columns(piece, placed, count, messages)
+        except Undefined:  # one of the rows must be run in Python: all of them are
+            self.outbox.start()
+            for one in self.ahead:
+                one.items = []
+            messages = []
+            self._objects(self.push, placed.ends, placed.at + (count + 1), *self._items(placed))
+        yield from messages
+        flush(self.ahead)
+        yield from self.outbox.messages(piece)
+
+    def _columns(self, piece: Piece, placed: PlacedChunk, count: int, messages: list[Message]) -> None:
+        key, value = self.late_schema
+        stream = self.outbox.stream
+        head = header(link=self.link.number, piece=piece)
+        positions = placed.at + (count + 1) if self.outbox.positioned or not self.whole else None
+        flows = [Flow(len(placed.ends), None, read_by(placed.column))]
+        trees = self.trees
+        if placed.chunk.emitted is not None and trees:
+            emitted = placed.chunk.emitted
+            flows = [listed(trees[0][1], emitted if placed.kept is None else emitted.filter(placed.kept))]
+            trees = trees[1:]
+        for flow in [made for one in flows for made in through(trees, one)]:
+            ends, places = placed.ends, positions
+            if flow.rows is not None:
+                ends, places = ends[flow.rows], None if places is None else places[flow.rows]
+            if self.trees:
+                if not self.whole:
+                    assert flow.key is not None
+                    assert flow.value is not None
+                    keys, values = values_of(flow.key, flow.count), values_of(flow.value, flow.count)
+                    self._opaque(head, ends, places, keys, values, messages)
+                    continue
+            elif not self.whole:
+                self._opaque(head, ends, places, *self._items(placed), messages)
+                continue
+            else:
+                needed = self.outbox.monoid is None
+                keys_ = fit_key(stream.key, from_arrow(key, placed.column(("key",))))
+                values_ = fit(stream.value, from_arrow(value, placed.column(("value",)))) if needed else None
+                flow = attrs.evolve(flow, key=keys_, value=values_)
+            messages.extend(self.outbox.columns(head, flow, ends, places))
+
+    def _items(self, placed: PlacedChunk) -> tuple[list[Any], list[Any]]:
+        key, value = self.late_schema
+        return from_array(key, placed.column(("key",))), from_array(value, placed.column(("value",)))
+
+    def _opaque(
+        self, head: bytes, ends: Any, places: Any, keys: list[Any], values: list[Any], messages: list[Message]
+    ) -> None:
+        """Items as objects through the operators that are opaque: in bulk, or else one by one."""
+        start, stream, rows_ = (keys, values), self.outbox.stream, np.arange(len(keys))
+        for mapped in self.opaque:
+            made = in_bulk(mapped, keys, values)
+            if made is None:
+                self._objects(self.rest, ends, places, *start)
+                return
+            keys, values, counts = made
+            rows_ = np.repeat(rows_, counts)
+        if not keys:
+            return
+        key, value = self.link.path[-1].stream.key, self.link.path[-1].stream.value
+        key_, value_ = from_arrow(key, array(key, keys)), from_arrow(value, array(value, values))
+        flow = Flow(len(keys), None, inputs_of({"key": key_, "value": value_}), key_, value_)
+        assert stream.value == value
+        messages.extend(self.outbox.columns(head, flow, ends[rows_], places[rows_]))
+
+    def _objects(self, push: Emit, ends: Any, places: Any, keys: list[Any], values: list[Any]) -> None:
+        rows_ = zip(keys, values, ends.tolist(), places.tolist(), strict=True)
+        for key, value, self.end, self.position in rows_:
+            push(key, value)
+
+    def _in_band(self, piece: Piece, taken: Iterable[Taken | Chunk]) -> Iterator[Message]:
+        markers: list[int] = []
+        counts = [0]
+        rejects = 0
+        push = self.push if self.gives_items else passed_over
+        for at, one in enumerate(taken):
+            assert isinstance(one, Taken)
+            row = one.row
+            if row.kind == "reject":
+                if self.aloud:
+                    yield self._aside(Kind.REJECT, row.reason, one.show())
+                if self.gives_rejects:
+                    rejects += 1
+                    counts[-1] += 1
+                    yield from self._open(piece, UNIT, Rejected.of(self.name, one.show(), row.reason), len(markers))
+            elif row.kind == "marker":
+                markers.append(row.time)
+                counts.append(0)
+            else:
+                counts[-1] += 1
+                self.end, self.position = len(markers), at
+                push(row.key, row.value)
+        flush(self.ahead)
+        yield from self.outbox.messages(piece)
+        yield from self._to_all(
+            Report(
+                link=self.link.number,
+                piece=piece,
+                rows=sum(counts) - rejects + len(markers),
+                markers=tuple(markers),
+                counts=tuple(counts),
+            )
+        )
+
+    def _to_all(self, report: Report) -> Iterator[Message]:
+        head = attrs.evolve(report, part=self.part, parts=self.parts, idle=self.idle).to_header()
+        for group in range(1 if isinstance(self.outbox, Straight) else self.key_groups):
+            yield Message(group, Kind.REPORT, head)
+
+    def _late(self, piece: Piece, row: Row, end: int, closed: int) -> Message:
+        key, value = self.late_schema
+        shown = json.dumps({"key": to_plain(key, row.key), "value": to_plain(value, row.value)}, ensure_ascii=False)
+        head = header(source=self.name, link=self.link.number, piece=piece, block=end, closed=closed)
+        return Message(0, Kind.LATE, head, shown.encode())
+
+    def _aside(self, kind: Kind, reason: str, text: str) -> Message:
+        return Message(0, kind, header(source=self.name, reason=reason), text.encode("utf-8", "surrogatepass"))
+
+
+class ChannelKernel:
+    """The far end of a channel: rows that another query has sent in, messages to the stage's key groups out."""
+
+    def __init__(self, stage: Stage, link: Link, key_groups: int) -> None:
+        assert isinstance(link.leaf, FromChannel)
+        self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
+        self.outbox = Outbox(stage, link.number, key_groups, stage.restores)
+        self.end = self.position = 0
+        self.ahead: list[Ahead] = []
+        self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position), self)
+        self.trees = trees_of(link.path)
+
+    def rows(self, table: Any) -> Iterator[Message]:
+        """Items of one file. ``table``: an Arrow record batch of rows, as stages send them."""
+        leaf, count = self.leaf, table.num_rows
+        if not count:
+            return
+        ends, positions = table.column(END).to_numpy(), table.column(POSITION).to_numpy()
+        if self.trees is not None:
+            head, made = header(link=self.link.number, piece=None), list[Message]()
+            try:
+                keys, values = pairs_of_rows(leaf.layout, table)
+                key, value = from_arrow(leaf.stream.key, keys), from_arrow(leaf.stream.value, values)
+                whole = Flow(count, None, inputs_of({"key": key, "value": value}), key, value)
+                for flow in through(self.trees, whole):
+                    at = slice(None) if flow.rows is None else flow.rows
+                    made.extend(self.outbox.columns(head, flow, ends[at], positions[at]))
+            except Undefined:
+                pass  # one of the rows must be run in Python: all of them are
+            else:
+                yield from made
+                return
+        batch = from_rows(leaf.layout, table)
+        self.outbox.start()
+        rows_ = zip(batch.keys, batch.values, ends.tolist(), positions.tolist(), strict=True)
+        for key_, value_, self.end, self.position in rows_:
+            self.push(key_, value_)
+        flush(self.ahead)
+        yield from self.outbox.messages(None)
+
+    def markers(self, markers: list[int], complete: bool) -> Iterator[Message]:
+        """What was closed with the rows."""
+        head = header(link=self.link.number, markers=markers, complete=complete)
+        for group in range(self.key_groups):
+            yield Message(group, Kind.MARKERS, head)
