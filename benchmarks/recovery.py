@@ -12,8 +12,10 @@ medians. ``exact``: the last count of each key is that of a recount.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -61,16 +63,21 @@ class Side:
         )
 
     def times(self, process: subprocess.Popen[str], count: int | None) -> list[float]:
-        """When each of the next ``count`` micro-batches was out; all that there are for None."""
+        """When each of the next ``count`` micro-batches was out; for None all that there are, and the end of the run."""
         found: list[float] = []
         for line in (process.stderr if self.ours else process.stdout) or ():
             if line.startswith("batch "):
                 found.append(time.monotonic())
                 if len(found) == count:
                     return found
-        if process.wait() or count is not None:
-            raise RuntimeError(f"{self.command} ended with status {process.returncode}")
-        return found
+            elif line.startswith("done") and count is None:
+                # Spark's JVM may hang at its end, inside RocksDB, with gigabytes of memory: nobody waits for that.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(20)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                return found
+        raise RuntimeError(f"{self.command} ended with status {process.wait()}")
 
     def go(self) -> tuple[float, float]:
         """Kill it and start it again: seconds until the next micro-batch, and of a usual one."""

@@ -2,7 +2,7 @@
 
     python -m benchmarks.by_hand.recovery FILES CHECKPOINT OUTPUT LUGGAGE PARALLELISM
 
-Prints a line when a micro-batch is out. Ends when all files are answered.
+Prints a line when a micro-batch is out, and one when all files are answered.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def main() -> None:
 
     writer = query(events, int(size)).writeStream.outputMode("update").option("checkpointLocation", checkpoint)
     writer.foreachBatch(out).trigger(availableNow=True).start().awaitTermination()
+    print("done", flush=True)
 
 
 if __name__ == "__main__":
