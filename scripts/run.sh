@@ -41,9 +41,9 @@ test)
         echo "run: $failed failed, see above. The tests run all the same; the exit status will not be 0." >&2
         status=1
     fi
-    # Last, so that its summary is the last thing to be seen. In two processes, one for the Spark session: tests/conftest.py
-    # says what stays together; `test -n 0` has all in this one.
-    "$python" -m pytest -n 2 --dist loadgroup --no-loadscope-reorder "$@" || status=$?
+    # Last, so that its summary is the last thing to be seen. In two processes, a file at a time, the slow ones (tests/spark)
+    # first; `test -n 0` has all in this one.
+    "$python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder "$@" || status=$?
     exit "$status"
     ;;
 check)

@@ -3,11 +3,8 @@
 ``HYPOTHESIS_PROFILE`` chooses; without it ``CI=true`` asks for ``ci``. No profile has a deadline: machines differ.
 """
 
-from __future__ import annotations
-
 import os
 
-import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
@@ -26,10 +23,3 @@ settings.register_profile(
 settings.register_profile("nightly", parent=dev, max_examples=3_000, print_blob=True)
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "dev"))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where pytest has several processes: what uses the Spark session stays together, else a file's tests, for their fixtures."""
-    for item in items:
-        uses = getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("spark" if {"spark", "broker"} & set(uses) else item.path.stem))
