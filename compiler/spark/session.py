@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +30,7 @@ appender.c.layout.pattern = %m%n
 """
 
 _SHORT = 60
-"""Bytes of a directory's path in which sockets can have names of 42: the system takes 107."""
+"""Bytes of the path of a directory for sockets at most: their own names have 42, and a whole path may have 107."""
 
 _RUNTIME = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -76,15 +76,9 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             .config("spark.broadcast.UDFCompressionThreshold", "1g")
             .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "false")
         )
-        chosen = master or os.environ.get("SPARK_MASTER")
-        elsewhere = {"SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"} & os.environ.keys()  # the latter under spark-submit
-        if chosen is None and not elsewhere:
-            chosen = f"local[{parallelism}]"
+        chosen = _chosen(master, parallelism, os.environ)
         if chosen is not None:
-            builder = builder.master(chosen)
-            if chosen.startswith("local") and len(os.fsencode(scratch)) <= _SHORT:
-                builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
-                builder = builder.config("spark.python.unix.domain.socket.dir", str(scratch))
+            builder = builder.master(chosen).config(map=_sockets(chosen, scratch))
         try:
             with _stderr_to(log):
                 running = builder.getOrCreate()
@@ -103,6 +97,23 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             signal.signal(signal.SIGINT, before)
     configure(running, parallelism)
     return running
+
+
+def _chosen(master: str | None, parallelism: int, environment: Mapping[str, str]) -> str | None:
+    """The master; None where somebody else has chosen it."""
+    elsewhere = {"SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"} & environment.keys()  # the latter under spark-submit
+    return master or environment.get("SPARK_MASTER") or (None if elsewhere else f"local[{parallelism}]")
+
+
+def _sockets(master: str, scratch: Path) -> dict[str, bool | float | int | str | None]:
+    """Reach Python workers on this machine through Unix domain sockets in a directory of ours: over loopback TCP the first rows
+    of a task come 40 ms late."""
+    if not master.startswith("local") or len(os.fsencode(scratch)) > _SHORT:
+        return {}
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(scratch),
+    }
 
 
 @contextmanager
