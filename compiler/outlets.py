@@ -15,7 +15,7 @@ from tracetypes.compiler.expr import Undefined
 from tracetypes.compiler.messages import Kind, Message, header
 from tracetypes.compiler.ordering import Runs
 from tracetypes.compiler.outbox import Outbox
-from tracetypes.compiler.paths import Ahead, chain, flush, in_bulk_through, speaks, spoken_by, trees_of
+from tracetypes.compiler.paths import Ahead, batch_in_bulk, chain, flush, speaks, spoken_by, trees_of
 from tracetypes.compiler.plan import Link, Mapped, Plan, Stage, links
 from tracetypes.compiler.runners import Flowing
 from tracetypes.compiler.vector import concat, from_arrow, inputs_of, to_arrow
@@ -82,7 +82,7 @@ class Passing:
         if not self.path:
             self.extend(batch)
         elif not self._through_columns(batch):
-            made = in_bulk_through(self.path, batch)
+            made = batch_in_bulk(self.path, batch)
             if made is not None:
                 self.extend(made)
                 return

@@ -47,6 +47,7 @@ __all__ = [
     "Ahead",
     "Emit",
     "Placing",
+    "batch_in_bulk",
     "chain",
     "checked_later",
     "conforming",
@@ -54,7 +55,6 @@ __all__ = [
     "fits",
     "flush",
     "in_bulk",
-    "in_bulk_through",
     "speaks",
     "spoken_by",
     "stateless",
@@ -163,9 +163,11 @@ def stateless(mapped: Mapped, emit: Emit) -> Emit:
     return push
 
 
-def in_bulk(mapped: Mapped, keys: list[Any], values: list[Any]) -> tuple[list[Any], list[Any], Any] | None:
-    """What an operator emits for items, and how many pairs for each of them: without a look at single values, whose types
-    are checked by the column afterwards.
+def _all_at_once(
+    mapped: Mapped, keys: list[Any], values: list[Any], *, counted: bool
+) -> tuple[list[Any], list[Any], Any] | None:
+    """What an operator emits for items, and with ``counted`` how many pairs for each of them: without a look at single values,
+    whose types are checked by the column afterwards.
 
     None where something is not as it should be; then the items are taken one by one, which finds out what it is.
     """
@@ -185,14 +187,35 @@ def in_bulk(mapped: Mapped, keys: list[Any], values: list[Any]) -> tuple[list[An
             for at in range(0, len(keys), sizes.AHEAD):
                 part = slice(at, at + sizes.AHEAD)
                 op.prefetch(list(zip(keys[part], values[part], strict=True)))
-        for key, value in zip(keys, values, strict=True):
-            on_item(key, value, emit)
-            add_end(len(out_keys))
+        if counted:
+            for key, value in zip(keys, values, strict=True):
+                on_item(key, value, emit)
+                add_end(len(out_keys))
+        else:
+            for key, value in zip(keys, values, strict=True):
+                on_item(key, value, emit)
     except Exception:
         return None
     if not fits(mapped.stream, out_keys, out_values):
         return None
-    return out_keys, out_values, np.diff(np.array(ends, np.int64), prepend=0)
+    return out_keys, out_values, np.diff(np.array(ends, np.int64), prepend=0) if counted else None
+
+
+def in_bulk(
+    path: Sequence[Mapped], keys: list[Any], values: list[Any], *, counted: bool = True
+) -> tuple[list[Any], list[Any], Any] | None:
+    """What comes out of a path for items, all taken together: keys, values, and with ``counted`` the row that each came from.
+
+    None where they have to be taken one by one.
+    """
+    rows_ = np.arange(len(keys)) if counted else None
+    for mapped in path:
+        made = _all_at_once(mapped, keys, values, counted=counted)
+        if made is None:
+            return None
+        keys, values, counts = made
+        rows_ = None if rows_ is None else np.repeat(rows_, counts)
+    return keys, values, rows_
 
 
 def fits(stream: StreamType, keys: list[Any], values: list[Any]) -> bool:
@@ -201,16 +224,12 @@ def fits(stream: StreamType, keys: list[Any], values: list[Any]) -> bool:
     return plain and exactly(stream.key, keys) and exactly(stream.value, values)
 
 
-def in_bulk_through(path: Sequence[Mapped], batch: Batch) -> Batch | None:
-    """What comes out of a path for items, by :func:`in_bulk`; None where they have to be taken one by one."""
-    keys, values = batch.keys, batch.values
-    rows_ = np.arange(len(batch))
-    for mapped in path:
-        made = in_bulk(mapped, keys, values)
-        if made is None:
-            return None
-        keys, values, counts = made
-        rows_ = np.repeat(rows_, counts)
+def batch_in_bulk(path: Sequence[Mapped], batch: Batch) -> Batch | None:
+    """What comes out of a path for items with their blocks and places, by :func:`in_bulk`."""
+    made = in_bulk(path, batch.keys, batch.values)
+    if made is None:
+        return None
+    keys, values, rows_ = made
     places = None if batch.positions is None else np.array(batch.positions, np.int64)[rows_].tolist()
     return Batch(keys, values, np.array(batch.ends, np.int64)[rows_].tolist(), places)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AHEAD", "BATCH", "FLUSH", "MANY", "YOUNG"]
+__all__ = ["AHEAD", "BATCH", "FLUSH", "MANY", "SLAB", "YOUNG"]
 
 BATCH = 50_000
 """Items of one message at most."""
@@ -12,6 +12,9 @@ FLUSH = 200_000
 
 AHEAD = 4_096
 """Items of one hint to an operator (``prefetch``) at most."""
+
+SLAB = 8_192
+"""Items that are objects at a time on their way through Python operators: so many stay in a processor's cache."""
 
 YOUNG = 50_000
 """Objects after which the garbage collector looks while a stage takes and closes blocks."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import pairwise, takewhile
 from typing import Any
 
 import attrs
 import numpy as np
+import pyarrow as pa
 
 from tracetypes.compiler import sizes
 from tracetypes.compiler.chunks import Chunk, place
@@ -20,7 +22,7 @@ from tracetypes.compiler.messages import Kind, Message, Piece, Report, header
 from tracetypes.compiler.outbox import Outbox, Straight
 from tracetypes.compiler.paths import Ahead, Emit, chain, flush, in_bulk, trees_of
 from tracetypes.compiler.plan import FromChannel, FromSource, Link, Opaque, Stage
-from tracetypes.compiler.vector import from_arrow, inputs_of, values_of
+from tracetypes.compiler.vector import Columns, from_arrow, inputs_of, take, values_of
 from tracetypes.formats import Layout, Row
 from tracetypes.graph import RowPosition
 from tracetypes.markers import EventTime
@@ -31,6 +33,15 @@ __all__ = ["FIRST", "ChannelKernel", "Collected", "SourceKernel", "Taken", "pass
 
 FIRST = -(2**62)
 """A bound for the block of what comes before the first item of a source with event time."""
+
+
+ALL = slice(None)
+
+
+def _objects_of(keys: Columns, values: Columns, rows: slice, /) -> tuple[list[Any], list[Any]]:
+    """A part of columns as Python values."""
+    at = np.arange(rows.start, rows.stop)
+    return values_of(take(keys, at), len(at)), values_of(take(values, at), len(at))
 
 
 def passed_over(key: Any, value: Any) -> None:
@@ -213,7 +224,8 @@ class SourceKernel:
             for one in self.ahead:
                 one.items = []
             messages = []
-            self._objects(self.push, placed.ends, placed.at + (count + 1), *self._items(placed))
+            items = self._items(placed.column(("key",)), placed.column(("value",)))
+            self._objects(self.push, placed.ends, placed.at + (count + 1), *items)
         yield from messages
         flush(self.ahead)
         yield from self.outbox.messages(piece)
@@ -237,11 +249,11 @@ class SourceKernel:
                 if not self.whole:
                     assert flow.key is not None
                     assert flow.value is not None
-                    keys, values = values_of(flow.key, flow.count), values_of(flow.value, flow.count)
-                    self._opaque(head, ends, places, keys, values, messages)
+                    messages.extend(self._opaque(head, ends, places, partial(_objects_of, flow.key, flow.value)))
                     continue
             elif not self.whole:
-                self._opaque(head, ends, places, *self._items(placed), messages)
+                items = placed.column(("key",)), placed.column(("value",))
+                messages.extend(self._opaque(head, ends, places, partial(self._items, *items)))
                 continue
             else:
                 needed = self.outbox.monoid is None
@@ -250,29 +262,39 @@ class SourceKernel:
                 flow = attrs.evolve(flow, key=keys_, value=values_)
             messages.extend(self.outbox.columns(head, flow, ends, places))
 
-    def _items(self, placed: PlacedChunk) -> tuple[list[Any], list[Any]]:
+    def _items(self, keys: Any, values: Any, rows: slice = ALL) -> tuple[list[Any], list[Any]]:
         key, value = self.late_schema
-        return from_array(key, placed.column(("key",))), from_array(value, placed.column(("value",)))
+        return from_array(key, keys[rows]), from_array(value, values[rows])
 
     def _opaque(
-        self, head: bytes, ends: Any, places: Any, keys: list[Any], values: list[Any], messages: list[Message]
-    ) -> None:
-        """Items as objects through the operators that are opaque: in bulk, or else one by one."""
-        start, stream, rows_ = (keys, values), self.outbox.stream, np.arange(len(keys))
-        for mapped in self.opaque:
-            made = in_bulk(mapped, keys, values)
-            if made is None:
-                self._objects(self.rest, ends, places, *start)
-                return
-            keys, values, counts = made
-            rows_ = np.repeat(rows_, counts)
-        if not keys:
-            return
+        self, head: bytes, ends: Any, places: Any, items: Callable[[slice], tuple[list[Any], list[Any]]]
+    ) -> Iterator[Message]:
+        """Items as objects through the operators that are opaque, a slab at a time: in bulk, or else one by one."""
         key, value = self.link.path[-1].stream.key, self.link.path[-1].stream.value
-        key_, value_ = from_arrow(key, array(key, keys)), from_arrow(value, array(value, values))
-        flow = Flow(len(keys), None, inputs_of({"key": key_, "value": value_}), key_, value_)
-        assert stream.value == value
-        messages.extend(self.outbox.columns(head, flow, ends[rows_], places[rows_]))
+        made: list[tuple[Any, Any, Any, Any]] = []
+        for at in range(0, len(ends), sizes.SLAB):
+            slab = slice(at, min(at + sizes.SLAB, len(ends)))
+            keys, values = items(slab)
+            ends_, places_ = ends[slab], places[slab]
+            counted = self.outbox.positioned or bool((ends_ != ends_[0]).any())
+            emitted = in_bulk(self.opaque, keys, values, counted=counted)
+            if emitted is None:
+                self._objects(self.rest, ends_, places_, keys, values)
+                continue
+            keys, values, rows_ = emitted
+            if rows_ is None:
+                ends_, places_ = np.full(len(keys), ends_[0]), np.zeros(len(keys), np.int64)
+            else:
+                ends_, places_ = ends_[rows_], places_[rows_]
+            made.append((array(key, keys), array(value, values), ends_, places_))
+        if not any(len(ends_) for _, _, ends_, _ in made):
+            return
+        columns = zip(*made, strict=True)
+        key_, value_ = (from_arrow(schema, pa.concat_arrays(next(columns))) for schema in (key, value))
+        ends, places = map(np.concatenate, columns)
+        flow = Flow(len(ends), None, inputs_of({"key": key_, "value": value_}), key_, value_)
+        assert self.outbox.stream.value == value
+        yield from self.outbox.columns(head, flow, ends, places)
 
     def _objects(self, push: Emit, ends: Any, places: Any, keys: list[Any], values: list[Any]) -> None:
         rows_ = zip(keys, values, ends.tolist(), places.tolist(), strict=True)

@@ -131,6 +131,7 @@ def small_messages() -> Iterator[None]:
     """A block is cut into several messages, which arrive in any order."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sizes, "BATCH", 2)
+        patch.setattr(sizes, "SLAB", 2)
         patch.setattr(sizes, "FLUSH", 3)
         yield
 
