@@ -1,0 +1,478 @@
+"""Calls: of the author's functions, of builtins, and of methods of scalars."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import functools
+import math
+import operator
+import sys
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, NewType, final
+
+import attrs
+
+from tracetypes.algebra import ExactSum
+from tracetypes.asked import AskedTable
+from tracetypes.compiler.expr import Exact
+from tracetypes.compiler.symbolic.containers import Containers
+from tracetypes.compiler.symbolic.known import (
+    ALLOWED,
+    BOOLEAN,
+    CHANGING,
+    CLASSES,
+    CLOCKS,
+    DATE,
+    DAY,
+    EXACT,
+    FLOAT,
+    IMMUTABLE,
+    IMPURE,
+    IMPURE_MODULES,
+    INTEGER,
+    KNOWN_FUNCTIONS,
+    NUMBERS,
+    STRING,
+    TEXT_METHODS,
+    fields_of,
+    fields_or_none,
+    is_generated,
+    name_of_function,
+    problem_of,
+)
+from tracetypes.compiler.symbolic.proxies import Proxy, TracedDuration, TracedEmit, TracedMethod, TracedSymbol, describe
+from tracetypes.compiler.symbolic.ways import Undo, isa
+from tracetypes.compiler.syntax import TRACER, NoSource, is_rewritten, rewritten
+from tracetypes.records import Date, Float, String, Timestamp
+
+__all__ = ["Tracer"]
+
+
+@final
+class Tracer(Containers):
+    """What rewritten code calls, and what proxies do. Lives as long as one trace; ``run`` is the current path."""
+
+    # ------------------------------------------------------------------------------------------------- calls
+
+    def call(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
+        """``function(*args, **keywords)``."""
+        function = self.settle(function)
+        if isa(function, TracedMethod | TracedEmit):
+            return function(*args, **keywords)
+        if isa(function, Proxy):
+            self.refuse("calls a value")
+        if isa(function, types.MethodType):
+            if function.__self__ is ExactSum and function.__name__ == "of":
+                return self.exact_of(*args, **keywords)
+            if isa(function.__self__, AskedTable) and function.__name__ == "get" and not keywords and len(args) == 1:
+                return self.ask(function.__self__, args[0])
+            return self.call(function.__func__, function.__self__, *args, **keywords)
+        if isa(function, functools.partial):
+            return self.call(function.func, *function.args, *args, **{**function.keywords, **keywords})
+        if function is typing.cast:
+            return args[1]
+        if isa(function, NewType):
+            return args[0]
+        if (
+            function in KNOWN_FUNCTIONS
+            if isa(function, types.FunctionType | types.BuiltinFunctionType | type)
+            else False
+        ):
+            return getattr(self, "call_" + KNOWN_FUNCTIONS[function])(*args, **keywords)
+        if isa(function, types.FunctionType):
+            return self.call_function(function, args, keywords)
+        args = tuple(map(self.settle, args)) if fields_or_none(function) is None else args
+        if isa(function, type):
+            return self.construct(function, args, keywords)
+        if isa(function, types.BuiltinFunctionType | types.BuiltinMethodType | types.MethodWrapperType):
+            return self.call_builtin(function, args, keywords)
+        if isa(function, operator.attrgetter | operator.itemgetter | operator.methodcaller):
+            return self.call_getter(function, *args)
+        wrapped = getattr(function, "__wrapped__", None)
+        if isa(function, functools._lru_cache_wrapper) and wrapped is not None:
+            return self.call(wrapped, *args, **keywords)
+        method = getattr(type(function), "__call__", None)  # noqa: B004
+        if isa(method, types.FunctionType):
+            return self.call(method, function, *args, **keywords)
+        return self.call_native(function, args, keywords)
+
+    def call_native(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        name = name_of_function(function)
+        module = str(getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__)
+        owner = getattr(function, "__self__", None)
+        if (
+            module.split(".")[0] in IMPURE_MODULES
+            or (module == "builtins" and name in IMPURE)
+            or type(owner).__module__.split(".")[0] in IMPURE_MODULES
+            or (name.rpartition(".")[2] in CLOCKS and owner in (dt.datetime, dt.date))
+        ):
+            self.refuse(f"calls {name}")
+        if self.holds((args, tuple(keywords.values()), owner)):
+            self.refuse(f"calls {name}")
+        return function(*args, **keywords)
+
+    def call_function(self, function: types.FunctionType, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if is_rewritten(function.__code__):
+            if self.now.trials:
+                raise Undo
+            return function(*args, **keywords)
+        if not self.holds((args, tuple(keywords.values()))):
+            return self.call_native(function, args, keywords)
+        if self.now.trials and function.__module__ != "tracetypes.algebra":
+            raise Undo
+        if function is attrs.evolve or function is dataclasses.replace:
+            return self.evolve(*args, **keywords)
+        if function.__name__ == "_replace" and args and hasattr(args[0], "_fields"):
+            return self.evolve(*args, **keywords)
+        if is_generated(function) or function.__module__ in ("collections", "attr._make"):
+            return function(*args, **keywords)
+        if str(function.__module__).split(".")[0] in IMPURE_MODULES:
+            self.refuse(f"calls {name_of_function(function)}")
+        return self.again(function)(*args, **keywords)
+
+    def again(self, function: types.FunctionType) -> types.FunctionType:
+        """The author's function, compiled again."""
+        found = self.functions.get(id(function))
+        if found is not None:
+            return found[1]  # type: ignore[no-any-return]
+        try:
+            code = rewritten(function.__code__)
+        except NoSource as error:
+            self.refuse(f"calls {name_of_function(function)}: {error}")
+        names = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        made = types.FunctionType(
+            code,
+            {**function.__globals__, TRACER: self},
+            function.__name__,
+            function.__defaults__,
+            tuple(names[name] for name in code.co_freevars),
+        )
+        made.__kwdefaults__ = function.__kwdefaults__
+        self.functions[id(function)] = (function, made)
+        return made
+
+    def evolve(self, *args: Any, **changes: Any) -> Any:
+        """``attrs.evolve``, ``dataclasses.replace`` and ``_replace``, without looking at what stays."""
+        (record,) = args
+        record = self.settle(record)
+        names = fields_of(type(record)) or ()
+        old = dict(
+            zip(names, record if isinstance(record, tuple) else [getattr(record, n) for n in names], strict=True)
+        )
+        if not set(changes) <= set(old):
+            raise TypeError("an unexpected field")
+        return self.construct(type(record), (), {**old, **changes})
+
+    def construct(self, cls: type[Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A call of a class."""
+        if cls is type and len(args) == 1:
+            (value,) = args
+            return value.__class__ if isa(value, Proxy) else type(value)
+        if cls in ALLOWED:
+            args = tuple(self.iterate(arg) if cls is not slice else arg for arg in args)
+            made = cls(*args, **keywords)
+            return self.own(made) if cls in (list, dict, set) else made
+        if not self.holds((args, tuple(keywords.values()))):
+            return self.call_native(cls, args, keywords)
+        if fields_of(cls) is None:
+            self.refuse(f"makes a {cls.__name__}")
+        if problem := problem_of(cls, construct=True):
+            self.refuse(f"makes a {cls.__name__}, which {problem}")
+        return cls(*args, **keywords)
+
+    def call_builtin(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        owner, name = getattr(function, "__self__", None), function.__name__
+        if owner is None or isa(owner, types.ModuleType | type):
+            if function in ALLOWED:
+                return function(*map(self.iterate, args), **keywords)
+            return self.call_native(function, args, keywords)
+        if name in CHANGING and not isa(owner, IMMUTABLE):
+            self.changed(owner)
+            if name == "sort" and keywords.get("key") is not None:
+                keywords = {**keywords, "key": functools.partial(self.call, keywords["key"])}
+            return function(*args, **keywords)
+        if not self.holds((args, tuple(keywords.values()))):
+            if not self.holds(owner):
+                return self.call_native(function, args, keywords)
+            if type(owner) in (list, dict, set, tuple) or isa(owner, tuple) or name in ("__eq__", "__ne__"):
+                return self.settle(function(*args, **keywords))
+            self.refuse(f"calls {name}")
+        if name == "get" and self.is_table(owner) and not keywords and len(args) in (1, 2):
+            if isa(args[0], TracedSymbol):
+                return self.get(owner, args[0], args[1] if len(args) == 2 else None)
+            if not self.holds(args[0]):
+                return self.settle(function(*args))
+        if type(owner) is str and not keywords:
+            return self.call_method(owner, name, args, keywords)
+        if type(owner) in (list, tuple) and name in ("index", "count"):
+            return function(*args, **keywords)
+        if isa(owner, set | frozenset) and name == "__contains__":
+            return self.contains(args[0], owner)
+        self.refuse(f"calls {name_of_function(function)}")
+
+    def call_getter(self, function: Any, *args: Any) -> Any:
+        parts = function.__reduce__()[1]
+        (value,) = args
+        if isa(function, operator.methodcaller):
+            if not isinstance(parts[0], str) or function.__reduce__()[0] is not operator.methodcaller:
+                self.refuse("calls a methodcaller with keywords")
+            return self.call(self.attribute(value, parts[0]), *parts[1:])
+        if isa(function, operator.itemgetter):
+            made = [self.item(value, part) for part in parts]
+        else:
+            made = [functools.reduce(self.attribute, part.split("."), value) for part in parts]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    # ------------------------------------------------------------------------------------- builtin functions
+
+    def call_len(self, value: Any) -> Any:
+        value = self.settle(value)
+        self.length_of_its_own(value)
+        return self.length(value)
+
+    def call_bool(self, value: Any = False) -> Any:
+        return self.condition(value)
+
+    def call_int(self, *args: Any, **keywords: Any) -> Any:
+        value: Any = self.settle(args[0]) if args else 0
+        if not isa(value, Proxy):
+            return self.call_native(int, args, keywords)
+        kind = self.kind(value)
+        if len(args) > 1 or keywords or kind not in NUMBERS:
+            self.refuse(f"converts {describe(value)} to int")
+        if kind == FLOAT:
+            return self.make("to_int", INTEGER, value._expr, partial=True)
+        return self.as_number(value, INTEGER)
+
+    def call_float(self, *args: Any) -> Any:
+        value = self.settle(args[0]) if args else 0.0
+        if not isa(value, Proxy):
+            return self.call_native(float, args, {})
+        if self.kind(value) not in NUMBERS:
+            self.refuse(f"converts {describe(value)} to float")
+        return self.as_number(value, FLOAT)
+
+    def call_str(self, *args: Any, **keywords: Any) -> Any:
+        if len(args) == 1 and not keywords and isa(self.settle(args[0]), Proxy):
+            return self.to_str(self.settle(args[0]))
+        return self.call_native(str, args, keywords)
+
+    def to_str(self, value: Any) -> Any:
+        kind = self.kind(value)
+        if kind == STRING:
+            return value
+        if kind not in (INTEGER, BOOLEAN):
+            self.refuse(f"turns {describe(value)} into text")
+        return self.make("to_str", STRING, value._expr)
+
+    def call_abs(self, value: Any) -> Any:
+        return self.unary("Abs", value)
+
+    def call_round(self, *args: Any, **keywords: Any) -> Any:
+        value: Any = self.settle(args[0]) if args else None
+        if not isa(value, Proxy):
+            return self.call_native(round, args, keywords)
+        kind = self.kind(value)
+        if (len(args) > 1 and args[1] is not None) or keywords or kind not in NUMBERS:
+            self.refuse(
+                f"rounds {describe(value)} to digits" if len(args) > 1 or keywords else f"rounds {describe(value)}"
+            )
+        if kind == FLOAT:
+            return self.make("round", INTEGER, value._expr, partial=True)
+        return self.as_number(value, INTEGER)
+
+    def call_min(self, *args: Any, **keywords: Any) -> Any:
+        return self.extreme("Lt", args, **keywords)
+
+    def call_max(self, *args: Any, **keywords: Any) -> Any:
+        return self.extreme("Gt", args, **keywords)
+
+    def extreme(self, name: str, args: tuple[Any, ...], *, key: Any = None, **keywords: Any) -> Any:
+        """``min`` and ``max``: the first of those that none is ``name`` than."""
+        values = [self.settle(one) for one in (self.iterate(args[0]) if len(args) == 1 else args)]
+        if not values:
+            if "default" in keywords:
+                return keywords["default"]
+            raise ValueError("of nothing")
+        marks = values if key is None else [self.settle(self.call(key, value)) for value in values]
+        best, mark = values[0], marks[0]
+        for value, other in zip(values[1:], marks[1:], strict=True):
+            better = self.compare(name, other, mark)
+            if key is None:
+                best = mark = self.either(better, value, best)
+            elif self.truth(better):
+                best, mark = value, other
+        return best
+
+    def call_sum(self, values: Any, /, start: Any = 0) -> Any:
+        total = self.settle(start)
+        for value in self.iterate(values):
+            value = self.settle(value)
+            if sys.version_info >= (3, 12) and self.kind(value) == FLOAT and self.holds((total, value)):
+                self.refuse("calls sum on floats, which this Python compensates")
+            total = self.binary("Add", total, value)
+        return total
+
+    def call_any(self, values: Any, /) -> bool:
+        return any(self.truth(value) for value in self.iterate(values))
+
+    def call_all(self, values: Any, /) -> bool:
+        return all(self.truth(value) for value in self.iterate(values))
+
+    def call_divmod(self, a: Any, b: Any, /) -> Any:
+        a, b = self.settle(a), self.settle(b)
+        if not isa(a, Proxy) and not isa(b, Proxy):
+            return self.call_native(divmod, (a, b), {})
+        return self.binary("FloorDiv", a, b), self.binary("Mod", a, b)
+
+    def call_pow(self, *args: Any, **keywords: Any) -> Any:
+        if len(args) == 2 and not keywords:
+            return self.binary("Pow", *args)
+        return self.call_native(pow, args, keywords)
+
+    def call_isinstance(self, value: Any, classes: Any, /) -> bool:
+        return isinstance(self.settle(value), classes)  # asks for its __class__
+
+    def call_getattr(self, value: Any, name: str, *default: Any) -> Any:
+        if default and self.holds(value):
+            self.refuse("calls getattr with a default")
+        return self.attribute(value, name) if not default else getattr(value, name, *default)
+
+    def call_sorted(self, values: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
+        made = [self.settle(one) for one in self.iterate(values)]
+        made.sort(key=None if key is None else functools.partial(self.call, key), reverse=reverse)
+        return self.own(made)
+
+    def call_map(self, function: Any, /, *values: Any) -> Any:
+        return (self.call(function, *one) for one in zip(*map(self.iterate, values), strict=False))
+
+    def call_filter(self, function: Any, values: Any, /) -> Any:
+        return (
+            one for one in self.iterate(values) if self.truth(one if function is None else self.call(function, one))
+        )
+
+    def call_reduce(self, function: Any, values: Any, /, *start: Any) -> Any:
+        return functools.reduce(functools.partial(self.call, function), self.iterate(values), *start)
+
+    def call_next(self, values: Any, /, *default: Any) -> Any:
+        if self.now.trials:
+            raise Undo
+        if type(values) is not types.GeneratorType or not is_rewritten(values.gi_code):
+            self.refuse("calls next")
+        return self.settle(next(values, *default))
+
+    def call_isnan(self, value: Any, /) -> Any:
+        return self.float_test(math.isnan, value, lambda x: self.compare("NotEq", x, x))
+
+    def call_isinf(self, value: Any, /) -> Any:
+        return self.float_test(math.isinf, value, lambda x: self.compare("Eq", self.unary("Abs", x), math.inf))
+
+    def call_isfinite(self, value: Any, /) -> Any:
+        return self.float_test(math.isfinite, value, lambda x: self.compare("Lt", self.unary("Abs", x), math.inf))
+
+    def float_test(self, function: Callable[[float], bool], value: Any, test: Callable[[Any], Any]) -> Any:
+        value = self.settle(value)
+        if not isa(value, Proxy):
+            return function(value)
+        if self.kind(value) not in NUMBERS:
+            self.refuse(f"calls math.{function.__name__}")
+        return test(self.as_number(value, FLOAT))
+
+    def call_timedelta(self, *args: Any, **keywords: Any) -> Any:
+        names = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
+        sizes = dict(zip(names, (DAY, 1_000_000, 1, 1_000, 60_000_000, 3_600_000_000, 7 * DAY), strict=True))
+        given = {**dict(zip(names, args, strict=False)), **keywords}
+        if not any(isa(value, Proxy) for value in given.values()):
+            return dt.timedelta(*args, **keywords)
+        total: Any = 0
+        for name, value in given.items():
+            value = self.settle(value)
+            if self.kind(value) not in (BOOLEAN, INTEGER):
+                self.refuse("makes a timedelta of what is no integer")
+            total = self.binary("Add", total, self.binary("Mult", value, sizes[name]))
+        return self.duration(total)
+
+    def exact_of(self, value: Any) -> Any:
+        value = self.settle(value)
+        if not isa(value, Proxy):
+            return ExactSum.of(value)
+        if self.kind(value) not in NUMBERS:
+            self.refuse(f"sums up {describe(value)}")
+        return self.make("exact", EXACT, self.as_number(value, FLOAT)._expr)
+
+    # --------------------------------------------------------------------------------- methods of scalars
+
+    def call_method(self, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A method of a str, datetime, date, timedelta or ExactSum."""
+        args = tuple(map(self.settle, args))
+        if isa(owner, TracedDuration):
+            if name == "total_seconds" and not args and not keywords:
+                return self.binary("Div", owner._micros, 1_000_000)
+            self.refuse(f"calls timedelta.{name}")
+        kind, plain = self.kind(owner), not args and not keywords
+        match kind:
+            case String() if name in TEXT_METHODS and not keywords:
+                if (made := self.text_method(owner, name, args)) is not None:
+                    return made
+            case Timestamp() if name == "date" and plain:
+                return self.make("date", DATE, owner._expr)
+            case Timestamp() | Date() if name in ("weekday", "isoweekday") and plain:
+                made = self.make("weekday", INTEGER, owner._expr)
+                return made if name == "weekday" else self.binary("Add", made, 1)
+            case Timestamp() if name == "timestamp" and plain:
+                return self.binary("Div", self.micros(owner), 1_000_000)
+            case Timestamp() if name == "astimezone" and args == (dt.UTC,):
+                return owner
+            case Exact() if name == "value" and plain:
+                return self.make("exact_value", FLOAT, owner._expr)
+            case Exact() if name == "over" and len(args) == 1 and not keywords and self.kind(args[0]) == INTEGER:
+                return self.make("exact_over", FLOAT, self.expr(owner), self.expr(args[0]))
+            case Float() if name == "is_integer" and plain:
+                pass
+        cls = CLASSES.get(type(kind))
+        self.refuse(f"calls {'' if cls is None else cls.__name__ + '.'}{name}")
+
+    def text_method(self, owner: Any, name: str, args: tuple[Any, ...]) -> Any:
+        text = self.expr(owner)
+        if name in ("lower", "upper") and not args:
+            return self.make(name, STRING, text)
+        if name in ("strip", "lstrip", "rstrip") and args in ((), (None,)):
+            return self.make(name, STRING, text)
+        if name in ("startswith", "endswith") and len(args) == 1:
+            if type(args[0]) is tuple:
+                made: Any = False
+                for one in args[0]:
+                    here = self.text_method(owner, name, (one,))
+                    made = here if made is False else self.joined(False, made, here)
+                return made
+            if self.kind(args[0]) == STRING:
+                return self.make(name, BOOLEAN, text, self.expr(args[0]))
+        if name == "replace" and len(args) == 2 and all(self.kind(arg) == STRING for arg in args):
+            return self.make(name, STRING, text, *map(self.expr, args))
+        return None
+
+    def text(self, *parts: Any) -> Any:
+        """An f-string."""
+        made: Any = ""
+        for part in parts:
+            if isa(part, tuple):
+                value, conversion, spec = part
+                value = self.settle(value)
+                if isa(value, Proxy) or isa(spec, Proxy):
+                    if conversion not in (-1, ord("s")) or isa(spec, Proxy) or spec != "":
+                        self.refuse("formats a value")
+                    part = self.to_str(value)
+                elif self.holds(value):
+                    self.refuse("formats a value")
+                else:
+                    conversions: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+                    turned = conversions.get(conversion)
+                    part = format(value if turned is None else turned(value), spec)
+            if part != "" if isa(part, str) and not isa(part, Proxy) else True:
+                made = (
+                    part if isa(made, str) and not isa(made, Proxy) and made == "" else (self.binary("Add", made, part))
+                )
+        return made

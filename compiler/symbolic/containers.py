@@ -1,0 +1,394 @@
+"""Tables, records, sequences and text: parts of values, and whether they are in one another."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tracetypes.asked import AskedTable
+from tracetypes.compiler.expr import Call, Const
+from tracetypes.compiler.symbolic.arithmetic import Arithmetic
+from tracetypes.compiler.symbolic.known import (
+    BOOLEAN,
+    CLASSES,
+    COLUMNS,
+    DAY,
+    FLOAT,
+    INTEGER,
+    STRING,
+    TIME_FIELDS,
+    TIMESTAMP,
+    at_path,
+    fields_of,
+)
+from tracetypes.compiler.symbolic.proxies import (
+    Proxy,
+    TracedDeferred,
+    TracedDuration,
+    TracedMethod,
+    TracedSymbol,
+    describe,
+)
+from tracetypes.compiler.symbolic.ways import Undo, isa
+from tracetypes.records import INT_MAX, INT_MIN, UNIT, Boolean, Date, Float, Integer, Timestamp, UnitValue, name_of
+
+__all__ = ["Containers"]
+
+
+class Containers(Arithmetic):
+    """Parts of values."""
+
+    def contains(self, part: Any, whole: Any) -> Any:
+        """``part in whole``."""
+        if isa(whole, TracedSymbol):
+            if self.kind(whole) == STRING and self.kind(part) == STRING:
+                return self.make("contains", BOOLEAN, whole._expr, self.expr(part))
+            self.refuse(f"uses in on {describe(whole)}")
+        if isa(whole, type({}.keys())):
+            whole = whole.mapping
+        if not self.holds(part):
+            if type(whole) in (list, tuple) and self.holds(whole):
+                return self.contains_any(part, whole)
+            if isinstance(getattr(type(whole), "__contains__", None), types.FunctionType) and self.holds(whole):
+                return self.condition(self.call(type(whole).__contains__, whole, part))
+            return part in whole
+        if type(whole) is str and self.kind(part) == STRING:
+            return self.make("contains", BOOLEAN, self.expr(whole), part._expr)
+        if type(whole) in (list, tuple):
+            kind = self.kind(part)
+            if len(whole) <= 16 or self.holds(whole) or any(self.kind(one) != kind for one in whole) or kind == FLOAT:
+                return self.contains_any(part, whole)
+            return self.has(self.members(whole), part)
+        if type(whole) in (set, frozenset):
+            return self.has(self.members(whole), part)
+        if self.is_table(whole):
+            return self.has(self.mapping(whole), part)
+        if isa(whole, range) and whole.step == 1 and self.kind(part) == INTEGER:
+            return self.joined(True, self.compare("LtE", whole.start, part), self.compare("Lt", part, whole.stop))
+        self.refuse(f"uses in on {describe(whole)}")
+
+    def members(self, whole: Any) -> Mapping[Any, Any]:
+        """The table that holds the members of a set, tuple or list."""
+        return self.table(whole, "members", lambda: dict.fromkeys(sorted(whole, key=repr)))
+
+    def contains_any(self, part: Any, whole: Sequence[Any]) -> Any:
+        made: Any = False
+        for one in whole:
+            one = self.settle(one)
+            scalar = isa(part, TracedSymbol) and (self.kind(one) is not None or one is None)
+            here = self.compare_inside("Eq", part, one) if scalar else part == one
+            if isa(made, TracedSymbol) and (isa(here, TracedSymbol) or isa(here, bool)):
+                made = self.joined(False, made, here) if here is not False else made
+            elif here is True or made is True:
+                made = True
+            else:
+                made = here
+        return made
+
+    # ------------------------------------------------------------------------------------------------ tables
+
+    def is_table(self, whole: Any) -> bool:
+        return type(whole) in (dict, OrderedDict, types.MappingProxyType)
+
+    def table(self, whole: Any, role: str, make: Callable[[], dict[Any, Any]]) -> Mapping[Any, Any]:
+        """The one mapping that stands for a container, or one with the same content, in this trace."""
+        known = self.tables.get((role, id(whole)))
+        if known is not None and id(whole) not in self.now.owned:
+            return known[1]
+        made = make()
+        try:
+            content: Any = (role, tuple((type(k), k, type(v), v) for k, v in made.items()))
+            table = self.contents.setdefault(content, made)
+        except TypeError:
+            if id(whole) in self.now.owned:
+                self.refuse("looks up in a table that it makes itself")
+            table = made
+        self.tables[role, id(whole)] = (whole, table)
+        return table
+
+    def mapping(self, whole: Any) -> Mapping[Any, Any]:
+        """The table of a dict."""
+        return self.table(whole, "dict", lambda: dict(whole))
+
+    def has(self, table: Mapping[Any, Any], key: Any) -> Any:
+        key = self.table_key(table, key)
+        return self.make("has", BOOLEAN, key._expr, table=table) if table else False
+
+    def table_key(self, table: Mapping[Any, Any], key: Any) -> Any:
+        kind = self.kind(key)
+        cls = CLASSES[type(kind)] if isa(key, TracedSymbol) and kind in (INTEGER, STRING, BOOLEAN) else None
+        if not isa(key, TracedSymbol) or cls is None:
+            self.refuse(f"looks up {describe(key)}")
+        if (id(table), cls) not in self.checked:
+            if any(type(k) is not cls for k in table):
+                self.refuse(f"looks up {describe(key)} in a table with other keys")
+            self.checked.add((id(table), cls))
+        return key
+
+    def look_up(self, table: Mapping[Any, Any], key: Any) -> Any:
+        """What the table holds for a key that it holds."""
+        if id(table) not in self.layouts:
+            self.layouts[id(table)] = self.layout(list(table.values()))
+        return self.part(table, table, key, self.layouts[id(table)], ())
+
+    def layout(self, values: list[Any]) -> Any:
+        """A kind, None for only None, a pair of class and parts, or (None, layout) where some are None."""
+        some = [value for value in values if value is not None]
+        if not some:
+            return None
+        if len(some) < len(values):
+            return (None, self.layout(some))
+        classes = {type(value) for value in values}
+        (cls, *others) = classes
+        if others:
+            self.refuse("looks up in a table with values of several types")
+        kind = self.kind(values[0])
+        if kind is not None:
+            for value in values:
+                if kind in (INTEGER, TIMESTAMP, STRING):
+                    self.check_constant(value)
+            return kind
+        if cls is tuple:
+            if len({len(value) for value in values}) > 1:
+                self.refuse("looks up in a table with tuples of several lengths")
+            return (tuple, [(at, self.layout([value[at] for value in values])) for at in range(len(values[0]))])
+        names = fields_of(cls)
+        if names is None:
+            self.refuse(f"looks up in a table of {describe(values[0])}")
+        return (cls, [(name, self.layout([getattr(value, name) for value in values])) for name in names])
+
+    def part(
+        self,
+        table: Mapping[Any, Any],
+        full: Mapping[Any, Any],
+        key: TracedSymbol,
+        layout: Any,
+        path: tuple[str | int, ...],
+    ) -> Any:
+        if layout is None:
+            return None
+        if not isinstance(layout, tuple):
+            if isinstance(layout, UnitValue):
+                return UNIT
+            return self.make("lookup", layout, key._expr, table=full, path=path)
+        cls, inner = layout
+        if cls is None:
+            mark = ("some", id(full), path)
+            if mark not in self.tables:
+                some = {k: None for k, value in full.items() if at_path(value, path) is not None}
+                self.tables[mark] = (full, some)
+            if not self.truth(self.make("has", BOOLEAN, key._expr, table=self.tables[mark][1])):
+                return None
+            return self.part(table, full, key, inner, path)
+        parts = [(name, self.part(table, full, key, one, (*path, name))) for name, one in inner]
+        return tuple(value for _, value in parts) if cls is tuple else self.record(cls, parts)
+
+    def get(self, whole: Any, key: Any, default: Any) -> Any:
+        """``whole.get(key, default)``."""
+        table = self.mapping(whole)
+        has = self.has(table, key)
+        if has is False:
+            return default
+        if id(table) not in self.layouts:
+            self.layouts[id(table)] = self.layout(list(table.values()))
+        if self.layouts[id(table)] == self.kind(default) is not None and not isa(default, Proxy):
+            return self.either(has, self.look_up(table, key), default)
+        return self.look_up(table, key) if self.truth(has) else default
+
+    def ask(self, table: AskedTable, key: Any) -> Any:
+        """``table.get(key)``: a record, or None."""
+        key, schema = self.settle(key), table.row
+        if self.kind(key) not in (INTEGER, STRING, BOOLEAN) or not isa(key, TracedSymbol):
+            self.refuse(f"asks a table for {describe(key)}")
+        for name, kind in schema.fields:
+            if not isa(kind, COLUMNS):
+                self.refuse(f"asks a table whose {name} is {name_of(kind)}")
+        if not self.truth(self.make("has", BOOLEAN, key._expr, table=table)):
+            return None
+        return self.record(
+            schema.cls,
+            [(name, self.make("lookup", kind, key._expr, table=table, path=(name,))) for name, kind in schema.fields],
+        )
+
+    # ----------------------------------------------------------------------------------- attributes and items
+
+    def attribute(self, value: Any, name: str) -> Any:
+        """``value.name``."""
+        value = self.settle(value)
+        if isa(value, TracedSymbol):
+            return self.symbol_attribute(value, name)
+        if isa(value, TracedDuration):
+            return self.duration_attribute(value, name)
+        if isa(value, type | types.ModuleType):
+            return getattr(value, name)
+        for base in type(value).__mro__:
+            if name in base.__dict__:
+                found = base.__dict__[name]
+                if isa(found, property) and self.holds(value):
+                    return self.settle(self.call(found.fget, value))
+                break
+        else:
+            found = None
+        if self.holds(value) and not isa(value, tuple | list | dict | set):
+            known = fields_of(type(value)) or ()
+            computed = isa(found, functools.cached_property | types.MemberDescriptorType)
+            if name not in known and (computed or (found is None and hasattr(type(value), "__getattr__"))):
+                self.refuse(f"reads the computed attribute {name}")
+            if name not in known and found is None:
+                self.refuse(f"reads {name}, which {type(value).__name__} does not have")
+        return self.settle(getattr(value, name))
+
+    def symbol_attribute(self, value: TracedSymbol, name: str) -> Any:
+        kind = self.kind(value)
+        match kind:
+            case Timestamp() if name in TIME_FIELDS:
+                return self.make(name, INTEGER, value._expr)
+            case Timestamp() if name == "tzinfo":
+                return dt.UTC
+            case Date() if name in ("year", "month", "day"):
+                return self.make(name, INTEGER, value._expr)
+            case Integer() | Boolean() if name in ("real", "numerator"):
+                return self.as_number(value, INTEGER)
+            case Float() if name == "real":
+                return value
+        cls = CLASSES.get(type(kind))
+        if cls is None:
+            self.refuse(f"looks into a {type(kind).__name__}")
+        if not hasattr(cls, name):
+            raise AttributeError(name)
+        return TracedMethod(self, value, name)
+
+    def duration_attribute(self, value: TracedDuration, name: str) -> Any:
+        micros = value._micros
+        match name:
+            case "days":
+                return self.binary("FloorDiv", micros, DAY)
+            case "seconds":
+                return self.binary("FloorDiv", self.binary("Mod", micros, DAY), 1_000_000)
+            case "microseconds":
+                return self.binary("Mod", micros, 1_000_000)
+            case _:
+                return TracedMethod(self, value, name)
+
+    def slice(self, start: Any, stop: Any, step: Any) -> slice:
+        """``start:stop:step``."""
+        return slice(self.settle(start), self.settle(stop), self.settle(step))
+
+    def item(self, whole: Any, index: Any) -> Any:
+        """``whole[index]``."""
+        whole, index = self.settle(whole), self.settle(index)
+        if isa(whole, TracedSymbol):
+            if self.kind(whole) == STRING:
+                return self.character(whole, index)
+            self.refuse(f"takes an item of {describe(whole)}")
+        if isa(whole, TracedDuration):
+            raise TypeError("timedelta has no items")
+        method = getattr(type(whole), "__getitem__", None)
+        if isa(method, types.FunctionType) and (self.holds(whole) or self.holds(index)):
+            return self.call(method, whole, index)
+        if self.holds(index):
+            if isa(index, TracedSymbol) and self.is_table(whole):
+                return self.found(self.mapping(whole), index)
+            if isa(index, TracedSymbol) and type(whole) in (tuple, list):
+                return self.element(whole, self.as_number(index, INTEGER))
+            self.refuse(f"looks up {describe(index)} in {describe(whole)}")
+        if hasattr(type(whole), "__missing__") and id(whole) not in self.now.owned:
+            self.refuse(f"looks up in a {type(whole).__name__}, which changes by that")
+        return self.settle(whole[index])
+
+    def found(self, table: Mapping[Any, Any], key: Any) -> Any:
+        if not self.truth(self.has(table, key)):
+            raise KeyError
+        return self.look_up(table, key)
+
+    def element(self, whole: Sequence[Any], index: TracedSymbol) -> Any:
+        if self.holds(whole):
+            self.refuse("takes an item of a sequence by a place that is not known")
+        table = self.table(whole, "places", lambda: {at: whole[at] for at in range(-len(whole), len(whole))})
+        match index._expr:
+            case Call("mod", (_, Const(divisor))) if 0 < divisor <= len(whole):
+                self.table_key(table, index)
+                return self.look_up(table, index)
+        return self.found(table, index)
+
+    def character(self, text: TracedSymbol, index: Any) -> Any:
+        if isa(index, slice):
+            if index.step not in (None, 1) or any(
+                type(at) not in (int, types.NoneType) for at in (index.start, index.stop)
+            ):
+                self.refuse("takes a slice of a str with places that are not constant")
+            bounds = [
+                self.intern(Const(None, None)) if at is None else self.expr(min(max(at, INT_MIN), INT_MAX))
+                for at in (index.start, index.stop)
+            ]
+            return self.make("slice", STRING, text._expr, *bounds)
+        if type(index) is not int:
+            self.refuse("takes a character of a str at a place that is not constant")
+        place = index + 1 if index >= 0 else -index
+        if not self.truth(self.compare("LtE", place, self.length(text))):
+            raise IndexError
+        return self.character(text, slice(index, index + 1 or None))
+
+    def length(self, value: Any) -> Any:
+        if isa(value, TracedSymbol):
+            if self.kind(value) != STRING:
+                self.refuse(f"takes the length of {describe(value)}")
+            return self.make("length", INTEGER, value._expr)
+        return len(value)
+
+    # ---------------------------------------------------------------------------------- containers and the rest
+
+    def own(self, value: Any) -> Any:
+        """A container that the function has just made."""
+        self.now.owned[id(value)] = value
+        return value
+
+    def changed(self, value: Any) -> Any:
+        """A container that is about to be changed."""
+        value = self.settle(value)
+        if self.now.trials:
+            raise Undo
+        if id(value) not in self.now.owned:
+            self.refuse(f"changes {describe(value)} that outlives the call")
+        return value
+
+    def iterate(self, value: Any) -> Any:
+        """What a loop or an assignment to several names takes apart."""
+        value = self.settle(value)
+        if isa(value, Proxy):
+            self.refuse(f"iterates over {describe(value)}")
+        if isa(value, tuple | list) and any(isa(one, TracedDeferred) for one in value):
+            return [self.settle(one) for one in value]
+        method = getattr(type(value), "__iter__", None)
+        if isa(method, types.FunctionType) and self.holds(value):
+            return self.call(method, value)
+        if self.now.trials and isa(value, Iterator):
+            raise Undo
+        return value
+
+    def unpacked(self, value: Any) -> Iterator[Any]:
+        """The elements of a loop over tuples."""
+        return (self.iterate(one) for one in value)
+
+    def subject(self, value: Any, *names: str) -> Any:
+        """What ``match`` looks at; ``names``: the attributes that its patterns read."""
+        value = self.settle(value)
+        pending = [value]
+        while pending:
+            at = pending.pop()
+            if isa(at, Proxy) or fields_of(type(at)) is None:
+                continue
+            if any(isinstance(getattr(type(at), name, None), property) for name in names):
+                self.refuse("matches a property")
+            pending.extend(at if isa(at, tuple) else [getattr(at, name) for name in fields_of(type(at)) or ()])
+        return value
+
+    def length_of_its_own(self, value: Any) -> None:
+        """Refuse an author's ``__len__``: Python looks at what it returns."""
+        method = getattr(type(value), "__len__", None)
+        if not isa(value, Proxy) and isa(method, types.FunctionType) and self.holds(value):
+            self.refuse(f"looks at a {type(value).__name__}, which has a length of its own")

@@ -1,0 +1,226 @@
+"""What stands for values that are not known: all that is done with them arrives at the tracer."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol, final
+
+from tracetypes.compiler.expr import Expr
+from tracetypes.compiler.symbolic.known import CLASSES
+from tracetypes.compiler.symbolic.ways import isa
+
+__all__ = [
+    "Observer",
+    "Proxy",
+    "TracedDeferred",
+    "TracedDuration",
+    "TracedEmit",
+    "TracedMethod",
+    "TracedSymbol",
+    "describe",
+    "expr_of",
+]
+
+
+class Observer(Protocol):
+    """Who is told what is done with proxies: the tracer."""
+
+    @abstractmethod
+    def class_of(self, value: Proxy) -> type[Any]:
+        """The class that an author sees."""
+
+    @abstractmethod
+    def attribute(self, value: Any, name: str) -> Any:
+        """``value.name``."""
+
+    @abstractmethod
+    def item(self, whole: Any, index: Any) -> Any:
+        """``whole[index]``."""
+
+    @abstractmethod
+    def truth(self, value: Any) -> bool:
+        """A condition of ``if``, ``while`` and the like."""
+
+    @abstractmethod
+    def compare(self, name: str, a: Any, b: Any) -> Any:
+        """A comparison."""
+
+    @abstractmethod
+    def compare_inside(self, name: str, a: Any, b: Any) -> Any:
+        """A comparison by code that was not compiled again."""
+
+    @abstractmethod
+    def binary(self, name: str, a: Any, b: Any) -> Any:
+        """An arithmetic operator."""
+
+    @abstractmethod
+    def unary(self, name: str, value: Any) -> Any:
+        """An operator of one argument."""
+
+    @abstractmethod
+    def call_method(self, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """``owner.name(*args, **keywords)``."""
+
+    @abstractmethod
+    def emit(self, pairs: bool, args: tuple[Any, ...]) -> None:
+        """One call of the author's ``emit``."""
+
+    @abstractmethod
+    def refuse(self, what: str) -> NoReturn:
+        """Give up."""
+
+
+def _binary(name: str, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    if reflected:
+        return lambda self, other: self._tracer.binary(name, other, self)
+    return lambda self, other: self._tracer.binary(name, self, other)
+
+
+def _compared(name: str) -> Callable[[Any, Any], Any]:
+    return lambda self, other: self._tracer.compare_inside(name, self, other)
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    return lambda self: self._tracer.unary(name, self)
+
+
+def _needs(what: str) -> Callable[..., Any]:
+    return lambda self, *args: self._tracer.refuse(what)
+
+
+class Proxy:
+    """Stands for a value that is not known. What is done to it in code that was not compiled again arrives here."""
+
+    __slots__ = ("_tracer",)
+    _tracer: Observer
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[Any]:
+        return self._tracer.class_of(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._tracer.attribute(self, name)
+
+    def __bool__(self) -> bool:
+        return self._tracer.truth(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._tracer.item(self, index)
+
+    def __contains__(self, part: Any) -> bool:
+        return self._tracer.truth(self._tracer.compare("In", part, self))
+
+    __eq__ = _compared("Eq")
+    __ne__ = _compared("NotEq")
+    __lt__ = _compared("Lt")
+    __le__ = _compared("LtE")
+    __gt__ = _compared("Gt")
+    __ge__ = _compared("GtE")
+    __add__, __radd__ = _binary("Add"), _binary("Add", reflected=True)
+    __sub__, __rsub__ = _binary("Sub"), _binary("Sub", reflected=True)
+    __mul__, __rmul__ = _binary("Mult"), _binary("Mult", reflected=True)
+    __truediv__, __rtruediv__ = _binary("Div"), _binary("Div", reflected=True)
+    __floordiv__, __rfloordiv__ = _binary("FloorDiv"), _binary("FloorDiv", reflected=True)
+    __mod__, __rmod__ = _binary("Mod"), _binary("Mod", reflected=True)
+    __pow__, __rpow__ = _binary("Pow"), _binary("Pow", reflected=True)
+    __and__, __rand__ = _binary("BitAnd"), _binary("BitAnd", reflected=True)
+    __or__, __ror__ = _binary("BitOr"), _binary("BitOr", reflected=True)
+    __xor__, __rxor__ = _binary("BitXor"), _binary("BitXor", reflected=True)
+    __lshift__, __rlshift__ = _binary("LShift"), _binary("LShift", reflected=True)
+    __rshift__, __rrshift__ = _binary("RShift"), _binary("RShift", reflected=True)
+    __matmul__, __rmatmul__ = _binary("MatMult"), _binary("MatMult", reflected=True)
+    __neg__, __pos__, __invert__ = _unary("USub"), _unary("UAdd"), _unary("Invert")
+    __abs__ = _unary("Abs")
+    __hash__ = _needs("hashes a value")
+    __iter__ = _needs("iterates over a value")
+    __len__ = _needs("takes a length")
+    __int__ = __index__ = _needs("converts a value to int")
+    __float__ = __complex__ = _needs("converts a value to float")
+    __str__ = __repr__ = _needs("turns a value into text")
+    __format__ = _needs("formats a value")
+    __bytes__ = _needs("turns a value into bytes")
+    __round__ = __trunc__ = __floor__ = __ceil__ = _needs("rounds a value")
+    __divmod__ = __rdivmod__ = _needs("calls divmod")
+    __call__ = _needs("calls a value")
+    __setitem__ = __delitem__ = _needs("changes a value")
+    __enter__ = __exit__ = __next__ = __await__ = _needs("uses a value in a way that is not known")
+    __copy__ = __deepcopy__ = __reduce_ex__ = _needs("copies a value")
+
+
+@final
+class TracedSymbol(Proxy):
+    """A scalar, never None."""
+
+    __slots__ = ("_expr",)
+
+    def __init__(self, tracer: Observer, expr: Expr) -> None:
+        self._tracer, self._expr = tracer, expr
+
+
+@final
+class TracedDeferred(Proxy):
+    """A value of optional schema that nobody looked at."""
+
+    __slots__ = ("_input", "_made")
+
+    def __init__(self, tracer: Observer, input: Expr) -> None:
+        self._tracer, self._input = tracer, input
+        self._made: list[Any] = []
+
+
+@final
+class TracedDuration(Proxy):
+    """A ``timedelta``; ``_micros`` is an Integer symbol or an int."""
+
+    __slots__ = ("_micros",)
+
+    def __init__(self, tracer: Observer, micros: Any) -> None:
+        self._tracer, self._micros = tracer, micros
+
+
+@final
+class TracedMethod:
+    """A method of a symbol, not called yet."""
+
+    __slots__ = ("name", "owner", "tracer")
+
+    def __init__(self, tracer: Observer, owner: Any, name: str) -> None:
+        self.tracer, self.owner, self.name = tracer, owner, name
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self.tracer.call_method(self.owner, self.name, args, keywords)
+
+
+@final
+class TracedEmit:
+    """The author's ``emit``."""
+
+    __slots__ = ("pairs", "tracer")
+
+    def __init__(self, tracer: Observer, emits: str) -> None:
+        self.tracer, self.pairs = tracer, emits == "pairs"
+
+    def __call__(self, *args: Any) -> None:
+        self.tracer.emit(self.pairs, args)
+
+
+def expr_of(value: Any) -> Expr:
+    expr: Expr = value._expr
+    return expr
+
+
+def describe(value: Any) -> str:
+    if isa(value, TracedSymbol):
+        kind = value._expr.kind
+        cls = CLASSES.get(type(kind))
+        return f"a {type(kind).__name__ if cls is None else cls.__name__}"
+    if isa(value, TracedDuration):
+        return "a timedelta"
+    if isa(value, Proxy):
+        return "a value"
+    if value is None:
+        return "None"
+    return f"a {type(value).__name__}"
