@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from tracetypes.compiler.columnar import groups_of
 from tracetypes.compiler.columns import from_array, to_bytes
-from tracetypes.compiler.vector import Undefined, from_arrow
+from tracetypes.compiler.expr import Undefined
+from tracetypes.compiler.vector import from_arrow
 from tracetypes.formats import Row
 from tracetypes.markers import EventTime
 from tracetypes.records import Integer, Schema, String, stable_hash

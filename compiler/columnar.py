@@ -10,21 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.coded import Coded
+from tracetypes.compiler.evaluation import run
+from tracetypes.compiler.exact import Exacts, exact_group_sums
 from tracetypes.compiler.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
 from tracetypes.compiler.monoids import Monoid, Part
-from tracetypes.compiler.vector import (
-    Column,
-    Columns,
-    Exacts,
-    Struct,
-    exact_group_sums,
-    from_arrow,
-    inputs_of,
-    run,
-    take,
-    to_arrow,
-    values_of,
-)
+from tracetypes.compiler.vector import Column, Columns, Struct, from_arrow, inputs_of, take, to_arrow, values_of
 from tracetypes.records import (
     Boolean,
     Bytes,

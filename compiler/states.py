@@ -17,23 +17,13 @@ import pyarrow as pa
 
 from tracetypes.compiler.columnar import Combined, Flow, combine, dtype_of, fit, fit_key, groups_of, reduced, structured
 from tracetypes.compiler.columns import Batch, array
+from tracetypes.compiler.evaluation import evaluate, run
+from tracetypes.compiler.exact import Exacts
 from tracetypes.compiler.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
 from tracetypes.compiler.messages import dumps, loads
 from tracetypes.compiler.monoids import Monoid, constant, leaves, results, united
 from tracetypes.compiler.tracing import Given, Nested, Untraceable, trace_method
-from tracetypes.compiler.vector import (
-    Column,
-    Columns,
-    Exacts,
-    Struct,
-    concat,
-    evaluate,
-    from_arrow,
-    inputs_of,
-    run,
-    take,
-    values_of,
-)
+from tracetypes.compiler.vector import Column, Columns, Struct, concat, from_arrow, inputs_of, take, values_of
 from tracetypes.markers import Marker
 from tracetypes.records import Boolean, Float, Integer, ListOf, OneOf, Optional, Record, Schema, String, schema_of
 from tracetypes.templates import OpKeyedUnordered

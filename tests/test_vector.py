@@ -43,8 +43,8 @@ from tests.programs import Program, Row, programs
 from tests.programs import inputs_of as scalars_of
 from tests.programs import rows as program_rows
 from tracetypes import UNIT, ExactSum, Unit
+from tracetypes.compiler import evaluation, operations, vector
 from tracetypes.compiler import expr as meaning
-from tracetypes.compiler import vector
 from tracetypes.compiler.coded import Coded
 from tracetypes.compiler.columns import array, from_array
 from tracetypes.compiler.exact import Exacts, exact_group_sums
@@ -112,9 +112,9 @@ def agrees(
             first = number if first is None else first
     if first is not None:
         with pytest.raises(Undefined) as caught:
-            vector.evaluate(expr, columns(table), len(table))
+            evaluation.evaluate(expr, columns(table), len(table))
         assert caught.value.args == (first,), text(expr)
-    made = vector.evaluate(expr, columns(kept), len(kept))
+    made = evaluation.evaluate(expr, columns(kept), len(kept))
     assert [shown(value) for value in values_of(made, len(kept))] == wanted, text(expr)
 
 
@@ -233,7 +233,7 @@ def test_slice() -> None:
 
 
 def test_white_space_is_all_of_it() -> None:
-    assert set(vector.WHITE_SPACE) == {chr(c) for c in range(sys.maxunicode + 1) if chr(c).isspace()}
+    assert set(operations.WHITE_SPACE) == {chr(c) for c in range(sys.maxunicode + 1) if chr(c).isspace()}
 
 
 @pytest.mark.parametrize("repeat", [1, 300], ids=["short", "long"])
@@ -273,7 +273,7 @@ def test_a_key_that_is_equal_in_a_way_of_its_own_is_not_looked_up() -> None:
 
     look = Call("has", (given(STRING),), BOOLEAN, table={Mine("a"): 1})
     with pytest.raises(Undefined):
-        vector.evaluate(look, columns_of([row_of()]), 1)
+        evaluation.evaluate(look, columns_of([row_of()]), 1)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
@@ -322,9 +322,9 @@ def runs_on(
             first = number if first is None else first
     if first is not None:
         with pytest.raises(Undefined) as caught:
-            vector.run(tree, columns(table), len(table))
+            evaluation.run(tree, columns(table), len(table))
         assert caught.value.args == (first,)
-    ran = vector.run(tree, columns(kept), len(kept))
+    ran = evaluation.run(tree, columns(kept), len(kept))
     emissions: list[dict[int, Any]] = [{} for _ in kept]
     for one in ran.emissions:
         places = range(len(kept)) if one.rows is None else one.rows.tolist()
@@ -448,11 +448,11 @@ def test_a_dictionary_is_computed_by_its_entries(expr: Expr) -> None:
     """Once an entry, as long as there are no more of them than rows; undefined only where a row has the entry."""
     first, second, *_ = (key for key in WORDS if isinstance(key, str))
     rows_, entries = [first, second] * 3, [first, "no word", second]
-    made = vector.evaluate(expr, coded_text(rows_, entries), len(rows_))
+    made = evaluation.evaluate(expr, coded_text(rows_, entries), len(rows_))
     assert isinstance(made, Column)
     assert isinstance(made.held, Coded)
     assert len(made.held.entries) == 3
-    few = vector.evaluate(expr, coded_text(rows_[:2], entries), 2)
+    few = evaluation.evaluate(expr, coded_text(rows_[:2], entries), 2)
     assert isinstance(few, Column)
     assert not isinstance(few.held, Coded)
     wanted = [expected(expr, row_of(string0=row)) for row in rows_]
@@ -466,7 +466,7 @@ def test_columns_of_one_dictionary_share_their_codes_behind_a_filter() -> None:
     other = Call("eq", (upper, Const("B", STRING)), BOOLEAN)
     both = Call("concat", (word, upper), STRING)
     tree = Branch(other, Leaf(), Leaf((Emission(None, Pack(tuple, (), (both, word))),)))
-    (emitted,) = vector.run(tree, coded_text(["a", "b", "c", "a", "c", "a"], ["a", "b", "c"]), 6).emissions
+    (emitted,) = evaluation.run(tree, coded_text(["a", "b", "c", "a", "c", "a"], ["a", "b", "c"]), 6).emissions
     assert isinstance(emitted.value, Struct)
     joined, plain = emitted.value.parts
     assert isinstance(joined, Column)
@@ -480,7 +480,7 @@ def test_two_dictionaries_are_two() -> None:
     entries = pa.array(["a", "b"])
     parts = [Column(STRING, Coded(np.array(codes), entries)) for codes in ([0, 1, 0], [0, 0, 1])]
     inputs = inputs_of({"row": Struct(tuple, ("string0", "string1"), tuple(parts))})
-    made = vector.evaluate(Call("eq", (given(STRING, 0), given(STRING, 1)), BOOLEAN), inputs, 3)
+    made = evaluation.evaluate(Call("eq", (given(STRING, 0), given(STRING, 1)), BOOLEAN), inputs, 3)
     assert values_of(made, 3) == [True, False, False]
 
 
@@ -489,23 +489,23 @@ def test_choices_by_entries_that_are_missing_or_undefined() -> None:
     view = Call("eq", (word, Const("view", STRING)), BOOLEAN)
     note_ = Call("lookup", (word,), Optional(String()), table=WORDS, path=("note",))
     chosen = Call("if", (view, note_, word), Optional(String()))
-    made = vector.evaluate(chosen, coded_text(["", "view", "", "view"], ["view", ""]), 4)
+    made = evaluation.evaluate(chosen, coded_text(["", "view", "", "view"], ["view", ""]), 4)
     assert values_of(made, 4) == ["", None, "", None]
     level = Call("lookup", (word,), INTEGER, table=WORDS, path=("level",))
     chosen = Call("if", (view, level, Const(-1, INTEGER)), INTEGER)
-    assert values_of(vector.evaluate(chosen, coded_text(["no", "view"], ["view", "no"]), 2), 2) == [-1, 1]
+    assert values_of(evaluation.evaluate(chosen, coded_text(["no", "view"], ["view", "no"]), 2), 2) == [-1, 1]
     chosen = Call("if", (view, Const(-1, INTEGER), level), INTEGER)
     with pytest.raises(Undefined) as caught:
-        vector.evaluate(chosen, coded_text(["view", "no"], ["view", "no"]), 2)
+        evaluation.evaluate(chosen, coded_text(["view", "no"], ["view", "no"]), 2)
     assert caught.value.args == (1,)
 
 
 def test_dictionaries_without_entries() -> None:
     missing = coded_text([None, None], [])
     length = Call("length", (given(STRING),), INTEGER)
-    assert vector.evaluate(length, coded_text([], []), 0).valid is None
+    assert evaluation.evaluate(length, coded_text([], []), 0).valid is None
     with pytest.raises(Undefined):
-        vector.evaluate(length, missing, 2)
+        evaluation.evaluate(length, missing, 2)
     assert values_of(missing(given(STRING)), 2) == [None, None]
 
 
@@ -537,7 +537,7 @@ def test_results_that_are_missing_for_some_rows() -> None:
     tree = Branch(known, Leaf(result=pack), Leaf(result=Const(None, None)))
     table = [row_of(string0=value) for value in EDGES[STRING]]
     runs(tree, table)
-    ran = vector.run(tree, columns_of(table), len(table))
+    ran = evaluation.run(tree, columns_of(table), len(table))
     assert ran.result is not None
     schema = schema_of(Pair | None)
     made = from_array(schema, to_arrow(schema, ran.result, len(table)))
@@ -548,7 +548,7 @@ def test_results_of_two_kinds_are_none() -> None:
     tree = Branch(given(BOOLEAN), Leaf(result=Const(1, INTEGER)), Leaf(result=Const(1.0, FLOAT)))
     runs(tree, [row_of(boolean0=True)])
     with pytest.raises(Undefined):
-        vector.run(tree, columns_of([row_of(boolean0=True), row_of(boolean0=False)]), 2)
+        evaluation.run(tree, columns_of([row_of(boolean0=True), row_of(boolean0=False)]), 2)
 
 
 def test_a_class_with_validators_is_asked() -> None:
@@ -565,7 +565,7 @@ def test_a_class_with_validators_is_asked() -> None:
 
     runs(Leaf(result=Pack(Positive, ("n",), (given(INTEGER),))), [row_of(integer0=n) for n in (1, 2, -3, 4)])
     with pytest.raises(Undefined):
-        vector.evaluate(Pack(Doubled, ("n",), (given(INTEGER),)), columns_of([row_of(integer0=2000)]), 1)
+        evaluation.evaluate(Pack(Doubled, ("n",), (given(INTEGER),)), columns_of([row_of(integer0=2000)]), 1)
 
 
 # ------------------------------------------------------------------------------------------- in and out
@@ -622,11 +622,11 @@ def test_a_field_that_was_not_read_is_missed_when_it_is_used(lazy: bool) -> None
     columns = from_arrow(schema, part)
     inputs = inputs_of({"value": columns}) if not lazy else arrow_inputs({"value": (schema, part)})
     year = Call("year", (Input(("value", "at"), TIMESTAMP),), INTEGER)
-    assert values_of(vector.evaluate(year, inputs, 3), 3) == [2024, 1, 9999]
+    assert values_of(evaluation.evaluate(year, inputs, 3), 3) == [2024, 1, 9999]
     no_inner = Call("is_null", (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
-    assert values_of(vector.evaluate(no_inner, inputs, 3), 3) == [False, True, False]
+    assert values_of(evaluation.evaluate(no_inner, inputs, 3), 3) == [False, True, False]
     with pytest.raises(LookupError, match="name"):
-        vector.evaluate(Input(("value", "name"), STRING), inputs, 3)
+        evaluation.evaluate(Input(("value", "name"), STRING), inputs, 3)
     with pytest.raises(LookupError):
         to_arrow(schema, columns, 3)
 
@@ -638,10 +638,10 @@ def test_a_part_of_a_record_that_is_missing_is_missing(lazy: bool) -> None:
     inputs = arrow_inputs({"value": (schema, whole)}) if lazy else inputs_of({"value": from_arrow(schema, whole)})
     year = Call("year", (Input(("value", "inner", "day"), DATE),), INTEGER)
     with pytest.raises(Undefined) as caught:
-        vector.evaluate(year, inputs, 3)
+        evaluation.evaluate(year, inputs, 3)
     assert caught.value.args == (1,)
     missing = Call("is_null", (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
-    assert values_of(vector.evaluate(missing, inputs, 3), 3) == [False, True, False]
+    assert values_of(evaluation.evaluate(missing, inputs, 3), 3) == [False, True, False]
 
 
 def test_values_conform_on_the_way_out() -> None:

@@ -30,7 +30,9 @@ from pyspark.sql.types import DataType
 from tracetypes.asked import AskedTable
 from tracetypes.compiler.columns import arrow_type, never_refuses
 from tracetypes.compiler.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Value
-from tracetypes.compiler.vector import FIRST, LAST, WHITE_SPACE, constant, table_entries, table_keys
+from tracetypes.compiler.lookup_tables import table_entries, table_keys
+from tracetypes.compiler.operations import FIRST, LAST, WHITE_SPACE
+from tracetypes.compiler.vector import constant
 from tracetypes.records import (
     Boolean,
     Bytes,

@@ -25,6 +25,8 @@ from pyspark import TaskContext
 from tracetypes.compiler.chunks import Chunk, inside
 from tracetypes.compiler.columnar import fit_key, read_by
 from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gaps, never_refuses
+from tracetypes.compiler.evaluation import run
+from tracetypes.compiler.expr import Undefined
 from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.messages import Message, Piece
 from tracetypes.compiler.plan import FromSource, Link, Opaque, Plan, Stage
@@ -42,7 +44,7 @@ from tracetypes.compiler.spark.parsed import (
 )
 from tracetypes.compiler.spark.staging import Delivery, deliver
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
-from tracetypes.compiler.vector import Column, Undefined, from_arrow, run, to_arrow, to_coded_arrow
+from tracetypes.compiler.vector import Column, from_arrow, to_arrow, to_coded_arrow
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, split_header, text_parser
 from tracetypes.markers import MICROS, EventTime

@@ -22,9 +22,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracetypes import Dataflow, OperatorFailed, U, UsageError, check, every, stdlib
+from tracetypes.compiler.evaluation import run
 from tracetypes.compiler.expr import Undefined
 from tracetypes.compiler.tracing import Untraceable, trace_on_item
-from tracetypes.compiler.vector import from_arrow, inputs_of, run, values_of
+from tracetypes.compiler.vector import from_arrow, inputs_of, values_of
 from tracetypes.records import String
 from tracetypes.stdlib import enrich, look_up, preview
 from tracetypes.stdlib.lookups import SESSIONS, Database, LookUp, Postgres, Session, Sqlite
