@@ -226,9 +226,6 @@ def _part(columns: Columns | None, part: Part) -> Column:
     bare: Any = part.kind.item if isinstance(part.kind, Optional) else part.kind
     if columns.kind is None:
         return Column(bare, _zero(bare), np.zeros(1, np.bool_))
-    if isinstance(bare, Float) and isinstance(columns.kind, Integer):
-        fitted = fit(bare, attrs.evolve(columns, valid=None))
-        return attrs.evolve(fitted, valid=columns.valid)  # type: ignore[return-value]
     if columns.kind != bare:
         raise Undefined(0)
     return columns

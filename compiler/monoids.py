@@ -94,15 +94,17 @@ def united(values: list[Value], name: str, path: tuple[int, ...] = (), steps: tu
     kinds = {kind_of(value) for value in values if not isinstance(value, Pack)}
     bare = {k.item if isinstance(k, Optional) else k for k in kinds} - {None}
     if bare == {Integer(), Float()}:
-        bare = {Float()}
+        raise Untraceable(f"{_where(steps)} is an int here and a float there: write 0.0 where 0 stands for a float")
     if len(bare) != 1:
-        raise Untraceable(
-            "a part of its result has no type of its own" if not bare else "a part of its result has two types"
-        )
+        raise Untraceable(f"{_where(steps)} has {'two types' if bare else 'no type of its own'}")
     kind: Any = bare.pop()
     if None in kinds or any(isinstance(k, Optional) for k in kinds):
         kind = Optional(kind)
     return Input((name, *steps), kind)
+
+
+def _where(steps: tuple[str | int, ...]) -> str:
+    return f"the part {_steps(steps)} of its result" if steps else "its result"
 
 
 def constant(op: object, method: str) -> Value:
@@ -139,7 +141,11 @@ def _renamed(at: Expr, name: str) -> Input:
 
 
 def _place(at: Input) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in at.path[1:])
+    return _steps(at.path[1:])
+
+
+def _steps(steps: tuple[str | int, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 
 def _projected(tree: Tree, path: tuple[int, ...]) -> Tree:

@@ -25,7 +25,19 @@ from tracetypes.compiler.monoids import Monoid, constant, leaves, results, unite
 from tracetypes.compiler.tracing import Given, Nested, Untraceable, trace_method
 from tracetypes.compiler.vector import Column, Columns, Struct, concat, from_arrow, inputs_of, take, values_of
 from tracetypes.markers import Marker
-from tracetypes.records import Boolean, Float, Integer, ListOf, OneOf, Optional, Record, Schema, String, schema_of
+from tracetypes.records import (
+    Boolean,
+    Float,
+    Integer,
+    ListOf,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    UnitValue,
+    schema_of,
+)
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
@@ -62,6 +74,8 @@ def keyed_of(
         found = [initial, *[result for result in results(update) if result is not None]]
         if _kinds(_template(found)) == _kinds(template):
             state = united(found, "state")
+            if any(isinstance(at.kind, UnitValue) for _, at in leaves(state)):
+                raise Untraceable("its state holds a Unit, which takes no column")
             new, marker = Nested("new_state", state), Given("marker", schema_of(Marker))
             on_marker = trace_method(op, "on_marker", [new, Given("key", key), marker], emits="pairs")
             return Keyed(monoid, state, initial, identity, update, on_marker, op.skips_untouched, key, gives)
@@ -375,8 +389,6 @@ def _column_of(kind: Kind | None, values: list[Any]) -> Column:
     schema: Any = kind
     bare = schema.item if isinstance(schema, Optional) else schema
     wanted = {Integer: int, Float: float, Boolean: bool, String: str}.get(type(bare))
-    if wanted is float and int in set(map(type, values)):
-        values = [float(v) if type(v) is int and abs(v) <= 1 << 53 else v for v in values]
     if wanted is not None:
         allowed = {wanted, type(None)} if isinstance(schema, Optional) else {wanted}
         if not set(map(type, values)) <= allowed:
@@ -407,10 +419,6 @@ def _full(kind: Kind | None, column: Column, count: int) -> Column:
         if not optional:
             raise Undefined(0)
         return Column(bare, _zeros(bare, count), np.zeros(count, np.bool_))
-    if isinstance(bare, Float) and isinstance(column.kind, Integer):
-        column = Column(
-            bare, np.asarray(column.values, np.float64) if not column.scalar else float(column.values), column.valid
-        )
     if column.kind != bare or (not optional and column.valid is not None and not column.valid.all()):
         raise Undefined(0)
     values = column.values

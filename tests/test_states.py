@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
 
-from tracetypes import Checked, Dataflow, Marker, OpKeyedUnordered, U, check, every, interpret_rows
+from tracetypes import UNIT, Checked, Dataflow, Marker, OpKeyedUnordered, U, check, every, interpret_rows
 from tracetypes.compiler import planner, sizes
 from tracetypes.compiler.plan import Opaque, Plan
 from tracetypes.compiler.planner import plan
@@ -89,3 +90,66 @@ def plain(checked: Checked) -> Plan:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planner, "keyed_in", lambda *about: Opaque("so it shall be"))
         return plan(checked, key_groups=1)
+
+
+@attrs.frozen
+class Mixed(OpKeyedUnordered[str, int, str, float, tuple[float, float], float]):
+    """Its state begins as floats and goes on as ints, or the other way round. ``unit``: or it holds a Unit."""
+
+    start: tuple[Any, Any]
+    neutral: Any = 0
+
+    def lift(self, key: str, value: int) -> float:
+        return value * 200_000_001
+
+    def identity(self) -> float:
+        return self.neutral  # type: ignore[no-any-return]
+
+    def combine(self, a: float, b: float) -> float:
+        return a + b
+
+    def initial_state(self) -> tuple[float, float]:
+        return self.start
+
+    def update_state(self, state: tuple[float, float], agg: float) -> tuple[float, float]:
+        return state[1], agg
+
+    def on_marker(
+        self, new_state: tuple[float, float], key: str, marker: Marker, emit: Callable[[str, float], None]
+    ) -> None:
+        now = new_state[1]
+        emit(key, float(now * now - (now - 1) * (now + 1)))
+        emit(key, 1.0 if isinstance(now, int) else 0.0)
+
+
+@attrs.frozen
+class Nothing(Mixed):
+    """Its state holds a Unit."""
+
+    def update_state(self, state: tuple[Any, float], agg: float) -> tuple[Any, float]:
+        return UNIT, agg
+
+
+@pytest.mark.parametrize(
+    ("op", "why"),
+    [
+        (Mixed((0.0, 0.0)), "is an int here and a float there: write 0.0"),
+        (Mixed((0, 0), 0.0), "is an int here and a float there: write 0.0"),
+        (Nothing((UNIT, 0)), "its state holds a Unit"),
+        (Mixed((0, 0)), None),
+    ],
+)
+def test_states_whose_types_no_column_has(monkeypatch: pytest.MonkeyPatch, op: Mixed, why: str | None) -> None:
+    """An int that became a float would be another number: of two products near 2**57 the difference is 1."""
+    monkeypatch.setattr(sizes, "MANY", 1)
+    flow = Dataflow("mixed")
+    rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=lambda n: n))
+    flow.sink("told", rows.through(op))
+    given = [(key, n) for n in range(1, 40) for key in "abc"]
+    checked = check(flow)
+    made = plan(checked, key_groups=2)
+    step = made.stages[0].steps[0]
+    reasons = [one.reason for one in (step.monoid, step.keyed) if isinstance(one, Opaque)]
+    assert bool(reasons) is (why is not None)
+    assert why is None or why in reasons[0]
+    assert simulate(made, {"rows": given}, seed=1).trace == interpret_rows(checked, {"rows": given})[0]["told"]

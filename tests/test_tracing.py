@@ -658,6 +658,30 @@ def test_on_item_of_a_stateless_operator(row: Row) -> None:
         assert result is None
 
 
+@attrs.frozen
+class Tariff:
+    price: float
+    label: str = attrs.field(eq=False)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": Tariff(1.0, "day")}, {"a": Tariff(1.0, "night")}),
+        ({"a": (1, 2)}, {"a": (True, 2)}),
+        ({"a": (1, 2)}, {"a": (1.0, 2)}),
+        ({"a": Sub(1, None)}, {"a": Sub(True, None)}),
+        ({"a": 0.0}, {"a": -0.0}),
+    ],
+)
+def test_tables_that_are_equal_are_not_the_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    def both(key: str) -> tuple[Any, Any]:
+        return one[key], other[key]
+
+    tree = trace(both, (Given("key", String()),), emits=None)
+    assert repr(run(tree, inputs_of(key="a"))[1]) == repr(both("a"))
+
+
 def test_tables_may_be_large() -> None:
     op = Splitting({str(k): k for k in range(200_000)}, lambda x: x)
     tree = trace_on_item(op, String(), schema_of(Row))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import enum
 import functools
+import struct
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,9 +36,39 @@ from tracetypes.compiler.symbolic.proxies import (
     describe,
 )
 from tracetypes.compiler.symbolic.ways import Undo, isa
-from tracetypes.records import INT_MAX, INT_MIN, UNIT, Boolean, Date, Float, Integer, Timestamp, UnitValue, name_of
+from tracetypes.records import (
+    INT_MAX,
+    INT_MIN,
+    UNIT,
+    Boolean,
+    Date,
+    Float,
+    Integer,
+    Timestamp,
+    Unit,
+    UnitValue,
+    name_of,
+)
 
 __all__ = ["Containers"]
+
+
+def _content(value: Any) -> Any:
+    """What is equal only for values that nobody can tell apart. Raises ``TypeError`` where that cannot be said."""
+    cls = type(value)
+    if cls is float:
+        return cls, struct.pack("<d", value)
+    if cls in (int, bool, str, bytes, types.NoneType, dt.date):
+        return cls, value
+    if cls is dt.datetime:
+        return cls, value.replace(tzinfo=None), value.fold, id(value.tzinfo)
+    if isinstance(value, enum.Enum | Unit):
+        return cls, id(value)
+    names = fields_of(cls)
+    if cls is not tuple and names is None:
+        raise TypeError(f"{cls.__name__} may hold more than can be seen")
+    parts = value if names is None else [getattr(value, name) for name in names]
+    return cls, tuple(map(_content, parts))
 
 
 class Containers(Arithmetic):
@@ -101,7 +133,7 @@ class Containers(Arithmetic):
             return known[1]
         made = make()
         try:
-            content: Any = (role, tuple((type(k), k, type(v), v) for k, v in made.items()))
+            content: Any = (role, tuple((_content(k), _content(v)) for k, v in made.items()))
             table = self.contents.setdefault(content, made)
         except TypeError:
             if id(whole) in self.now.owned:
