@@ -197,7 +197,11 @@ CLUSTERS = "location long, end long, number int, users long, views double, click
 
 
 def clusters(events: DataFrame, reference: Reference) -> DataFrame:
-    """Broadcast join, then one stateful operator by location that holds the features of its users."""
+    """Broadcast join, then one stateful operator by location that holds the features of its users.
+
+    Counting by user and period with Spark's own windows first is not to be had: Spark 4.3 refuses ``applyInPandasWithState``
+    behind an aggregation.
+    """
     end = (F.floor(F.col("event_time") / (reference.period * 1_000)) + 1) * reference.period
     flags = [
         (F.col("event_type") == name).cast("long").alias(column)
