@@ -141,7 +141,7 @@ def keyed_runs(stage: Stage) -> Iterator[Runs]:
     """The sorts and keyed operators of a stage."""
     for at, step in enumerate(stage.steps):
         native = at == 0 and not isinstance(step.keyed, Opaque) and folds(stage)
-        reason = None if native or not isinstance(step.node, Apply) else _why(stage, at)
+        reason = None if native else _why(stage, at)
         yield Runs(step.node, _step(stage, at), native, reason)
 
 
@@ -160,6 +160,10 @@ def _combining(stage: Stage) -> Iterator[str]:
 
 def _why(stage: Stage, at: int) -> str:
     step = stage.steps[at]
+    if isinstance(step.node, Sort):
+        return "by is called for each item; numbers, times and text that it gives are sorted as columns"
+    if isinstance(step.node, Restore):
+        return "each item is kept with its place in the source"
     assert isinstance(step.node, Apply)
     op = step.node.op
     if isinstance(op, OpKeyedOrdered):
