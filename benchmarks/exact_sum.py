@@ -1,10 +1,11 @@
-"""The price of a reproducible float sum, in plain Python.
+"""The price of a reproducible float sum, in plain Python and over columns.
 
-    python -m benchmarks.exact_sum [--values N] [--runs N]
+    python -m benchmarks.exact_sum [--values N] [--columns N] [--keys N] [--runs N]
 
 The other side adds with ``+`` through the same interface (``fast_sum``), and ``math.fsum``, which is exact but needs all
 values at once and so is no monoid. All sides run in turn, in one process, warm; times are medians in nanoseconds a value.
-Prints one JSON line for each kind of values: all in one range; of 600 orders of magnitude; small whole numbers.
+Prints one JSON line for each kind of values: all in one range; of 600 orders of magnitude; small whole numbers. And one for each
+kind as columns: a block of ``--columns`` items of ``--keys`` keys, combined as a stage does before its exchange.
 """
 
 from __future__ import annotations
@@ -17,10 +18,21 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
 
 from tracetypes import __version__ as version
+from tracetypes.compiler.columnar import Flow, combine
+from tracetypes.compiler.monoids import monoid_of
+from tracetypes.compiler.vector import from_arrow, inputs_of
+from tracetypes.records import Float, Integer
 from tracetypes.stdlib import Aggregate, evaluate, fast_sum, sum
+from tracetypes.stdlib.aggregates import Summarise
+
+Side: TypeAlias = Callable[[Any], float]
+"""Adds up values: a list, or an array."""
 
 
 def kinds(number: int) -> dict[str, list[float]]:
@@ -33,7 +45,7 @@ def kinds(number: int) -> dict[str, list[float]]:
     }
 
 
-def nanoseconds(sides: dict[str, Callable[[list[float]], float]], values: list[float], runs: int) -> dict[str, float]:
+def nanoseconds(sides: dict[str, Side], values: Any, runs: int) -> dict[str, float]:
     """The median time of each side, a value."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for run in range(runs + 1):
@@ -45,15 +57,47 @@ def nanoseconds(sides: dict[str, Callable[[list[float]], float]], values: list[f
     return {name: round(statistics.median(taken), 1) for name, taken in times.items()}
 
 
+def over_columns(number: int, keys: int) -> dict[str, Side]:
+    """Both sums by key, as the operator :func:`summarise` has them combined."""
+    key = from_arrow(Integer(), pa.array(np.random.default_rng(7).integers(0, keys, number)))
+    ends = np.zeros(number, np.int64)
+
+    def side(aggregate: Aggregate[float, Any, float]) -> Side:
+        monoid = monoid_of(Summarise(aggregate), Integer(), Float())
+
+        def run(values: Any) -> float:
+            column = from_arrow(Float(), pa.array(values))
+            flow = Flow(number, None, inputs_of({"key": key, "value": column}), key, column)
+            return float(len(combine(monoid, flow, ends, key)))
+
+        return run
+
+    return {"exact": side(sum(to=float)), "plain": side(fast_sum())}
+
+
+def told(taken: dict[str, float], **more: Any) -> None:
+    """Print a line."""
+    line = {
+        "benchmark": "exact_sum",
+        "version": version,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+    ratio = round(taken["exact"] / taken["plain"], 2)
+    print(json.dumps({**line, **more, "nanoseconds": taken, "exact_over_plain": ratio}), flush=True)
+
+
 def main() -> None:
     """Run all and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--values", type=int, default=100_000)
+    parser.add_argument("--columns", type=int, default=1_000_000)
+    parser.add_argument("--keys", type=int, default=1_000)
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args()
     exact: Aggregate[float, Any, float] = sum(to=float)
     plain: Aggregate[float, Any, float] = fast_sum()
-    sides: dict[str, Callable[[list[float]], float]] = {
+    sides: dict[str, Side] = {
         "exact": lambda values: evaluate(exact, values),
         "plain": lambda values: evaluate(plain, values),
         "fsum": math.fsum,
@@ -64,19 +108,17 @@ def main() -> None:
         agg = exact.identity()
         for value in values:
             agg = exact.combine(agg, exact.lift(value))
-        line = {
-            "benchmark": "exact_sum",
-            "version": version,
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "values": kind,
-            "number": len(values),
-            "nanoseconds": taken,
-            "exact_over_plain": round(taken["exact"] / taken["plain"], 2),
-            "bits": agg.numerator.bit_length(),
-            "error_of_plain": sides["plain"](values) - math.fsum(values),
-        }
-        print(json.dumps(line))
+        told(
+            taken,
+            values=kind,
+            number=len(values),
+            bits=agg.numerator.bit_length(),
+            error_of_plain=sides["plain"](values) - math.fsum(values),
+        )
+    columns = over_columns(given.columns, given.keys)
+    for kind, values in kinds(given.columns).items():
+        array = np.array(values)
+        told(nanoseconds(columns, array, given.runs), values=kind, number=given.columns, keys=given.keys, columns=True)
 
 
 if __name__ == "__main__":
