@@ -9,7 +9,16 @@ import attrs
 from tracetypes.check import Checked
 from tracetypes.compiler.blocks import folds
 from tracetypes.compiler.passes import passes
-from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Opaque, Plan, Region, Stage, links
+from tracetypes.compiler.plan import (
+    FromChannel,
+    FromSource,
+    FromStage,
+    Link,
+    Opaque,
+    Plan,
+    Stage,
+    links,
+)
 from tracetypes.compiler.segments import program
 from tracetypes.graph import Apply, Fused, Node, Restore, RowPosition, Sort, steps_of, title
 from tracetypes.markers import show_markers
@@ -74,11 +83,10 @@ def show_plan(plan: Plan) -> Iterator[str]:
     yield f"plan: {_many(len(plan.stages), 'stage')}, parallelism {plan.width}, {plan.key_groups} key groups"
     for stage in plan.stages:
         yield from _stage(plan, stage)
-    tail = [step for step in _path(plan.region)]
-    last = plan.stages[-1]
+    (tail,) = links(plan.region)
     yield f"    sink {plan.sink.name!r} : {plan.edge}"
-    if tail:
-        yield f"        Python    {' ; '.join(tail)}   (in stage {last.number})"
+    for one in stateless_runs(tail):
+        yield from _shown(one, "native")
     yield "        Arrow     write rows where they are; files are moved into place with the commit"
 
 
@@ -95,7 +103,7 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
                 yield "        Arrow     read columns of Parquet"
             case FromStage(stage=earlier):
                 yield f"    from stage {earlier.number}"
-        for one in stateless_runs(link.path):
+        for one in stateless_runs(link):
             yield from _shown(one, "native")
         yield from _combining(stage)
         yield f"        Exchange  HASH to {plan.key_groups} key groups: items and markers in Arrow batches, shuffled by Catalyst"
@@ -117,15 +125,18 @@ def _shown(one: Runs, native: str) -> Iterator[str]:
         yield f"                  because {one.reason}"
 
 
-def stateless_runs(path: tuple[Mapped, ...]) -> Iterator[Runs]:
-    """The stateless operators between a source or stage and the next stage."""
-    native = True
-    for mapped in path:
-        reason = mapped.traced.reason if isinstance(mapped.traced, Opaque) else None
-        if reason is None and not native:
-            reason = "the operator before it runs in Python"
-        native = reason is None
-        yield Runs(mapped.node, title(mapped.node), native, reason)
+def stateless_runs(link: Link) -> Iterator[Runs]:
+    """The stateless operators between a source or stage and the next stage. Those of a source take columns up to the first that
+    runs in Python, and from the last on; between stages all do, or none."""
+    python = [at for at, mapped in enumerate(link.path) if isinstance(mapped.traced, Opaque)]
+    for at, mapped in enumerate(link.path):
+        if isinstance(mapped.traced, Opaque):
+            reason: str | None = mapped.traced.reason
+        elif not python or (isinstance(link.leaf, FromSource) and not python[0] < at < python[-1]):
+            reason = None
+        else:
+            reason = f"{title(link.path[min(python, key=lambda one: abs(one - at))].node)} beside it runs in Python"
+        yield Runs(mapped.node, title(mapped.node), reason is None, reason)
 
 
 def combining_run(stage: Stage) -> Runs | None:
@@ -209,12 +220,3 @@ def _step(stage: Stage, at: int) -> str:
                 return f"{name} ({folds}{skips})"
             return name
     raise AssertionError
-
-
-def _names(path: tuple[Mapped, ...]) -> list[str]:
-    return [title(mapped.node) for mapped in path]
-
-
-def _path(region: Region) -> list[str]:
-    (link,) = links(region)
-    return _names(link.path)

@@ -23,7 +23,7 @@ from tracetypes.compiler.drawing import (
 )
 from tracetypes.compiler.explain import Runs, combining_run, keyed_runs, show_plan, stateless_runs
 from tracetypes.compiler.kernels import is_straight
-from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Mapped, Plan, Stage, links
+from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.segments import Program, Segment
 from tracetypes.graph import Apply, title
 
@@ -79,7 +79,7 @@ class _Plan:
     def reading(self, stage: Stage, link: Link, leaf: Shape, pieces: Pill) -> Group:
         inside = Figure()
         inside.box("source", leaf)
-        below = [*_stateless(link.path), *_combining(stage)]
+        below = [*_stateless(link), *_combining(stage)]
         if below:
             _chain(inside, ["source"], below, pieces)
         else:
@@ -98,10 +98,10 @@ class _Plan:
         for later in self.plan.stages:
             for link in links(later.region):
                 if isinstance(link.leaf, FromStage) and link.leaf.stage is stage:
-                    _chain(inside, end, [*_stateless(link.path), *_combining(later)])
+                    _chain(inside, end, [*_stateless(link), *_combining(later)])
         if stage is self.plan.stages[-1]:
             (tail,) = links(self.plan.region)
-            _chain(inside, end, _stateless(tail.path))
+            _chain(inside, end, _stateless(tail))
         where = "in the driver" if self.straight else f"{_tasks(self.plan)}, by key group"
         return Group(f"stage {stage.number}, {where}", inside)
 
@@ -117,8 +117,8 @@ def _chain(figure: Figure, end: list[Hashable], shapes: Iterable[Shape], first: 
     return end
 
 
-def _stateless(path: tuple[Mapped, ...]) -> list[Shape]:
-    return [_shape(one) for one in stateless_runs(path)]
+def _stateless(link: Link) -> list[Shape]:
+    return [_shape(one) for one in stateless_runs(link)]
 
 
 def _combining(stage: Stage) -> list[Shape]:

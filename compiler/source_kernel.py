@@ -93,8 +93,10 @@ class SourceKernel:
         self.gives_items, self.gives_late, self.gives_rejects = output == "items", output == "late", output == "rejects"
         traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
         self.trees = [(mapped.traced, mapped.stream) for mapped in traced if not isinstance(mapped.traced, Opaque)]
-        self.opaque = link.path[len(traced) :]
-        self.rest = chain(self.opaque, self._put, self)
+        python = [at for at, mapped in enumerate(link.path) if isinstance(mapped.traced, Opaque)]
+        self.opaque = link.path[len(traced) : python[-1] + 1] if python else ()
+        self.behind = trees_of(link.path[len(traced) + len(self.opaque) :]) or []
+        self.rest = chain(link.path[len(traced) :], self._put, self)
         self.whole = len(traced) == len(link.path)
         self.late_schema = (link.leaf.items.key, link.leaf.items.value)
 
@@ -269,8 +271,9 @@ class SourceKernel:
     def _opaque(
         self, head: bytes, ends: Any, places: Any, items: Callable[[slice], tuple[list[Any], list[Any]]]
     ) -> Iterator[Message]:
-        """Items as objects through the operators that are opaque, a slab at a time: in bulk, or else one by one."""
-        key, value = self.link.path[-1].stream.key, self.link.path[-1].stream.value
+        """Items as objects through the operators up to the last opaque one, a slab at a time: in bulk, or else one by one. Those
+        behind take columns again."""
+        key, value = self.opaque[-1].stream.key, self.opaque[-1].stream.value
         made: list[tuple[Any, Any, Any, Any]] = []
         for at in range(0, len(ends), sizes.SLAB):
             slab = slice(at, min(at + sizes.SLAB, len(ends)))
@@ -292,9 +295,10 @@ class SourceKernel:
         columns = zip(*made, strict=True)
         key_, value_ = (from_arrow(schema, pa.concat_arrays(next(columns))) for schema in (key, value))
         ends, places = map(np.concatenate, columns)
-        flow = Flow(len(ends), None, inputs_of({"key": key_, "value": value_}), key_, value_)
-        assert self.outbox.stream.value == value
-        yield from self.outbox.columns(head, flow, ends, places)
+        whole = Flow(len(ends), None, inputs_of({"key": key_, "value": value_}), key_, value_)
+        for flow in through(self.behind, whole):
+            at_ = slice(None) if flow.rows is None else flow.rows
+            yield from self.outbox.columns(head, flow, ends[at_], places[at_])
 
     def _objects(self, push: Emit, ends: Any, places: Any, keys: list[Any], values: list[Any]) -> None:
         rows_ = zip(keys, values, ends.tolist(), places.tolist(), strict=True)

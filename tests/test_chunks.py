@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from tracetypes.compiler.chunks import Chunk, hashes, scatter
 from tracetypes.compiler.coded import Coded
 from tracetypes.compiler.columnar import groups_of, reduced
 from tracetypes.compiler.columns import array, decode
+from tracetypes.compiler.explain import stateless_runs
 from tracetypes.compiler.messages import Kind, Message
 from tracetypes.compiler.monoids import Part
 from tracetypes.compiler.plan import links
@@ -47,6 +49,24 @@ class Half(OpStateless[str, Event, str, Event]):
 
 
 @attrs.frozen
+class Hidden(OpStateless[str, Event, str, Event]):
+    """Nothing, one or two items for each, by Python that nobody looks into."""
+
+    def on_item(self, key: str, value: Event, emit: Callable[[str, Event], None]) -> None:
+        for at in range(zlib.crc32(key.encode()) % 3):
+            emit(key, Event(value.value + at, value.ts))
+
+
+PATHS: dict[str, tuple[type[OpStateless[str, Event, str, Event]], ...]] = {
+    "plain": (),
+    "mapped": (Half,),
+    "hidden": (Hidden,),
+    "hidden, mapped": (Hidden, Half),
+    "between": (Half, Hidden, Half, Hidden, Half),
+}
+
+
+@attrs.frozen
 class Last(OpKeyedOrdered[str, Event, Event, int]):
     def initial_state(self) -> int:
         return 0
@@ -61,10 +81,11 @@ def kernel_of(kind: str, period: int, delay: int) -> SourceKernel:
     markers = every(seconds=period, time=lambda e: e.ts, delay=delay)
     if kind == "ordered":
         flow.sink("out", flow.source("in", O[str, Event], markers=markers, ordered_by=ROW_POSITION).through(Last()))
-    elif kind == "mapped":
-        flow.sink("out", flow.source("in", U[str, Event], markers=markers).through(Half()))
     else:
-        flow.sink("out", flow.source("in", U[str, Event], markers=markers))
+        stream: Stream[U[str, Event]] = flow.source("in", U[str, Event], markers=markers)
+        for op in PATHS[kind]:
+            stream = stream.through(op())
+        flow.sink("out", stream)
     planned = plan(check(flow), parallelism=2, key_groups=3)
     (link,) = links(planned.stages[0].region)
     return SourceKernel(planned.stages[0], link, 3)
@@ -86,7 +107,7 @@ def seen(kernel: SourceKernel, messages: list[Message]) -> tuple[Any, ...]:
 EVENTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-5, 5), st.integers(-30, 60)), max_size=30)
 
 
-@pytest.mark.parametrize("kind", ["plain", "mapped", "ordered"])
+@pytest.mark.parametrize("kind", [*PATHS, "ordered"])
 @given(
     rows=EVENTS,
     cut=st.integers(0, 30),
@@ -115,6 +136,14 @@ def test_columns_are_taken_as_rows_are(
 
     chunks = [chunk(part) for part in (rows[:cut], rows[cut:]) if part]
     assert seen(kernel, list(kernel.piece((1, 2, 3), chunks, micros))) == expected
+
+
+def test_what_stands_behind_the_last_opaque_operator_takes_columns() -> None:
+    kernel = kernel_of("between", 10, 0)
+    assert (len(kernel.trees), len(kernel.opaque), len(kernel.behind)) == (1, 3, 1)
+    runs = list(stateless_runs(kernel.link))
+    assert [one.native for one in runs] == [True, False, False, False, True]
+    assert runs[2].reason == "Hidden beside it runs in Python"
 
 
 @pytest.mark.parametrize("schema", [Integer(), String(), Boolean(), Timestamp(), UnitValue()], ids=str)
