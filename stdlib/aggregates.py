@@ -106,6 +106,11 @@ def types_of(aggregate: Aggregate[Any, Any, Any]) -> tuple[Any, Any]:
     """``V`` and ``W`` of an aggregate as annotations, with type variables where the stream will bind them.
 
     For operators that are written upon aggregates: ``{"V": ..., "W": ...}`` is what their ``type_arguments`` return.
+
+    >>> types_of(max(of=len, to=int))
+    (~V, <class 'int'>)
+    >>> types_of(sum(to=float))
+    (<class 'float'>, <class 'float'>)
     """
     value, _, result = type_arguments(aggregate, Aggregate)
     return value, result

@@ -361,6 +361,10 @@ def tree_of(trained: Any) -> RegressionTree:
     """A trained ``sklearn.tree.DecisionTreeRegressor`` of one output as plain tuples.
 
     Raises :class:`UsageError` ``TT121`` for another model, one that is not trained, or one of several outputs.
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> tree_of(DecisionTreeRegressor(random_state=0).fit([[1.0], [3.0]], [10.0, 20.0])).predict((2.5,))
+    20.0
     """
     inner = getattr(trained, "tree_", None)
     if inner is None or getattr(inner, "value", None) is None or inner.value.shape[1:] != (1, 1):
@@ -393,6 +397,10 @@ def train_regression_tree(
 
     Deterministic in the rows, their order and the seed. Raises :class:`UsageError` ``TT121`` without rows, and
     ``TT401`` without scikit-learn.
+
+    >>> tree = train_regression_tree([1, 2, 8, 9], features=lambda n: (n,), target=lambda n: 10.0 if n < 5 else 20.0)
+    >>> tree.predict((3.0,)), tree.predict((7.0,))
+    (10.0, 20.0)
     """
     if not rows:
         raise UsageError("TT121", "there are no rows to learn from", fix="give one row or more")

@@ -120,7 +120,13 @@ class Database(ABC, Generic[R]):
 class Sqlite(Database[R]):
     """A table of an SQLite file, opened for reading only. ``path``: the file, on every machine that runs a part.
 
-    Booleans are read from 0 and 1, times and dates from ISO 8601 texts.
+    Booleans are read from 0 and 1, times and dates from ISO 8601 texts. The file is opened when a row is asked for first:
+
+    >>> @attrs.frozen
+    ... class Meter:
+    ...     room: str
+    >>> Sqlite(path="plant.db", table="meters", key="id", row=Meter).named()
+    'table meters of plant.db'
     """
 
     path: str = attrs.field(converter=str)
@@ -151,7 +157,15 @@ class Postgres(Database[R]):
     """A table of a PostgreSQL server; needs the extra ``postgres``.
 
     ``connection``: a connection string of libpq, such as ``host=db dbname=plant user=reader``. Keep the password out of
-    it: it is shipped with the operator. libpq reads ``PGPASSFILE`` or a service file on the worker.
+    it: it is shipped with the operator. libpq reads ``PGPASSFILE`` or a service file on the worker. Nothing is connected
+    before a row is asked for:
+
+    >>> @attrs.frozen
+    ... class Meter:
+    ...     room: str
+    >>> where = "host=db dbname=plant user=reader"
+    >>> Postgres(connection=where, schema="power", table="meters", key="id", row=Meter).named()
+    'table power.meters'
     """
 
     connection: str = attrs.field(repr=False)
@@ -394,6 +408,21 @@ def look_up(database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: 
 
     Raises :class:`UsageError` ``TT120``, ``TT121``. When the database cannot be asked, when a row does not fit the record,
     or when a key has several rows, the run ends with :class:`OperatorFailed` ``TT215``, and nothing is lost.
+
+    >>> import pathlib, sqlite3, tempfile
+    >>> @attrs.frozen
+    ... class Meter:
+    ...     room: str
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "plant.db")
+    >>> connection = sqlite3.connect(path)
+    >>> _ = connection.executescript("CREATE TABLE meters (id INTEGER, room TEXT); INSERT INTO meters VALUES (7, 'attic')")
+    >>> connection.close()
+    >>> meters = Sqlite(path=path, table="meters", key="id", row=Meter)
+    >>> rooms = look_up(meters, by=lambda key, watts: key, combine=lambda watts, meter: meter.room, to=str)
+    >>> preview(rooms, U[int, int], [(7, 20), (8, 21)])
+    [[(7, 'attic')]]
+    >>> folder.cleanup()
     """
     if not isinstance(database, Database):
         raise UsageError("TT121", f"look_up was given {show(database)}", fix="pass Sqlite(...) or Postgres(...)")
