@@ -538,9 +538,9 @@ def test_stateless_operators_run_over_columns_where_it_is_said(name: str, seen: 
     native = STATELESS[name][1]
     for seed in range(2):
         (link,) = links(stateless(name, before_a_stage).plans[seed].stages[0].region)
-        assert [one.native for one in stateless_runs(link.path)] == [native]
+        assert [one.native for one in stateless_runs(link)] == [native]
         (link,) = links(stateless(name, behind_a_stage).plans[seed].region)
-        assert [one.native for one in stateless_runs(link.path)] == [native]
+        assert [one.native for one in stateless_runs(link)] == [native]
         stateless(name, before_a_stage).agrees(TAME, seed)
         seen.clear()
         stateless(name, behind_a_stage).agrees(TAME, seed)
