@@ -217,6 +217,8 @@ def _step(stage: Stage, at: int) -> str:
                     else "items kept to the marker"
                 )
                 skips = ", untouched keys skipped" if op.skips_untouched else ", every key visited at every marker"
+                if op.forgets_idle and not op.skips_untouched:
+                    skips += ", idle keys forgotten"
                 return f"{name} ({folds}{skips})"
             return name
     raise AssertionError

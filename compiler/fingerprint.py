@@ -242,6 +242,8 @@ class _Describer:
             *_, state, agg = type_arguments(op, OpKeyedUnordered)
             types = {"state": (state, op.initial_state), "aggregate": (agg, op.identity)}
             self.kept[f"{label}, keys without items"] = "are skipped" if op.skips_untouched else "are visited"
+            if op.forgets_idle:
+                self.free[f"{label}, idle keys"] = "are forgotten"
         elif isinstance(op, OpKeyedOrdered):
             types = {"state": (type_arguments(op, OpKeyedOrdered)[-1], op.initial_state)}
         for what, (annotation, first) in types.items():

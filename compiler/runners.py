@@ -13,6 +13,7 @@ from tracetypes.compiler import sizes
 from tracetypes.compiler.blocks import Folded
 from tracetypes.compiler.columns import Batch, array
 from tracetypes.compiler.expr import Undefined
+from tracetypes.compiler.forgetting import forget
 from tracetypes.compiler.ordering import Pairs, Runs, Sorter
 from tracetypes.compiler.paths import checked_later, conforming, exactly
 from tracetypes.compiler.plan import Step
@@ -160,6 +161,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Runner
 def unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: Step, *, folded: bool) -> Runner:
     """Runs an unordered operator; ``folded``: the block comes as aggregates by key."""
     emits_items, skips = overrides(op, "on_item"), op.skips_untouched
+    forgets = op.forgets_idle and not skips  # a key that is not visited does not become idle
     fold = Folded(op, None)
 
     def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Pairs:
@@ -205,6 +207,8 @@ def unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: S
             if not skips:
                 method, where = "update_state", "marker {marker}"
                 kept.start = op.update_state(start, op.identity())
+                if forgets:
+                    forget(current, sums, kept.start)
         except OperatorFailed:
             raise
         except Exception as error:

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracetypes.compiler.columnar import Combined, Flow, combine, dtype_of, fit, fit_key, groups_of, reduced, structured
 from tracetypes.compiler.columns import Batch, array
@@ -43,6 +44,9 @@ from tracetypes.trace import StreamType
 
 __all__ = ["ColumnState", "Columnar", "Keyed", "keyed_of"]
 
+FEW = 16
+"""Idle keys are removed when they are so large a part of all keys (one of so many), or larger."""
+
 
 @attrs.frozen(eq=False)
 class Keyed:
@@ -56,6 +60,7 @@ class Keyed:
     update: Tree
     on_marker: Tree
     skips: bool
+    forgets: bool
     key: Schema
     gives: StreamType
 
@@ -78,7 +83,9 @@ def keyed_of(
                 raise Untraceable("its state holds a Unit, which takes no column")
             new, marker = Nested("new_state", state), Given("marker", schema_of(Marker))
             on_marker = trace_method(op, "on_marker", [new, Given("key", key), marker], emits="pairs")
-            return Keyed(monoid, state, initial, identity, update, on_marker, op.skips_untouched, key, gives)
+            skips = op.skips_untouched
+            forgets = op.forgets_idle and not skips
+            return Keyed(monoid, state, initial, identity, update, on_marker, skips, forgets, key, gives)
     raise Untraceable("the type of its state keeps changing")
 
 
@@ -179,6 +186,8 @@ class Columnar:
         self.kinds = [at.kind for _, at in leaves(keyed.state)]
         shape = Shape.of(keyed)
         self.shape = shape.text, dumps(shape)
+        self.telling = sorted(range(len(self.kinds)), key=lambda at: isinstance(self.kinds[at], Exact))
+        """The parts of a state, first the one that told most keys from idle ones the last time."""
 
     # ------------------------------------------------------------------------------- from and to objects
 
@@ -258,6 +267,36 @@ class Columnar:
                 self._block(state, rows, aggs, end, out, whole=not keyed.skips)
             if not keyed.skips:
                 state.start = self.op.update_state(state.start, self.op.identity())
+        if keyed.forgets:
+            self._forget(state, slots[starts[-2] :])
+
+    def _forget(self, state: ColumnState, touched: Any) -> None:
+        """Remove the keys whose state is that of a key to come, but for those that the last block touched. Few of many stay
+        until there are more: removing one moves all."""
+        if state.count == len(touched):
+            return
+        try:
+            start = self._fresh(state.start)
+        except Undefined:  # then no state is that one
+            return
+        untouched = np.ones(state.count, np.bool_)
+        untouched[touched] = False
+        rows, most = np.flatnonzero(untouched), 0
+        for at in list(self.telling):
+            left = rows[_like(_taken(state.parts[at], rows), start[at])]
+            if len(rows) - len(left) > most:
+                most = len(rows) - len(left)
+                self.telling.remove(at)
+                self.telling.insert(0, at)
+            rows = left
+            if not len(rows):
+                return
+        if len(rows) * FEW >= state.count:
+            untouched[:] = True
+            untouched[rows] = False
+            stay = np.flatnonzero(untouched)
+            state.keys, state.count = take(state.keys, stay), len(stay)
+            state.parts = [_taken(part, stay) for part in state.parts]
 
     def _due(self, state: ColumnState, last: int) -> Combined | None:
         """The aggregates of the blocks up to ``last``, one row a block and key, in the order of blocks; the rest is held."""
@@ -441,6 +480,27 @@ def _zeros(kind: Kind | None, count: int) -> Any:
 def _copied(part: Column) -> Column:
     values = part.values.copy() if isinstance(part.values, np.ndarray) else part.values
     return Column(part.kind, values, None if part.valid is None else part.valid.copy())
+
+
+def _like(part: Column, one: Column) -> Any:
+    """Which rows are what the only row of another column is, to the bit; False where that is not known."""
+    if one.valid is not None and not one.valid[0]:
+        return np.zeros(_length(part), np.bool_) if part.valid is None else ~part.valid
+    values, wanted = part.values, one.values
+    if isinstance(values, Exacts):
+        both = Exacts.concat([values, wanted]).settled()
+        found = (both.limbs[:-1] == both.limbs[-1]).all(axis=1)
+        if both.specials is not None:
+            found &= (both.specials[:-1] == both.specials[-1]).all(axis=1)
+    elif isinstance(values, np.ndarray) and values.dtype == np.float64:
+        found = np.ascontiguousarray(values).view(np.int64) == np.ascontiguousarray(wanted).view(np.int64)[0]
+    elif isinstance(values, np.ndarray):
+        found = values == wanted[0]
+    elif isinstance(part.kind, String):
+        found = pc.equal(values, wanted[0]).to_numpy(zero_copy_only=False)
+    else:
+        return np.zeros(_length(part), np.bool_)
+    return found if part.valid is None else found & part.valid
 
 
 def _taken(part: Column, rows: Any) -> Column:

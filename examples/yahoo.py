@@ -326,6 +326,8 @@ Panes = tuple[int, int, int, int, int, int, int, int, int, int]
 class LastTenBlocks(OpKeyedUnordered[str, int, str, Views, Panes, int]):
     """At each marker how many items the last ten blocks held, where they held any."""
 
+    forgets_idle = True
+
     def lift(self, key: str, value: int) -> int:
         return 1
 

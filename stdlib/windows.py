@@ -100,6 +100,8 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
     ``period``: microseconds; the markers that end a window are the multiples of ``slide * period``. None: every marker.
     """
 
+    forgets_idle = True
+
     aggregate: Aggregate[V, A, Any]
     panes: int
     slide: int = 1
@@ -165,7 +167,17 @@ class Stack(Generic[X]):
             at = at.below
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stack) and tuple(self) == tuple(other)
+        if not isinstance(other, Stack):
+            return False
+        mine: Stack[Any] | None = self
+        theirs: Stack[Any] | None = other
+        while mine is not None and theirs is not None:
+            if mine is theirs:
+                return True
+            if mine.top is not theirs.top and mine.top != theirs.top:
+                return False
+            mine, theirs = mine.below, theirs.below
+        return mine is theirs
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -286,6 +286,15 @@ def test_what_may_not_change(change: str) -> None:
     assert prints(after).refused(prints(PLAIN))
 
 
+def test_whether_idle_keys_are_forgotten_may_change() -> None:
+    """A key that was forgotten begins again as it would go on; one that is kept is forgotten at the next marker."""
+    forgetful = flow(keyed=count_with(forgets_idle=True))
+    for before, after in ((PLAIN, forgetful), (forgetful, PLAIN)):
+        assert prints(before).refused(prints(after)) == []
+    told = "stage 0, step 0 (Count), idle keys: was nothing, is are forgotten"
+    assert told in prints(PLAIN).changed(prints(forgetful))
+
+
 def test_key_groups_may_not_change_and_the_parallelism_may() -> None:
     assert prints(PLAIN).refused(prints(PLAIN, key_groups=4)) == ["key groups: was 2, is 4"]
     assert prints(PLAIN) == prints(PLAIN, parallelism=2)

@@ -634,6 +634,81 @@ def test_a_skipped_visit_must_leave_no_trace() -> None:
     assert re.fullmatch(r"\('a', 0\) #\d+ #\d+ \('a', 0\) #\d+", lines(error, "items")[0])
 
 
+# ---------------------------------------------------------------------------------------------- forgets_idle
+
+
+@attrs.frozen
+class LastTwo(OpKeyedUnordered[str, int, str, int, tuple[int, int], int]):
+    """How many items the last two blocks held, where they held any."""
+
+    forgets_idle: ClassVar[bool] = True
+
+    def lift(self, key: str, value: int) -> int:
+        return 1
+
+    def identity(self) -> int:
+        return 0
+
+    def combine(self, a: int, b: int) -> int:
+        return a + b
+
+    def initial_state(self) -> tuple[int, int]:
+        return 0, 0
+
+    def update_state(self, state: tuple[int, int], agg: int) -> tuple[int, int]:
+        return agg, state[0]
+
+    def on_marker(self, new_state: tuple[int, int], key: str, marker: Marker, emit: Callable[[str, int], None]) -> None:
+        if new_state != (0, 0):
+            emit(key, sum(new_state))
+
+
+@attrs.frozen
+class TellsZero(LastTwo):
+    """Says that idle keys may be forgotten, and tells their zero."""
+
+    def on_marker(self, new_state: tuple[int, int], key: str, marker: Marker, emit: Callable[[str, int], None]) -> None:
+        emit(key, sum(new_state))
+
+
+@attrs.frozen
+class TellsZeroOfOne(LastTwo):
+    """The same for one key, and late."""
+
+    def on_marker(self, new_state: tuple[int, int], key: str, marker: Marker, emit: Callable[[str, int], None]) -> None:
+        if new_state != (0, 0) or (key == "b" and marker.timestamp > 500):
+            emit(key, sum(new_state))
+
+
+@attrs.frozen
+class Alarm(LastTwo):
+    """Speaks up at the fifth marker, also for a key that was never seen: its state counts them."""
+
+    def update_state(self, state: tuple[int, int], agg: int) -> tuple[int, int]:
+        return min(state[0] + 1, 5), agg
+
+    def on_marker(self, new_state: tuple[int, int], key: str, marker: Marker, emit: Callable[[str, int], None]) -> None:
+        if new_state[1] or new_state[0] == 5:
+            emit(key, new_state[1])
+
+
+def test_a_key_never_seen_must_be_silent() -> None:
+    check_laws(LastTwo())
+    error = broken(TellsZero())
+    assert error.code == "TT307"
+    assert lines(error, "state") == ["(0, 0), from initial_state() and 1 identity update"]
+    assert re.fullmatch(r"\('a', 0\) at #\d+", lines(error, "emitted")[0])
+    assert "forgets_idle = True" in error.fix
+    assert lines(broken(TellsZeroOfOne(), "keys never seen are silent"), "key") == ["'b'"]
+    late = lines(broken(Alarm(), "keys never seen are silent"), "state")
+    assert late == ["(5, 0), from initial_state() and 5 identity updates"]
+
+
+def test_the_law_is_for_those_who_promise_it() -> None:
+    assert "keys never seen are silent" in [law.name for law in laws(LastTwo())]
+    assert "keys never seen are silent" not in [law.name for law in laws(Talkative())]
+
+
 # ---------------------------------------------------------------------------------------------- total, types
 
 

@@ -107,6 +107,11 @@ class OpKeyedUnordered(Typed, ABC, Generic[K, V, L, W, S, A]):
     """Declares that a key whose block is empty needs no visit: its ``on_marker`` would emit nothing, and leaving the
     identity update out changes nothing that is ever emitted. A law that is tested; it makes idle keys free."""
 
+    forgets_idle: ClassVar[bool] = False
+    """Declares that a key that was never seen would be silent: ``on_marker`` emits nothing for ``initial_state()``, nor for what
+    ``update_state(..., identity())`` makes of it, whatever the key and the marker. A law that is tested; it lets a key be
+    forgotten when its state has become that of a key that was never seen. Nothing more to gain where ``skips_untouched``."""
+
     may_change: ClassVar[tuple[str, ...]] = ()
     """Declares which parameters may be others when a run goes on with a changed graph: states, and aggregates of open blocks,
     that were made with the old ones mean the same with the new ones. Nothing tests that."""

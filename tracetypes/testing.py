@@ -1072,6 +1072,36 @@ def _no_trace(subject: _Subject, stream: Elements, law: str) -> LawBroken | None
     )
 
 
+def _unseen(subject: _Subject, stream: Elements, law: str) -> LawBroken | None:
+    subject.world.reset()
+    op, emitter = subject.op, _Collector(subject.op, subject.gives)
+    keys = {repr(item.key): item.key for item in _items(stream)}.values()
+    start = guarded(op, "initial_state", "the start", op.initial_state)
+    markers = 0
+    for item in stream:
+        if not isinstance(item, Marker):
+            continue
+        at = repr(item)
+        start = guarded(op, "update_state", at, op.update_state, start, guarded(op, "identity", at, op.identity))
+        markers += 1
+        for key in keys:
+            guarded(op, "on_marker", at, op.on_marker, start, key, item, emitter.pair)
+            if emitter.out:
+                lines = [
+                    ("key", show(key)),
+                    (
+                        "state",
+                        f"{show(start)}, from initial_state() and {markers} identity update{'s' * (markers > 1)}",
+                    ),
+                    ("emitted", f"{_elements(emitter.out)} at {item}"),
+                    ("expected", "nothing"),
+                ]
+                what = f"{subject.name}: forgets_idle is declared, but a key that was never seen would emit at a marker"
+                fix = "emit only where the state holds something of the key's items; or remove forgets_idle = True"
+                return LawBroken("TT307", _message(what, law, lines), fix=fix)
+    return None
+
+
 # ------------------------------------------------------------------------------------------------- the calls
 
 
@@ -1139,6 +1169,10 @@ def laws(
                 ),
                 law("idle keys leave no trace", "TT307", "run(items) == run(items) without idle visits", _no_trace),
             ]
+        if op.forgets_idle:
+            law_of_unseen = "on_marker(state of a key never seen, ...) emits nothing"
+            longer = _streams(subject.items, blocks=8, size=2)
+            found.append(law("keys never seen are silent", "TT307", law_of_unseen, _unseen, longer))
     return tuple(found)
 
 
