@@ -11,6 +11,7 @@ import random
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -35,6 +36,7 @@ __all__ = [
     "cluster",
     "kmeans",
     "lagged",
+    "lloyd",
     "predict",
     "train_regression_tree",
     "tree_of",
@@ -240,6 +242,119 @@ def kmeans(
         return extend(upstream, op)
 
     return place
+
+
+# ------------------------------------------------------------------------------------------------- Lloyd's algorithm
+
+FEW = 30
+"""Points up to which plain Python is faster than NumPy's calls."""
+
+
+def lloyd(
+    points: Sequence[Sequence[float]], first: Sequence[Sequence[float]], rounds: int = 10
+) -> list[tuple[int, Point]]:
+    """k-means by Lloyd's algorithm from given centres: for each cluster that is not empty its size and its centre.
+
+    ``points`` and ``first``: tuples of finite numbers, all of one length. A round gives each point to the nearest centre, of
+    equally near ones to the first, and moves each centre to the mean of its points; one without points stays. Ends when no
+    centre moves, or after ``rounds`` rounds; sizes are counted by the centres as they are then, which are told in the order
+    of ``first``. The same for every order of the points: sums of whole numbers are exact up to 2**53, others are rounded
+    once. Each round costs ``len(points) * len(first)`` distances; many points are held as columns of NumPy, three
+    dimensions are fast for few points too. For centres that need not be chosen see :func:`cluster`.
+
+    Raises :class:`UsageError` ``TT121`` for points without a centre, and for fewer than one round.
+
+    >>> lloyd([(0, 0), (0, 2), (9, 9)], first=[(0, 0), (5, 5)])
+    [(2, (0.0, 1.0)), (1, (9.0, 9.0))]
+    """
+    if not points:
+        return []
+    if not first or rounds < 1:
+        raise UsageError(
+            "TT121",
+            f"lloyd was given {len(first)} centres and {rounds} rounds",
+            fix="give one centre or more, and one round or more",
+        )
+    return (_lloyd_of_few if len(points) <= FEW else _lloyd_of_many)(points, first, rounds)
+
+
+def _lloyd_of_few(
+    given: Sequence[Sequence[float]], first: Sequence[Sequence[float]], rounds: int
+) -> list[tuple[int, Point]]:
+    divide = _parts_in_space if len(first[0]) == 3 else _parts
+    points: list[Point] = [tuple(map(float, point)) for point in given]
+    centres: list[Point] = [tuple(map(float, centre)) for centre in first]
+    parts = divide(points, centres)
+    for _ in range(rounds):
+        centres = [_mean_of(part or [centre]) for part, centre in zip(parts, centres, strict=True)]
+        before, parts = parts, divide(points, centres)
+        if parts == before:
+            break
+    return [(len(part), centre) for part, centre in zip(parts, centres, strict=True) if part]
+
+
+def _mean_of(part: list[Point]) -> Point:
+    size = len(part)
+    if size == 1:
+        return part[0]
+    return tuple([total / size for total in map(math.fsum, zip(*part, strict=True))])
+
+
+def _parts(points: list[Point], centres: list[Point]) -> list[list[Point]]:
+    """The points that are nearest to each centre."""
+    parts: list[list[Point]] = [[] for _ in centres]
+    for point in points:
+        parts[_nearest(point, centres)].append(point)
+    return parts
+
+
+def _parts_in_space(points: list[Point], centres: list[Point]) -> list[list[Point]]:
+    """The same in three dimensions, where loops over coordinates would take most of the time."""
+    parts: list[list[Point]] = [[] for _ in centres]
+    numbered = list(enumerate(centres))
+    for point in points:
+        x, y, z = point
+        least, found = math.inf, 0
+        for n, (a, b, c) in numbered:
+            a -= x
+            b -= y
+            c -= z
+            distance = a * a + b * b + c * c
+            if distance < least:
+                least, found = distance, n
+        parts[found].append(point)
+    return parts
+
+
+def _lloyd_of_many(
+    points: Sequence[Sequence[float]], first: Sequence[Sequence[float]], rounds: int
+) -> list[tuple[int, Point]]:
+    import numpy as np
+
+    centres = np.array(first, np.float64)
+    flat = np.fromiter(chain.from_iterable(points), np.float64, len(points) * centres.shape[1])
+    axes = np.ascontiguousarray(flat.reshape(len(points), centres.shape[1]).T)
+    whole_numbers = bool((axes == np.floor(axes)).all() and np.abs(axes).sum(axis=1).max() <= 2**53)
+    for at in range(rounds + 1):
+        distances = np.square(axes[0] - centres[:, :1])
+        for axis, numbers in zip(axes[1:], centres.T[1:], strict=True):
+            distances += np.square(axis - numbers[:, None])
+        nearest, least = np.zeros(len(points), np.intp), distances[0]
+        for n, distance in enumerate(distances[1:], 1):
+            np.putmask(nearest, distance < least, n)
+            np.minimum(least, distance, out=least)
+        sizes = np.bincount(nearest, minlength=len(centres))
+        if at == rounds:
+            break
+        if whole_numbers:
+            sums = [np.bincount(nearest, weights=axis, minlength=len(centres)) for axis in axes]
+        else:
+            sums = [np.array([math.fsum(axis[nearest == n]) for n in range(len(centres))]) for axis in axes]
+        moved = np.where(sizes[:, None] > 0, np.stack(sums, axis=1) / np.maximum(sizes, 1)[:, None], centres)
+        if (moved == centres).all():
+            break
+        centres = moved
+    return [(size, tuple(centre)) for size, centre in zip(sizes.tolist(), centres.tolist(), strict=True) if size]
 
 
 # ------------------------------------------------------------------------------------------------- regression trees

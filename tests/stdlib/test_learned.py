@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from tests.stdlib.small import ROWS, Event, source, told
 from tracetypes import Dataflow, O, Stream, U, UsageError, check, every, sort
+from tracetypes.stdlib import learned
 from tracetypes.stdlib.learned import (
     Bag,
     KMeans,
@@ -30,6 +31,7 @@ from tracetypes.stdlib.learned import (
     cluster,
     kmeans,
     lagged,
+    lloyd,
     predict,
     single,
     train_regression_tree,
@@ -99,6 +101,71 @@ def test_clusters_that_lie_apart_are_found() -> None:
     found = cluster(points, 3, seed=3)
     assert [one.points for one in found] == [50, 50, 50]
     assert all(min(math.dist(one.centre, m) for m in middles) < 1 for one in found)
+
+
+def plain_lloyd(
+    points: Sequence[tuple[float, ...]], first: Sequence[tuple[float, ...]], rounds: int
+) -> list[tuple[int, tuple[float, ...]]]:
+    """By the words of the docstring."""
+    centres = [tuple(map(float, one)) for one in first]
+    for at in range(rounds + 1):
+        groups: list[list[tuple[float, ...]]] = [[] for _ in centres]
+        for point in points:
+            apart = []
+            for centre in centres:
+                total = 0.0
+                for a, b in zip(point, centre, strict=True):
+                    total += (a - b) * (a - b)
+                apart.append(total)
+            groups[apart.index(min(apart))].append(point)
+        moved = [
+            tuple(math.fsum(point[n] for point in group) / len(group) for n in range(len(centre))) if group else centre
+            for group, centre in zip(groups, centres, strict=True)
+        ]
+        if at == rounds or moved == centres:
+            break
+        centres = moved
+    return [(len(group), centre) for group, centre in zip(groups, centres, strict=True) if group]
+
+
+@st.composite
+def placed(draw: st.DrawFn) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]]]:
+    """Points and first centres of one length."""
+    number = draw(st.sampled_from([st.integers(-4, 4), st.floats(-4, 4), st.sampled_from([0.1, 0.7, 2**53, 1])]))
+    point = st.tuples(*[number] * draw(st.integers(1, 4)))
+    return draw(st.lists(point, min_size=1, max_size=14)), draw(st.lists(point, min_size=1, max_size=4))
+
+
+@pytest.mark.parametrize("few", [0, 1_000])
+@given(placed(), st.integers(1, 4), st.randoms(use_true_random=False))
+def test_lloyd_does_what_it_says(
+    few: int, given: tuple[list[tuple[float, ...]], list[tuple[float, ...]]], rounds: int, chance: random.Random
+) -> None:
+    points, first = given
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learned, "FEW", few)
+        found = lloyd(points, first, rounds)
+        assert found == plain_lloyd(points, first, rounds)
+        chance.shuffle(points)
+        assert lloyd(points, first, rounds) == found
+    assert all(type(size) is int and {*map(type, centre)} == {float} for size, centre in found)
+
+
+def test_lloyd_ends_where_no_centre_moves() -> None:
+    chance = random.Random(2)
+    for n in (5, learned.FEW, learned.FEW + 1, 200):
+        points = [(chance.randrange(50), chance.randrange(50), chance.randrange(50)) for _ in range(n)]
+        found = lloyd(points, points[:3], 1_000)
+        assert found == lloyd(points, [centre for _, centre in found], 1) == plain_lloyd(points, points[:3], 1_000)
+        assert sum(size for size, _ in found) == n
+
+
+def test_lloyd_without_points_and_without_centres() -> None:
+    assert lloyd([], []) == []
+    with pytest.raises(UsageError, match="TT121 lloyd was given 0 centres and 10 rounds"):
+        lloyd([(1,)], [])
+    with pytest.raises(UsageError, match="TT121 lloyd was given 1 centres and 0 rounds"):
+        lloyd([(1,)], [(1,)], rounds=0)
 
 
 @pytest.mark.parametrize("points", [[], [(1e308,), (-1e308,), (1e308,)], [(5e-324,), (0.0,)]])
