@@ -138,13 +138,14 @@ def clusters(tables: dict[str, Any]) -> Any:
             f"FROM '{tables['events']}' JOIN users USING (user_id) GROUP BY ALL ORDER BY e"
         ).fetchall()
     ends = sorted({row[2] for row in rows})
+    add = yahoo.CountActions().combine
     known: dict[int, dict[str, yahoo.Counts]] = {}
     found, at = [], 0
     for end in range(ends[0], ends[-1] + 1, 10):
         while at < len(rows) and rows[at][2] == end:
             location, user, _, *counts = rows[at]
             users = known.setdefault(location, {})
-            users[user] = yahoo.add(users.get(user, (0, 0, 0)), (counts[0], counts[1], counts[2]))
+            users[user] = add(users.get(user, (0, 0, 0)), (counts[0], counts[1], counts[2]))
             at += 1
         for location, users in known.items():
             found += [(location, end, number, *one) for number, one in enumerate(yahoo.cluster(users, 4))]

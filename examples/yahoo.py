@@ -10,18 +10,29 @@ lie behind the newest one: 0 for generated events, 60.1 for those of ``--skew``.
 
 from __future__ import annotations
 
-import math
 import os
 import sqlite3
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 from examples.yahoo_data import Tables, tables
-from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, Stream, U, Unit, every, sort
-from tracetypes.stdlib import Sqlite, enrich, look_up
+from tracetypes import (
+    Dataflow,
+    Marker,
+    OpKeyedOrdered,
+    OpKeyedUnordered,
+    OpStateless,
+    Stream,
+    U,
+    Unit,
+    every,
+    sort,
+    stdlib,
+)
+from tracetypes.stdlib import Aggregate, Sqlite, all_of, enrich, lloyd, look_up, running
 
 
 @attrs.frozen
@@ -38,11 +49,13 @@ class Event:
 
 
 def _events(flow: Dataflow, seconds: float, delay: float) -> Stream[U[Unit, Event]]:
-    return flow.source(
-        "events",
-        U[Unit, Event],
-        markers=every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay),
-    )
+    markers = every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay)
+    return flow.source("events", U[Unit, Event], markers=markers)
+
+
+def _by_user(flow: Dataflow, seconds: float, delay: float) -> Stream[U[str, Event]]:
+    markers = every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay)
+    return flow.source("events", U[str, Event], key=lambda e: e.user_id, markers=markers)
 
 
 # ---------------------------------------------------------------------------------------------------- query I
@@ -133,14 +146,13 @@ def counts_of(event_type: str) -> Counts:
     return 1 if event_type == "view" else 0, 1 if event_type == "click" else 0, 1 if event_type == "purchase" else 0
 
 
-def add(a: Counts, b: Counts) -> Counts:
-    """Counts of both."""
-    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+CountsSoFar = tuple[Counts, bool]
+"""Of all blocks; did the last one hold any?"""
 
 
 @attrs.frozen
-class CountActions(OpKeyedUnordered[str, Event, str, Actions, tuple[int, int, int, bool], Counts]):
-    """A user's actions so far, told at each marker whose block held any. The last part of the state: did it?"""
+class CountActions(OpKeyedUnordered[str, Event, str, Actions, CountsSoFar, Counts]):
+    """A user's actions so far, told at each marker whose block held any."""
 
     skips_untouched = True
 
@@ -151,19 +163,17 @@ class CountActions(OpKeyedUnordered[str, Event, str, Actions, tuple[int, int, in
         return 0, 0, 0
 
     def combine(self, a: Counts, b: Counts) -> Counts:
-        return add(a, b)
+        return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
-    def initial_state(self) -> tuple[int, int, int, bool]:
-        return 0, 0, 0, False
+    def initial_state(self) -> CountsSoFar:
+        return self.identity(), False
 
-    def update_state(self, state: tuple[int, int, int, bool], agg: Counts) -> tuple[int, int, int, bool]:
-        return state[0] + agg[0], state[1] + agg[1], state[2] + agg[2], agg[0] + agg[1] + agg[2] > 0
+    def update_state(self, state: CountsSoFar, agg: Counts) -> CountsSoFar:
+        return self.combine(state[0], agg), sum(agg) > 0
 
-    def on_marker(
-        self, new_state: tuple[int, int, int, bool], key: str, marker: Marker, emit: Callable[[str, Actions], None]
-    ) -> None:
-        if new_state[3]:
-            emit(key, Actions(new_state[0], new_state[1], new_state[2]))
+    def on_marker(self, new_state: CountsSoFar, key: str, marker: Marker, emit: Callable[[str, Actions], None]) -> None:
+        if new_state[1]:
+            emit(key, Actions(*new_state[0]))
 
 
 def query_2(*, seconds: float = 1, delay: float = 0) -> Dataflow:
@@ -175,12 +185,7 @@ def query_2(*, seconds: float = 1, delay: float = 0) -> Dataflow:
     whenever a step is done again. Events that are neither view, click nor purchase count for nothing.
     """
     flow = Dataflow("yahoo-2")
-    events = flow.source(
-        "events",
-        U[str, Event],
-        key=lambda e: e.user_id,
-        markers=every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay),
-    )
+    events = _by_user(flow, seconds, delay)
     flow.sink("actions", events.through(CountActions()), marker="at")
     return flow
 
@@ -246,53 +251,45 @@ NEVER = 2**62
 """ms: later than any event."""
 
 Summary = tuple[int, int, int, int, int]
+"""Views, clicks, purchases; the first and the last time."""
+
+SummarySoFar = tuple[Summary, bool]
+"""Of all blocks; did the last one hold any?"""
 
 
 @attrs.frozen
-class Summarise(OpKeyedUnordered[int, Action, int, History, tuple[int, int, int, int, int, bool], Summary]):
+class Summarise(OpKeyedUnordered[int, Action, int, History, SummarySoFar, Summary]):
     """The whole history of a location, told at each marker whose block held any of it."""
 
     skips_untouched = True
 
     def lift(self, key: int, value: Action) -> Summary:
-        views, clicks, purchases = counts_of(value.event_type)
-        return views, clicks, purchases, value.time, value.time
+        return (*counts_of(value.event_type), value.time, value.time)
 
     def identity(self) -> Summary:
         return 0, 0, 0, NEVER, -NEVER
 
     def combine(self, a: Summary, b: Summary) -> Summary:
-        first = a[3] if a[3] < b[3] else b[3]
-        last = a[4] if a[4] > b[4] else b[4]
-        return a[0] + b[0], a[1] + b[1], a[2] + b[2], first, last
+        return a[0] + b[0], a[1] + b[1], a[2] + b[2], min(a[3], b[3]), max(a[4], b[4])
 
-    def initial_state(self) -> tuple[int, int, int, int, int, bool]:
-        return 0, 0, 0, NEVER, -NEVER, False
+    def initial_state(self) -> SummarySoFar:
+        return self.identity(), False
 
-    def update_state(
-        self, state: tuple[int, int, int, int, int, bool], agg: Summary
-    ) -> tuple[int, int, int, int, int, bool]:
-        first = state[3] if state[3] < agg[3] else agg[3]
-        last = state[4] if state[4] > agg[4] else agg[4]
-        return state[0] + agg[0], state[1] + agg[1], state[2] + agg[2], first, last, agg[3] < NEVER
+    def update_state(self, state: SummarySoFar, agg: Summary) -> SummarySoFar:
+        return self.combine(state[0], agg), agg[3] < NEVER
 
     def on_marker(
-        self,
-        new_state: tuple[int, int, int, int, int, bool],
-        key: int,
-        marker: Marker,
-        emit: Callable[[int, History], None],
+        self, new_state: SummarySoFar, key: int, marker: Marker, emit: Callable[[int, History], None]
     ) -> None:
-        if new_state[5]:
-            emit(key, History(new_state[0], new_state[1], new_state[2], new_state[3], new_state[4]))
+        if new_state[1]:
+            emit(key, History(*new_state[0]))
 
 
 def query_3(known: Tables, *, seconds: float = 1, delay: float = 0) -> Dataflow:
     """Query III: enrich with the location, then summarise the whole history of each location."""
     flow = Dataflow("yahoo-3")
-    flow.sink(
-        "histories", _events(flow, seconds, delay).through(Locate(known.location_of)).through(Summarise()), marker="at"
-    )
+    located = _events(flow, seconds, delay).through(Locate(known.location_of))
+    flow.sink("histories", located.through(Summarise()), marker="at")
     return flow
 
 
@@ -395,22 +392,18 @@ def query_5(known: Tables, *, delay: float = 0) -> Dataflow:
 
 
 @attrs.frozen
-class Visit:
-    """What happened where."""
+class Visits:
+    """A user's actions, and their location."""
 
     location: int
-    event_type: str
+    views: int
+    clicks: int
+    purchases: int
 
 
-@attrs.frozen
-class LocateUser(OpStateless[Unit, Event, str, Visit]):
-    """Events under their user, with the user's location."""
-
-    location_of: dict[str, int]
-
-    def on_item(self, key: Unit, value: Event, emit: Callable[[str, Visit], None]) -> None:
-        if value.user_id in self.location_of:
-            emit(value.user_id, Visit(self.location_of[value.user_id], value.event_type))
+def visit(event: Event, location: int) -> Visits:
+    """One action where it happened."""
+    return Visits(location, *counts_of(event.event_type))
 
 
 @attrs.frozen
@@ -423,42 +416,9 @@ class Features:
     purchases: int
 
 
-Seen = tuple[int, int, int, int]
-"""Views, clicks, purchases, and the location: a user has one, -1 stands for none yet."""
-
-
-@attrs.frozen
-class ExtractFeatures(OpKeyedUnordered[str, Visit, int, Features, tuple[int, int, int, int, bool], Seen]):
-    """A user's features so far, sent to their location at each marker whose block held any action of theirs."""
-
-    skips_untouched = True
-
-    def lift(self, key: str, value: Visit) -> Seen:
-        views, clicks, purchases = counts_of(value.event_type)
-        return views, clicks, purchases, value.location
-
-    def identity(self) -> Seen:
-        return 0, 0, 0, -1
-
-    def combine(self, a: Seen, b: Seen) -> Seen:
-        return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] if a[3] > b[3] else b[3]
-
-    def initial_state(self) -> tuple[int, int, int, int, bool]:
-        return 0, 0, 0, -1, False
-
-    def update_state(self, state: tuple[int, int, int, int, bool], agg: Seen) -> tuple[int, int, int, int, bool]:
-        location = state[3] if state[3] > agg[3] else agg[3]
-        return state[0] + agg[0], state[1] + agg[1], state[2] + agg[2], location, agg[3] >= 0
-
-    def on_marker(
-        self,
-        new_state: tuple[int, int, int, int, bool],
-        key: str,
-        marker: Marker,
-        emit: Callable[[int, Features], None],
-    ) -> None:
-        if new_state[4]:
-            emit(new_state[3], Features(key, new_state[0], new_state[1], new_state[2]))
+def at_location(user: str, so_far: Visits) -> tuple[int, Features]:
+    """A user's features under their location."""
+    return so_far.location, Features(user, so_far.views, so_far.clicks, so_far.purchases)
 
 
 @attrs.frozen
@@ -473,106 +433,43 @@ class Cluster:
     purchases: float
 
 
-FEW = 16
-"""Users up to which plain Python is faster than NumPy's calls."""
-
-Centre = tuple[float, float, float]
-
-
-def cluster(users: dict[str, Counts], k: int, rounds: int = 10) -> list[tuple[int, float, float, float]]:
+def cluster(users: dict[str, Counts], k: int, rounds: int = 10) -> list[tuple[int, *tuple[float, ...]]]:
     """Lloyd's k-means over users: for each cluster that is not empty its size and its centre.
 
     Deterministic in the users alone: the first centres are the users at equal steps in the order of activity, then id; sums
     are of integers and exact; a user between two centres goes to the first.
     """
-    k = min(k, len(users))
-    ranks = [(2 * n + 1) * len(users) // (2 * k) for n in range(k)]
-    return (_cluster_few if len(users) <= FEW else _cluster_many)(users, ranks, rounds)
+    by_activity: dict[int, list[str]] = {}
+    for user, (views, clicks, purchases) in users.items():
+        by_activity.setdefault(views + clicks + purchases, []).append(user)
+    ranked = [user for activity in sorted(by_activity) for user in sorted(by_activity[activity])]
+    k = min(k, len(ranked))
+    first = [users[ranked[(2 * n + 1) * len(ranked) // (2 * k)]] for n in range(k)]
+    return [(size, *centre) for size, centre in lloyd(list(users.values()), first, rounds)]
 
 
-def _cluster_few(users: dict[str, Counts], ranks: list[int], rounds: int) -> list[tuple[int, float, float, float]]:
-    ranked = sorted([(x + y + z, user) for user, (x, y, z) in users.items()])
-    points = list(users.values())
-    centres: list[Centre] = [tuple(map(float, users[ranked[rank][1]])) for rank in ranks]  # type: ignore[misc]
-    nearest: list[int] = []
-    for at in range(rounds + 1):
-        before, nearest, numbered = nearest, [], list(enumerate(centres))
-        for x, y, z in points:
-            least, found = math.inf, 0
-            for n, (a, b, c) in numbered:
-                a -= x
-                b -= y
-                c -= z
-                distance = a * a + b * b + c * c
-                if distance < least:
-                    least, found = distance, n
-            nearest.append(found)
-        if at == rounds or nearest == before:
-            break
-        parts: list[list[Counts]] = [[] for _ in centres]
-        for point, found in zip(points, nearest, strict=True):
-            parts[found].append(point)
-        centres = [_mean(part) if part else centre for part, centre in zip(parts, centres, strict=True)]
-    return [(nearest.count(n), *centre) for n, centre in enumerate(centres) if n in nearest]
-
-
-def _mean(users: list[Counts]) -> Centre:
-    views, clicks, purchases = map(sum, zip(*users, strict=True))
-    return views / len(users), clicks / len(users), purchases / len(users)
-
-
-def _cluster_many(users: dict[str, Counts], ranks: list[int], rounds: int) -> list[tuple[int, float, float, float]]:
-    import numpy as np
-
-    k, names = len(ranks), list(users)
-    points = np.fromiter(chain.from_iterable(users.values()), np.int64, 3 * len(users)).reshape(-1, 3)
-    activity = points.sum(axis=1)
-    ranked = np.sort(activity)
-    first = []
-    for rank in ranks:
-        alike = np.flatnonzero(activity == ranked[rank]).tolist()
-        alike.sort(key=names.__getitem__)
-        first.append(alike[rank - int(ranked.searchsorted(ranked[rank]))])
-    axes = np.ascontiguousarray(points.T)
-    centres = points[first].astype(np.float64)
-    for at in range(rounds + 1):
-        apart = axes[:, None, :] - centres.T[:, :, None]
-        distances = apart[0] * apart[0] + apart[1] * apart[1] + apart[2] * apart[2]
-        nearest = distances.argmin(axis=0)
-        sizes = np.bincount(nearest, minlength=k)
-        if at == rounds:
-            break
-        # Sums of integers in doubles: exact up to 2**53.
-        sums = np.stack([np.bincount(nearest, weights=axis, minlength=k) for axis in axes], axis=1)
-        moved = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres)
-        if (moved == centres).all():
-            break
-        centres = moved
-    return [(int(sizes[n]), *map(float, centres[n])) for n in range(k) if sizes[n]]  # type: ignore[misc]
+Users = dict[str, Counts]
+"""Each user's latest features."""
 
 
 @attrs.frozen
-class ClusterUsers(OpKeyedOrdered[int, Features, Cluster, dict[str, Counts]]):
+class ClusterUsers(OpKeyedOrdered[int, Features, Cluster, Users]):
     """K-means over the users of a location, each at their latest features, at the whole multiples of ``period`` (s)."""
 
     k: int
     period: int
 
-    def initial_state(self) -> dict[str, Counts]:
+    def initial_state(self) -> Users:
         return {}
 
-    def on_item(
-        self, state: dict[str, Counts], key: int, value: Features, emit: Callable[[Cluster], None]
-    ) -> dict[str, Counts]:
+    def on_item(self, state: Users, key: int, value: Features, emit: Callable[[Cluster], None]) -> Users:
         state[value.user_id] = (value.views, value.clicks, value.purchases)
         return state
 
-    def on_marker(
-        self, state: dict[str, Counts], key: int, marker: Marker, emit: Callable[[Cluster], None]
-    ) -> dict[str, Counts]:
-        if marker.timestamp % self.period == 0 and state:
-            for number, (users, views, clicks, purchases) in enumerate(cluster(state, self.k)):
-                emit(Cluster(marker.timestamp, number, users, views, clicks, purchases))
+    def on_marker(self, state: Users, key: int, marker: Marker, emit: Callable[[Cluster], None]) -> Users:
+        if marker.timestamp % self.period == 0:
+            for number, (users, *centre) in enumerate(cluster(state, self.k)):
+                emit(Cluster(marker.timestamp, number, users, *centre))
         return state
 
 
@@ -582,9 +479,16 @@ def query_6(known: Tables, *, seconds: int = 1, delay: float = 0, k: int = 4, pe
     The order by user is not needed for the answer: it makes the type say that a state of many users may be changed in place.
     """
     flow = Dataflow("yahoo-6")
-    features = _events(flow, seconds, delay).through(LocateUser(known.location_of)).through(ExtractFeatures())
-    ordered = features.through(sort(by=lambda f: f.user_id))
-    flow.sink("clusters", ordered.through(ClusterUsers(k, period)))
+    locate = enrich(known.location_of, by=lambda user, _: user, combine=visit)
+    so_far: Aggregate[Visits, Any, Visits] = all_of(
+        Visits,
+        location=stdlib.max(of=lambda v: v.location, to=int),
+        views=stdlib.sum(of=lambda v: v.views, to=int),
+        clicks=stdlib.sum(of=lambda v: v.clicks, to=int),
+        purchases=stdlib.sum(of=lambda v: v.purchases, to=int),
+    )
+    features = _by_user(flow, seconds, delay).through(locate).through(running(so_far)).through(stdlib.map(at_location))
+    flow.sink("clusters", features.through(sort(by=lambda f: f.user_id)).through(ClusterUsers(k, period)))
     return flow
 
 

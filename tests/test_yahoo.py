@@ -23,21 +23,19 @@ from examples.yahoo import (
     CountActions,
     EachBlock,
     Event,
-    ExtractFeatures,
     Features,
     History,
     LastTenBlocks,
     Locate,
-    LocateUser,
     Summarise,
     Views,
     ViewsByCampaign,
-    Visit,
     cluster,
 )
 from tracetypes import UNIT, Dataflow, Item, Marker, Trace, check, interpret_rows
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.simulate import simulate
+from tracetypes.stdlib import learned
 from tracetypes.testing import law_tests
 from tracetypes.trace import Element, blocks
 
@@ -282,7 +280,7 @@ def test_clusters_do_not_depend_on_the_order_of_users() -> None:
 def test_few_and_many_users_are_clustered_alike(users: dict[str, tuple[int, int, int]], k: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for few in (0, 1_000):
-            patch.setattr(yahoo, "FEW", few)
+            patch.setattr(learned, "FEW", few)
             assert cluster(users, k) == k_means(users, k)
 
 
@@ -333,14 +331,6 @@ test_views_by_campaign_is_lawful = law_tests(
 )
 test_last_ten_blocks_is_lawful = law_tests(LastTenBlocks(), max_examples=50)
 test_each_block_is_lawful = law_tests(EachBlock(), max_examples=50)
-test_locate_user_is_lawful = law_tests(
-    LocateUser({"a": 1, "b": 2}), items=st.tuples(st.just(UNIT), EVENTS), max_examples=50
-)
-test_extract_features_is_lawful = law_tests(
-    ExtractFeatures(),
-    items=st.tuples(USERS, st.builds(Visit, st.integers(0, 3), st.sampled_from(yahoo_data.EVENT_TYPES))),
-    max_examples=50,
-)
 test_cluster_users_is_lawful = law_tests(
     ClusterUsers(2, 1),
     items=st.tuples(st.integers(0, 2), st.builds(Features, USERS, COUNTS, COUNTS, COUNTS)),
