@@ -21,15 +21,15 @@ from examples.home_energy import (
     KEPT,
     MAX_GAP,
     Average,
-    DeviceType,
     JoinFilterMap,
     LinearInterpolation,
     Load,
     Measurement,
+    device_of,
 )
 from tracetypes import Dataflow, Marker, O, OpKeyedOrdered, Stream, U, Unit, every, sort
 from tracetypes.formats import Format
-from tracetypes.stdlib import RegressionTree
+from tracetypes.stdlib import RegressionTree, rekey
 
 PAST, AHEAD = 60, 600
 """Seconds: of consumption that a prediction looks back on, and that it predicts."""
@@ -53,8 +53,7 @@ class AverageOfSecond(OpKeyedOrdered[str, Load, Average, SumsBySecond]):
         return state
 
     def on_marker(self, state: SumsBySecond, key: str, marker: Marker, emit: Callable[[Average], None]) -> SumsBySecond:
-        final = sorted(ts for ts in state if ts <= marker.timestamp - MAX_GAP)
-        for ts in final:
+        for ts in sorted(ts for ts in state if ts <= marker.timestamp - MAX_GAP):
             total, loads = state.pop(ts)
             emit(Average(ts, total / loads, loads))
         return state
@@ -110,15 +109,14 @@ def average(readings: Stream[U[Unit, Measurement]], parallelism: int | None = No
     """The pipeline up to the averages: JFM, SORT, LI, Map, SORT, AVG."""
     loads = readings.through(JoinFilterMap(KEPT), parallelism=parallelism)
     filled = loads.through(sort(by=lambda load: load.ts)).through(LinearInterpolation())
-    by_device = filled.through(DeviceType()).through(sort(by=lambda load: load.ts))
-    return by_device.through(AverageOfSecond())
+    by_device = filled.through(rekey(lambda plug, _: device_of(plug), to=str))
+    return by_device.through(sort(by=lambda load: load.ts)).through(AverageOfSecond())
 
 
 def source(flow: Dataflow, format: Format | None) -> Stream[U[Unit, Measurement]]:
     """Readings with a marker every ten seconds."""
-    return flow.source(
-        "readings", U[Unit, Measurement], markers=every(seconds=10, time=lambda m: m.timestamp), format=format
-    )
+    markers = every(seconds=10, time=lambda m: m.timestamp)
+    return flow.source("readings", U[Unit, Measurement], markers=markers, format=format)
 
 
 def averages(format: Format | None = None) -> Dataflow:
