@@ -3,8 +3,8 @@
     python -m examples.smart_homes_data DIR --homes 10 --seconds 300
     tracetypes run examples/smart_homes.py:flow --input readings=DIR --output predictions=OUT
 
-JFM, SORT, LI and Map are those of ``examples/home_energy.py``. Here each second's average is told once, when nothing more can
-come for it, and a regression tree says how much a type of device will consume within the next ten minutes.
+JFM, SORT and LI are those of ``examples/home_energy.py``. Here each second's average is told once, when nothing more can come
+for it, and a regression tree says how much a type of device will consume within the next ten minutes.
 ``python -m examples.smart_homes_data --train`` trains the trees on generated history.
 """
 
