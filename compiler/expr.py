@@ -32,12 +32,16 @@ number: where Python raises, or where an integer leaves 64 bits, :func:`evaluate
 ``exact_over``                            Exact, Integer -> Float, their quotient, rounded once; undefined for less than 1
 ``has``                                   ``table`` holds the key (an Integer, String or Boolean argument) -> Boolean
 ``lookup``                                the ``path`` inside the value that ``table`` holds for the key; undefined without one
+``bit_and bit_or bit_xor``                Integer, Integer -> Integer
+``invert``                                Integer -> Integer
+the names of ``functions.FUNCTIONS``      what that function of Python gives; undefined where it raises
 ========================================  =================================================================================
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, assert_never, final
 
@@ -45,6 +49,7 @@ import attrs
 
 from tracetypes.algebra import ExactSum
 from tracetypes.asked import AskedTable
+from tracetypes.compiler.functions import FUNCTIONS
 from tracetypes.records import INT_MAX, INT_MIN, Schema, micros_of
 
 __all__ = [
@@ -291,4 +296,9 @@ _MEANING: Final[Mapping[str, Callable[..., Any]]] = {
     "exact": ExactSum.of,
     "exact_value": lambda a: a.value(),
     "exact_over": _over,
+    "bit_and": operator.and_,
+    "bit_or": operator.or_,
+    "bit_xor": operator.xor,
+    "invert": operator.invert,
+    **FUNCTIONS,
 }

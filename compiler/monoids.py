@@ -130,7 +130,7 @@ def monoid_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], key: Schema, v
         one = _projected(combine, path)
         reduction = _reduction(one, _renamed(at, "a"), _renamed(at, "b"))
         if reduction is None:
-            raise Untraceable(f"combine is no sum, minimum or maximum{_place(at)}")
+            raise Untraceable(_no_reduction(one, at))
         parts.append(Part(path, at.kind, reduction))
     return Monoid(lift, shape, tuple(parts))
 
@@ -190,6 +190,21 @@ def _reduction(tree: Tree, a: Input, b: Input) -> Reduction | None:
             if all(_chosen(tree, case, a, b) in case.right(wanted) for case in _cases(a.kind, bare)):
                 return reduction  # type: ignore[return-value]
     return None
+
+
+def _no_reduction(tree: Tree, at: Input) -> str:
+    """Why a part is no sum, smallest or largest value."""
+    a, b = _renamed(at, "a"), _renamed(at, "b")
+    bare = at.kind.item if isinstance(at.kind, Optional) else at.kind
+    if isinstance(bare, Float):
+        for name, wanted, better in (("minimum", -1, "smaller"), ("maximum", 1, "larger")):
+            cases = [case for case in _cases(at.kind, bare) if not any(case.nan)]
+            if all(_chosen(tree, case, a, b) in case.right(wanted) for case in cases):
+                return (
+                    f"combine is the {name} of floats{_place(at)}, and with NaN it depends on the order of the two: "
+                    f"{better} of tracetypes.algebra does not"
+                )
+    return f"combine is no sum, minimum or maximum{_place(at)}"
 
 
 @attrs.frozen

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.compiler.columns import arrow_type
+from tracetypes.compiler.columns import array, arrow_type
 from tracetypes.compiler.exact import Exacts
 from tracetypes.compiler.expr import Call, Exact
-from tracetypes.compiler.vector import Column, either_mask, exacts_of
+from tracetypes.compiler.functions import FUNCTIONS, SCALARS, Function
+from tracetypes.compiler.vector import Column, bare_kind, either_mask, exacts_of, from_arrow, python_values
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -338,8 +340,65 @@ def _exact_over(call: Call, args: list[Any], count: int) -> _Made:
     return made, undefined if undefined.any() else None
 
 
+_NOTHING: Final[dict[type[Any], Any]] = {
+    cls: cls() if cls not in (dt.datetime, dt.date) else dt.datetime.fromtimestamp(0, dt.UTC)
+    for cls in SCALARS.values()
+} | {dt.date: dt.date(1970, 1, 1)}
+"""What stands where a function gives nothing."""
+
+
+def _applied(function: Function) -> _Act:
+    """Python, value by value."""
+    act = function.call if function.total else function
+
+    def apply(call: Call, args: list[Any], count: int) -> _Made:
+        given: list[Any] = []
+        for held, arg in zip(args, call.args, strict=True):
+            column = Column(bare_kind(arg.kind), held)
+            values = python_values(column, 1 if column.scalar else count)
+            given.append(itertools.repeat(values[0]) if column.scalar else values)
+        undefined = None
+        try:
+            made = list(map(act, *given))
+        except ValueError:
+            made, undefined = _some(function, zip(*given, strict=False), count)
+        return _held(function.gives, made), undefined
+
+    return apply
+
+
+def _some(function: Function, rows: Iterable[tuple[Any, ...]], count: int) -> tuple[list[Any], Any]:
+    made, undefined, nothing = [], np.zeros(count, np.bool_), _NOTHING[SCALARS[function.gives]]
+    for number, row in enumerate(rows):
+        try:
+            made.append(function(*row))
+        except ValueError:
+            made.append(nothing)
+            undefined[number] = True
+    return made, undefined
+
+
+def _held(kind: Schema, values: list[Any]) -> Any:
+    made = from_arrow(kind, array(kind, values))
+    assert isinstance(made, Column)
+    return made.values
+
+
+def _sqrt(call: Call, args: list[Any], count: int) -> _Made:
+    (values,) = args
+    return np.sqrt(values), some_marked(values < 0.0)
+
+
 def _acts() -> dict[tuple[str, type[Any] | None], _Act]:
     numbers: dict[tuple[str, type[Any] | None], _Act] = {
+        **{(op, None): _applied(function) for op, function in FUNCTIONS.items()},
+        ("math.sqrt", Float): _sqrt,
+        ("math.floor", Float): lambda call, args, count: _integral(np.floor(args[0])),
+        ("math.ceil", Float): lambda call, args, count: _integral(np.ceil(args[0])),
+        ("bit_and", Integer): _plain(np.bitwise_and),
+        ("bit_or", Integer): _plain(np.bitwise_or),
+        ("bit_xor", Integer): _plain(np.bitwise_xor),
+        ("invert", Integer): _plain(np.invert),
         ("add", Integer): _add,
         ("sub", Integer): _sub,
         ("mul", Integer): _mul,

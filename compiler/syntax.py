@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
+from tracetypes.compiler.functions import FUNCTIONS
+
 __all__ = ["PREFIX", "TRACER", "NoSource", "is_rewritten", "rewritten"]
 
 TRACER: Final = "__tracer__"
@@ -32,10 +34,13 @@ PREFIX: Final = "<traced>"
 
 _INSIDE: Final = "__inside__"
 _FUTURE: Final = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
-_PLAIN_CALLS: Final = frozenset({"abs", "bool", "float", "int", "isinstance", "len", "max", "min", "round", "str"})
+_PLAIN_CALLS: Final = frozenset(
+    {"abs", "bool", "float", "int", "isinstance", "len", "max", "min", "repr", "round", "str"}
+)
 _PLAIN_METHODS: Final = frozenset(
     {"date", "endswith", "get", "lower", "lstrip", "replace", "rstrip", "startswith", "strip", "timestamp"}
-    | {"total_seconds", "upper", "value", "weekday"}
+    | {"total_seconds", "upper", "value", "weekday", "split", "rsplit", "join"}
+    | {op.rpartition(".")[2] for op in FUNCTIONS if "." in op}
 )
 _PLAIN_NODES: Final = (
     ast.Name,
@@ -67,10 +72,15 @@ def is_rewritten(code: types.CodeType) -> bool:
     return code.co_filename.startswith(PREFIX)
 
 
-@lru_cache(maxsize=4096)
 def rewritten(code: types.CodeType) -> types.CodeType:
     """The code that hands its operations to :data:`TRACER`; the same parameters, the free variables of ``code`` or some
     of them. Raises :class:`NoSource`."""
+    return _rewritten(code, code.co_filename)
+
+
+@lru_cache(maxsize=4096)
+def _rewritten(code: types.CodeType, file: str) -> types.CodeType:
+    """``file`` tells apart what is equal as code."""
     tree = _module(code.co_filename, code.co_flags & _FUTURE)
     node = _find(tree, code)
     owner = code.co_qualname.split(".")[-2:-1]
@@ -84,7 +94,7 @@ def rewritten(code: types.CodeType) -> types.CodeType:
     )
     ast.copy_location(outer, node)
     program = ast.fix_missing_locations(ast.Module([outer], []))
-    compiled = compile(program, PREFIX + code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
+    compiled = compile(program, PREFIX + file, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
     (inside,) = (const for const in compiled.co_consts if isinstance(const, types.CodeType))
     found = next(c for c in inside.co_consts if isinstance(c, types.CodeType) and c.co_name in (_INSIDE, "<lambda>"))
     if (found.co_flags ^ code.co_flags) & inspect.CO_GENERATOR:
@@ -381,7 +391,10 @@ class _Rewriter(ast.NodeTransformer):
         if any(isinstance(target, ast.Tuple | ast.List) for target in node.targets):
             if len(node.targets) > 1:
                 raise NoSource(f"it assigns to several targets at line {node.lineno}")
-            value = self.tracer(node, "iterate", value)
+            (target,) = node.targets
+            parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+            count = None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
+            value = self.tracer(node, "iterate", value, ast.Constant(count))
         return ast.copy_location(ast.Assign([self.target(t) for t in node.targets], value), node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:

@@ -20,7 +20,14 @@ from typing import Any, Literal, TypeAlias, final
 from tracetypes.compiler.expr import Branch, Call, Leaf, Pack, Tree, Value
 from tracetypes.compiler.symbolic.calls import Tracer
 from tracetypes.compiler.symbolic.known import BOOLEAN
-from tracetypes.compiler.symbolic.proxies import TracedDeferred, TracedDuration, TracedEmit, TracedMethod, TracedSymbol
+from tracetypes.compiler.symbolic.proxies import (
+    TracedDeferred,
+    TracedDuration,
+    TracedEmit,
+    TracedMethod,
+    TracedParts,
+    TracedSymbol,
+)
 from tracetypes.compiler.symbolic.shapes import Fixed, Given, Nested, Shape, shape_of
 from tracetypes.compiler.symbolic.ways import Raised, Stop, Untraceable, Way, reach
 from tracetypes.records import Schema
@@ -42,7 +49,9 @@ __all__ = [
 
 Emits: TypeAlias = Literal["pairs", "values", None]
 
-_STAND_INS = tuple(cls.__name__ for cls in (TracedSymbol, TracedDeferred, TracedDuration, TracedMethod, TracedEmit))
+_STAND_INS = tuple(
+    cls.__name__ for cls in (TracedSymbol, TracedDeferred, TracedDuration, TracedParts, TracedMethod, TracedEmit)
+)
 """Classes that Python names where it cannot do without a value."""
 
 
@@ -87,6 +96,7 @@ class _Explorer:
     def __init__(self, function: Callable[..., Any], arguments: tuple[Shape, ...], emits: Emits, limit: int) -> None:
         self.function, self.arguments, self.emits, self.limit = function, arguments, emits, limit
         self.tracer = Tracer(limit)
+        self.tracer.home = _file(function)
         self.paths = 0
         self.first_exception: str | None = None
         self.returned = False
@@ -166,6 +176,12 @@ class _Explorer:
                 reach(expr, reached)
                 tree = Branch(self.tracer.intern(Call("eq", (expr, expr), BOOLEAN)), tree, tree)
         return tree
+
+
+def _file(function: Any) -> str | None:
+    """Where a function is written; None where that is not known."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return None if code is None else str(code.co_filename)
 
 
 def _same_leaf(a: Leaf, b: Leaf) -> bool:

@@ -13,6 +13,7 @@ from hypothesis.strategies import SearchStrategy
 
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.expr import Call, Const, Exact, Expr, Input, Kind
+from tracetypes.compiler.functions import FUNCTIONS, SCALARS
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -116,7 +117,7 @@ def value_of(kind: Kind) -> SearchStrategy[Any]:
         case String():
             return edges | st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
         case Timestamp():
-            return edges | st.datetimes(timezones=st.just(dt.UTC))
+            return edges | st.datetimes(timezones=st.just(dt.UTC)).map(lambda time: time.replace(fold=0))
         case Date():
             return edges | st.dates()
         case _:
@@ -140,7 +141,8 @@ ORDERED: Sequence[Kind] = (INTEGER, FLOAT, STRING, TIMESTAMP, DATE, BOOLEAN)
 OPERATIONS: Mapping[Kind, Sequence[Operation]] = {
     INTEGER: [
         *(Operation(op, (INTEGER, INTEGER)) for op in ARITHMETIC),
-        *(Operation(op, (INTEGER,)) for op in ("neg", "abs")),
+        *(Operation(op, (INTEGER, INTEGER)) for op in ("bit_and", "bit_or", "bit_xor")),
+        *(Operation(op, (INTEGER,)) for op in ("neg", "abs", "invert")),
         *(Operation("to_int", (of,)) for of in (BOOLEAN, FLOAT)),
         *(Operation("round", (FLOAT,)), Operation("length", (STRING,)), Operation("micros", (TIMESTAMP,))),
         *(Operation(op, (TIMESTAMP,)) for op in CLOCK),
@@ -179,15 +181,29 @@ OPERATIONS: Mapping[Kind, Sequence[Operation]] = {
 }
 
 
+CONSTANTS: Mapping[str, Sequence[Any]] = {
+    **dict.fromkeys(("str.ljust", "str.rjust", "str.center", "str.zfill", "repeat"), (0, 1, -1, 5, 41)),
+    "format": (".2f", "", "05d", ">6", "x^7", "%Y-%m-%d", ",", "+.3e", "n", "bad{"),
+    "percent": ("%s", "%d", "%5.1f", "%r|%s", "%%", "%x-%s", "%(a)s", "%"),
+    "str.format": ("{}", "{:>5}", "{0}-{0!r}", "{}|{:.2f}", "{1}{0}", "plain", "{", "{0.year}", "{:%H}"),
+    "datetime.strftime": ("%Y-%m-%dT%H:%M:%S", "%H", "", "%j é", "%A %z"),
+    "date.strftime": ("%Y-%m-%d", "%d.%m.", "%U"),
+}
+"""What arguments of functions may be that must be constants."""
+
+
 @st.composite
-def expressions(draw: st.DrawFn, kind: Kind, depth: int) -> Expr:
-    """Expressions of a kind, at most so deep."""
+def expressions(draw: st.DrawFn, kind: Kind, depth: int, *, native: bool = False) -> Expr:
+    """Expressions of a kind, at most so deep. ``native``: without functions of Python, which Spark does not have."""
     choice = draw(st.integers(0, 9)) if depth else 0
     if choice == 9:
-        return Call("if", (draw(expressions(BOOLEAN, depth - 1)), *_both(draw, kind, depth - 1)), kind)
+        parts = [draw(expressions(of, depth - 1, native=native)) for of in (BOOLEAN, kind, kind)]
+        return Call("if", tuple(parts), kind)
+    if choice > 6 and not native and any(function.gives == kind for function in FUNCTIONS.values()):
+        return draw(_applied(kind, depth))
     if choice > 1:
         made = draw(st.sampled_from(OPERATIONS[kind]))
-        args = tuple(_argument(draw, of, depth - 1) for of in made.args)
+        args = tuple(_argument(draw, of, depth - 1, native=native) for of in made.args)
         return Call(made.op, args, kind, made.table, made.path)
     if isinstance(kind, Exact):
         return Const(draw(st.sampled_from([ExactSum(), ExactSum.of(0.1)])), EXACT)
@@ -196,17 +212,30 @@ def expressions(draw: st.DrawFn, kind: Kind, depth: int) -> Expr:
     return given(kind, draw(st.integers(0, 1)))
 
 
-def _both(draw: st.DrawFn, kind: Kind, depth: int) -> tuple[Expr, Expr]:
-    return draw(expressions(kind, depth)), draw(expressions(kind, depth))
+@st.composite
+def _applied(draw: st.DrawFn, kind: Kind, depth: int) -> Expr:
+    """A call of a function of Python."""
+    op = draw(st.sampled_from([op for op, function in FUNCTIONS.items() if function.gives == kind]))
+    function = FUNCTIONS[op]
+    kinds = function.kinds(draw(st.integers(function.least, len(function.takes) + function.more)))
+    assert kinds is not None
+    args: list[Expr] = []
+    for at, of in enumerate(kinds):
+        if at in function.fixed:
+            value = draw(st.sampled_from(CONSTANTS[op]))
+            args.append(Const(value, INTEGER if isinstance(value, int) else STRING))
+        else:
+            args.append(draw(expressions(draw(st.sampled_from(list(SCALARS))) if of is None else of, depth - 1)))
+    return Call(op, tuple(args), function.gives)
 
 
-def _argument(draw: st.DrawFn, kind: Kind | None, depth: int) -> Expr:
+def _argument(draw: st.DrawFn, kind: Kind | None, depth: int, *, native: bool) -> Expr:
     if kind is None:
         bound = draw(st.none() | st.integers(-7, 7))
         return Const(bound, None if bound is None else INTEGER)
     if isinstance(kind, Optional):
         return given(kind.item, optional=True)
-    return draw(expressions(kind, depth))
+    return draw(expressions(kind, depth, native=native))
 
 
 def shown(value: Any) -> Any:

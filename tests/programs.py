@@ -205,6 +205,14 @@ class _Writer:
             lambda: "(0 if v.oi is None else v.oi)",
             lambda: "(v.osub.x if v.osub is not None else -1)",
             lambda: f"({self.integer(d - 1)} or {self.integer(d - 1)})",
+            lambda: f"({self.integer(d - 1)} {self.one_of('&', '|', '^')} {self.integer(d - 1)})",
+            lambda: f"({self.integer(d - 1)} {self.one_of('<<', '>>')} ({self.integer(d - 1)} % 70))",
+            lambda: f"(~{self.integer(d - 1)})",
+            lambda: f"int({self.text(d - 1)}.{self.one_of('find', 'count', 'rfind')}({self.text(d - 1)}))",
+            lambda: f"int({self.text(d - 1)})",
+            lambda: f"int(math.{self.one_of('floor', 'ceil', 'trunc')}({self.real(d - 1)}))",
+            lambda: f"round({self.integer(d - 1)}, {self.one_of('-1', '0', '1')})",
+            lambda: f"len({self.text(d - 1)}.split({self.text_constant()}))",
         )
 
     def real(self, d: int) -> str:
@@ -226,6 +234,10 @@ class _Writer:
             lambda: f"float(({self.time(d - 1)} - {self.time(d - 1)}).total_seconds())",
             lambda: f"float({self.time(d - 1)}.timestamp())",
             lambda: "(1.5 if v.of is None else v.of)",
+            lambda: f"round({self.real(d - 1)}, {self.one_of('0', '1', '2', '-1', '16')})",
+            lambda: f"float(abs({self.real(d - 1)}) ** {self.one_of('2', '0.5', '-1', '3')})",
+            lambda: f"float({self.text(d - 1)})",
+            lambda: f"float(math.{self.one_of('sqrt', 'log', 'sin', 'exp')}({self.real(d - 1)}))",
         )
 
     def text(self, d: int) -> str:
@@ -246,6 +258,21 @@ class _Writer:
             lambda: f"WORDS[{self.one_of(self.integer(d - 1), 'v.j % 4')}]",
             lambda: f"max({self.text(d - 1)}, {self.text(d - 1)})",
             lambda: f"CODES[{self.one_of(self.integer(d - 1), 'v.i % 2')}][1]",
+            lambda: f"{self.text(d - 1)}.{self.one_of('title', 'capitalize', 'casefold', 'swapcase')}()",
+            lambda: f"{self.text(d - 1)}.{self.one_of('strip', 'removeprefix', 'removesuffix')}({self.text(d - 1)})",
+            lambda: f"{self.text(d - 1)}.{self.one_of('zfill(4)', 'center(5)', 'ljust(3)', 'replace(v.t, v.s, 1)')}",
+            lambda: (
+                f"{self.text(d - 1)}.{self.one_of('split', 'rsplit')}({self.one_of('', repr('a'), 'v.t')})[{place}]"
+            ),
+            lambda: f"{self.text(d - 1)}.partition({self.one_of(repr('a'), 'v.t')})[{self.one_of('0', '1', '-1')}]",
+            lambda: f"{self.text(d - 1)}[{self.one_of('::-1', '::2', ':3:2')}]",
+            lambda: f"f'{{{self.real(d - 1)}:.2f}}|{{v.i:5d}}|{{v.s!r:>4}}|{{v.ts:%Y-%m-%d}}'",
+            lambda: f"('%s=%.1f' % ({self.text(d - 1)}, {self.real(d - 1)}))",
+            lambda: f"'{{:>3}}/{{}}'.format({self.integer(d - 1)}, {self.flag(d - 1)})",
+            lambda: f"v.t.join(({self.text(d - 1)}, {self.text(d - 1)}))",
+            lambda: f"({self.text(d - 1)} * 2)",
+            lambda: f"str({self.one_of(self.real(d - 1), self.time(d - 1), 'v.day')})",
+            lambda: f"{self.time(d - 1)}.{self.one_of('isoformat()', 'strftime(' + repr('%H:%M') + ')')}",
         )
 
     def flag(self, d: int) -> str:
@@ -277,6 +304,8 @@ class _Writer:
             lambda: f"((v.i, {self.text(d - 1)}) < (v.j, v.t))",
             lambda: "(v.oi == v.i)",
             lambda: f"({self.flag(d - 1)} is {self.one_of('True', 'False')})",
+            lambda: f"{self.text(d - 1)}.{self.one_of('isdigit', 'isalpha', 'isspace', 'isupper', 'isnumeric')}()",
+            lambda: f"({self.text(d - 1)} in {self.text(d - 1)}.split('a'))",
         )
 
     def time(self, d: int) -> str:
@@ -286,6 +315,10 @@ class _Writer:
             lambda: f"({self.time(d - 1)} {self.one_of('+', '-')} SECOND)",
             lambda: f"({self.time(d - 1)} + dt.timedelta(seconds=v.i % 100))",
             lambda: f"max({self.time(d - 1)}, {self.time(d - 1)})",
+            lambda: (
+                f"{self.time(d - 1)}.replace({self.one_of('minute=0, second=0', 'hour=23', 'day=1', 'day=31', 'year=v.i')})"
+            ),
+            lambda: f"dt.datetime.fromtimestamp({self.one_of('v.i', 'v.f')}, dt.UTC)",
         )
 
     def maybe(self, d: int) -> str:
@@ -427,12 +460,25 @@ def _watching(base: type[Any], name: str) -> Callable[..., Any]:
 
 
 _COMPARED: Final = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
-_ARITHMETIC: Final = tuple(
-    f"__{side}{name}__" for name in ("add", "sub", "mul", "floordiv", "mod", "truediv", "divmod") for side in ("", "r")
+_OPERATORS: Final = (
+    "add",
+    "sub",
+    "mul",
+    "floordiv",
+    "mod",
+    "truediv",
+    "divmod",
+    "lshift",
+    "rshift",
+    "and",
+    "or",
+    "xor",
 )
+_ARITHMETIC: Final = tuple(f"__{side}{name}__" for name in _OPERATORS for side in ("", "r"))
 for _class, _base in ((_Int64, int), (_Float64, float)):
-    for _name in (*_COMPARED, *_ARITHMETIC, "__neg__", "__abs__", "__pos__"):
-        setattr(_class, _name, _watching(_base, _name))
+    for _name in (*_COMPARED, *_ARITHMETIC, "__neg__", "__abs__", "__pos__", "__invert__"):
+        if hasattr(_base, _name):
+            setattr(_class, _name, _watching(_base, _name))
     _class.__hash__ = _base.__hash__  # type: ignore[method-assign]
 
 
@@ -464,8 +510,8 @@ class _IntMeta(type):
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, int)
 
-    def __call__(cls, value: Any) -> Any:
-        return _Int64(int(value))
+    def __call__(cls, value: Any, *base: Any) -> Any:
+        return _Int64(int(value, *base))
 
 
 class _WatchedInt(metaclass=_IntMeta):
@@ -488,7 +534,7 @@ _WATCHED_NAMES: Final[Mapping[str, Any]] = {
     "SOME": {k: _watched(v) for k, v in SOME.items()},
     "int": _WatchedInt,
     "float": lambda x: _Float64(float(x)),
-    "round": lambda x: _Int64(round(x)),
+    "round": lambda x, *digits: _watched(round(x, *digits)),
     "len": lambda x: _Int64(len(x)),
     "sum": lambda values: sum(values, _Int64(0)),
     "watched": _watched,

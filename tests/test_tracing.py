@@ -10,6 +10,7 @@ import itertools
 import math
 import operator
 import random
+import statistics
 import time
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -23,9 +24,10 @@ from hypothesis import strategies as st
 
 from tests.programs import Program, Row, Sub, definable, expected, inputs_of, plain, programs, rows
 from tests.strategies import bits
-from tracetypes import UNIT, ExactSum, Marker, OpKeyedUnordered, OpStateless, Unit
+from tracetypes import UNIT, ExactSum, Marker, OpKeyedUnordered, OpStateless, Unit, algebra
 from tracetypes.algebra import larger, smaller
 from tracetypes.compiler.expr import Branch, Call, Const, Exact, Input, Leaf, Pack, Tree, Undefined, Value, run
+from tracetypes.compiler.monoids import monoid_of
 from tracetypes.compiler.tracing import (
     Fixed,
     Given,
@@ -197,6 +199,26 @@ example(lambda v: (v.s.startswith("a"), v.s.endswith(("b", "c", v.t)), "a" in v.
 example(lambda v: "abc".startswith(v.s))
 example(lambda v: f"{v.s}:{v.i}-{v.b!s}" + str(v.j))
 example(lambda v: len(v.s) > len(v.t))
+example(lambda v: (round(v.f, 2), round(v.i, -1), round(v.i, 1), round(v.g, ndigits=0), round(v.b, 1)))
+example(lambda v: int(v.s) if v.s.isdigit() else float(v.t) if v.t in ("1", "nan") else None)
+example(lambda v: (v.s.split(",")[0], v.s.split(",", 1)[-1], len(v.s.split()), len(v.t.rsplit("a", maxsplit=1))))
+example(lambda v: (v.s in v.t.split("a"), 1 in v.s.split(","), 1 if v.s.split() else 2, bool(v.s.split("a"))))
+example(lambda v: (v.s.partition("a"), v.t.rpartition(v.s)[1] if v.s else None))
+example(lambda v: v.s.split(sep=None)[0] if v.s.strip() else len(v.t.split(None)))
+example(lambda v: (v.s.find("a"), v.s.count("a", 1), v.s.index("a") if "a" in v.s else -1, v.s.startswith("a", 1)))
+example(lambda v: (v.s.title(), v.s.removeprefix("a"), v.t.zfill(4), v.s.strip("ab"), v.s.replace("a", "b", 1)))
+example(lambda v: (f"{v.f:.3f}|{v.i!r:>5}|{v.s!s}", "%s=%.2f" % (v.s, v.f), "{}{:>4}".format(v.b, v.i)))  # noqa: UP031, UP032
+example(lambda v: (format(v.f, ".1e"), format(v.s), repr(v.s), str(v.f), str(v.ts), str(v.day), f"{v.ts:%H}"))
+example(lambda v: (v.t.join([v.s, "x", v.s]), ",".join((v.s,)), v.s[::-1], v.s[1::2], v.s * 3, 2 * v.t, "".join([])))
+example(lambda v: (v.i & v.j, v.i | 1, v.b ^ v.i, ~v.i, v.i >> 1, v.b << 3, 1 << (v.i % 8)))
+example(lambda v: (abs(v.f) ** 0.5, v.f**2, v.i**2.0) if abs(v.f) < 1e9 and abs(v.i) < 9 else None)
+example(lambda v: (math.sqrt(abs(v.f)), math.floor(v.i), math.hypot(v.f, 1), math.atan2(v.i, 2.0), math.trunc(v.b)))
+example(lambda v: (math.floor(v.f), math.ceil(v.f), math.trunc(v.f)) if abs(v.f) < 1e6 else None)
+example(lambda v: (v.ts.isoformat(), v.ts.isoformat(sep=" "), v.ts.isoformat(timespec="hours"), v.day.isoformat()))
+example(lambda v: (v.ts.replace(hour=0, minute=0, second=0, microsecond=0), v.ts.replace(day=1), v.ts.strftime("%H")))
+example(lambda v: v.ts.replace(year=2023, month=v.ts.month, day=28))
+example(lambda v: (dt.datetime.fromtimestamp(v.i % 1000, dt.UTC), dt.datetime.fromtimestamp(0.5 * v.b, tz=dt.UTC)))
+example(lambda v: dt.datetime.fromisoformat(v.day.isoformat() + "T00:00:00Z"))
 example(
     lambda v: (
         v.ts.year,
@@ -300,6 +322,15 @@ def nested(v: Row) -> Any:
 def unpacks(v: Row) -> Any:
     left, right = Pair(v.i, v.oi)
     return left if right is None else right
+
+
+@example
+def unpacks_text(v: Row) -> Any:
+    if len(v.s.split("a")) != 2:
+        return None
+    left, right = v.s.split("a")
+    head, _, tail = v.t.partition(left) if left else ("", "", right)
+    return left + tail, head
 
 
 @example
@@ -473,7 +504,9 @@ def grows(v: Row) -> Any:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda v: math.sin(v.f), "calls math.sin at line"),
+        (lambda v: math.isclose(v.f, v.g), "calls math.isclose at line"),
+        (lambda v: math.sqrt(v.s), "calls math.sqrt with a str at line"),
+        (lambda v: math.trunc(v.s), "calls math.trunc with a str at line"),
         (lambda v: v.i is v.j, "uses is on a value"),
         (lambda v: v.s is WORDS[0], "uses is on a value"),
         (lambda v: v.sub is v.osub, "uses is on a value"),
@@ -499,22 +532,36 @@ def grows(v: Row) -> Any:
         (lambda v: hash(v.s), "calls hash"),
         (lambda v: hash(v.sub), "calls hash"),
         (lambda v: id(v), "calls id"),
-        (lambda v: f"{v.f:.2f}", "formats"),
-        (lambda v: f"{v.i!r}", "formats"),
-        (lambda v: f"{v.sub}", "formats"),
-        (lambda v: str(v.f), "turns a float into text"),
-        (lambda v: "%s" % v.i, "turns a value into text|uses % on"),  # noqa: UP031
-        (lambda v: "{}".format(v.i), "calls str.format"),  # noqa: UP032
-        (lambda v: v.s.split(","), "calls str.split"),
-        (lambda v: ",".join([v.s, v.t]), "calls str.join"),
-        (lambda v: v.s * 2, "uses . on a str and a int"),
+        (lambda v: f"{v.f:{v.i}}", "formats a value by a text that is not constant"),
+        (lambda v: f"{v.s!a}", "formats !a"),
+        (lambda v: f"{v.s:2000}", "makes text of more than 1000 characters"),
+        (lambda v: f"{v.sub}", "formats a Sub"),
+        (lambda v: str(v.ts - v.tu), "turns a timedelta into text"),
+        (lambda v: repr(v.ts), "turns a datetime into text"),
+        (lambda v: "%r" % v.ts, "shows a datetime as only Python does"),  # noqa: UP031
+        (lambda v: "%s %d" % (v.i, v.sub), "formats a int and a Sub with %"),  # noqa: UP031
+        (lambda v: "%*d" % (v.i, v.j), "by a width that is not constant"),  # noqa: UP031
+        (lambda v: "{:{}}".format(v.i, v.j), "by a width that is not constant"),
+        (lambda v: "{x}".format(x=v.i), "calls str.format with x"),  # noqa: UP032
+        (lambda v: v.s.split(","), "returns a list of text"),
+        (lambda v: v.s.split(",").index("a"), "calls index of a list of text"),
+        (lambda v: v.s.split(",")[1:], "takes several parts"),
+        (lambda v: tuple(part for part in v.s.split(",")), "iterates over a list of text"),
+        (lambda v: v.s.split(3), "calls str.split with a int"),
+        (lambda v: v.s.strip(3), "calls str.strip with a int at line"),
+        (lambda v: v.s.encode(), "calls str.encode at line"),
+        (lambda v: v.s.ljust(v.i), "calls str.ljust with a int"),
+        (lambda v: v.s.zfill(1001), "makes text of more than 1000 characters"),
+        (lambda v: ",".join([v.s, v.i]), "calls str.join with a list"),
+        (lambda v: v.s * v.i, "uses . on a str and a int"),
         (lambda v: v.s[v.i], "place that is not constant"),
-        (lambda v: v.s[::-1], "places that are not constant"),
-        (lambda v: int(v.s), "converts a str to int"),
-        (lambda v: round(v.f, 2), "rounds a float to digits"),
-        (lambda v: v.f**2, "uses .. on a float"),
+        (lambda v: v.s[:: v.i], "places that are not constant"),
+        (lambda v: v.s[3:1:-1], "backwards, between two places"),
+        (lambda v: int(v.sub), "calls int at line"),
+        (lambda v: round(v.f, v.s), "rounds a float to digits"),
         (lambda v: v.i**v.j, "uses .. on a int"),
-        (lambda v: v.i & 1, "uses & on a int"),
+        (lambda v: v.i & v.f, "uses & on a int and a float"),
+        (lambda v: ~v.f, "uses ~ on a float"),
         (lambda v: v.i + 2**64, "beyond 64 bits"),
         (lambda v: {v.s: 1}, "hashes a value"),
         (lambda v: {v.s, v.t}, "hashes a value"),
@@ -527,7 +574,9 @@ def grows(v: Row) -> Any:
         (lambda v: {"a": [1]}.get(v.s), "table that it makes itself"),
         (lambda v: LISTS.get(v.s), "looks up in a table of a list"),
         (lambda v: PRICES.get(v.f), "looks up a float"),
-        (lambda v: v.ts.replace(hour=0), "calls datetime.replace"),
+        (lambda v: v.ts.replace(tzinfo=None), "calls datetime.replace with tzinfo"),
+        (lambda v: v.ts.strftime(v.s), "calls datetime.strftime with a str"),
+        (lambda v: dt.datetime.fromtimestamp(v.f), "another zone than UTC"),
         (lambda v: v.ts > dt.datetime(2024, 1, 1, tzinfo=None), "always raises"),
         (lambda v: Checked(v.i), "has validators"),
         (lambda v: Converted(v.i), "has converters"),
@@ -550,6 +599,14 @@ def test_the_line_is_told() -> None:
     line = in_vain.__code__.co_firstlineno + 2
     with pytest.raises(Untraceable, match=f"at line {line}$"):
         trace_function(in_vain, schema_of(Row))
+
+
+def test_the_file_is_told_where_it_is_another() -> None:
+    """Of a function of the standard library that is looked into."""
+    with pytest.raises(Untraceable, match=r"at line \d+ of statistics.py$"):
+        trace_function(lambda v: statistics.NormalDist(0.0, 1.0).zscore(v.s), schema_of(Row))
+    with pytest.raises(Untraceable, match=r"at line \d+$"):
+        trace_function(lambda v: helper(v.sub) + math.isclose(v.f, v.g), schema_of(Row))
 
 
 def test_a_list_is_passed_through_and_not_looked_into() -> None:
@@ -745,6 +802,33 @@ class Window(OpKeyedUnordered[str, float, str, float, float, tuple[ExactSum, int
 
     def on_marker(self, new_state: float, key: str, marker: Marker, emit: Callable[[str, float], None]) -> None:
         emit(key, new_state + marker.timestamp)
+
+
+@attrs.frozen
+class Widest(Window):
+    """Of floats: the smallest, by ``of``, and a count."""
+
+    of: Callable[[float, float], float] = min
+
+    def combine(self, a: tuple[Any, int], b: tuple[Any, int]) -> tuple[Any, int]:
+        return self.of(a[0], b[0]), a[1] + b[1]
+
+    def lift(self, key: str, value: float) -> tuple[Any, int]:
+        return value, 1
+
+    def identity(self) -> tuple[Any, int]:
+        return math.inf, 0
+
+
+@pytest.mark.parametrize(("of", "better"), [(min, "smaller"), (max, "larger")])
+def test_the_smallest_of_floats_depends_on_the_order_with_nan(of: Any, better: str) -> None:
+    with pytest.raises(
+        Untraceable, match=rf"floats\[0\], and with NaN it depends on the order of the two: {better} of"
+    ):
+        monoid_of(Widest(Mean(), of), String(), Float())
+    assert monoid_of(Widest(Mean(), getattr(algebra, better)), String(), Float()).parts[0].reduction == of.__name__
+    with pytest.raises(Untraceable, match=r"combine is no sum, minimum or maximum\[0\]$"):
+        monoid_of(Widest(Mean(), lambda a, b: a * b), String(), Float())
 
 
 def result_of(tree: Tree) -> Value:

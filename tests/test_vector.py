@@ -132,7 +132,7 @@ def pairs(kind: Schema) -> list[dict[str, Any]]:
 
 
 ONE: list[tuple[str, Schema, Kind]] = [
-    *((op, INTEGER, INTEGER) for op in ("neg", "abs")),
+    *((op, INTEGER, INTEGER) for op in ("neg", "abs", "invert")),
     *((op, FLOAT, FLOAT) for op in ("neg", "abs")),
     *(("to_float", of, FLOAT) for of in (INTEGER, BOOLEAN)),
     *(("to_int", of, INTEGER) for of in (BOOLEAN, FLOAT)),
@@ -151,7 +151,7 @@ ONE: list[tuple[str, Schema, Kind]] = [
 ]
 
 TWO: list[tuple[str, Schema, Kind]] = [
-    *((op, INTEGER, INTEGER) for op in ("add", "sub", "mul", "floordiv", "mod")),
+    *((op, INTEGER, INTEGER) for op in ("add", "sub", "mul", "floordiv", "mod", "bit_and", "bit_or", "bit_xor")),
     ("truediv", INTEGER, FLOAT),
     *((op, FLOAT, FLOAT) for op in ("add", "sub", "mul", "floordiv", "mod", "truediv")),
     *((op, of, BOOLEAN) for op in ("eq", "lt", "le") for of in (BOOLEAN, INTEGER, FLOAT, STRING, TIMESTAMP, DATE)),

@@ -57,6 +57,8 @@ class Arithmetic(Core):
         """An arithmetic operator."""
         a, b = self.settle(a), self.settle(b)
         function, op = OPERATORS[name]
+        if name == "Mod" and type(a) is str and self.holds(b):
+            return self.percent(a, b)
         if not isa(a, Proxy) and not isa(b, Proxy):
             for suffix, first, second in (("__", a, b), ("__r", b, a)):
                 if method := self.overloaded(f"{suffix}{function.__name__.strip('_')}__", first, second):
@@ -82,8 +84,20 @@ class Arithmetic(Core):
                 if name == "BitXor":
                     return self.negation(self.compare("Eq", a, b))
                 return self.make(op, BOOLEAN, self.expr(a), self.expr(b))
-            case "Pow", (Boolean() | Integer(), _) if type(b) is int:
+            case "BitAnd" | "BitOr" | "BitXor", (Boolean() | Integer(), Boolean() | Integer()):
+                return self.make(f"bit_{op}", INTEGER, *(self.expr(self.as_number(x, INTEGER)) for x in (a, b)))
+            case "LShift" | "RShift", (Boolean() | Integer(), Boolean() | Integer()):
+                return self.applied(op, self.as_number(a, INTEGER), self.as_number(b, INTEGER))
+            case "Mult", (String(), Integer()) | (Integer(), String()):
+                text, times = (a, b) if self.kind(a) == STRING else (b, a)
+                made = self.applied("repeat", text, times)
+                return self.refuse_operator(name, a, b) if made is None else made
+            case "Pow", (Boolean() | Integer(), _) if type(b) is int and b >= 0:
                 return self.power(a, b)
+            case "Pow", (Boolean() | Integer() | Float(), Boolean() | Integer() | Float()) if (
+                FLOAT in kinds or type(b) is int
+            ):
+                return self.applied("pow", a, b)
             case "Add" | "Sub" | "Mult" | "Div" | "FloorDiv" | "Mod", (
                 Boolean() | Integer() | Float(),
                 Boolean() | Integer() | Float(),
@@ -91,6 +105,14 @@ class Arithmetic(Core):
                 return self.arithmetic(op, a, b)
             case _:
                 self.refuse_operator(name, a, b)
+
+    def percent(self, text: str, values: Any) -> Any:
+        """``text % values``."""
+        parts = values if type(values) is tuple else (values,)
+        made = self.applied("percent", text, *map(self.settle, parts))
+        if made is None:
+            self.refuse(f"formats {' and '.join(map(describe, parts))} with %")
+        return made
 
     def arithmetic(self, op: str, a: Any, b: Any) -> Any:
         kind: Kind = FLOAT if FLOAT in (self.kind(a), self.kind(b)) else INTEGER
@@ -118,8 +140,8 @@ class Arithmetic(Core):
         return self.make("to_int", INTEGER, value._expr)
 
     def power(self, a: Any, b: int) -> Any:
-        if not 0 <= b <= 16:
-            self.refuse("uses ** with an exponent that is not between 0 and 16")
+        if b > 16:
+            self.refuse("uses ** with an exponent that is more than 16")
         if b == 0:
             return 1
         base = made = self.as_number(a, INTEGER)
@@ -140,6 +162,8 @@ class Arithmetic(Core):
         if isa(value, TracedDuration) and name != "Invert":
             return self.duration(self.unary(name, value._micros))
         kind = self.kind(value)
+        if name == "Invert" and kind == INTEGER:
+            return self.make("invert", INTEGER, value._expr)
         if name == "Invert" or kind not in NUMBERS:
             self.refuse_operator(name, value)
         value = self.as_number(value, INTEGER) if kind == BOOLEAN else value

@@ -21,6 +21,7 @@ from tracetypes.compiler.expr import Exact
 from tracetypes.compiler.symbolic.containers import Containers
 from tracetypes.compiler.symbolic.known import (
     ALLOWED,
+    APPLIED,
     BOOLEAN,
     CHANGING,
     CLASSES,
@@ -34,16 +35,25 @@ from tracetypes.compiler.symbolic.known import (
     IMPURE_MODULES,
     INTEGER,
     KNOWN_FUNCTIONS,
+    KNOWN_METHODS,
     NUMBERS,
     STRING,
-    TEXT_METHODS,
+    TIME_FIELDS,
     fields_of,
     fields_or_none,
     is_generated,
     name_of_function,
     problem_of,
 )
-from tracetypes.compiler.symbolic.proxies import Proxy, TracedDuration, TracedEmit, TracedMethod, TracedSymbol, describe
+from tracetypes.compiler.symbolic.proxies import (
+    Proxy,
+    TracedDuration,
+    TracedEmit,
+    TracedMethod,
+    TracedParts,
+    TracedSymbol,
+    describe,
+)
 from tracetypes.compiler.symbolic.ways import Undo, isa
 from tracetypes.compiler.syntax import TRACER, NoSource, is_rewritten, rewritten
 from tracetypes.records import Date, Float, String, Timestamp
@@ -84,6 +94,8 @@ class Tracer(Containers):
             return getattr(self, "call_" + KNOWN_FUNCTIONS[function])(*args, **keywords)
         if isa(function, types.FunctionType):
             return self.call_function(function, args, keywords)
+        if isa(function, types.BuiltinFunctionType) and function in APPLIED and self.holds(args) and not keywords:
+            return self.call_applied(function, args)
         args = tuple(map(self.settle, args)) if fields_or_none(function) is None else args
         if isa(function, type):
             return self.construct(function, args, keywords)
@@ -113,6 +125,16 @@ class Tracer(Containers):
         if self.holds((args, tuple(keywords.values()), owner)):
             self.refuse(f"calls {name}")
         return function(*args, **keywords)
+
+    def call_applied(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """A function of numbers or text that expressions have."""
+        args = tuple(map(self.settle, args))
+        if function in (math.floor, math.ceil) and len(args) == 1 and self.kind(args[0]) in (BOOLEAN, INTEGER):
+            return self.as_number(args[0], INTEGER)
+        made = self.applied(APPLIED[function], *args)
+        if made is None:
+            self.refuse(f"calls {name_of_function(function)} with {' and '.join(map(describe, args))}")
+        return made
 
     def call_function(self, function: types.FunctionType, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         if is_rewritten(function.__code__):
@@ -205,7 +227,7 @@ class Tracer(Containers):
                 return self.get(owner, args[0], args[1] if len(args) == 2 else None)
             if not self.holds(args[0]):
                 return self.settle(function(*args))
-        if type(owner) is str and not keywords:
+        if type(owner) is str:
             return self.call_method(owner, name, args, keywords)
         if type(owner) in (list, tuple) and name in ("index", "count"):
             return function(*args, **keywords)
@@ -241,6 +263,8 @@ class Tracer(Containers):
         if not isa(value, Proxy):
             return self.call_native(int, args, keywords)
         kind = self.kind(value)
+        if kind == STRING and (made := self.applied("int", value, *args[1:], *keywords.values())) is not None:
+            return made
         if len(args) > 1 or keywords or kind not in NUMBERS:
             self.refuse(f"converts {describe(value)} to int")
         if kind == FLOAT:
@@ -251,6 +275,8 @@ class Tracer(Containers):
         value = self.settle(args[0]) if args else 0.0
         if not isa(value, Proxy):
             return self.call_native(float, args, {})
+        if self.kind(value) == STRING:
+            return self.applied("float", value)
         if self.kind(value) not in NUMBERS:
             self.refuse(f"converts {describe(value)} to float")
         return self.as_number(value, FLOAT)
@@ -264,9 +290,23 @@ class Tracer(Containers):
         kind = self.kind(value)
         if kind == STRING:
             return value
-        if kind not in (INTEGER, BOOLEAN):
+        if kind in (INTEGER, BOOLEAN):
+            return self.make("to_str", STRING, value._expr)
+        return self.in_words("str", value)
+
+    def in_words(self, op: str, value: Any, *how: Any) -> Any:
+        """``str(value)``, ``repr(value)`` or ``format(value, how)``."""
+        made = self.applied(op, value, *how)
+        if made is None:
             self.refuse(f"turns {describe(value)} into text")
-        return self.make("to_str", STRING, value._expr)
+        return made
+
+    def call_repr(self, value: Any, /) -> Any:
+        value = self.settle(value)
+        return self.in_words("repr", value) if isa(value, Proxy) else self.call_native(repr, (value,), {})
+
+    def call_format(self, value: Any, spec: Any = "", /) -> Any:
+        return self.text((value, -1, self.settle(spec)))
 
     def call_abs(self, value: Any) -> Any:
         return self.unary("Abs", value)
@@ -276,13 +316,36 @@ class Tracer(Containers):
         if not isa(value, Proxy):
             return self.call_native(round, args, keywords)
         kind = self.kind(value)
-        if (len(args) > 1 and args[1] is not None) or keywords or kind not in NUMBERS:
-            self.refuse(
-                f"rounds {describe(value)} to digits" if len(args) > 1 or keywords else f"rounds {describe(value)}"
-            )
+        digits = [self.settle(one) for one in (*args[1:], *keywords.values()) if one is not None]
+        if digits and kind in NUMBERS:
+            rounded = self.applied("round_digits", value, *digits) if kind == FLOAT else self.round_tens(value, *digits)
+            if rounded is not None:
+                return rounded
+        if digits or kind not in NUMBERS:
+            self.refuse(f"rounds {describe(value)} to digits" if digits else f"rounds {describe(value)}")
         if kind == FLOAT:
             return self.make("round", INTEGER, value._expr, partial=True)
         return self.as_number(value, INTEGER)
+
+    def round_tens(self, value: Any, digits: Any) -> Any:
+        value = self.as_number(value, INTEGER)
+        if type(digits) is int and digits >= 0:
+            return value
+        return self.applied("round_tens", value, digits)
+
+    def call_trunc(self, value: Any, /) -> Any:
+        value = self.settle(value)
+        if isa(value, Proxy) and self.kind(value) not in NUMBERS:
+            self.refuse(f"calls math.trunc with {describe(value)}")
+        return self.call_int(value) if isa(value, Proxy) else math.trunc(value)
+
+    def call_fromtimestamp(self, *args: Any, **keywords: Any) -> Any:
+        value, zone = self.settle(args[0]), (*args[1:], *keywords.values())
+        if not isa(value, Proxy):
+            return self.call_native(dt.datetime.fromtimestamp, args, keywords)
+        if zone != (dt.UTC,) or self.kind(value) not in NUMBERS:
+            self.refuse(f"calls datetime.fromtimestamp with {describe(value)} and another zone than UTC")
+        return self.applied("datetime.fromtimestamp", value)
 
     def call_min(self, *args: Any, **keywords: Any) -> Any:
         return self.extreme("Lt", args, **keywords)
@@ -413,9 +476,13 @@ class Tracer(Containers):
                 return self.binary("Div", owner._micros, 1_000_000)
             self.refuse(f"calls timedelta.{name}")
         kind, plain = self.kind(owner), not args and not keywords
+        keywords = {at: self.settle(value) for at, value in keywords.items()}
         match kind:
-            case String() if name in TEXT_METHODS and not keywords:
-                if (made := self.text_method(owner, name, args)) is not None:
+            case String():
+                if (made := self.text_method(owner, name, args, keywords)) is not None:
+                    return made
+            case Timestamp() if name == "replace" and not args:
+                if (made := self.replaced(owner, keywords)) is not None:
                     return made
             case Timestamp() if name == "date" and plain:
                 return self.make("date", DATE, owner._expr)
@@ -433,9 +500,64 @@ class Tracer(Containers):
             case Float() if name == "is_integer" and plain:
                 pass
         cls = CLASSES.get(type(kind))
-        self.refuse(f"calls {'' if cls is None else cls.__name__ + '.'}{name}")
+        full = f"{'' if cls is None else cls.__name__ + '.'}{name}"
+        if isinstance(kind, Timestamp | Date):
+            if full == "datetime.isoformat" and not args and set(keywords) <= {"sep", "timespec"}:
+                args = (keywords.get("sep", "T"), keywords.get("timespec", "auto"))
+                keywords = {}
+            made = None if keywords else self.applied(full, owner, *args)
+            if made is not None:
+                return made
+        given = [*map(describe, args), *keywords]
+        self.refuse(f"calls {full} with {' and '.join(given)}" if full in KNOWN_METHODS and given else f"calls {full}")
 
-    def text_method(self, owner: Any, name: str, args: tuple[Any, ...]) -> Any:
+    def replaced(self, time: Any, fields: dict[str, Any]) -> Any:
+        """``time.replace(hour=0)`` and the like."""
+        if not fields or any(name not in TIME_FIELDS or self.kind(fields[name]) != INTEGER for name in fields):
+            return None
+        known = {"hour": 24, "minute": 60, "second": 60, "microsecond": 1_000_000, "day": 28}
+        if all(
+            name in known and type(at) is int and (name == "day") <= at < known[name] for name, at in fields.items()
+        ):
+            size = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "microsecond": 1, "day": DAY}
+            moved: Any = 0
+            for name, at in fields.items():
+                more = self.binary("Sub", at, self.attribute(time, name))
+                moved = self.binary("Add", moved, self.binary("Mult", more, size[name]))
+            return self.moved(time, moved)
+        return self.applied(
+            "datetime.replace", time, *(fields.get(name, self.attribute(time, name)) for name in TIME_FIELDS)
+        )
+
+    def text_method(self, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if name in ("split", "rsplit") and set(keywords) <= {"sep", "maxsplit"}:
+            how = (*args, *(keywords[at] for at in ("sep", "maxsplit") if at in keywords))
+            if "sep" not in keywords and "maxsplit" in keywords and len(args) != 1:
+                return None
+            how = () if len(how) == 1 and how[0] is None else how
+            if tuple(map(self.kind, how)) in ((), (STRING,), (STRING, INTEGER)) and isa(owner, TracedSymbol):
+                return TracedParts(self, name, owner, how)
+            return None
+        if keywords:
+            return None
+        if name == "join" and len(args) == 1:
+            return self.joined_text(owner, args[0])
+        if name in ("partition", "rpartition") and len(args) == 1 and self.kind(args[0]) == STRING:
+            return tuple(self.applied(name, owner, at, args[0]) for at in range(3))
+        made = self.simple_method(owner, name, args)
+        return self.applied(f"str.{name}", owner, *args) if made is None else made
+
+    def joined_text(self, separator: Any, texts: Any) -> Any:
+        """``separator.join(texts)``."""
+        parts = [self.settle(one) for one in self.iterate(texts)]
+        if any(self.kind(part) != STRING for part in parts):
+            return None
+        return functools.reduce(
+            lambda a, b: self.binary("Add", self.binary("Add", a, separator), b), parts[1:], parts[0] if parts else ""
+        )
+
+    def simple_method(self, owner: Any, name: str, args: tuple[Any, ...]) -> Any:
+        """What expressions have as an operation of its own."""
         text = self.expr(owner)
         if name in ("lower", "upper") and not args:
             return self.make(name, STRING, text)
@@ -445,7 +567,7 @@ class Tracer(Containers):
             if type(args[0]) is tuple:
                 made: Any = False
                 for one in args[0]:
-                    here = self.text_method(owner, name, (one,))
+                    here = self.simple_method(owner, name, (self.settle(one),))
                     made = here if made is False else self.joined(False, made, here)
                 return made
             if self.kind(args[0]) == STRING:
@@ -462,11 +584,15 @@ class Tracer(Containers):
                 value, conversion, spec = part
                 value = self.settle(value)
                 if isa(value, Proxy) or isa(spec, Proxy):
-                    if conversion not in (-1, ord("s")) or isa(spec, Proxy) or spec != "":
-                        self.refuse("formats a value")
-                    part = self.to_str(value)
+                    if isa(spec, Proxy) or conversion == ord("a"):
+                        self.refuse(
+                            "formats a value by a text that is not constant" if isa(spec, Proxy) else "formats !a"
+                        )
+                    if conversion != -1 and isa(value, Proxy):
+                        value = self.to_str(value) if conversion == ord("s") else self.in_words("repr", value)
+                    part = self.to_str(value) if spec == "" else self.in_words("format", value, spec)
                 elif self.holds(value):
-                    self.refuse("formats a value")
+                    self.refuse(f"formats {describe(value)}")
                 else:
                     conversions: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
                     turned = conversions.get(conversion)

@@ -32,6 +32,7 @@ from tracetypes.compiler.symbolic.proxies import (
     TracedDeferred,
     TracedDuration,
     TracedMethod,
+    TracedParts,
     TracedSymbol,
     describe,
 )
@@ -80,6 +81,9 @@ class Containers(Arithmetic):
             if self.kind(whole) == STRING and self.kind(part) == STRING:
                 return self.make("contains", BOOLEAN, whole._expr, self.expr(part))
             self.refuse(f"uses in on {describe(whole)}")
+        if isa(whole, TracedParts):
+            made = self.applied(f"{whole._name}_has", whole._text, part, *whole._how)
+            return False if made is None and self.kind(part) != STRING else made
         if isa(whole, type({}.keys())):
             whole = whole.mapping
         if not self.holds(part):
@@ -255,6 +259,8 @@ class Containers(Arithmetic):
             return self.symbol_attribute(value, name)
         if isa(value, TracedDuration):
             return self.duration_attribute(value, name)
+        if isa(value, TracedParts):
+            self.refuse(f"calls {name} of a list of text")
         if isa(value, type | types.ModuleType):
             return getattr(value, name)
         for base in type(value).__mro__:
@@ -319,6 +325,11 @@ class Containers(Arithmetic):
             self.refuse(f"takes an item of {describe(whole)}")
         if isa(whole, TracedDuration):
             raise TypeError("timedelta has no items")
+        if isa(whole, TracedParts):
+            made = self.applied(whole._name, whole._text, index, *whole._how)
+            if made is None:
+                self.refuse("takes several parts of a text that is split")
+            return made
         method = getattr(type(whole), "__getitem__", None)
         if isa(method, types.FunctionType) and (self.holds(whole) or self.holds(index)):
             return self.call(method, whole, index)
@@ -349,10 +360,14 @@ class Containers(Arithmetic):
 
     def character(self, text: TracedSymbol, index: Any) -> Any:
         if isa(index, slice):
-            if index.step not in (None, 1) or any(
-                type(at) not in (int, types.NoneType) for at in (index.start, index.stop)
-            ):
+            if any(type(at) not in (int, types.NoneType) for at in (index.start, index.stop, index.step)):
                 self.refuse("takes a slice of a str with places that are not constant")
+            if index.step not in (None, 1):
+                if (index.start, index.stop) != (None, None):
+                    if index.step < 0:
+                        self.refuse("takes a slice of a str backwards, between two places")
+                    text = self.character(text, slice(index.start, index.stop))
+                return self.applied("step", text, index.step)
             bounds = [
                 self.intern(Const(None, None)) if at is None else self.expr(min(max(at, INT_MIN), INT_MAX))
                 for at in (index.start, index.stop)
@@ -370,6 +385,8 @@ class Containers(Arithmetic):
             if self.kind(value) != STRING:
                 self.refuse(f"takes the length of {describe(value)}")
             return self.make("length", INTEGER, value._expr)
+        if isa(value, TracedParts):
+            return self.applied(f"{value._name}_length", value._text, *value._how)
         return len(value)
 
     # ---------------------------------------------------------------------------------- containers and the rest
@@ -388,9 +405,13 @@ class Containers(Arithmetic):
             self.refuse(f"changes {describe(value)} that outlives the call")
         return value
 
-    def iterate(self, value: Any) -> Any:
-        """What a loop or an assignment to several names takes apart."""
+    def iterate(self, value: Any, names: int | None = None) -> Any:
+        """What a loop or an assignment to several names takes apart; so many names there are, where that is known."""
         value = self.settle(value)
+        if isa(value, TracedParts) and names is not None:
+            if not self.truth(self.compare("Eq", self.length(value), names)):
+                raise ValueError("another number of values to unpack")
+            return [self.item(value, at) for at in range(names)]
         if isa(value, Proxy):
             self.refuse(f"iterates over {describe(value)}")
         if isa(value, tuple | list) and any(isa(one, TracedDeferred) for one in value):

@@ -5,22 +5,28 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import functools
+import re
 import struct
 import sys
 import types
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, Final, NoReturn
 
 from tracetypes.asked import AskedTable
 from tracetypes.compiler.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Pack, Value
+from tracetypes.compiler.functions import FUNCTIONS, SCALARS
 from tracetypes.compiler.symbolic.known import (
     BOOLEAN,
     CLASSES,
+    FLOAT,
     INTEGER,
     KINDS,
+    NUMBERS,
     STRING,
     TIMESTAMP,
+    WIDEST,
     fields_of,
     is_total,
     problem_of,
@@ -32,13 +38,14 @@ from tracetypes.compiler.symbolic.proxies import (
     TracedDuration,
     TracedEmit,
     TracedMethod,
+    TracedParts,
     TracedSymbol,
     describe,
     expr_of,
 )
 from tracetypes.compiler.symbolic.shapes import Fixed, Given, Nested, Shape
 from tracetypes.compiler.symbolic.ways import Raised, Stop, Undo, Way, isa, reach
-from tracetypes.compiler.syntax import is_rewritten
+from tracetypes.compiler.syntax import PREFIX, is_rewritten
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -56,6 +63,7 @@ from tracetypes.records import (
 
 __all__ = ["Core"]
 
+_FOLDS: Final = ("percent", "str.format")
 _MOST_NODES: Final = 20_000
 _MOST_CONDITIONS: Final = 200_000
 _MOST_DEPTH: Final = 150
@@ -67,6 +75,7 @@ class Core(Observer):
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.run: Way | None = None
+        self.home: str | None = None
         self.interned: dict[Any, Expr] = {}
         self.depths: dict[int, int] = {}
         self.functions: dict[int, tuple[Any, Any]] = {}
@@ -84,18 +93,21 @@ class Core(Observer):
     # -------------------------------------------------------------------------------------------- refusing
 
     def line(self, traceback: types.TracebackType | None = None) -> str:
-        """The author's line that is being run."""
-        found: int | None = None
+        """The author's line that is being run, with its file where that is not the operator's."""
+        found: tuple[types.CodeType, int] | None = None
         while traceback is not None:
             if is_rewritten(traceback.tb_frame.f_code):
-                found = traceback.tb_lineno
+                found = traceback.tb_frame.f_code, traceback.tb_lineno
             traceback = traceback.tb_next
         frame = sys._getframe(1) if found is None else None
         while frame is not None and found is None:
             if is_rewritten(frame.f_code):
-                found = frame.f_lineno
+                found = frame.f_code, frame.f_lineno
             frame = frame.f_back
-        return "" if found is None else f" at line {found}"
+        if found is None:
+            return ""
+        file = found[0].co_filename.removeprefix(PREFIX)
+        return f" at line {found[1]}" + ("" if file in (self.home, "") else f" of {PurePath(file).name}")
 
     def refuse(self, what: str) -> NoReturn:
         """Give up."""
@@ -148,6 +160,37 @@ class Core(Observer):
             self.now.partial[id(made)] = made
         return TracedSymbol(self, made)
 
+    def applied(self, op: str, *args: Any) -> Any:
+        """A function of ``FUNCTIONS``; None where it does not take such arguments."""
+        function = FUNCTIONS.get(op)
+        kinds = None if function is None else function.kinds(len(args))
+        if function is None or kinds is None or (op == "repr" and self.kind(args[0]) == TIMESTAMP):
+            return None
+        made = []
+        for at, (kind, arg) in enumerate(zip(kinds, args, strict=True)):
+            own = self.kind(arg)
+            if kind == FLOAT and own in NUMBERS:
+                arg = self.as_number(arg, FLOAT)
+            elif own not in SCALARS if kind is None else own != kind:
+                return None
+            if at in function.fixed:
+                if isa(arg, Proxy):
+                    return None
+                self.bounded(op, arg, TIMESTAMP in map(self.kind, args))
+            made.append(self.expr(arg))
+        return self.make(op, function.gives, *made, partial=not function.total)
+
+    def bounded(self, op: str, constant: Any, times: bool) -> None:
+        """Refuse a constant that asks for very long text, or lets a value say how long it is, or shows of a time what
+        columns do not keep (its ``fold``)."""
+        widths = [constant] if type(constant) is int else list(map(int, re.findall(r"\d+", constant)))
+        if any(width > WIDEST for width in widths):
+            self.refuse(f"makes text of more than {WIDEST} characters")
+        if (op == "percent" and "*" in constant) or (op == "str.format" and re.search(r"{[^{}]*{[^{]", constant)):
+            self.refuse("formats a value by a width that is not constant")
+        if times and op in _FOLDS and re.search(r"%[^a-zA-Z%]*[ra]|![ra]|{[^{}:]*[.\[]", constant):
+            self.refuse("shows a datetime as only Python does")
+
     def kind(self, value: Any) -> Kind | None:
         """The kind of a scalar, symbolic or not; None for what is no scalar (None, records, ...)."""
         if isa(value, TracedSymbol):
@@ -184,6 +227,8 @@ class Core(Observer):
             return made.__class__  # type: ignore[no-any-return]
         if isa(value, TracedDuration):
             return dt.timedelta
+        if isa(value, TracedParts):
+            return list
         kind = self.kind(value)
         found = CLASSES.get(type(kind))
         if found is None:
@@ -307,6 +352,8 @@ class Core(Observer):
         value = self.settle(value)
         if isa(value, TracedDuration):
             return self.compare("NotEq", value._micros, 0)
+        if isa(value, TracedParts):
+            return self.compare("NotEq", self.length(value), 0)
         if not isa(value, TracedSymbol):
             method = getattr(type(value), "__bool__", None)
             if method is None:
@@ -507,6 +554,10 @@ class Core(Observer):
         return names is not None and any(self.holds(getattr(value, name, None), depth + 1) for name in names)
 
     # ------------------------------------------------------------------------------------------ of the layers above
+
+    @abstractmethod
+    def as_number(self, value: Any, kind: Kind) -> Any:
+        """A number as Python converts it before arithmetic with one of ``kind``."""
 
     @abstractmethod
     def call(self, function: Any, /, *args: Any, **keywords: Any) -> Any:

@@ -17,11 +17,13 @@ import attrs
 
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.expr import Call, Exact, Expr, Kind
+from tracetypes.compiler.functions import FUNCTIONS
 from tracetypes.compiler.symbolic.ways import isa
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, String, Timestamp, Unit, UnitValue
 
 __all__ = [
     "ALLOWED",
+    "APPLIED",
     "BOOLEAN",
     "CHANGING",
     "CLASSES",
@@ -40,16 +42,17 @@ __all__ = [
     "IN_PLACE",
     "KINDS",
     "KNOWN_FUNCTIONS",
+    "KNOWN_METHODS",
     "MICROSECOND",
     "NUMBERS",
     "OPERATORS",
     "STRING",
     "SYMBOLS",
-    "TEXT_METHODS",
     "TIMESTAMP",
     "TIME_FIELDS",
     "TOTAL",
     "UNARY",
+    "WIDEST",
     "at_path",
     "fields_of",
     "fields_or_none",
@@ -251,6 +254,11 @@ TOTAL: Final = frozenset(
         "exact_value",
         "exact_over",
         "has",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "invert",
+        *(op for op, function in FUNCTIONS.items() if function.total),
     ]
 )
 
@@ -271,7 +279,14 @@ COLUMNS: Final = (Boolean, Integer, Float, String, Bytes, Timestamp, Date)
 
 KINDS: Final[Mapping[type[Any], Kind]] = {cls: kind() for kind, cls in CLASSES.items()}
 
-TEXT_METHODS: Final = ("lower", "upper", "strip", "lstrip", "rstrip", "startswith", "endswith", "replace")
+KNOWN_METHODS: Final = frozenset(
+    (
+        *(op for op in FUNCTIONS if "." in op),
+        *(f"str.{name}" for name in ("lower", "upper", "split", "rsplit", "partition", "rpartition", "join")),
+        *(f"datetime.{name}" for name in ("date", "weekday", "isoweekday", "timestamp", "astimezone")),
+    )
+)
+"""Methods that are traced with some arguments."""
 
 TIME_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second", "microsecond")
 
@@ -286,6 +301,7 @@ KNOWN_FUNCTIONS: Final[Mapping[Any, str]] = {
             "divmod",
             "filter",
             "float",
+            "format",
             "getattr",
             "int",
             "isinstance",
@@ -295,6 +311,7 @@ KNOWN_FUNCTIONS: Final[Mapping[Any, str]] = {
             "min",
             "next",
             "pow",
+            "repr",
             "round",
             "sorted",
             "str",
@@ -305,8 +322,21 @@ KNOWN_FUNCTIONS: Final[Mapping[Any, str]] = {
     math.isnan: "isnan",
     math.isinf: "isinf",
     math.isfinite: "isfinite",
+    math.trunc: "trunc",
     dt.timedelta: "timedelta",
+    dt.datetime.fromtimestamp: "fromtimestamp",
 }
+
+APPLIED: Final[Mapping[Any, str]] = {
+    **{getattr(math, op[5:]): op for op in FUNCTIONS if op.startswith("math.")},
+    ord: "ord",
+    dt.datetime.fromisoformat: "datetime.fromisoformat",
+    dt.date.fromisoformat: "date.fromisoformat",
+}
+"""Functions that are applied value by value, and the operation of each."""
+
+WIDEST: Final = 1000
+"""How long a constant may say that text shall be."""
 
 
 def is_generated(function: Any) -> bool:

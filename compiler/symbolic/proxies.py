@@ -17,6 +17,7 @@ __all__ = [
     "TracedDuration",
     "TracedEmit",
     "TracedMethod",
+    "TracedParts",
     "TracedSymbol",
     "describe",
     "expr_of",
@@ -182,6 +183,16 @@ class TracedDuration(Proxy):
 
 
 @final
+class TracedParts(Proxy):
+    """The list that ``str.split`` or ``rsplit`` (``_name``) gives, of a text and what else it was called with."""
+
+    __slots__ = ("_how", "_name", "_text")
+
+    def __init__(self, tracer: Observer, name: str, text: Any, how: tuple[Any, ...]) -> None:
+        self._tracer, self._name, self._text, self._how = tracer, name, text, how
+
+
+@final
 class TracedMethod:
     """A method of a symbol, not called yet."""
 
@@ -219,6 +230,8 @@ def describe(value: Any) -> str:
         return f"a {type(kind).__name__ if cls is None else cls.__name__}"
     if isa(value, TracedDuration):
         return "a timedelta"
+    if isa(value, TracedParts):
+        return "a list of text"
     if isa(value, Proxy):
         return "a value"
     if value is None:

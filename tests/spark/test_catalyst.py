@@ -187,7 +187,7 @@ def test_random_expressions(spark: SparkSession, part: int) -> None:
     @given(st.data())
     def draw(data: st.DataObject) -> None:
         kinds: list[Schema] = [Integer(), Float(), Boolean(), String(), Timestamp(), Date()]
-        expr = data.draw(expressions(data.draw(st.sampled_from(kinds)), 2 + part))
+        expr = data.draw(expressions(data.draw(st.sampled_from(kinds)), 2 + part, native=True))
         if "exact" in operations(expr) or "exact_value" in operations(expr):
             return
         exprs.append(expr)
@@ -340,6 +340,8 @@ class Checked:
     [
         (lambda: column(Call("exact", (given_of(FLOAT),), meaning.Exact()), inputs), "exact"),
         (lambda: column(Call("sqrt", (given_of(FLOAT),), FLOAT), inputs), "sqrt"),
+        (lambda: column(Call("str.title", (given_of(STRING),), STRING), inputs), "str.title of String"),
+        (lambda: column(Call("int", (given_of(STRING),), INTEGER), inputs), "int of String"),
         (
             lambda: column(Call("has", (given_of(INTEGER),), BOOLEAN, dict.fromkeys(range(MOST_ENTRIES + 1))), inputs),
             "table",
