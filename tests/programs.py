@@ -157,16 +157,25 @@ NAMES: Final[Mapping[str, Any]] = {
 class _Writer:
     """Draws source text. Every expression is of a known type; ``maybe`` is ``int | None``."""
 
-    def __init__(self, draw: DrawFn) -> None:
-        self.draw = draw
+    def __init__(self, draw: DrawFn, native: bool) -> None:
+        self.draw, self.native = draw, native
         self.names = itertools.count()
 
     def one_of(self, *options: Callable[[], str] | str) -> str:
         chosen = self.draw(st.sampled_from(options))
         return chosen if isinstance(chosen, str) else chosen()
 
-    def depth(self, depth: int, simple: tuple[Callable[[], str] | str, ...], *more: Callable[[], str]) -> str:
-        return self.one_of(*simple) if depth <= 0 else self.one_of(*simple[:2], *more)
+    def depth(
+        self,
+        depth: int,
+        simple: tuple[Callable[[], str] | str, ...],
+        *more: Callable[[], str],
+        applied: tuple[Callable[[], str], ...] = (),
+    ) -> str:
+        """``applied``: what functions of Python make that Spark does not have."""
+        return (
+            self.one_of(*simple) if depth <= 0 else self.one_of(*simple[:2], *more, *(() if self.native else applied))
+        )
 
     def constant(self) -> str:
         return repr(self.draw(st.integers(-9, 9) | st.sampled_from((INT_MAX, 2**53, 100))))
@@ -206,13 +215,15 @@ class _Writer:
             lambda: "(v.osub.x if v.osub is not None else -1)",
             lambda: f"({self.integer(d - 1)} or {self.integer(d - 1)})",
             lambda: f"({self.integer(d - 1)} {self.one_of('&', '|', '^')} {self.integer(d - 1)})",
-            lambda: f"({self.integer(d - 1)} {self.one_of('<<', '>>')} ({self.integer(d - 1)} % 70))",
             lambda: f"(~{self.integer(d - 1)})",
-            lambda: f"int({self.text(d - 1)}.{self.one_of('find', 'count', 'rfind')}({self.text(d - 1)}))",
-            lambda: f"int({self.text(d - 1)})",
-            lambda: f"int(math.{self.one_of('floor', 'ceil', 'trunc')}({self.real(d - 1)}))",
-            lambda: f"round({self.integer(d - 1)}, {self.one_of('-1', '0', '1')})",
-            lambda: f"len({self.text(d - 1)}.split({self.text_constant()}))",
+            applied=(
+                lambda: f"({self.integer(d - 1)} {self.one_of('<<', '>>')} ({self.integer(d - 1)} % 70))",
+                lambda: f"int({self.text(d - 1)}.{self.one_of('find', 'count', 'rfind')}({self.text(d - 1)}))",
+                lambda: f"int({self.text(d - 1)})",
+                lambda: f"int(math.{self.one_of('floor', 'ceil', 'trunc')}({self.real(d - 1)}))",
+                lambda: f"round({self.integer(d - 1)}, {self.one_of('-1', '0', '1')})",
+                lambda: f"len({self.text(d - 1)}.split({self.text_constant()}))",
+            ),
         )
 
     def real(self, d: int) -> str:
@@ -234,10 +245,12 @@ class _Writer:
             lambda: f"float(({self.time(d - 1)} - {self.time(d - 1)}).total_seconds())",
             lambda: f"float({self.time(d - 1)}.timestamp())",
             lambda: "(1.5 if v.of is None else v.of)",
-            lambda: f"round({self.real(d - 1)}, {self.one_of('0', '1', '2', '-1', '16')})",
-            lambda: f"float(abs({self.real(d - 1)}) ** {self.one_of('2', '0.5', '-1', '3')})",
-            lambda: f"float({self.text(d - 1)})",
-            lambda: f"float(math.{self.one_of('sqrt', 'log', 'sin', 'exp')}({self.real(d - 1)}))",
+            applied=(
+                lambda: f"round({self.real(d - 1)}, {self.one_of('0', '1', '2', '-1', '16')})",
+                lambda: f"float(abs({self.real(d - 1)}) ** {self.one_of('2', '0.5', '-1', '3')})",
+                lambda: f"float({self.text(d - 1)})",
+                lambda: f"float(math.{self.one_of('sqrt', 'log', 'sin', 'exp')}({self.real(d - 1)}))",
+            ),
         )
 
     def text(self, d: int) -> str:
@@ -258,21 +271,27 @@ class _Writer:
             lambda: f"WORDS[{self.one_of(self.integer(d - 1), 'v.j % 4')}]",
             lambda: f"max({self.text(d - 1)}, {self.text(d - 1)})",
             lambda: f"CODES[{self.one_of(self.integer(d - 1), 'v.i % 2')}][1]",
-            lambda: f"{self.text(d - 1)}.{self.one_of('title', 'capitalize', 'casefold', 'swapcase')}()",
-            lambda: f"{self.text(d - 1)}.{self.one_of('strip', 'removeprefix', 'removesuffix')}({self.text(d - 1)})",
-            lambda: f"{self.text(d - 1)}.{self.one_of('zfill(4)', 'center(5)', 'ljust(3)', 'replace(v.t, v.s, 1)')}",
-            lambda: (
-                f"{self.text(d - 1)}.{self.one_of('split', 'rsplit')}({self.one_of('', repr('a'), 'v.t')})[{place}]"
+            applied=(
+                lambda: f"{self.text(d - 1)}.{self.one_of('title', 'capitalize', 'casefold', 'swapcase')}()",
+                lambda: (
+                    f"{self.text(d - 1)}.{self.one_of('strip', 'removeprefix', 'removesuffix')}({self.text(d - 1)})"
+                ),
+                lambda: (
+                    f"{self.text(d - 1)}.{self.one_of('zfill(4)', 'center(5)', 'ljust(3)', 'replace(v.t, v.s, 1)')}"
+                ),
+                lambda: (
+                    f"{self.text(d - 1)}.{self.one_of('split', 'rsplit')}({self.one_of('', repr('a'), 'v.t')})[{place}]"
+                ),
+                lambda: f"{self.text(d - 1)}.partition({self.one_of(repr('a'), 'v.t')})[{self.one_of('0', '1', '-1')}]",
+                lambda: f"{self.text(d - 1)}[{self.one_of('::-1', '::2', ':3:2')}]",
+                lambda: f"f'{{{self.real(d - 1)}:.2f}}|{{v.i:5d}}|{{v.s!r:>4}}|{{v.ts:%Y-%m-%d}}'",
+                lambda: f"('%s=%.1f' % ({self.text(d - 1)}, {self.real(d - 1)}))",
+                lambda: f"'{{:>3}}/{{}}'.format({self.integer(d - 1)}, {self.flag(d - 1)})",
+                lambda: f"v.t.join(({self.text(d - 1)}, {self.text(d - 1)}))",
+                lambda: f"({self.text(d - 1)} * 2)",
+                lambda: f"str({self.one_of(self.real(d - 1), self.time(d - 1), 'v.day')})",
+                lambda: f"{self.time(d - 1)}.{self.one_of('isoformat()', 'strftime(' + repr('%H:%M') + ')')}",
             ),
-            lambda: f"{self.text(d - 1)}.partition({self.one_of(repr('a'), 'v.t')})[{self.one_of('0', '1', '-1')}]",
-            lambda: f"{self.text(d - 1)}[{self.one_of('::-1', '::2', ':3:2')}]",
-            lambda: f"f'{{{self.real(d - 1)}:.2f}}|{{v.i:5d}}|{{v.s!r:>4}}|{{v.ts:%Y-%m-%d}}'",
-            lambda: f"('%s=%.1f' % ({self.text(d - 1)}, {self.real(d - 1)}))",
-            lambda: f"'{{:>3}}/{{}}'.format({self.integer(d - 1)}, {self.flag(d - 1)})",
-            lambda: f"v.t.join(({self.text(d - 1)}, {self.text(d - 1)}))",
-            lambda: f"({self.text(d - 1)} * 2)",
-            lambda: f"str({self.one_of(self.real(d - 1), self.time(d - 1), 'v.day')})",
-            lambda: f"{self.time(d - 1)}.{self.one_of('isoformat()', 'strftime(' + repr('%H:%M') + ')')}",
         )
 
     def flag(self, d: int) -> str:
@@ -304,8 +323,10 @@ class _Writer:
             lambda: f"((v.i, {self.text(d - 1)}) < (v.j, v.t))",
             lambda: "(v.oi == v.i)",
             lambda: f"({self.flag(d - 1)} is {self.one_of('True', 'False')})",
-            lambda: f"{self.text(d - 1)}.{self.one_of('isdigit', 'isalpha', 'isspace', 'isupper', 'isnumeric')}()",
-            lambda: f"({self.text(d - 1)} in {self.text(d - 1)}.split('a'))",
+            applied=(
+                lambda: f"{self.text(d - 1)}.{self.one_of('isdigit', 'isalpha', 'isspace', 'isupper', 'isnumeric')}()",
+                lambda: f"({self.text(d - 1)} in {self.text(d - 1)}.split('a'))",
+            ),
         )
 
     def time(self, d: int) -> str:
@@ -315,10 +336,12 @@ class _Writer:
             lambda: f"({self.time(d - 1)} {self.one_of('+', '-')} SECOND)",
             lambda: f"({self.time(d - 1)} + dt.timedelta(seconds=v.i % 100))",
             lambda: f"max({self.time(d - 1)}, {self.time(d - 1)})",
-            lambda: (
-                f"{self.time(d - 1)}.replace({self.one_of('minute=0, second=0', 'hour=23', 'day=1', 'day=31', 'year=v.i')})"
+            applied=(
+                lambda: (
+                    f"{self.time(d - 1)}.replace({self.one_of('minute=0, second=0', 'hour=23', 'day=1', 'day=31', 'year=v.i')})"
+                ),
+                lambda: f"dt.datetime.fromtimestamp({self.one_of('v.i', 'v.f')}, dt.UTC)",
             ),
-            lambda: f"dt.datetime.fromtimestamp({self.one_of('v.i', 'v.f')}, dt.UTC)",
         )
 
     def maybe(self, d: int) -> str:
@@ -405,9 +428,10 @@ def compiled(source: str, names: Mapping[str, Any] = NAMES) -> Callable[..., Any
 
 
 @st.composite
-def programs(draw: DrawFn, *, depth: int = 2) -> Program:
-    """Programs whose expressions are ``depth`` deep. Some cannot be traced: they take too many ways."""
-    source = _Writer(draw).program(depth)
+def programs(draw: DrawFn, *, depth: int = 2, native: bool = False) -> Program:
+    """Programs whose expressions are ``depth`` deep. Some cannot be traced: they take too many ways. ``native``: without
+    functions of Python that Spark does not have."""
+    source = _Writer(draw, native).program(depth)
     return Program(source, compiled(source))
 
 

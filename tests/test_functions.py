@@ -69,6 +69,7 @@ TEXTS: Final = st.sampled_from(
             "a b  c",
             "Ab cD",
             "²",
+            "banana,a",
         ),
     )
 )
@@ -85,6 +86,8 @@ def source_of(op: str, args: Sequence[str]) -> str:
 
 
 def arguments(kind: Schema, place: int) -> SearchStrategy[Any]:
+    if isinstance(kind, String) and place:
+        return st.sampled_from(("a", ",", "b", " ", "", "an", "A")) | TEXTS | value_of(kind)
     small = st.integers(-3, 70) if place else st.integers(-3, 70) | value_of(kind)
     return small if SCALARS[kind] is int else TEXTS | value_of(kind) if isinstance(kind, String) else value_of(kind)
 
