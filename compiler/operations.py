@@ -354,7 +354,12 @@ def _applied(function: Function) -> _Act:
     def apply(call: Call, args: list[Any], count: int) -> _Made:
         given: list[Any] = []
         for held, arg in zip(args, call.args, strict=True):
-            column = Column(bare_kind(arg.kind), held)
+            # Rows that are undefined already may hold times that are none.
+            kind = bare_kind(arg.kind)
+            if isinstance(kind, Timestamp | Date) and isinstance(held, np.ndarray):
+                size = _DAY if isinstance(kind, Date) else 1
+                held = np.clip(held, FIRST // size, LAST // size)
+            column = Column(kind, held)
             values = python_values(column, 1 if column.scalar else count)
             given.append(itertools.repeat(values[0]) if column.scalar else values)
         undefined = None
