@@ -86,11 +86,11 @@ MOMENTS = tuple(EPOCH + dt.timedelta(microseconds=micros) for micros in (-(10**1
 
 
 def readings(floats: tuple[float, ...] = FLOATS) -> st.SearchStrategy[list[Reading]]:
-    """A few blocks of a few keys, out of order."""
+    """A few blocks of a few keys, out of order, some items late."""
     reading = st.builds(
         Reading,
         room=st.sampled_from(("a", "b", "", "é")),
-        second=st.integers(0, 55),
+        second=st.integers(0, 20),
         n=st.sampled_from(SMALL),
         big=st.sampled_from(INTEGERS),
         x=st.sampled_from(floats),
@@ -99,7 +99,12 @@ def readings(floats: tuple[float, ...] = FLOATS) -> st.SearchStrategy[list[Readi
         note=st.sampled_from((None, "", "é")),
         at=st.sampled_from(MOMENTS),
     )
-    return st.lists(reading, max_size=24)
+    return st.lists(reading, max_size=24).map(later)
+
+
+def later(rows: list[Reading]) -> list[Reading]:
+    """Each some time after the ones before it, so that blocks end while others are open."""
+    return [attrs.evolve(row, second=row.second + 2 * at) for at, row in enumerate(rows)]
 
 
 def room(reading: Reading) -> str:
@@ -158,7 +163,7 @@ Build = Callable[[Stream[Any]], Stream[Any]]
 def flow_of(build: Build) -> Checked:
     """Readings by room, blocks of ten seconds."""
     flow = Dataflow("kernels")
-    source = flow.source("in", U[str, Reading], key=room, markers=every(seconds=10, time=second, delay=60))
+    source = flow.source("in", U[str, Reading], key=room, markers=every(seconds=10, time=second, delay=15))
     flow.sink("out", build(source))
     return check(flow)
 
