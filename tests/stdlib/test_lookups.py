@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tracetypes import Dataflow, OperatorFailed, U, UsageError, check, every, stdlib
+from tracetypes import Dataflow, LawBroken, OperatorFailed, U, UsageError, check, every, stdlib
 from tracetypes.compiler.evaluation import run
 from tracetypes.compiler.expr import Undefined
 from tracetypes.compiler.tracing import Untraceable, trace_on_item
@@ -204,8 +204,20 @@ def test_a_key_that_is_missing_has_no_row(database: Database[Sensor]) -> None:
     assert len(kept[0]) == 7
 
 
-def test_laws(sqlite: Sqlite[Sensor]) -> None:
-    check_laws(operator(sqlite), types=(str, str), max_examples=40)
+@pytest.mark.parametrize("how", [{}, {"how": "left", "combine": described_or_not}], ids=["inner", "left"])
+def test_laws(how: dict[str, Any], sqlite: Sqlite[Sensor]) -> None:
+    check_laws(operator(sqlite, **how), types=(str, str), max_examples=40)
+
+
+def test_a_look_up_that_counts_breaks_a_law(sqlite: Sqlite[Sensor]) -> None:
+    met: list[str] = []
+
+    def counted(value: str, row: Sensor | None) -> str:
+        met.append(value)
+        return f"{len(met)}: {row}"
+
+    with pytest.raises(LawBroken):
+        check_laws(operator(sqlite, how="left", combine=counted), types=(str, str), max_examples=40)
 
 
 def test_any_deployment_gives_the_same(sqlite: Sqlite[Sensor]) -> None:

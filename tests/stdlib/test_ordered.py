@@ -17,7 +17,8 @@ from examples import home_energy, sensors
 from tests.stdlib.small import ROWS, Event, Largest, Mean, Total, source, told
 from tracetypes import Dataflow, Item, Stream, U, UsageError, check, every, interpret_rows, sort
 from tracetypes.interpreter import _Emitter, _ordered
-from tracetypes.stdlib import map_values
+from tracetypes.stdlib import last, map_values
+from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.ordered import (
     Accumulate,
     Deduplicate,
@@ -256,11 +257,22 @@ def test_TT121_wrong_parameters_are_refused(build: Callable[[], object], message
 
 # ------------------------------------------------------------------------------------------------- laws, deployments
 
+
+def half_of(event: Event) -> float:
+    return event.x / 2
+
+
+def named(op: Any) -> str:
+    return "-".join(type(one).__name__ for one in (op, getattr(op, "aggregate", None)) if one is not None)
+
+
 OPERATORS: list[Any] = [
     Interpolate(second, x_of, remade, 3, 50),
     Differences(x_of),
     Pairwise(lambda one, other: other.ts - one.ts, int),
     Accumulate(Mean()),
+    Accumulate(last(by=x_of)),
+    Accumulate(sum_(of=half_of)),
     Deduplicate(x_of),
     DeduplicateRecent(x_of, 2),
     DeduplicateWithin(x_of, 3_000_000, second, "s"),
@@ -269,12 +281,12 @@ OPERATORS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: type(op).__name__)
+@pytest.mark.parametrize("op", OPERATORS, ids=named)
 def test_laws(op: Any) -> None:
     check_laws(op, types=(str, Event), max_examples=60)
 
 
-@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: type(op).__name__)
+@pytest.mark.parametrize("op", OPERATORS, ids=named)
 def test_every_deployment_tells_the_same(op: Any) -> None:
     flow = Dataflow("deployed")
     events: Stream[U[str, Event]] = flow.source(

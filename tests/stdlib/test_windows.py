@@ -17,7 +17,7 @@ from tracetypes import Dataflow, LawBroken, Stream, U, UsageError, check, every,
 from tracetypes.compiler.monoids import monoid_of
 from tracetypes.compiler.states import keyed_of
 from tracetypes.records import schema_of
-from tracetypes.stdlib import count
+from tracetypes.stdlib import count, last
 from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.windows import (
     CountWindow,
@@ -247,6 +247,10 @@ def second(event: Event) -> int:
     return event.ts
 
 
+def half_of(event: Event) -> float:
+    return event.x / 2
+
+
 OPERATORS: list[Any] = [
     SlidingPanes(Total(), 3),
     SlidingPanes(Mean(), 2, 2, 5_000_000, True),
@@ -254,7 +258,11 @@ OPERATORS: list[Any] = [
     SlidingTwoStacks(Largest[int](), 1, 2, 5_000_000),
     SlidingSubtracting(Total(), 3),
     SessionWindow(Total(), 5_000_000, second, "s"),
+    SessionWindow(sum_(of=half_of), 5_000_000, second, "s"),
+    SessionWindow(last(by=x_of), 5_000_000, second, "s"),
     CountWindow(Mean(), 3),
+    CountWindow(sum_(of=half_of), 2),
+    CountWindow(last(by=x_of), 2),
 ]
 
 
