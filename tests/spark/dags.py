@@ -34,7 +34,8 @@ class Opaque(OpStateless[str, Reading, str, Reading]):
     """Python: a function that nobody can look into."""
 
     def on_item(self, key: str, value: Reading, emit: Callable[[str, Reading], None]) -> None:
-        emit(key, Reading(value.id, value.ts, int(f"{value.watts:d}") + 1))
+        watts = int.from_bytes(value.watts.to_bytes(8, "little", signed=True), "little", signed=True)
+        emit(key, Reading(value.id, value.ts, watts + 1))
 
 
 @attrs.frozen
