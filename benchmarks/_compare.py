@@ -123,8 +123,13 @@ class Setting:
         self.spark.read.parquet(str(self.rows)).agg(F.count("*")).collect()
 
 
-def alternate(sides: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:
-    """Seconds of each side, run in turns: what else the machine does hits all alike."""
+def alternate(sides: Mapping[str, Callable[[], float]], runs: int, warm: float) -> dict[str, list[float]]:
+    """Seconds of each side, run in turns: what else the machine does hits all alike. ``warm``: seconds that each side runs
+    before, which do not count: that long the JVM makes machine code of what it runs."""
+    spent = dict.fromkeys(sides, 0.0)
+    while min(spent.values()) < warm:
+        for name, side in sides.items():
+            spent[name] += side()
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(runs):
         for name, side in sides.items():
@@ -195,6 +200,7 @@ def options(description: str | None, *, events: int) -> argparse.ArgumentParser:
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--files-per-step", type=int, default=2)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--warm", type=float, default=10.0, help="seconds that each side runs before its runs count")
     parser.add_argument("--parallelism", default="1,2", help="as many tasks and cores; a session each")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="time runs that write Parquet files, on both sides")

@@ -88,7 +88,7 @@ def child(given: argparse.Namespace) -> None:
                 differences[name] = compare(root, out / name)
     sides = {"ours": partial(setting.ours, flow)}
     sides |= {name: partial(setting.other, way, "append") for name, way in ways.items()}
-    taken = alternate(sides, given.runs)
+    taken = alternate(sides, given.runs, given.warm)
     median = medians(taken)
     others = {name: median[name] for name in ways}
     best = min(others, key=lambda name: others[name]) if others else None

@@ -4,8 +4,8 @@
 
 A home has 24 plugs, each with a measurement of load and one of work about every two seconds; ``--homes`` says over how many
 homes the events are spread. Trees are trained on generated history first; by hand they are scikit-learn's, ours are the same
-as arrays. Otherwise as benchmarks/yahoo.py; the recount is pandas, without a stream. Floats are compared to 9 digits, and
-predictions where the features are not that close to a threshold.
+as arrays. ``floor``: scan and filter. Otherwise as benchmarks/yahoo.py; the recount is pandas, without a stream. Floats are
+compared to 9 digits, and predictions where the features are not that close to a threshold.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def child(given: argparse.Namespace) -> None:
     sides = {"ours": partial(setting.ours, flow)}
     if not given.only_ours:
         sides["other"] = partial(setting.other, query, "append")
-    taken = alternate(sides, given.runs)
+        sides["floor"] = partial(setting.other, by_hand.kept, "append")
+    taken = alternate(sides, given.runs, given.warm)
     median = medians(taken)
     say(
         benchmark="smart_homes",
@@ -130,7 +131,7 @@ def child(given: argparse.Namespace) -> None:
         other=median.get("other"),
         ratio=round(median["other"] / median["ours"], 2) if "other" in median else None,
         other_is="transformWithStateInPandas by plug, applyInPandasWithState by device",
-        floor=None,
+        floor=median.get("floor"),
         exact={name: exact(one) for name, one in differences.items()},
         differences=differences,
         versions=versions(),

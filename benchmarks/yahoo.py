@@ -4,8 +4,8 @@
                                [--parallelism 1,2] [--queries I,II,...] [--locations N]
 
 Same Parquet files, same files a micro-batch, same session, nothing kept on either side (Spark's noop sink), runs in turns,
-medians. One more run of each side, which also warms it up, goes to files and is compared with a recount by DuckDB.
-``floor``: scan, filter and look-up of II to V with nothing behind them. Prints a JSON line for each query, number of users
+medians; before that each side runs ``--warm`` seconds. One more run of each goes to files and is compared with a recount by
+DuckDB. ``floor``: scan, filter and look-up with nothing behind them. Prints a JSON line for each query, number of users
 and parallelism, and one for each query's speed-up.
 
 So that both sides give the same answer, markers of II and III come once a micro-batch (Spark tells touched groups once a
@@ -194,7 +194,7 @@ def report(
         sides[way.name] = partial(setting.other, way.bound(reference), way.mode)
     if query in by_hand.FLOORS and not given.only_ours:
         sides["floor"] = partial(setting.other, by_hand.FLOORS[query].bound(reference), "append")
-    taken = alternate(sides, given.runs)
+    taken = alternate(sides, given.runs, given.warm)
     median = medians(taken)
     others = {way.name: median[way.name] for way in ways}
     ours = min(flows, key=lambda name: median[name])

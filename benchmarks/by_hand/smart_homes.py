@@ -96,12 +96,16 @@ class Predict:
         )
 
 
-def smart_homes(readings: DataFrame, models: Mapping[str, Any]) -> DataFrame:
-    """``models``: trained by scikit-learn, for each type of device. Output mode append."""
+def kept(readings: DataFrame) -> DataFrame:
+    """The loads of some types of devices: scan and filter, the floor."""
     names = F.array(*map(F.lit, DEVICES))
     number = (F.col("house") * 31 + F.col("household") * 7 + F.col("plug")) % len(DEVICES)
     chosen = readings.where("property = 1").withColumn("device", names[number.cast("int")])
-    chosen = chosen.where(F.col("device").isin(sorted(KEPT)))
-    filled = chosen.groupBy(*PLUG).transformWithStateInPandas(Interpolate(), LOADS, "append", "None")
+    return chosen.where(F.col("device").isin(sorted(KEPT)))
+
+
+def smart_homes(readings: DataFrame, models: Mapping[str, Any]) -> DataFrame:
+    """``models``: trained by scikit-learn, for each type of device. Output mode append."""
+    filled = kept(readings).groupBy(*PLUG).transformWithStateInPandas(Interpolate(), LOADS, "append", "None")
     grouped = filled.groupBy("device")
     return grouped.applyInPandasWithState(Predict(models), PREDICTIONS, "held binary", "append", "NoTimeout")

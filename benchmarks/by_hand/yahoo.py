@@ -95,6 +95,11 @@ def _counts() -> list[Any]:
     ]
 
 
+def everything(events: DataFrame, reference: Reference) -> DataFrame:
+    """The floor of I: its columns."""
+    return events.select(*COLUMNS)
+
+
 def users(events: DataFrame, reference: Reference) -> DataFrame:
     """The floor of II: its columns."""
     return events.select("user_id", "event_type")
@@ -104,6 +109,12 @@ def located(events: DataFrame, reference: Reference) -> DataFrame:
     """The floor of III: its columns, and the look-up."""
     found = events.join(_locations(events, reference), "user_id")
     return found.select("location", "event_type", "event_time")
+
+
+def visits(events: DataFrame, reference: Reference) -> DataFrame:
+    """The floor of VI: its columns, and the look-up."""
+    found = events.join(_locations(events, reference), "user_id")
+    return found.select("location", "user_id", "event_type", "event_time")
 
 
 def count_by_user(events: DataFrame, reference: Reference) -> DataFrame:
@@ -244,7 +255,9 @@ QUERIES: dict[str, tuple[Way, ...]] = {
 }
 
 FLOORS = {
+    "I": Way("scan", everything, "append"),
     "II": Way("scan", users, "append"),
     "III": Way("scan, look-up", located, "append"),
     **{name: Way("scan, filter, look-up", views, "append") for name in ("IV", "V")},
+    "VI": Way("scan, look-up", visits, "append"),
 }

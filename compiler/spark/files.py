@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -43,6 +44,12 @@ SCAN = "TRACETYPES_SCAN"
 """Environment: ``spark`` has Spark read local Parquet files too, as it does where the workers cannot open them by path."""
 
 PLACE = ("_time", "_file", "_start")
+
+_PLACED = (
+    "unix_micros(_metadata.file_modification_time) AS _time",
+    "xxhash64(_metadata.file_path) AS _file",
+    "_metadata.file_block_start AS _start",
+)
 
 _BINARY = "path string, modificationTime timestamp, length long, content binary"
 
@@ -94,12 +101,9 @@ class FileInput:
         reader = self.spark.readStream.option("recursiveFileLookup", "true").option("maxFileAge", "36500d")
         if self.files_per_step is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_step)
-        place = [
-            F.unix_micros("_metadata.file_modification_time").alias("_time"),
-            F.xxhash64("_metadata.file_path").alias("_file"),
-            F.col("_metadata.file_block_start").alias("_start"),
-        ]
         if isinstance(self.format, Parquet):
+            if self.is_read_by_workers and self._is_as_declared():
+                return self._descriptors(reader), False
             schema = self._schema()
             check_types(self.leaf, self.path, {field.name: field.dataType for field in schema})
             if self.is_read_by_workers:
@@ -109,30 +113,39 @@ class FileInput:
                 here = name in schema.names and not isinstance(wanted, UnitValue)
                 quoted = F.col(f"`{name}`") if here else F.lit(None)
                 columns.append(quoted.cast(_spark_type(wanted)).alias(name))
-            rows = (
-                reader.schema(schema)
-                .parquet(_glob(self.path))
-                .select(*columns, *[one.alias(name) for one, name in zip(place, PLACE, strict=True)])
-            )
+            rows = reader.schema(schema).parquet(_glob(self.path)).select(*columns, *map(F.expr, _PLACED))
             native = emitted(link)
             given = [F.col(f"`{name}`") for name, _ in self.leaf.layout.columns]
             return rows.select(*given, *native, *PLACE), bool(native)
         lines = reader.format("text").load(_glob(self.path))
-        return lines.select(F.col("value").cast("binary").alias("raw"), *place), False
+        return lines.selectExpr("CAST(value AS BINARY) AS raw", *_PLACED), False
 
     def _descriptors(self, reader: DataStreamReader) -> DataFrame:
         """The files without their content. Large ones are given out in parts, to several tasks."""
         files = reader.format("binaryFile").schema(_BINARY).load(_glob(self.path))
-        found = files.select(
-            "path", F.unix_micros("modificationTime").alias("_time"), F.xxhash64("path").alias("_file")
-        )
         parts = 1
         if any(os.path.getsize(name) > LARGE for name in self.files):
             parts = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        split = found.select(
-            "*", F.explode(F.sequence(F.lit(0), F.lit(parts - 1))).alias("part"), F.lit(parts).alias("parts")
+        split = files.selectExpr(
+            "path",
+            "unix_micros(modificationTime) AS _time",
+            "xxhash64(path) AS _file",
+            f"explode(sequence(0, {parts - 1})) AS part",
+            f"{parts} AS parts",
         )
         return split if parts == 1 else split.repartition(parts)
+
+    def _is_as_declared(self) -> bool:
+        """Has the first file all columns, of just the types that the workers read? Spark would begin a job to look."""
+        if not self.files:
+            return False
+        try:
+            found = pq.read_schema(self.files[0])
+        except (OSError, pa.ArrowException):
+            return False
+        held = dict(zip(found.names, found.types, strict=True))
+        wanted = {name: arrow_type(one) for name, one in self.leaf.layout.columns if not isinstance(one, UnitValue)}
+        return wanted.items() <= held.items()
 
     def _schema(self) -> StructType:
         """The columns of the files; without files yet, those of the layout."""

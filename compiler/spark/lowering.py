@@ -19,7 +19,6 @@ from functools import reduce
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.messages import Kind
@@ -124,9 +123,6 @@ def _scan(end: End, given: FileInput, native: bool) -> Scan:
 def _drain(spark: SparkSession, control: str, ids: list[int]) -> DataFrame:
     """One message to each key group for each line in the control directory."""
     lines = spark.readStream.format("text").option("maxFileAge", "36500d").load(literal(control))
-    return lines.select(
-        F.explode(F.array(*[F.lit(id) for id in ids])).alias("group"),
-        F.lit(int(Kind.DRAIN)).cast("tinyint").alias("kind"),
-        F.lit(b"").alias("header"),
-        F.lit(b"").alias("payload"),
-    )
+    groups = ", ".join(map(str, ids))
+    kind = f"CAST({int(Kind.DRAIN)} AS TINYINT) AS kind"
+    return lines.selectExpr(f"explode(array({groups})) AS group", kind, "X'' AS header", "X'' AS payload")

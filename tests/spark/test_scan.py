@@ -20,7 +20,7 @@ from tracetypes.compiler.columns import decode
 from tracetypes.compiler.plan import Plan, links
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.source_kernel import SourceKernel, Taken
-from tracetypes.compiler.spark.files import SCAN, emitted
+from tracetypes.compiler.spark.files import SCAN, FileInput, emitted
 from tracetypes.compiler.spark.run import collect
 from tracetypes.compiler.spark.scan import End, ParquetScan, taker
 from tracetypes.compiler.spark.staging import SEND
@@ -103,6 +103,24 @@ def test_what_reads_makes_no_difference(
     flow.sink("told", stream.through(Split(ROOMS)))
     assert answer.trace == interpret_rows(check(flow), {"rows": rows})[0]["told"]
     assert len(answer.late) == 1
+
+
+@pytest.mark.parametrize(("kind", "looked"), [(pa.int64(), 0), (pa.int32(), 1)])
+def test_spark_looks_at_files_whose_types_are_others_than_declared(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, looked: int
+) -> None:
+    looks, look = [], FileInput._schema
+
+    def counted(given: FileInput) -> Any:
+        looks.append(given.path)
+        return look(given)
+
+    monkeypatch.setattr(FileInput, "_schema", counted)
+    path = write(tmp_path, ROWS)
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(1, "watts", table["watts"].cast(kind)), path)
+    assert collect(spark, planned(), {"rows": path}).answer.trace
+    assert len(looks) == looked
 
 
 def test_the_operator_becomes_columns_of_spark() -> None:
