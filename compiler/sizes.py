@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AHEAD", "BATCH", "FLUSH", "MANY", "SLAB", "YOUNG"]
+__all__ = ["AHEAD", "BATCH", "FLUSH", "MANY", "SLAB", "TOGETHER", "YOUNG"]
 
 BATCH = 50_000
 """Items of one message at most."""
@@ -15,6 +15,9 @@ AHEAD = 4_096
 
 SLAB = 8_192
 """Items that are objects at a time on their way through Python operators: so many stay in a processor's cache."""
+
+TOGETHER = 128 << 20
+"""Bytes of a Parquet file, before they were compressed, that are read as one where they are several row groups."""
 
 YOUNG = 50_000
 """Objects after which the garbage collector looks while a stage takes and closes blocks."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain as chained
 from itertools import groupby, pairwise
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
+from tracetypes.compiler import sizes
 from tracetypes.compiler.chunks import Chunk, inside
 from tracetypes.compiler.columnar import fit_key, read_by
 from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gaps, never_refuses
@@ -236,13 +237,14 @@ class ParquetScan(Scan):
     def tables(
         self, path: str, part: int, parts: int, constants: Mapping[str, str | None] | None = None
     ) -> Iterator[Table]:
-        """The row groups of a part of a file. ``constants``: columns that the file lacks and their one value, as text."""
+        """The row groups of a part of a file, small ones together. ``constants``: columns that the file lacks and their one
+        value, as text."""
         try:
             with pq.ParquetFile(path) as file, _coded(path, file, self.leaf) as coded:
-                groups = file.num_row_groups
-                for group in range(groups * part // parts, groups * (part + 1) // parts):
-                    if file.metadata.row_group(group).num_rows:
-                        yield RowGroup(file, group, self.leaf, coded, constants or {})
+                count = file.num_row_groups
+                chosen = range(count * part // parts, count * (part + 1) // parts)
+                groups = (RowGroup(file, group, self.leaf, coded, constants or {}) for group in chosen)
+                yield from together(groups)
         except (OSError, pa.ArrowException) as error:
             raise RunError(
                 "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"
@@ -294,7 +296,9 @@ class RowGroup:
     ) -> None:
         self.constants = constants
         self.file, self.group, self.columns, self.coded = file, group, leaf.layout.columns, coded
-        self.num_rows: int = file.metadata.row_group(group).num_rows
+        about = file.metadata.row_group(group)
+        self.num_rows: int = about.num_rows
+        self.bytes: int = about.total_byte_size
         self.names = set(file.schema_arrow.names)
         self.read: dict[int, Any] = {}
 
@@ -357,6 +361,42 @@ class RowGroup:
         return None
 
 
+class RowGroups:
+    """Adjacent row groups as one table."""
+
+    def __init__(self, parts: Sequence[RowGroup]) -> None:
+        self.parts = parts
+        self.num_rows = sum(part.num_rows for part in parts)
+        self.read: dict[int, Any] = {}
+
+    def column(self, at: int) -> Any:
+        """A column of the layout, as in :class:`RowGroup`."""
+        if at not in self.read:
+            found = [part.column(at) for part in self.parts]
+            if len({column.type for column in found}) > 1:  # not all of them repeat few values
+                found = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in found]
+            self.read[at] = pa.concat_arrays(found)
+        return self.read[at]
+
+    def is_whole(self, at: int) -> bool:
+        """As in :class:`RowGroup`."""
+        return all(part.is_whole(at) for part in self.parts)
+
+
+def together(groups: Iterable[RowGroup]) -> Iterator[RowGroup | RowGroups]:
+    """Row groups without the empty ones, small ones joined: the same keys are not sent once for each."""
+    held: list[RowGroup] = []
+    for group in groups:
+        if not group.num_rows:
+            continue
+        if held and sum(one.bytes for one in held) + group.bytes > sizes.TOGETHER:
+            yield RowGroups(held) if len(held) > 1 else held[0]
+            held = []
+        held.append(group)
+    if held:
+        yield RowGroups(held) if len(held) > 1 else held[0]
+
+
 def in_columns(
     leaf: FromSource, read: Callable[[Any, Any], Row], dialect: Dialect[R]
 ) -> Callable[[Sequence[R]], Iterator[Taken | Chunk]]:
@@ -392,6 +432,8 @@ def taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table]
         chunk = columnar.chunk(table, read) if columnar is not None else None
         if chunk is not None:
             yield chunk
+        elif isinstance(table, RowGroups):
+            yield from chained.from_iterable(map(take, table.parts))
         else:
             yield from by_rows(table)
 
@@ -542,7 +584,7 @@ class Columns:
 def _has_gaps(table: Table, at: int, schema: Schema) -> bool:
     if isinstance(schema, Optional | UnitValue) and not isinstance(getattr(schema, "item", None), Record):
         return False
-    if isinstance(table, RowGroup) and table.is_whole(at):
+    if isinstance(table, RowGroup | RowGroups) and table.is_whole(at):
         return False
     return has_gaps(schema, table.column(at))
 

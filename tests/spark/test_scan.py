@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tracetypes import Dataflow, OperatorFailed, OpStateless, U, Unit, check, every, interpret_rows
+from tracetypes.compiler import sizes
 from tracetypes.compiler.columns import decode
 from tracetypes.compiler.plan import Plan, links
 from tracetypes.compiler.planner import plan
@@ -213,11 +214,32 @@ def test_how_a_file_holds_its_text_makes_no_difference(tmp_path: Path, written: 
     assert messages(tmp_path / "some.parquet") == messages(tmp_path / "plain.parquet")
 
 
-def test_text_that_repeats_is_read_as_a_dictionary(tmp_path: Path) -> None:
-    """Row group by row group: not where the file has none, nor where its values are mostly different."""
-    with pq.ParquetWriter(tmp_path / "in.parquet", arrow_of([]).schema) as writer:
+def write_two_kinds(path: Path) -> list[Noted]:
+    """Two row groups; the second has no notes, and sensors that are all different."""
+    second = [attrs.evolve(row, note=None, sensor=row.unique, at=row.at + len(NOTED)) for row in NOTED]
+    with pq.ParquetWriter(path, arrow_of([]).schema) as writer:
         writer.write_table(arrow_of(NOTED))
-        writer.write_table(arrow_of([attrs.evolve(row, note=None, sensor=row.unique) for row in NOTED]))
+        writer.write_table(arrow_of(second))
+    return [*NOTED, *second]
+
+
+def test_small_row_groups_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = write_two_kinds(tmp_path / "in.parquet")
+    pq.write_table(arrow_of(rows), tmp_path / "plain.parquet", use_dictionary=False)
+    assert messages(tmp_path / "in.parquet") == messages(tmp_path / "plain.parquet")
+    scan, _ = scan_of(noted())
+    for whole in scan.tables(str(tmp_path / "in.parquet"), 0, 1):
+        for at, name in enumerate(arrow_of([]).column_names):
+            assert whole.column(at).to_pylist() == [getattr(row, name) for row in rows]
+    held = pq.read_metadata(tmp_path / "in.parquet")
+    monkeypatch.setattr(sizes, "TOGETHER", sum(held.row_group(at).total_byte_size for at in range(2)) - 1)
+    assert [table.num_rows for table in scan.tables(str(tmp_path / "in.parquet"), 0, 1)] == [len(NOTED)] * 2
+
+
+def test_text_that_repeats_is_read_as_a_dictionary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row group by row group: not where the file has none, nor where its values are mostly different."""
+    monkeypatch.setattr(sizes, "TOGETHER", 0)
+    write_two_kinds(tmp_path / "in.parquet")
     scan, _ = scan_of(noted())
     columns = [[group.column(at) for at in range(5)] for group in scan.tables(str(tmp_path / "in.parquet"), 0, 1)]
     coded = [[pa.types.is_dictionary(column.type) for column in group] for group in columns]
