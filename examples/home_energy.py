@@ -12,11 +12,12 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator
+from operator import attrgetter, truediv
 from pathlib import Path
+from typing import NamedTuple
 
-import attrs
-
-from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpStateless, U, Unit, csv, every, sort
+from tracetypes import Dataflow, O, Stream, U, Unit, csv, every, sort
+from tracetypes.stdlib import all_of, both, count, fast_sum, flat_map, interpolate, max, rekey, time_window
 
 DEVICES = ("air conditioner", "fridge", "heater", "lamp", "screen", "washer")
 KEPT = frozenset(DEVICES) - {"screen"}
@@ -24,8 +25,7 @@ MAX_GAP = 10
 """Seconds: a longer silence is an outage and is not filled in."""
 
 
-@attrs.frozen
-class Measurement:
+class Measurement(NamedTuple):
     """A row of the file."""
 
     timestamp: int
@@ -36,8 +36,7 @@ class Measurement:
     house: int
 
 
-@attrs.frozen
-class Plug:
+class Plug(NamedTuple):
     """A plug is unique within its household, a household within its house."""
 
     house: int
@@ -45,17 +44,15 @@ class Plug:
     plug: int
 
 
-@attrs.frozen
-class Load:
+class Load(NamedTuple):
     """Watts at a second."""
 
     ts: int
     watts: float
 
 
-@attrs.frozen
-class Average:
-    """Average watts over so many loads at a second; a later one for the same second replaces it."""
+class Average(NamedTuple):
+    """Average watts over so many loads at a second."""
 
     ts: int
     watts: float
@@ -67,71 +64,27 @@ def device_of(plug: Plug) -> str:
     return DEVICES[(plug.house * 31 + plug.household * 7 + plug.plug) % len(DEVICES)]
 
 
-@attrs.frozen
-class JoinFilterMap(OpStateless[Unit, Measurement, Plug, Load]):
+def join_filter_map(_: Unit, row: Measurement) -> Iterator[tuple[Plug, Load]]:
     """Keep the loads of some types of devices, keyed by plug."""
-
-    devices: frozenset[str]
-
-    def on_item(self, key: Unit, value: Measurement, emit: Callable[[Plug, Load], None]) -> None:
-        plug = Plug(value.house, value.household, value.plug)
-        if value.property == 1 and device_of(plug) in self.devices:
-            emit(plug, Load(value.timestamp, value.value))
+    plug = Plug(row.house, row.household, row.plug)
+    if row.property == 1 and device_of(plug) in KEPT:
+        yield plug, Load(row.timestamp, row.value)
 
 
-@attrs.frozen
-class LinearInterpolation(OpKeyedOrdered[Plug, Load, Load, Load | None]):
-    """A load for every second between two loads of a plug."""
-
-    def initial_state(self) -> Load | None:
-        return None
-
-    def on_item(self, state: Load | None, key: Plug, value: Load, emit: Callable[[Load], None]) -> Load:
-        gap = 0 if state is None else value.ts - state.ts
-        if state is None or gap > MAX_GAP:
-            emit(value)
-            return value
-        for i in range(1, gap + 1):
-            emit(Load(state.ts + i, state.watts + i * (value.watts - state.watts) / gap))
-        return value
+second: Callable[[Load], int] = attrgetter("ts")
+watts: Callable[[Load], float] = attrgetter("watts")
 
 
-@attrs.frozen
-class DeviceType(OpStateless[Plug, Load, str, Load]):
-    """From plugs to types of devices."""
-
-    def on_item(self, key: Plug, value: Load, emit: Callable[[str, Load], None]) -> None:
-        emit(device_of(key), value)
-
-
-Sums = tuple[dict[int, tuple[float, int]], set[int]]
-"""Sum and number of the loads of each second, and the seconds that got loads since the last marker."""
-
-
-@attrs.frozen
-class AveragePerSecond(OpKeyedOrdered[str, Load, Average, Sums]):
-    """At each marker the average of every second that got loads since the last one.
-
-    A plug's loads for the last seconds before a marker may come after it (the gap is filled in only when the next load
-    is there), so sums are kept for a minute. The order of the stream makes the float sums the same at any parallelism.
-    """
-
-    def initial_state(self) -> Sums:
-        return {}, set()
-
-    def on_item(self, state: Sums, key: str, value: Load, emit: Callable[[Average], None]) -> Sums:
-        sums, touched = state
-        total, loads = sums.get(value.ts, (0.0, 0))
-        sums[value.ts] = (total + value.watts, loads + 1)
-        touched.add(value.ts)
-        return state
-
-    def on_marker(self, state: Sums, key: str, marker: Marker, emit: Callable[[Average], None]) -> Sums:
-        sums, touched = state
-        for ts in sorted(touched):
-            total, loads = sums[ts]
-            emit(Average(ts, total / loads, loads))
-        return {ts: one for ts, one in sums.items() if ts >= marker.timestamp - 60}, set()
+def average(readings: Stream[U[Unit, Measurement]], parallelism: int | None = None) -> Stream[O[str, Average]]:
+    """JFM, SORT, LI, Map, SORT, AVG. Loads are filled in for every second between two of a plug, so a load that comes behind a
+    marker may be ``MAX_GAP - 1`` seconds older; each second is averaged once, when no load can come for it any more."""
+    loads = readings.through(flat_map(join_filter_map), parallelism=parallelism)
+    fill_in = interpolate(time=second, number=watts, make=lambda _, ts, watts: Load(ts, watts), max_gap=MAX_GAP)
+    filled = loads.through(sort(by=second)).through(fill_in)
+    by_device = filled.through(rekey(lambda plug, _: device_of(plug), to=str)).through(sort(by=second))
+    mean = both(fast_sum(watts), count(), truediv, to=float)
+    each = all_of(Average, ts=max(second, to=int), watts=mean, loads=count())
+    return by_device.through(time_window(each, seconds=1, time=second, grace=MAX_GAP - 1))
 
 
 flow = Dataflow("home-energy")
@@ -141,10 +94,7 @@ readings = flow.source(
     markers=every(seconds=10, time=lambda m: m.timestamp),
     format=csv(separator=None, columns=["timestamp", "value", "property", "plug", "household", "house"]),
 )
-loads = readings.through(JoinFilterMap(KEPT), parallelism=2)
-filled = loads.through(sort(by=lambda v: v.ts)).through(LinearInterpolation())
-by_device = filled.through(DeviceType()).through(sort(by=lambda v: v.ts))
-flow.sink("averages", by_device.through(AveragePerSecond()))
+flow.sink("averages", average(readings, parallelism=2))
 
 
 def generate(seconds: int = 84, plugs: int = 470, seed: int = 1) -> Iterator[Measurement]:
@@ -162,7 +112,7 @@ def generate(seconds: int = 84, plugs: int = 470, seed: int = 1) -> Iterator[Mea
 
 def write(path: Path, seconds: int = 84, plugs: int = 470, seed: int = 1) -> int:
     """Write generated measurements as the flow reads them; how many."""
-    rows = [attrs.astuple(m) for m in generate(seconds, plugs, seed)]
+    rows = list(generate(seconds, plugs, seed))
     path.write_text("".join(" ".join(map(str, row)) + "\n" for row in rows))
     return len(rows)
 

@@ -3,9 +3,8 @@
     python -m examples.smart_homes_data DIR --homes 10 --seconds 300
     tracetypes run examples/smart_homes.py:flow --input readings=DIR --output predictions=OUT
 
-JFM, SORT and LI are those of ``examples/home_energy.py``. Here each second's average is told once, when nothing more can come
-for it, and a regression tree says how much a type of device will consume within the next ten minutes.
-``python -m examples.smart_homes_data --train`` trains the trees on generated history.
+The averages are those of ``examples/home_energy.py``; from them a regression tree says how much a type of device will consume
+within the next ten minutes. ``python -m examples.smart_homes_data --train`` trains the trees on generated history.
 """
 
 from __future__ import annotations
@@ -13,58 +12,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
-from examples.home_energy import (
-    KEPT,
-    MAX_GAP,
-    Average,
-    JoinFilterMap,
-    LinearInterpolation,
-    Load,
-    Measurement,
-    device_of,
-)
-from tracetypes import Dataflow, Marker, O, OpKeyedOrdered, Stream, U, Unit, every, sort
+from examples.home_energy import Average, Measurement, average
+from tracetypes import Dataflow, O, OpKeyedOrdered, Stream, U, Unit, every
 from tracetypes.formats import Format
-from tracetypes.stdlib import RegressionTree, rekey
+from tracetypes.stdlib import RegressionTree
 
 PAST, AHEAD = 60, 600
 """Seconds: of consumption that a prediction looks back on, and that it predicts."""
 
-SumsBySecond = dict[int, tuple[float, int]]
 
-
-@attrs.frozen
-class AverageOfSecond(OpKeyedOrdered[str, Load, Average, SumsBySecond]):
-    """The average load of each second, once, at the first marker that lies ``MAX_GAP`` behind it.
-
-    A load that comes after marker ``m`` fills gaps of ``MAX_GAP`` seconds at most, so from ``m - MAX_GAP + 1`` on.
-    """
-
-    def initial_state(self) -> SumsBySecond:
-        return {}
-
-    def on_item(self, state: SumsBySecond, key: str, value: Load, emit: Callable[[Average], None]) -> SumsBySecond:
-        total, loads = state.get(value.ts, (0.0, 0))
-        state[value.ts] = (total + value.watts, loads + 1)
-        return state
-
-    def on_marker(self, state: SumsBySecond, key: str, marker: Marker, emit: Callable[[Average], None]) -> SumsBySecond:
-        for ts in sorted(ts for ts in state if ts <= marker.timestamp - MAX_GAP):
-            total, loads = state.pop(ts)
-            emit(Average(ts, total / loads, loads))
-        return state
-
-
-Features = tuple[float, float, float]
-"""Second of the day, watts now, watt-hours of the last minute."""
-
-
-@attrs.frozen
-class Prediction:
+class Prediction(NamedTuple):
     """At a second: average watts, watt-hours of the last minute, predicted watt-hours of the next ten minutes."""
 
     ts: int
@@ -73,19 +34,18 @@ class Prediction:
     predicted: float
 
 
-Past = tuple[tuple[int, float], ...]
-"""Seconds and their watts, the oldest first."""
+Past = tuple[Average, ...]
+"""The averages of the last minute, the oldest first."""
 
 
 def remember(past: Past, average: Average) -> Past:
     """The last minute, a second later."""
-    return (*(one for one in past if one[0] > average.ts - PAST), (average.ts, average.watts))
+    return (*(one for one in past if one.ts > average.ts - PAST), average)
 
 
-def features_of(past: Past) -> Features:
-    """The features at the last second of a minute that is not empty."""
-    ts, watts = past[-1]
-    return float(ts % 86_400), watts, sum(w for _, w in past) / 3_600
+def features_of(past: Past) -> tuple[float, float, float]:
+    """Second of the day, watts now, watt-hours of the last minute, which is not empty."""
+    return float(past[-1].ts % 86_400), past[-1].watts, sum(one.watts for one in past) / 3_600
 
 
 @attrs.frozen
@@ -105,31 +65,24 @@ class Predict(OpKeyedOrdered[str, Average, Prediction, Past]):
         return past
 
 
-def average(readings: Stream[U[Unit, Measurement]], parallelism: int | None = None) -> Stream[O[str, Average]]:
-    """The pipeline up to the averages: JFM, SORT, LI, Map, SORT, AVG."""
-    loads = readings.through(JoinFilterMap(KEPT), parallelism=parallelism)
-    filled = loads.through(sort(by=lambda load: load.ts)).through(LinearInterpolation())
-    by_device = filled.through(rekey(lambda plug, _: device_of(plug), to=str))
-    return by_device.through(sort(by=lambda load: load.ts)).through(AverageOfSecond())
-
-
-def source(flow: Dataflow, format: Format | None) -> Stream[U[Unit, Measurement]]:
-    """Readings with a marker every ten seconds."""
+def averages_of(flow: Dataflow, format: Format | None) -> Stream[O[str, Average]]:
+    """The pipeline without its last step, over readings with a marker every ten seconds."""
     markers = every(seconds=10, time=lambda m: m.timestamp)
-    return flow.source("readings", U[Unit, Measurement], markers=markers, format=format)
+    readings = flow.source("readings", U[Unit, Measurement], markers=markers, format=format)
+    return average(readings)
 
 
 def averages(format: Format | None = None) -> Dataflow:
     """The pipeline without its last step: what trees are trained on."""
     flow = Dataflow("smart-homes-averages")
-    flow.sink("averages", average(source(flow, format)))
+    flow.sink("averages", averages_of(flow, format))
     return flow
 
 
 def predictions(trees: Mapping[str, RegressionTree], format: Format | None = None) -> Dataflow:
     """The whole pipeline. ``trees``: one for each type of device in ``KEPT``."""
     flow = Dataflow("smart-homes")
-    flow.sink("predictions", average(source(flow, format)).through(Predict(dict(trees))))
+    flow.sink("predictions", averages_of(flow, format).through(Predict(dict(trees))))
     return flow
 
 

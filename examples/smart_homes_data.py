@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from examples.home_energy import Average, Measurement, Plug, device_of
-from examples.smart_homes import AHEAD, TREES, Features, averages, features_of, remember, write_trees
+from examples.smart_homes import AHEAD, TREES, Past, averages, features_of, remember, write_trees
 from tracetypes import Item, check, interpret_rows
 from tracetypes.stdlib import RegressionTree, tree_of
 
@@ -92,6 +92,7 @@ def measurements(table: pyarrow.Table) -> list[Measurement]:
     return [Measurement(*row.values()) for row in table.to_pylist()]
 
 
+Features = tuple[float, float, float]
 Examples = tuple[list[Features], list[float]]
 """Features, and what was consumed in the ten minutes behind each (Wh)."""
 
@@ -105,7 +106,7 @@ def examples_of(history: list[Average]) -> Examples:
         until[ts] = running
     known: list[Features] = []
     consumed: list[float] = []
-    past: tuple[tuple[int, float], ...] = ()
+    past: Past = ()
     for one in history:
         past = remember(past, one)
         if one.ts + AHEAD in until:

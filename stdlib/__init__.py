@@ -41,7 +41,16 @@ from tracetypes.stdlib.ordered import accumulate, deduplicate, differences, expo
 from tracetypes.stdlib.preview import preview
 from tracetypes.stdlib.sketches import approximate_distinct, distinct, quantile, quantiles
 from tracetypes.stdlib.stateless import enrich, filter, flat_map, map, map_values, rekey
-from tracetypes.stdlib.windows import Invertible, Session, Windowed, count_window, session, sliding, tumbling
+from tracetypes.stdlib.windows import (
+    Invertible,
+    Session,
+    Windowed,
+    count_window,
+    session,
+    sliding,
+    time_window,
+    tumbling,
+)
 
 __all__ = [
     "Aggregate",
@@ -96,6 +105,7 @@ __all__ = [
     "sliding",
     "sum",
     "summarise",
+    "time_window",
     "top",
     "train_regression_tree",
     "tree_of",

@@ -51,8 +51,8 @@ R = TypeVar("R")
 
 
 @attrs.frozen
-class Interpolate(OpKeyedOrdered[K, V, V, V | None]):
-    """See :func:`interpolate`. The state is the last reading."""
+class Interpolate(OpKeyedOrdered[K, V, V, tuple[V, int, float] | None]):
+    """See :func:`interpolate`. The state is the last reading, its time and its number."""
 
     time: Callable[[V], int]
     number: Callable[[V], float]
@@ -60,24 +60,26 @@ class Interpolate(OpKeyedOrdered[K, V, V, V | None]):
     step: int = 1
     max_gap: int | None = None
 
-    def initial_state(self) -> V | None:
+    def initial_state(self) -> tuple[V, int, float] | None:
         return None
 
-    def on_item(self, state: V | None, key: K, value: V, emit: Callable[[V], None]) -> V | None:
+    def on_item(
+        self, state: tuple[V, int, float] | None, key: K, value: V, emit: Callable[[V], None]
+    ) -> tuple[V, int, float]:
+        end, after = self.time(value), self.number(value)
         if state is None:
             emit(value)
-            return value
-        start, end = self.time(state), self.time(value)
-        gap = end - start
+            return value, end, after
+        last, start, before = state
+        gap, rise, make = end - start, after - before, self.make
         if self.max_gap is not None and gap > self.max_gap:
             emit(value)
-            return value
-        before, after = self.number(state), self.number(value)
+            return value, end, after
         for passed in range(self.step, gap + 1, self.step):
-            emit(self.make(state, start + passed, before + passed * (after - before) / gap))
+            emit(make(last, start + passed, before + passed * rise / gap))
         if gap % self.step and gap > 0:
             emit(value)
-        return value
+        return value, end, after
 
 
 def interpolate(

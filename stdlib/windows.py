@@ -6,7 +6,7 @@ largest period that divides both, their greatest common divisor) and ask for ``p
 begin inside a block needs a shorter period. A pane is computed once and shared by all windows that it belongs to (Li et
 al., "No Pane, No Gain", SIGMOD Record 2005).
 
-Windows over the items of a key, in order, are :func:`session` and :func:`count_window`.
+Windows over the items of a key, in order, are :func:`session`, :func:`count_window` and :func:`time_window`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import attrs
@@ -33,10 +34,12 @@ __all__ = [
     "SlidingPanes",
     "SlidingSubtracting",
     "SlidingTwoStacks",
+    "TimeWindow",
     "Windowed",
     "count_window",
     "session",
     "sliding",
+    "time_window",
     "tumbling",
 ]
 
@@ -496,4 +499,110 @@ def count_window(aggregate: Aggregate[V, A, W], *, items: int) -> Callable[[Stre
     """
     whole("items", items)
     op: Any = CountWindow(aggregate, items)
+    return lambda upstream: extend(upstream, op)
+
+
+@attrs.define
+class OpenWindows(Generic[V, A]):
+    """The windows of a key that are not told yet, by number; window 0 begins with the epoch."""
+
+    over: float = -math.inf
+    """Windows before this number are over."""
+    aggregates: dict[int, A] = attrs.Factory(dict)
+    """Of the values up to the last marker."""
+    values: list[V] = attrs.Factory(list)
+    """Those since then."""
+
+
+@attrs.frozen
+class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
+    """Windows of ``size`` microseconds by the values' own time, told ``grace`` later; see :func:`time_window`."""
+
+    aggregate: Aggregate[V, A, Any]
+    size: int
+    grace: int
+    time: Callable[[V], Time]
+    unit: TimeUnit
+    ends: bool
+    may_change = ("grace",)
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return typed(self.aggregate, Windowed if self.ends else None)
+
+    def initial_state(self) -> OpenWindows[V, A]:
+        return OpenWindows()
+
+    def on_item(self, state: OpenWindows[V, A], key: K, value: V, emit: Callable[[R], None]) -> OpenWindows[V, A]:
+        state.values.append(value)
+        return state
+
+    def on_marker(
+        self, state: OpenWindows[V, A], key: K, marker: Marker, emit: Callable[[R], None]
+    ) -> OpenWindows[V, A]:
+        aggregates = state.aggregates
+        for time, values in groupby(state.values, self.time):
+            number = micros_from(time, self.unit) // self.size
+            if number >= state.over:
+                before = aggregates[number] if number in aggregates else self.aggregate.identity()
+                aggregates[number] = self.aggregate.fold(before, list(values))
+        over = max(state.over, (marker.micros - self.grace) // self.size)
+        for number in sorted(number for number in aggregates if number < over):
+            told: Any = self.aggregate.result(aggregates.pop(number))
+            if self.ends:
+                told = Windowed((number + 1) * self.size, told)
+            emit(told)
+        return OpenWindows(over, aggregates)
+
+
+@overload
+def time_window(
+    aggregate: Aggregate[V, A, W],
+    *,
+    seconds: float,
+    time: Callable[[V], Time],
+    unit: TimeUnit = "s",
+    grace: float = 0,
+    ends: Literal[False] = False,
+) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]: ...
+@overload
+def time_window(
+    aggregate: Aggregate[V, A, W],
+    *,
+    seconds: float,
+    time: Callable[[V], Time],
+    unit: TimeUnit = "s",
+    grace: float = 0,
+    ends: Literal[True],
+) -> Callable[[Stream[O[K, V]]], Stream[O[K, Windowed[W]]]]: ...
+def time_window(
+    aggregate: Aggregate[V, A, Any],
+    *,
+    seconds: float,
+    time: Callable[[V], Time],
+    unit: TimeUnit = "s",
+    grace: float = 0,
+    ends: bool = False,
+) -> Callable[[Stream[O[K, V]]], Stream[O[K, Any]]]:
+    """Windows of ``seconds`` that follow one another by the time of the values, whatever blocks these come in.
+
+    ``time`` and ``unit``: as in :func:`tracetypes.every`; windows begin at the multiples of ``seconds`` since the epoch.
+    For values that come behind the markers which end the blocks of their times, such as those that :func:`interpolate`
+    fills in when the next reading is there; otherwise :func:`tumbling` does with less. ``grace``: how many seconds a value
+    may lie behind the last marker. Each window of a key is told once, at the first marker that lies ``grace`` behind its
+    end, those of one marker in their order; one without items is not told, nor is one whose marker has not come when the
+    sources end. An item that lies still further behind, in a window that such a marker has ended for its key, is dropped.
+    ``ends``: tell :class:`Windowed`.
+
+    The values of a window are added up in the order of the stream, so that here :func:`fast_sum` tells the same bits at
+    every parallelism. Raises :class:`UsageError` ``TT121`` for a size that is not positive and a negative grace.
+
+    Here the value is the time, and markers come at 1, 2, 3 and 4. The 0 behind marker 1 counts, the one behind marker 3 is
+    dropped:
+
+    >>> windows = time_window(count(), seconds=2, time=lambda time: time, grace=1)
+    >>> preview(windows, O[str, int], [("a", 0)], [("a", 0), ("a", 1)], [("a", 2)], [("a", 0)], [("a", 2)])
+    [[], [], [('a', 3)], [], [('a', 2)]]
+    """
+    size, behind = seconds_as_micros("seconds", seconds), seconds_as_micros("grace", grace, 0)
+    op: Any = TimeWindow(aggregate, size, behind, time, unit, ends)
     return lambda upstream: extend(upstream, op)

@@ -172,19 +172,19 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
     lines = out.splitlines()
     assert lines[:4] == ["dataflow home-energy", "", "graph", "      0  source 'readings' : U[Unit, Measurement]"]
     for line in (
-        "      1  JoinFilterMap x2 <- 0 : U[Plug, Load]",
+        "      1  FlatMap x2 <- 0 : U[Plug, Load]",
         "      2  SORT <- 1 : O[Plug, Load]",
         "plan: 2 stages, parallelism 4, 16 key groups",
         "    source 'readings' : U[Unit, Measurement]   markers: every 10 s of event time, delay 0 s",
-        "        native    JoinFilterMap",
+        "        native    FlatMap",
         "    stage 0, one stateful operator by key group, 4 tasks : ordered per key",
         "        Python    SORT (fused)",
         "                  because by is called for each item; numbers, times and text that it gives are sorted as columns",
-        "        Python    LinearInterpolation",
+        "        Python    Interpolate",
         "                  because the items of a key are taken one after the other",
         "    from stage 0",
-        "        native    DeviceType",
-        "        Python    AveragePerSecond",
+        "        native    Rekey",
+        "        Python    TimeWindow",
         "    sink 'averages' : O[str, Average]",
     ):
         assert line in lines
@@ -228,8 +228,8 @@ def test_graph_draws_the_typed_graph(tmp_path: Path, capsys: pytest.CaptureFixtu
     shown = texts(drawn)
     for text in (
         ["readings", "source", "markers every 10 s of event time, delay 0 s"],
-        ["JoinFilterMap", "OpStateless", "parallelism 2"],
-        ["LinearInterpolation", "OpKeyedOrdered"],
+        ["FlatMap", "OpStateless", "parallelism 2"],
+        ["Interpolate", "OpKeyedOrdered"],
         ["averages", "sink"],
     ):
         at = shown.index(text[0])
@@ -248,7 +248,7 @@ def test_graph_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert run(capsys, "graph", "examples/home_energy.py:flow", "-p", "4", "-o", str(file)) == (0, "", "")
     page = file.read_text(encoding="utf-8")
     graph, plan = svgs(page)
-    assert "JoinFilterMap" in texts(graph)
+    assert "FlatMap" in texts(graph)
     assert "Plan: 2 stages, parallelism 4, 16 key groups" in page
     shown = texts(plan)
     assert [text for text in shown if text.startswith("stage")] == [
@@ -285,10 +285,10 @@ straight.sink("out", rows)
 
 
 OPERATORS = {
-    "JoinFilterMap": "native",
-    "LinearInterpolation": "Python",
-    "DeviceType": "native",
-    "AveragePerSecond": "Python",
+    "FlatMap": "native",
+    "Interpolate": "Python",
+    "Rekey": "native",
+    "TimeWindow": "Python",
 }
 
 FAN_OUT = """

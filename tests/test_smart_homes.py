@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from examples import smart_homes, smart_homes_data
 from examples.home_energy import KEPT, MAX_GAP, Average, Load, Measurement, Plug, device_of
-from examples.smart_homes import PAST, AverageOfSecond, Predict, features_of, remember
+from examples.smart_homes import PAST, Past, Predict, features_of, remember
 from tracetypes import Dataflow, Item, check, interpret_rows
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.simulate import simulate
+from tracetypes.graph import Apply
 from tracetypes.stdlib import RegressionTree
+from tracetypes.stdlib.windows import TimeWindow
 from tracetypes.testing import law_tests
 
 SMARTGRID = Path(__file__).parents[1] / "../shared/data/lightsaber/smartgrid-data.txt"
@@ -135,10 +137,10 @@ def test_every_second_is_predicted_by_the_tree_of_its_device(rows: list[Measurem
 
 
 def test_the_past_is_a_minute() -> None:
-    past: tuple[tuple[int, float], ...] = ()
+    past: Past = ()
     for ts in range(100):
         past = remember(past, Average(ts, 36.0, 1))
-    assert [ts for ts, _ in past] == list(range(40, 100))
+    assert [one.ts for one in past] == list(range(40, 100))
     assert features_of(past) == (99.0, 36.0, 0.6)
 
 
@@ -183,8 +185,15 @@ def test_every_deployment_gives_the_same_trace(rows: list[Measurement]) -> None:
 WATTS = st.floats(0, 5_000)
 DEVICE = st.sampled_from(sorted(KEPT))
 
-test_average_of_second_is_lawful = law_tests(
-    AverageOfSecond(), items=st.tuples(DEVICE, st.builds(Load, st.integers(0, 30), WATTS)), max_examples=40
+test_averages_are_lawful = law_tests(
+    *(
+        one.op
+        for one in smart_homes.averages().graph.nodes
+        if isinstance(one, Apply) and isinstance(one.op, TimeWindow)
+    ),
+    items=st.tuples(DEVICE, st.builds(Load, st.integers(0, 30), WATTS)),
+    types=(str, Load),
+    max_examples=40,
 )
 test_predict_is_lawful = law_tests(
     Predict(smart_homes.read_trees(smart_homes.TREES)),

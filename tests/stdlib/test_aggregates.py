@@ -74,6 +74,10 @@ def watts(reading: Reading) -> float:
     return reading.watts
 
 
+def divided(total: float, n: int) -> float:
+    return total / n
+
+
 OF_INTEGERS: dict[str, Agg] = {
     "count": count(),
     "sum": sum(to=int),
@@ -128,6 +132,28 @@ test_laws_of_times = law_tests(Summarise(min(to=dt.datetime)), types=(int, dt.da
 test_laws_of_lists = law_tests(
     Summarise(distinct()), Summarise(last(by=len)), types=(int, list[float | None]), max_examples=25
 )
+
+
+READINGS = st.lists(values(Reading), max_size=6)
+FOLDED = [
+    *((one, st.lists(st.integers(-9, 9), max_size=6)) for one in OF_INTEGERS.values()),
+    *((one, st.lists(FLOATS, max_size=6)) for one in (*OF_FLOATS.values(), fast_sum())),
+    *((one, READINGS) for one in (*OF_RECORDS.values(), fast_sum(watts), both(fast_sum(watts), count(), divided))),
+]
+
+
+@pytest.mark.parametrize(("aggregate", "lists"), FOLDED, ids=lambda one: type(one).__name__)
+@given(data=st.data())
+def test_many_values_at_once_are_one_after_the_other(aggregate: Agg, lists: Any, data: st.DataObject) -> None:
+    agg = folded = aggregate.identity()
+    parts = data.draw(lists), data.draw(lists)
+    for part in parts:
+        folded = aggregate.fold(folded, part)
+        for value in part:
+            agg = aggregate.combine(agg, aggregate.lift(value))
+    assert same(folded, agg)
+    if any(parts):
+        assert repr(aggregate.result(folded)) == repr(aggregate.result(agg)), "-0.0 is not 0.0"
 
 
 def test_a_fast_sum_breaks_the_law_that_it_gives_up() -> None:

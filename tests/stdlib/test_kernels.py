@@ -443,6 +443,9 @@ ORDERED: dict[str, Any] = {
     "lagged": ts.lagged(x, items=2),
     "session": ts.session(ts.max(x), gap=5, time=second),
     "count window": ts.count_window(ts.sum(x), items=3),
+    "time window": ts.time_window(
+        ts.both(ts.count(), ts.fast_sum(x), scaled), seconds=2e-6, time=n, unit="us", ends=True
+    ),
 }
 ORDERS: dict[str, Any] = {"integer": second, "float": half, "text": text, "moment": moment}
 

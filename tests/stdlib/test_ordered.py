@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from examples import home_energy, sensors
 from tests.stdlib.small import ROWS, Event, Largest, Mean, Total, source, told
 from tracetypes import Dataflow, Item, Stream, U, UsageError, check, every, interpret_rows, sort
+from tracetypes.graph import Apply
 from tracetypes.interpreter import _Emitter, _ordered
 from tracetypes.stdlib import last, map_values
 from tracetypes.stdlib import sum as sum_
@@ -87,14 +88,16 @@ STEPS = st.lists(st.tuples(st.sampled_from([0, 1, 2, 5, 10, 11, 30]), st.floats(
 def test_interpolation_is_that_of_the_smart_homes(steps: list[tuple[int, float]]) -> None:
     times = itertools.accumulate(gap for gap, _ in steps)
     loads = [home_energy.Load(ts, watts) for ts, (_, watts) in zip(times, steps, strict=True)]
-    op = Interpolate[Any, home_energy.Load](
-        time=lambda r: r.ts,
-        number=lambda r: r.watts,
-        make=lambda r, ts, x: home_energy.Load(ts, x),
-        max_gap=home_energy.MAX_GAP,
-    )
-    plug = home_energy.Plug(1, 2, 3)
-    assert run_ordered(op, loads, plug) == run_ordered(home_energy.LinearInterpolation(), loads, plug)
+    recounted = loads[:1]
+    for one, other in itertools.pairwise(loads):
+        gap = other.ts - one.ts
+        if gap > home_energy.MAX_GAP:
+            recounted.append(other)
+        for i in range(1, gap + 1 if gap <= home_energy.MAX_GAP else 0):
+            recounted.append(home_energy.Load(one.ts + i, one.watts + i * (other.watts - one.watts) / gap))
+    nodes = home_energy.flow.graph.nodes
+    (op,) = (one.op for one in nodes if isinstance(one, Apply) and isinstance(one.op, Interpolate))
+    assert run_ordered(op, loads, home_energy.Plug(1, 2, 3)) == recounted
 
 
 @given(STEPS)

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.stdlib.small import ROWS, Event, Largest, Mean, Number, Total, markers, source, told
-from tracetypes import Dataflow, LawBroken, Stream, U, UsageError, check, every, in_band, merge, sort
+from tracetypes import Dataflow, LawBroken, Marker, Stream, U, UsageError, check, every, in_band, merge, sort
 from tracetypes.compiler.monoids import monoid_of
 from tracetypes.compiler.states import keyed_of
 from tracetypes.records import schema_of
-from tracetypes.stdlib import count, last
+from tracetypes.stdlib import count, fast_sum, last
 from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.windows import (
     CountWindow,
@@ -27,14 +27,43 @@ from tracetypes.stdlib.windows import (
     SlidingSubtracting,
     SlidingTwoStacks,
     Stack,
+    TimeWindow,
+    Windowed,
     count_window,
     session,
     sliding,
     stack_of,
+    time_window,
     tumbling,
 )
 from tracetypes.testing import check_deployments, check_laws
 from tracetypes.trace import StreamType
+
+
+def x_of(event: Event) -> int:
+    return event.x
+
+
+def second(event: Event) -> int:
+    return event.ts
+
+
+def own_time(event: Event) -> int:
+    """Within nine seconds of that of the event's block."""
+    return event.ts + event.x
+
+
+def half_of(event: Event) -> float:
+    return event.x / 2
+
+
+def third_of(event: Event) -> float:
+    return event.x / 3
+
+
+def at(second: int) -> Marker:
+    return Marker(second * 1_000_000)
+
 
 METHODS: list[Any] = ["panes", "two stacks", "subtract"]
 
@@ -94,6 +123,8 @@ def test_the_types_of_results_come_from_aggregate_and_stream() -> None:
     ordered = events.through(sort(by=lambda e: e.ts))
     flow.sink("sessions", ordered.through(session(Mean(), gap=3, time=lambda e: e.ts)))
     flow.sink("counted", ordered.through(count_window(Largest[Event](), items=3)))
+    flow.sink("timed", ordered.through(time_window(Number(), seconds=1, time=second)))
+    flow.sink("until", ordered.through(time_window(Mean(), seconds=1, time=second, ends=True)))
     checked = check(flow)
     found = {sink.name: str(checked.types[sink.id]) for sink in checked.graph.sinks}
     assert found == {
@@ -102,6 +133,8 @@ def test_the_types_of_results_come_from_aggregate_and_stream() -> None:
         "ends": "U[str, Windowed[int]]",
         "sessions": "O[str, Session[float]]",
         "counted": "O[str, Event]",
+        "timed": "O[str, int]",
+        "until": "O[str, Windowed[float]]",
     }
 
 
@@ -125,6 +158,8 @@ def test_large_windows_take_the_cheaper_method() -> None:
         (lambda: sliding(Mean(), panes=2, method="magic"), "method is 'magic'"),  # type: ignore[call-overload]
         (lambda: session(Mean(), gap=-1, time=lambda e: e.ts), "gap is -1"),
         (lambda: count_window(Mean(), items=0), "items is 0"),
+        (lambda: time_window(Mean(), seconds=0, time=second), "seconds is 0"),
+        (lambda: time_window(Mean(), seconds=1, time=second, grace=-1), "grace is -1"),
     ],
 )
 def test_TT121_wrong_parameters_are_refused(build: Callable[[], object], message: str) -> None:
@@ -236,19 +271,70 @@ def test_count_windows_are_the_recount(rows: list[Event], items: int) -> None:
         assert [x for (_, k), values in found.items() if k == key for x in values] == wanted
 
 
+def windows(rows: list[Event], size: int, grace: int) -> dict[tuple[int, str], list[Windowed[float]]]:
+    """Sums of thirds, added up in order, of windows by :func:`own_time`, straight from the times: a row counts unless a marker
+    between the key's first block and its own was behind the end of its window."""
+    found: dict[tuple[int, str], list[Windowed[float]]] = {}
+    for key in "ab":
+        here = [(r, r.ts // 5 * 5 + 5) for r in sorted(rows, key=lambda r: (r.ts, r.x)) if r.key == key]
+        first = min((block for _, block in here), default=0)
+        sums: dict[tuple[int, int], float] = {}
+        for row, block in here:
+            end = own_time(row) // size * size + size
+            due = max(first, -(-(end + grace) // 5) * 5)
+            if block <= due:
+                sums[due, end] = sums.get((due, end), 0.0) + row.x / 3
+        for (due, end), total in sorted(sums.items()):
+            if due in markers(rows):
+                found.setdefault((due, key), []).append(Windowed(end * 10**6, total))
+    return found
+
+
+@given(ROWS, st.integers(1, 20), st.integers(0, 12))
+def test_time_windows_are_the_recount(rows: list[Event], size: int, grace: int) -> None:
+    def build(events: Stream[U[str, Event]]) -> Stream[Any]:
+        ordered = events.through(sort(by=second))
+        return ordered.through(time_window(fast_sum(third_of), seconds=size, time=own_time, grace=grace, ends=True))
+
+    found = told(build, rows)
+    assert found == windows(rows, size, grace)
+    ends = [(key, one.end) for (_, key), ones in sorted(found.items()) for one in ones]
+    assert len(ends) == len(set(ends)), "each window is told once"
+
+
+def test_windows_of_one_marker_are_told_in_their_order() -> None:
+    windows = time_window(Number(), seconds=1, time=own_time, ends=True)
+    found = told(lambda events: events.through(sort(by=second)).through(windows), [Event("a", 0, 4), Event("a", 1, 0)])
+    assert found == {(5, "a"): [Windowed(2 * 10**6, 1), Windowed(5 * 10**6, 1)]}
+
+
+def test_an_item_whose_window_was_told_is_dropped() -> None:
+    rows = [Event("a", 1, 0), Event("a", 11, -9), Event("a", 11, -3), Event("b", 11, -9), Event("a", 26, 0)]
+
+    def counted(grace: int) -> dict[tuple[int, str], list[Any]]:
+        windows = time_window(Number(), seconds=5, time=own_time, grace=grace, ends=True)
+        return told(lambda events: events.through(sort(by=second)).through(windows), rows)
+
+    first, second_, last = (Windowed(end * 10**6, 1) for end in (5, 10, 30))
+    assert counted(0) == {(5, "a"): [first], (15, "b"): [first], (30, "a"): [last]}
+    assert counted(5) == {(10, "a"): [first], (15, "a"): [second_], (15, "b"): [first]}
+    assert counted(10) == {(15, "a"): [Windowed(5 * 10**6, 2)], (15, "b"): [first], (20, "a"): [second_]}
+
+
+def test_a_run_may_go_on_with_another_grace_and_tells_no_window_again() -> None:
+    heard: list[Any] = []
+    short: TimeWindow[str, Event, Windowed[int], int] = TimeWindow(Number(), 5_000_000, 0, own_time, "s", True)
+    long = attrs.evolve(short, grace=20_000_000)
+    assert short.may_change == ("grace",)
+    state = short.on_marker(
+        short.on_item(short.initial_state(), "a", Event("a", 1, 0), heard.append), "a", at(5), heard.append
+    )
+    for ts, marker in ((8, 10), (3, 15), (26, 30)):
+        state = long.on_marker(long.on_item(state, "a", Event("a", ts, 0), heard.append), "a", at(marker), heard.append)
+    assert heard == [Windowed(5 * 10**6, 1), Windowed(10 * 10**6, 1)]
+
+
 # ------------------------------------------------------------------------------------------------- laws, deployments
-
-
-def x_of(event: Event) -> int:
-    return event.x
-
-
-def second(event: Event) -> int:
-    return event.ts
-
-
-def half_of(event: Event) -> float:
-    return event.x / 2
 
 
 OPERATORS: list[Any] = [
@@ -263,6 +349,9 @@ OPERATORS: list[Any] = [
     CountWindow(Mean(), 3),
     CountWindow(sum_(of=half_of), 2),
     CountWindow(last(by=x_of), 2),
+    TimeWindow(Mean(), 2_000_000, 1_000_000, own_time, "s", True),
+    TimeWindow(fast_sum(third_of), 3_000, 0, own_time, "ms", False),
+    TimeWindow(last(by=x_of), 5_000_000, 0, second, "s", False),
 ]
 
 
@@ -291,8 +380,11 @@ def test_a_window_over_an_unlawful_aggregate_is_found() -> None:
         sliding(Total(), panes=3, method="subtract"),
         lambda events: events.through(sort(by=second)).through(session(Total(), gap=6, time=second)),
         lambda events: events.through(sort(by=second)).through(count_window(Mean(), items=2)),
+        lambda events: events.through(sort(by=second)).through(
+            time_window(fast_sum(third_of), seconds=4, time=own_time, grace=3)
+        ),
     ],
-    ids=["sliding", "columns", "columns, tumbling", "two stacks", "subtract", "session", "count"],
+    ids=["sliding", "columns", "columns, tumbling", "two stacks", "subtract", "session", "count", "time"],
 )
 def test_every_deployment_tells_the_same(build: Any) -> None:
     flow = Dataflow("deployed")

@@ -28,6 +28,7 @@ from tracetypes.stdlib import (
     predict,
     session,
     sliding,
+    time_window,
     tumbling,
 )
 
@@ -67,6 +68,10 @@ filled = interpolate(time=lambda r: r.ts, number=scalar, make=lambda r, ts, x: R
 assert_type(ordered.through(filled), Stream[O[str, Reading]])
 assert_type(ordered.through(session(count(), gap=30, time=lambda r: r.ts)), Stream[O[str, Session[int]]])
 assert_type(ordered.through(count_window(mean(of=scalar), items=3)), Stream[O[str, float]])
+windows = ordered.through(time_window(mean(of=scalar), seconds=60, time=lambda r: r.ts, grace=5))
+assert_type(windows, Stream[O[str, float]])
+ended = ordered.through(time_window(count(), seconds=60, time=lambda r: r.ts, ends=True))
+assert_type(ended, Stream[O[str, Windowed[int]]])
 assert_type(ordered.through(differences(lambda r: r.scalar)), Stream[O[str, float]])
 assert_type(ordered.through(pairwise(lambda a, b: b.ts - a.ts, to=int)), Stream[O[str, int]])
 assert_type(ordered.through(accumulate(mean(of=scalar))), Stream[O[str, float]])
