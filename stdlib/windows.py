@@ -511,7 +511,7 @@ class OpenWindows(Generic[V, A]):
     aggregates: dict[int, A] = attrs.Factory(dict)
     """Of the values up to the last marker."""
     values: list[V] = attrs.Factory(list)
-    """Those since then."""
+    """Those since then: to fold them in together costs less than to combine one after the other."""
 
 
 @attrs.frozen
@@ -524,7 +524,7 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
     time: Callable[[V], Time]
     unit: TimeUnit
     ends: bool
-    may_change = ("grace",)
+    may_change = ("grace",)  # the state says which windows are over, so that none is told again
 
     def type_arguments(self) -> Mapping[str, Any]:
         return typed(self.aggregate, Windowed if self.ends else None)
@@ -596,7 +596,7 @@ def time_window(
     The values of a window are added up in the order of the stream, so that here :func:`fast_sum` tells the same bits at
     every parallelism. Raises :class:`UsageError` ``TT121`` for a size that is not positive and a negative grace.
 
-    Here the value is the time, and markers come at 1, 2, 3 and 4. The 0 behind marker 1 counts, the one behind marker 3 is
+    Here the value is the time, and markers come at 1, 2, 3, 4 and 5. The 0 behind marker 1 counts, the one behind marker 3 is
     dropped:
 
     >>> windows = time_window(count(), seconds=2, time=lambda time: time, grace=1)
