@@ -247,6 +247,8 @@ class _Rows:
         op = call.op
         if op == "is_null":
             return self.is_null(call)
+        if op in ("least", "greatest"):
+            return self.extreme(call)
         if op == "slice":
             return self.slice(call)
         if op == "if":
@@ -320,6 +322,25 @@ class _Rows:
         if column.valid is not None:
             return Column(BOOLEAN, ~column.valid, None, column.undefined)
         return Column(BOOLEAN, column.kind is None, None, column.undefined)
+
+    def extreme(self, call: Call) -> Column:
+        a, b = map(self.column, call.args)
+        undefined = either_mask(a.undefined, b.undefined)
+        if a.kind is None or b.kind is None:
+            one = b if a.kind is None else a
+            return Column(one.kind, one.held, one.valid, undefined)
+        if a.kind != b.kind:
+            return _nothing(call.kind, self.count)
+        first, second = (full_values(x, self.count) for x in (a, b))
+        wins = first < second if call.op == "least" else second < first
+        if isinstance(a.kind, Float):
+            wins |= np.isnan(first)
+        if a.valid is not None:
+            wins &= a.valid
+        if b.valid is not None:
+            wins |= ~b.valid
+        valid = None if a.valid is None or b.valid is None else a.valid | b.valid
+        return Column(a.kind, np.where(wins, first, second), valid, undefined)
 
     def table(self, call: Call, key: Column, undefined: Any) -> Column:
         assert call.table is not None

@@ -14,7 +14,9 @@ number: where Python raises, or where an integer leaves 64 bits, :func:`evaluate
 ``eq lt le``                              two of one schema -> Boolean; NaN as in Python
 ``not and or``                            Boolean -> Boolean, all arguments evaluated
 ``if``                                    condition, then, otherwise: only the chosen one is evaluated
-``is_null``                               an input of optional schema -> Boolean
+``is_null``                               an expression of optional schema -> Boolean
+``least greatest``                        two of one schema, no text, either of which may be optional -> the schema, optional
+                                          where both are; as in ``tracetypes.algebra``
 ``length lower upper strip lstrip``       String -> Integer or String
 ``rstrip``
 ``startswith endswith contains``          String, String -> Boolean: whether the first starts with, ends in, holds the second
@@ -47,7 +49,7 @@ from typing import Any, Final, TypeAlias, assert_never, final
 
 import attrs
 
-from tracetypes.algebra import ExactSum
+from tracetypes.algebra import ExactSum, greatest, least
 from tracetypes.asked import AskedTable
 from tracetypes.compiler.functions import FUNCTIONS
 from tracetypes.records import INT_MAX, INT_MIN, Schema, micros_of
@@ -269,6 +271,8 @@ _MEANING: Final[Mapping[str, Callable[..., Any]]] = {
     "and": lambda *all_of: all(all_of),
     "or": lambda *any_of: any(any_of),
     "is_null": lambda a: a is None,
+    "least": least,
+    "greatest": greatest,
     "length": len,
     "lower": str.lower,
     "upper": str.upper,

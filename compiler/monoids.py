@@ -7,15 +7,16 @@ is looked at by itself:
 * a choice between ``a`` and ``b`` is the smallest or the largest value if it chooses right in every case that the conditions
   can tell apart: ``a`` before, equal to or after ``b``; one or both missing; one or both NaN. The cases are few and are all
   tried, so ``min(a, b)``, a conditional expression and a chain of ``if`` are recognised alike, and nothing else is;
-* ``a and b``, ``a or b`` of booleans are the smallest and the largest.
+* ``a and b``, ``a or b`` of booleans are the smallest and the largest, as ``least`` and ``greatest`` of
+  ``tracetypes.algebra`` are.
 
 Sums of floats are taken as they are written: what the author gave up (the same bits in every deployment) stays given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
@@ -173,14 +174,17 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+_EXTREMES: Final[Mapping[str, Reduction]] = {"and": "min", "or": "max", "least": "min", "greatest": "max"}
+
+
 def _reduction(tree: Tree, a: Input, b: Input) -> Reduction | None:
     if isinstance(tree, Leaf) and isinstance(tree.result, Call):
         call = tree.result
         both = len(call.args) == 2 and set(call.args) == {a, b}
         if both and call.op == "add" and isinstance(call.kind, Integer | Float | Exact) and call.kind == a.kind:
             return "sum"
-        if both and call.op in ("and", "or"):
-            return "min" if call.op == "and" else "max"
+        if both and call.op in _EXTREMES:
+            return _EXTREMES[call.op]
     if isinstance(a.kind, Optional):
         bare: Any = a.kind.item
     else:

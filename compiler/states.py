@@ -72,21 +72,26 @@ def keyed_of(
     if not _has_codes(key):
         raise Untraceable("its keys hold lists or are of several types")
     initial, identity = constant(op, "initial_state"), constant(op, "identity")
-    agg, found = Nested("agg", monoid.shape), [initial]
-    for _ in range(4):
-        template = _template(found)
+    state, update = _state_of(op, monoid, initial)
+    if any(isinstance(at.kind, UnitValue) for _, at in leaves(state)):
+        raise Untraceable("its state holds a Unit, which takes no column")
+    new, marker = Nested("new_state", state), Given("marker", schema_of(Marker))
+    on_marker = trace_method(op, "on_marker", [new, Given("key", key), marker], emits="pairs")
+    skips = op.skips_untouched
+    forgets = op.forgets_idle and not skips
+    return Keyed(monoid, state, initial, identity, update, on_marker, skips, forgets, key, gives)
+
+
+def _state_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid, initial: Value) -> tuple[Value, Tree]:
+    """The structure of all states that come of the first, and ``update_state`` of them. Raises :class:`Untraceable`."""
+    agg, template = Nested("agg", monoid.shape), initial
+    while True:
+        # All that a scalar can do is to begin to be optional; those of a queue do so one after the other.
         update = trace_method(op, "update_state", [Nested("state", template), agg], emits=None)
-        found = [initial, *[result for result in results(update) if result is not None]]
-        if _kinds(_template(found)) == _kinds(template):
-            state = united(found, "state")
-            if any(isinstance(at.kind, UnitValue) for _, at in leaves(state)):
-                raise Untraceable("its state holds a Unit, which takes no column")
-            new, marker = Nested("new_state", state), Given("marker", schema_of(Marker))
-            on_marker = trace_method(op, "on_marker", [new, Given("key", key), marker], emits="pairs")
-            skips = op.skips_untouched
-            forgets = op.forgets_idle and not skips
-            return Keyed(monoid, state, initial, identity, update, on_marker, skips, forgets, key, gives)
-    raise Untraceable("the type of its state keeps changing")
+        found = [template, *[result for result in results(update) if result is not None]]
+        before, template = template, _template(found)
+        if _kinds(template) == _kinds(before):
+            return united(found, "state"), update
 
 
 def _has_codes(schema: Schema) -> bool:

@@ -24,7 +24,7 @@ from typing import Any, Final, Generic, TypeVar, cast, overload
 
 import attrs
 
-from tracetypes.algebra import ExactSum, larger, smaller
+from tracetypes.algebra import ExactSum, greatest, least
 from tracetypes.edges import U
 from tracetypes.errors import DataError, UsageError
 from tracetypes.graph import Comparable, Stream
@@ -408,7 +408,7 @@ class Min(_Extreme[V, W], Generic[V, W]):
     """See :func:`min`."""
 
     def combine(self, a: W | None, b: W | None) -> W | None:
-        return b if a is None else a if b is None else smaller(a, b)  # type: ignore[type-var]
+        return least(a, b)  # type: ignore[arg-type]
 
 
 @attrs.frozen
@@ -416,7 +416,7 @@ class Max(_Extreme[V, W], Generic[V, W]):
     """See :func:`max`."""
 
     def combine(self, a: W | None, b: W | None) -> W | None:
-        return b if a is None else a if b is None else larger(a, b)  # type: ignore[type-var]
+        return greatest(a, b)  # type: ignore[arg-type]
 
 
 @overload

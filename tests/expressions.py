@@ -142,6 +142,7 @@ OPERATIONS: Mapping[Kind, Sequence[Operation]] = {
     INTEGER: [
         *(Operation(op, (INTEGER, INTEGER)) for op in ARITHMETIC),
         *(Operation(op, (INTEGER, INTEGER)) for op in ("bit_and", "bit_or", "bit_xor")),
+        Operation("least", (Optional(INTEGER), INTEGER)),
         *(Operation(op, (INTEGER,)) for op in ("neg", "abs", "invert")),
         *(Operation("to_int", (of,)) for of in (BOOLEAN, FLOAT)),
         *(Operation("round", (FLOAT,)), Operation("length", (STRING,)), Operation("micros", (TIMESTAMP,))),
@@ -154,6 +155,7 @@ OPERATIONS: Mapping[Kind, Sequence[Operation]] = {
         *(Operation(op, (FLOAT, FLOAT)) for op in (*ARITHMETIC, "truediv")),
         Operation("truediv", (INTEGER, INTEGER)),
         *(Operation(op, (FLOAT,)) for op in ("neg", "abs")),
+        *(Operation(op, (FLOAT, Optional(FLOAT))) for op in ("least", "greatest")),
         *(Operation("to_float", (of,)) for of in (INTEGER, BOOLEAN)),
         Operation("exact_value", (EXACT,)),
         Operation("exact_over", (EXACT, INTEGER)),
@@ -175,7 +177,7 @@ OPERATIONS: Mapping[Kind, Sequence[Operation]] = {
         Operation("lookup", (STRING,), WORDS, ("name",)),
         Operation("lookup", (INTEGER,), NUMBERS, (0,)),
     ],
-    TIMESTAMP: [Operation("add_micros", (TIMESTAMP, INTEGER))],
+    TIMESTAMP: [Operation("add_micros", (TIMESTAMP, INTEGER)), Operation("greatest", (TIMESTAMP, TIMESTAMP))],
     DATE: [Operation("date", (TIMESTAMP,))],
     EXACT: [Operation("add", (EXACT, EXACT)), Operation("exact", (FLOAT,))],
 }

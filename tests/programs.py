@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from tests.strategies import FLOATS, INTEGERS, STRINGS, TIMES
-from tracetypes.algebra import larger, smaller
+from tracetypes.algebra import greatest, larger, least, smaller
 from tracetypes.compiler.expr import Input
 from tracetypes.records import INT_MAX, INT_MIN
 
@@ -145,7 +145,9 @@ NAMES: Final[Mapping[str, Any]] = {
     "FRIENDS": FRIENDS,
     "EPOCH": _EPOCH,
     "SECOND": _SECOND,
+    "greatest": greatest,
     "larger": larger,
+    "least": least,
     "smaller": smaller,
     "math": math,
     "dt": dt,
@@ -245,6 +247,7 @@ class _Writer:
             lambda: f"float(({self.time(d - 1)} - {self.time(d - 1)}).total_seconds())",
             lambda: f"float({self.time(d - 1)}.timestamp())",
             lambda: "(1.5 if v.of is None else v.of)",
+            lambda: f"{self.one_of('least', 'greatest')}(v.of, {self.real(d - 1)})",
             applied=(
                 lambda: f"round({self.real(d - 1)}, {self.one_of('0', '1', '2', '-1', '16')})",
                 lambda: f"float(abs({self.real(d - 1)}) ** {self.one_of('2', '0.5', '-1', '3')})",
@@ -350,6 +353,7 @@ class _Writer:
             ("v.oi", "None", lambda: self.integer(d - 1)),
             lambda: f"({self.integer(d - 1)} if {self.flag(d - 1)} else None)",
             lambda: f"SOME.get({self.text(d - 1)})",
+            lambda: f"{self.one_of('least', 'greatest')}(v.oi, {self.maybe(d - 1)})",
         )
 
     def out(self, d: int) -> str:

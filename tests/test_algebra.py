@@ -1,9 +1,10 @@
-"""The exact sum is a commutative monoid, bit for bit, and rounds once."""
+"""The exact sum is a commutative monoid, bit for bit, and rounds once; so are extremes of optional values."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import permutations
+from typing import Any
 
 import attrs
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import FLOATS, bits
 from tracetypes import ExactSum
+from tracetypes.algebra import greatest, larger, least, smaller
 
 FINITE = FLOATS.filter(math.isfinite)
 SUMS = st.lists(FLOATS, max_size=4).map(lambda values: total(values))
@@ -167,3 +169,22 @@ def test_a_mean_is_rounded_once(values: list[float]) -> None:
 def test_means_by_hand(values: list[float], count: int, expected: float) -> None:
     assert bits(total(values).over(count)) == bits(expected)
     assert math.isnan(ExactSum.of(math.nan).over(2))
+
+
+OPTIONAL = st.none() | FLOATS.map(lambda x: x + 0.0)
+
+
+@pytest.mark.parametrize(("extreme", "of_two"), [(least, smaller), (greatest, larger)])
+@given(a=OPTIONAL, b=OPTIONAL, c=OPTIONAL)
+def test_an_extreme_is_a_commutative_monoid(
+    extreme: Callable[..., Any], of_two: Callable[..., Any], a: float | None, b: float | None, c: float | None
+) -> None:
+    assert shown(extreme(a, b)) == shown(extreme(b, a))
+    assert shown(extreme(extreme(a, b), c)) == shown(extreme(a, extreme(b, c)))
+    assert shown(extreme(a, None)) == shown(a)
+    if a is not None and b is not None:
+        assert shown(extreme(a, b)) == shown(of_two(a, b))
+
+
+def shown(value: float | None) -> Any:
+    return value if value is None or value == value else "nan"

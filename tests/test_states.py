@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from tracetypes import UNIT, Checked, Dataflow, Marker, OpKeyedUnordered, U, check, every, interpret_rows
+from tracetypes.algebra import greatest
 from tracetypes.compiler import planner, sizes
 from tracetypes.compiler.plan import Opaque, Plan
 from tracetypes.compiler.planner import plan
@@ -153,3 +154,54 @@ def test_states_whose_types_no_column_has(monkeypatch: pytest.MonkeyPatch, op: M
     assert bool(reasons) is (why is not None)
     assert why is None or why in reasons[0]
     assert simulate(made, {"rows": given}, seed=1).trace == interpret_rows(checked, {"rows": given})[0]["told"]
+
+
+@attrs.frozen
+class Queued(OpKeyedUnordered[str, int, str, float, Any, "tuple[int, float | None]"]):
+    """The largest of the last blocks. ``start``: its first state."""
+
+    start: Any
+
+    def lift(self, key: str, value: int) -> tuple[int, float | None]:
+        return 1, value / 2
+
+    def identity(self) -> tuple[int, float | None]:
+        return 0, None
+
+    def combine(self, a: tuple[int, float | None], b: tuple[int, float | None]) -> tuple[int, float | None]:
+        return a[0] + b[0], greatest(a[1], b[1])
+
+    def initial_state(self) -> Any:
+        return self.start
+
+    def update_state(self, state: Any, agg: tuple[int, float | None]) -> Any:
+        return (*state[1:], agg)
+
+    def on_marker(self, new_state: Any, key: str, marker: Marker, emit: Callable[[str, float], None]) -> None:
+        most: float | None = None
+        for pane in new_state:
+            most = greatest(most, pane[1])
+        if most is not None:
+            emit(key, most)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Queued(((0, None),) * 12),
+        Queued(((0, None), *((1, None),) * 11)),
+        Queued(((5, 2.5),) * 12),
+    ],
+)
+def test_states_that_begin_with_nothing(monkeypatch: pytest.MonkeyPatch, op: Queued) -> None:
+    monkeypatch.setattr(sizes, "MANY", 1)
+    flow = Dataflow("queued")
+    rows = flow.source("rows", U[str, int], markers=every(seconds=1, time=lambda n: abs(n)))
+    flow.sink("told", rows.through(op))
+    given = [(key, -n if n % 3 else n) for n in range(1, 40) for key in ("abc" if n % 5 else "b")]
+    checked = check(flow)
+    made = plan(checked, key_groups=2)
+    step = made.stages[0].steps[0]
+    assert not isinstance(step.keyed, Opaque), step.keyed.reason
+    for seed in range(3):
+        assert simulate(made, {"rows": given}, seed=seed).trace == interpret_rows(checked, {"rows": given})[0]["told"]

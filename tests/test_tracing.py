@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from tests.programs import Program, Row, Sub, definable, expected, inputs_of, plain, programs, rows
 from tests.strategies import bits
 from tracetypes import UNIT, ExactSum, Marker, OpKeyedUnordered, OpStateless, Unit, algebra
-from tracetypes.algebra import larger, smaller
+from tracetypes.algebra import greatest, larger, least, smaller
 from tracetypes.compiler.expr import Branch, Call, Const, Exact, Input, Leaf, Pack, Tree, Undefined, Value, run
 from tracetypes.compiler.monoids import monoid_of
 from tracetypes.compiler.tracing import (
@@ -135,6 +135,7 @@ class Derived(Base):
 
 
 PRICES = {"a": 1.5, "b": 0.25}
+SOME: Mapping[str, int | None] = {"a": 3, "ab": -4}
 PLACES: Mapping[int, tuple[str, int | None]] = {0: ("zero", None), 1: ("one", 1), 2: ("two", 2)}
 POINTS = types.MappingProxyType({True: Point(1, 2.0), False: Point(0, -0.0)})
 WORDS = ("red", "green", "blue")
@@ -166,6 +167,19 @@ example(lambda v: max((v.i, v.s), (v.j, v.t)))
 example(lambda v: max((v.i, v.j, 3), key=lambda x: -x))
 example(lambda v: min([v.i, v.j], default=4))
 example(lambda v: (max(v.f, v.g), min(v.f, v.g), larger(v.f, v.g), smaller(v.f, v.g)))
+example(
+    lambda v: (least(v.oi, v.i), greatest(v.f, v.of), least(v.of, None), greatest(None, v.oi), least(v.of, v.sub.y))
+)
+example(
+    lambda v: (least(v.oi, SOME.get(v.s)), least(v.oi, v.i) == 1, greatest(v.of, v.f) if v.of else least(v.of, 0.5))
+)
+example(lambda v: 1 if greatest(v.of, v.sub.y) is None else bool(least(greatest(v.of, v.sub.y), v.f)))
+example(
+    lambda v: (least(v.s, v.t), greatest(v.b, v.c), least(3, v.i), greatest(v.oi, 2), least(None, v.s), least(2, 1))
+)
+example(lambda v: [x for x in (v.oi, v.of, v.sub.y) if x is not None][:1] == [])
+example(lambda v: sorted(x for x in [v.oi, v.i] if x is not None)[0])
+example(lambda v: {"a": v.oi}["a"] == v.i)
 example(lambda v: 0 < v.i < 10)
 example(lambda v: v.i < v.j <= v.sub.x < 7)
 example(lambda v: (v.i < 2.5, v.i >= 2.5, v.i == 2.0, v.i < math.inf, v.i == math.nan, v.i > -math.inf, v.i == 1.5))
@@ -899,6 +913,19 @@ def test_a_record_of_another_kind_can_be_given() -> None:
     assert run(pair, inputs_of(value=Pair(1, None)))[1] == (1, -1, Pair(1, None))
     point = trace_function(lambda p: (p.size, bool(p), p + p), schema_of(Point))
     assert run(point, inputs_of(value=Point(1, -2.0)))[1] == (2.0, True, Point(2, -4.0))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda v: (v.oi, [v.of, v.sub.y][1], tuple([v.osub, *(v.of, v.oi)])),
+        lambda v: functools.reduce(least, [v.of, v.sub.y, v.of, 0.5, v.sub.y]),
+        lambda v: functools.reduce(greatest, (v.of, None, v.sub.y, v.of)),
+    ],
+)
+def test_what_is_optional_takes_no_decision_until_it_is_looked_at(function: Any) -> None:
+    tree = trace_function(function, schema_of(Row))
+    assert isinstance(tree, Leaf)
 
 
 def test_each_condition_counts() -> None:

@@ -158,6 +158,7 @@ TWO: list[tuple[str, Schema, Kind]] = [
     *((op, BOOLEAN, BOOLEAN) for op in ("and", "or")),
     *((op, STRING, BOOLEAN) for op in ("startswith", "endswith", "contains")),
     ("concat", STRING, STRING),
+    *((op, of, of) for op in ("least", "greatest") for of in (BOOLEAN, INTEGER, FLOAT, TIMESTAMP, DATE)),
 ]
 
 
@@ -185,6 +186,27 @@ def test_operations_on_two(op: str, of: Schema, kind: Kind) -> None:
     for value in EDGES[of]:
         agrees(Call(op, (given(of), Const(value, of)), kind), table)
         agrees(Call(op, (Const(value, of), given(of)), kind), table)
+
+
+@pytest.mark.parametrize("op", ["least", "greatest"])
+@pytest.mark.parametrize("of", [INTEGER, FLOAT], ids=str)
+def test_extremes_of_what_may_be_missing(op: str, of: Schema) -> None:
+    maybe, one, none = given(of, optional=True), given(of), Const(None, None)
+    name, other = str(maybe.path[1]), str(one.path[1])
+    table = [row_of(**{name: x, other: y}) for x, y in itertools.product([None, *EDGES[of]], EDGES[of])]
+    some = Call("if", (Call("lt", (one, given(of, 1)), BOOLEAN), one, none), Optional(of))
+    for args, kind in (
+        ((maybe, one), of),
+        ((one, maybe), of),
+        ((maybe, some), maybe.kind),
+        ((some, maybe), maybe.kind),
+        ((maybe, Const(EDGES[of][1], of)), of),
+        ((maybe, none), maybe.kind),
+        ((none, maybe), maybe.kind),
+    ):
+        made = Call(op, args, kind)
+        row_by_row(made, table)
+        row_by_row(Call("is_null", (made,), BOOLEAN), table)
 
 
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "floordiv", "mod", "truediv"])

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
-__all__ = ["ExactSum", "larger", "smaller"]
+__all__ = ["ExactSum", "greatest", "larger", "least", "smaller"]
 
 
 class _Comparable(Protocol):
@@ -93,3 +93,13 @@ def smaller(a: C, b: C) -> C:
 def larger(a: C, b: C) -> C:
     """The larger of two values of a total order; for floats NaN wins, so that the order of the arguments does not count."""
     return a if a != a or b < a else b
+
+
+def least(a: C | None, b: C | None) -> C | None:
+    """The :func:`smaller` of two values of which None is none, and the identity: LEAST of SQL."""
+    return b if a is None else a if b is None else smaller(a, b)
+
+
+def greatest(a: C | None, b: C | None) -> C | None:
+    """The :func:`larger` of two values of which None is none, and the identity: GREATEST of SQL."""
+    return b if a is None else a if b is None else larger(a, b)

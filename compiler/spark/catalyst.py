@@ -312,6 +312,8 @@ class _Translation:
                 return _Term(kind, F.lit(arg.kind is None) if arg.kind is None else null, True, size)
             case "if":
                 return _if(kind, args)
+            case "least" | "greatest":
+                return _extreme(call.op, kind, *args)
             case "slice":
                 return self.slice(call, kind, args[0])
             case "has" | "lookup":
@@ -433,6 +435,24 @@ def _if(kind: Kind | None, args: list[_Term]) -> _Term:
         a, b = [nowhere if part is None else part for part in parts[1:]]
         chosen = F.when(condition.value, a).otherwise(b)
     return _Term(kind, value, False, 2 * size, True, _or(parts[0], chosen))
+
+
+def _extreme(op: str, kind: Kind | None, a: _Term, b: _Term) -> _Term:
+    """Spark's own of these takes NaN for larger than all others, and either of two zeros."""
+    if a.kind is None or a.kind != b.kind:
+        raise NotNative(f"{op} of {type(a.kind).__name__}, {type(b.kind).__name__}")
+    present = [_Term(x.kind, x.value, True, x.size) for x in (a, b)]
+    less = _ACTS["lt", type(a.kind)]
+    smaller, larger = present if op == "least" else reversed(present)
+    wins = less.make(smaller, larger) if less.nulls else less.make(smaller.value, larger.value)
+    if isinstance(a.kind, Float):
+        wins = F.isnan(a.value) | wins
+    value = F.when(b.value.isNull() | (a.value.isNotNull() & wins), a.value).otherwise(b.value)
+    undefined = _or(_undefined(a), _undefined(b))
+    size = 10 + 5 * (a.size + b.size)
+    if a.optional and b.optional:
+        return _Term(kind, value, False, size, True, undefined)
+    return _Term(kind, value if undefined is None else F.when(~undefined, value), undefined is None, size)
 
 
 # ----------------------------------------------------------------------------------------------- tables

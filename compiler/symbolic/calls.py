@@ -15,9 +15,9 @@ from typing import Any, NewType, final
 
 import attrs
 
-from tracetypes.algebra import ExactSum
+from tracetypes.algebra import ExactSum, greatest, least
 from tracetypes.asked import AskedTable
-from tracetypes.compiler.expr import Exact
+from tracetypes.compiler.expr import Call, Exact
 from tracetypes.compiler.symbolic.containers import Containers
 from tracetypes.compiler.symbolic.known import (
     ALLOWED,
@@ -26,6 +26,7 @@ from tracetypes.compiler.symbolic.known import (
     CHANGING,
     CLASSES,
     CLOCKS,
+    COMPARED,
     DATE,
     DAY,
     EXACT,
@@ -47,16 +48,18 @@ from tracetypes.compiler.symbolic.known import (
 )
 from tracetypes.compiler.symbolic.proxies import (
     Proxy,
+    TracedDeferred,
     TracedDuration,
     TracedEmit,
     TracedMethod,
     TracedParts,
     TracedSymbol,
     describe,
+    expr_of,
 )
 from tracetypes.compiler.symbolic.ways import Undo, isa
 from tracetypes.compiler.syntax import TRACER, NoSource, is_rewritten, rewritten
-from tracetypes.records import Date, Float, String, Timestamp
+from tracetypes.records import Date, Float, Optional, String, Timestamp
 
 __all__ = ["Tracer"]
 
@@ -369,6 +372,27 @@ class Tracer(Containers):
             elif self.truth(better):
                 best, mark = value, other
         return best
+
+    def call_least(self, a: Any, b: Any, /) -> Any:
+        return self.extreme_of_optional("least", least, a, b)
+
+    def call_greatest(self, a: Any, b: Any, /) -> Any:
+        return self.extreme_of_optional("greatest", greatest, a, b)
+
+    def extreme_of_optional(self, op: str, function: Any, a: Any, b: Any) -> Any:
+        """``least`` and ``greatest``: one expression where their Python would ask of each whether it is None."""
+        a, b = (self.settle(x) if isa(x, TracedDeferred) and self.looked_at(x) else x for x in (a, b))
+        if a is None or b is None:
+            return b if a is None else a
+        deferred = [isa(x, TracedDeferred) for x in (a, b)]
+        kinds = [expr_of(x).kind if later else self.kind(x) for x, later in zip((a, b), deferred, strict=True)]
+        kind, *others = {kind.item if isinstance(kind, Optional) else kind for kind in kinds}
+        if not any(deferred) or others or not isinstance(kind, COMPARED):
+            return self.call_function(function, (a, b), {})
+        args = [expr_of(x) if later else self.expr(x) for x, later in zip((a, b), deferred, strict=True)]
+        if not all(deferred):
+            return self.make(op, kind, *args)
+        return TracedDeferred(self, self.intern(Call(op, tuple(args), Optional(kind))))
 
     def call_sum(self, values: Any, /, start: Any = 0) -> Any:
         total = self.settle(start)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NoReturn
 
+import attrs
+
 from tracetypes.asked import AskedTable
 from tracetypes.compiler.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Pack, Value
 from tracetypes.compiler.functions import FUNCTIONS, SCALARS
@@ -282,21 +284,27 @@ class Core(Observer):
         """The value itself where it was not looked at yet: now it is decided whether it is None."""
         if not isa(value, TracedDeferred):
             return value
-        input: Expr = value._input
-        if self.decide(self.intern(Call("is_null", (input,), BOOLEAN))):
+        held = expr_of(value)
+        if self.decide(self.intern(Call("is_null", (held,), BOOLEAN))):
             return None
         if not value._made:
-            assert isinstance(input, Input)
-            assert isinstance(input.kind, Optional)
-            value._made.append(self.input(input.path, input.kind.item))
+            assert isinstance(held.kind, Optional)
+            item = held.kind.item
+            if isinstance(held, Input):
+                value._made.append(self.input(held.path, item))
+            else:
+                value._made.append(TracedSymbol(self, self.intern(attrs.evolve(held, kind=item))))
         return value._made[0]
+
+    def looked_at(self, value: TracedDeferred) -> bool:
+        """Was it decided whether the value is None?"""
+        return id(self.intern(Call("is_null", (expr_of(value),), BOOLEAN))) in self.now.known
 
     def value_of(self, value: Any, what: str) -> Value:
         """What is emitted or returned, as the tree has it."""
         if isa(value, TracedDeferred):
-            input: Expr = value._input
-            if id(self.intern(Call("is_null", (input,), BOOLEAN))) not in self.now.known:
-                return input
+            if not self.looked_at(value):
+                return expr_of(value)
             value = self.settle(value)
         if value is None:
             return self.intern(Const(None, None))

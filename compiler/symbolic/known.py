@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import attrs
 
-from tracetypes.algebra import ExactSum
+from tracetypes.algebra import ExactSum, greatest, least
 from tracetypes.compiler.expr import Call, Exact, Expr, Kind
 from tracetypes.compiler.functions import FUNCTIONS
 from tracetypes.compiler.symbolic.ways import isa
@@ -29,6 +29,7 @@ __all__ = [
     "CLASSES",
     "CLOCKS",
     "COLUMNS",
+    "COMPARED",
     "COMPARISONS",
     "DATE",
     "DAY",
@@ -78,6 +79,9 @@ DATE: Final = Date()
 EXACT: Final = Exact()
 
 NUMBERS: Final = (BOOLEAN, INTEGER, FLOAT)
+
+COMPARED: Final = (Boolean, Integer, Float, Timestamp, Date)
+"""What ``least`` and ``greatest`` take: what columns hold as numbers."""
 
 EXACT_FLOATS: Final = 2**53
 
@@ -227,6 +231,8 @@ TOTAL: Final = frozenset(
         "and",
         "or",
         "is_null",
+        "least",
+        "greatest",
         "length",
         "lower",
         "upper",
@@ -319,6 +325,8 @@ KNOWN_FUNCTIONS: Final[Mapping[Any, str]] = {
         ]
     },
     functools.reduce: "reduce",
+    least: "least",
+    greatest: "greatest",
     math.isnan: "isnan",
     math.isinf: "isinf",
     math.isfinite: "isfinite",

@@ -165,10 +165,10 @@ class TracedSymbol(Proxy):
 class TracedDeferred(Proxy):
     """A value of optional schema that nobody looked at."""
 
-    __slots__ = ("_input", "_made")
+    __slots__ = ("_expr", "_made")
 
-    def __init__(self, tracer: Observer, input: Expr) -> None:
-        self._tracer, self._input = tracer, input
+    def __init__(self, tracer: Observer, expr: Expr) -> None:
+        self._tracer, self._expr = tracer, expr
         self._made: list[Any] = []
 
 

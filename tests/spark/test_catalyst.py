@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -167,7 +167,20 @@ def test_operations_with_constants_and_tables(spark: SparkSession) -> None:
             exprs.append(
                 Call("eq", (Input(one.path, one.kind.item), Const(EDGES[one.kind.item][0], one.kind.item)), BOOLEAN)
             )
+            if one.kind.item != STRING:
+                of = given_of(one.kind.item, 1)
+                exprs += [made for op in ("least", "greatest") for made in _extremes(op, one, of, one.kind.item)]
     agree(spark, [e for e in exprs if not _may_miss(e)])
+
+
+def _extremes(op: str, maybe: Input, one: Input, kind: Schema) -> Iterator[Expr]:
+    """Of an input that may be None, one that is not, one that is undefined for some rows, and one that may be both."""
+    risky = Call("truediv", (one, one), kind) if kind == FLOAT else Call("neg", (one,), kind)
+    some = Call("if", (Call("lt", (one, risky), BOOLEAN), risky, Const(None, None)), Optional(kind))
+    parts: list[tuple[Expr, bool]] = [(maybe, True), (one, False), (risky, False), (some, True)]
+    for (a, first), (b, second) in itertools.permutations(parts, 2):
+        made = Call(op, (a, b), Optional(kind) if first and second else kind)
+        yield from (made, Call("is_null", (made,), BOOLEAN))
 
 
 def _may_miss(expr: Expr) -> bool:

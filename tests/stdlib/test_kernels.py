@@ -217,10 +217,6 @@ OVER_COLUMNS: dict[str, Any] = {
     "fast sum": ts.fast_sum(half),  # of what it adds without rounding: else no two deployments agree
     "mean": ts.mean(x),
     "mean of int": ts.mean(big),
-}
-"""Aggregates that are combined over columns, and whose states are columns."""
-
-EXTREMES: dict[str, Any] = {
     "min": ts.min(x),
     "max": ts.max(x),
     "min of int": ts.min(big),
@@ -228,15 +224,15 @@ EXTREMES: dict[str, Any] = {
     "min of datetime": ts.min(moment),
     "max of datetime": ts.max(moment),
     "max of date": ts.max(day),
+    "min of bool": ts.min(positive),
     "both": ts.both(ts.count(), ts.max(x), scaled),
     "all of": ts.all_of(Stats, n=ts.count(), mean=ts.mean(x), most=ts.max(x)),
 }
-"""The same, but windows of more than three panes keep them as objects."""
+"""Aggregates that are combined over columns, and whose states are columns."""
 
 IN_PYTHON: dict[str, Any] = {
     "variance": ts.variance(x),
     "variance of a population": ts.variance(x, population=True),
-    "min of bool": ts.min(positive),
     "max of str": ts.max(text),
     "last": ts.last(by=second),
     "top": ts.top(2, by=x),
@@ -249,7 +245,7 @@ IN_PYTHON: dict[str, Any] = {
 }
 """Aggregates that Python combines, everywhere."""
 
-AGGREGATES = OVER_COLUMNS | EXTREMES | IN_PYTHON
+AGGREGATES = OVER_COLUMNS | IN_PYTHON
 USES: dict[str, Callable[[Any], Any]] = {
     "summarise": ts.summarise,
     "running": ts.running,
@@ -257,7 +253,7 @@ USES: dict[str, Callable[[Any], Any]] = {
     "sliding, ends": functools.partial(ts.sliding, panes=3, slide=2, ends=True),
     "tumbling": functools.partial(ts.tumbling, panes=2),
     "tumbling, ends": functools.partial(ts.tumbling, panes=2, ends=True),
-    "five panes": functools.partial(ts.sliding, panes=5),
+    "ten panes": functools.partial(ts.sliding, panes=10),
     "two stacks": functools.partial(ts.sliding, panes=3, method="two stacks"),
 }
 
@@ -277,7 +273,7 @@ def combines(aggregate: str) -> bool:
 
 def keeps(aggregate: str, use: str) -> bool:
     """Are its states columns?"""
-    return combines(aggregate) and use != "two stacks" and not (aggregate in EXTREMES and use == "five panes")
+    return combines(aggregate) and use != "two stacks"
 
 
 @functools.cache

@@ -17,7 +17,9 @@ from tracetypes import Dataflow, LawBroken, Marker, Stream, U, UsageError, check
 from tracetypes.compiler.monoids import monoid_of
 from tracetypes.compiler.states import keyed_of
 from tracetypes.records import schema_of
-from tracetypes.stdlib import count, fast_sum, last
+from tracetypes.stdlib import all_of, both, count, fast_sum, last
+from tracetypes.stdlib import max as max_
+from tracetypes.stdlib import min as min_
 from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.windows import (
     CountWindow,
@@ -337,6 +339,17 @@ def test_a_run_may_go_on_with_another_grace_and_tells_no_window_again() -> None:
 # ------------------------------------------------------------------------------------------------- laws, deployments
 
 
+@attrs.frozen
+class Range:
+    low: int
+    high: float
+    n: int
+
+
+def scaled(count: int, most: int) -> int:
+    return count * most
+
+
 OPERATORS: list[Any] = [
     SlidingPanes(Total(), 3),
     SlidingPanes(Mean(), 2, 2, 5_000_000, True),
@@ -393,11 +406,22 @@ def test_every_deployment_tells_the_same(build: Any) -> None:
     assert check_deployments(flow, rows={"events": ROWS}, max_examples=25) > 10
 
 
-@pytest.mark.parametrize("aggregate", [count(), sum_(of=x_of)], ids=["count", "sum"])
+@pytest.mark.parametrize(
+    ("aggregate", "to"),
+    [
+        (count(), int),
+        (sum_(of=x_of), int),
+        (max_(of=x_of), int),
+        (min_(of=half_of), float),
+        (all_of(Range, low=min_(of=x_of), high=max_(of=half_of), n=count()), Range),
+        (both(count(), max_(of=x_of), scaled), int),
+    ],
+    ids=["count", "sum", "max", "min", "all of", "both"],
+)
 @pytest.mark.parametrize(("panes", "slide"), [(1, 1), (6, 6), (64, 1)])
-def test_windows_in_a_tuple_run_as_columns(aggregate: Any, panes: int, slide: int) -> None:
+def test_windows_in_a_tuple_run_as_columns(aggregate: Any, to: Any, panes: int, slide: int) -> None:
     """The compiler recognises their monoid and traces what they do with it."""
     op: Any = SlidingPanes(aggregate, panes, slide, 5_000_000 if slide > 1 else None)
     key, value = schema_of(str), schema_of(Event)
-    gives = StreamType(False, key, schema_of(int))
+    gives = StreamType(False, key, schema_of(to))
     assert keyed_of(op, monoid_of(op, key, value), key, gives).update is not None
