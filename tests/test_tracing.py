@@ -120,6 +120,13 @@ class Point:
         return self.y if self.y > 0 else -self.y
 
 
+@attrs.frozen
+class Positive:
+    """Looks at what it is made of."""
+
+    x: int | None = attrs.field(validator=attrs.validators.optional(attrs.validators.gt(0)))
+
+
 class Base:
     """Has a method to override."""
 
@@ -178,6 +185,11 @@ example(
     lambda v: (least(v.s, v.t), greatest(v.b, v.c), least(3, v.i), greatest(v.oi, 2), least(None, v.s), least(2, 1))
 )
 example(lambda v: [x for x in (v.oi, v.of, v.sub.y) if x is not None][:1] == [])
+example(lambda v: (str(v.oi), repr(v.of) if v.of is None else ""))
+example(lambda v: (round(v.of), int(v.of), float(v.of), math.floor(v.of)) if v.b and abs(v.of or 0) < 9 else None)
+example(lambda v: math.sqrt(v.of) if v.b and abs(v.of or 0) < 9 else round(v.f, ndigits=v.oi and 1))
+example(lambda v: dt.timedelta(seconds=v.oi) > v.ts - v.tu if v.i > 0 else dt.datetime.fromtimestamp(v.oi, dt.UTC))
+example(lambda v: Positive(v.oi).x if v.oi is None else -1)
 example(lambda v: sorted(x for x in [v.oi, v.i] if x is not None)[0])
 example(lambda v: {"a": v.oi}["a"] == v.i)
 example(lambda v: 0 < v.i < 10)

@@ -108,8 +108,8 @@ class Arithmetic(Core):
 
     def percent(self, text: str, values: Any) -> Any:
         """``text % values``."""
-        parts = values if type(values) is tuple else (values,)
-        made = self.applied("percent", text, *map(self.settle, parts))
+        parts = tuple(map(self.settle, values if type(values) is tuple else (values,)))
+        made = self.applied("percent", text, *parts)
         if made is None:
             self.refuse(f"formats {' and '.join(map(describe, parts))} with %")
         return made

@@ -89,6 +89,9 @@ class Tracer(Containers):
             return args[1]
         if isa(function, NewType):
             return args[0]
+        if not isa(function, types.FunctionType) and fields_or_none(function) is None:
+            args = tuple(map(self.settle, args))
+            keywords = {name: self.settle(value) for name, value in keywords.items()}
         if (
             function in KNOWN_FUNCTIONS
             if isa(function, types.FunctionType | types.BuiltinFunctionType | type)
@@ -99,7 +102,6 @@ class Tracer(Containers):
             return self.call_function(function, args, keywords)
         if isa(function, types.BuiltinFunctionType) and function in APPLIED and self.holds(args) and not keywords:
             return self.call_applied(function, args)
-        args = tuple(map(self.settle, args)) if fields_or_none(function) is None else args
         if isa(function, type):
             return self.construct(function, args, keywords)
         if isa(function, types.BuiltinFunctionType | types.BuiltinMethodType | types.MethodWrapperType):
@@ -131,7 +133,6 @@ class Tracer(Containers):
 
     def call_applied(self, function: Any, args: tuple[Any, ...]) -> Any:
         """A function of numbers or text that expressions have."""
-        args = tuple(map(self.settle, args))
         if function in (math.floor, math.ceil) and len(args) == 1 and self.kind(args[0]) in (BOOLEAN, INTEGER):
             return self.as_number(args[0], INTEGER)
         made = self.applied(APPLIED[function], *args)
@@ -381,7 +382,7 @@ class Tracer(Containers):
 
     def extreme_of_optional(self, op: str, function: Any, a: Any, b: Any) -> Any:
         """``least`` and ``greatest``: one expression where their Python would ask of each whether it is None."""
-        a, b = (self.settle(x) if isa(x, TracedDeferred) and self.looked_at(x) else x for x in (a, b))
+        a, b = self.seen(a), self.seen(b)
         if a is None or b is None:
             return b if a is None else a
         deferred = [isa(x, TracedDeferred) for x in (a, b)]

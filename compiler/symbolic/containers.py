@@ -29,6 +29,7 @@ from tracetypes.compiler.symbolic.known import (
 )
 from tracetypes.compiler.symbolic.proxies import (
     Proxy,
+    TracedDeferred,
     TracedDuration,
     TracedMethod,
     TracedParts,
@@ -266,7 +267,7 @@ class Containers(Arithmetic):
             if name in base.__dict__:
                 found = base.__dict__[name]
                 if isa(found, property) and self.holds(value):
-                    return self.call(found.fget, value)
+                    return self.seen(self.call(found.fget, value))
                 break
         else:
             found = None
@@ -277,7 +278,7 @@ class Containers(Arithmetic):
                 self.refuse(f"reads the computed attribute {name}")
             if name not in known and found is None:
                 self.refuse(f"reads {name}, which {type(value).__name__} does not have")
-        return getattr(value, name)
+        return self.seen(getattr(value, name))
 
     def symbol_attribute(self, value: TracedSymbol, name: str) -> Any:
         kind = self.kind(value)
@@ -340,7 +341,7 @@ class Containers(Arithmetic):
             self.refuse(f"looks up {describe(index)} in {describe(whole)}")
         if hasattr(type(whole), "__missing__") and id(whole) not in self.now.owned:
             self.refuse(f"looks up in a {type(whole).__name__}, which changes by that")
-        return whole[index]
+        return self.seen(whole[index])
 
     def found(self, table: Mapping[Any, Any], key: Any) -> Any:
         if not self.truth(self.has(table, key)):
@@ -413,6 +414,8 @@ class Containers(Arithmetic):
             return [self.item(value, at) for at in range(names)]
         if isa(value, Proxy):
             self.refuse(f"iterates over {describe(value)}")
+        if isa(value, tuple | list) and any(isa(one, TracedDeferred) for one in value):
+            return [self.seen(one) for one in value]
         method = getattr(type(value), "__iter__", None)
         if isa(method, types.FunctionType) and self.holds(value):
             return self.call(method, value)

@@ -300,6 +300,10 @@ class Core(Observer):
         """Was it decided whether the value is None?"""
         return id(self.intern(Call("is_null", (expr_of(value),), BOOLEAN))) in self.now.known
 
+    def seen(self, value: Any) -> Any:
+        """The value itself where that takes no decision."""
+        return self.settle(value) if isa(value, TracedDeferred) and self.looked_at(value) else value
+
     def value_of(self, value: Any, what: str) -> Value:
         """What is emitted or returned, as the tree has it."""
         if isa(value, TracedDeferred):
