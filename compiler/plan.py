@@ -146,7 +146,7 @@ class Stage:
 
     @property
     def restores(self) -> bool:
-        """Does it need the position of items?"""
+        """Does it need the position of items? Then no stateless operator lies on the way to it: what they emit has no order."""
         return any(isinstance(step.node, Restore) for step in self.steps)
 
 

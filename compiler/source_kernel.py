@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import pairwise, takewhile
+from itertools import pairwise, repeat, takewhile
 from typing import Any
 
 import attrs
@@ -227,7 +227,7 @@ class SourceKernel:
                 one.items = []
             messages = []
             items = self._items(placed.column(("key",)), placed.column(("value",)))
-            self._objects(self.push, placed.ends, placed.at + (count + 1), *items)
+            self._objects(self.push, placed.ends, (placed.at + (count + 1)).tolist(), *items)
         yield from messages
         flush(self.ahead)
         yield from self.outbox.messages(piece)
@@ -236,7 +236,7 @@ class SourceKernel:
         key, value = self.late_schema
         stream = self.outbox.stream
         head = header(link=self.link.number, piece=piece)
-        positions = placed.at + (count + 1) if self.outbox.positioned or not self.whole else None
+        positions = placed.at + (count + 1) if self.outbox.positioned else None
         flows = [Flow(len(placed.ends), None, read_by(placed.column))]
         trees = self.trees
         if placed.chunk.emitted is not None and trees:
@@ -244,64 +244,58 @@ class SourceKernel:
             flows = [listed(trees[0][1], emitted if placed.kept is None else emitted.filter(placed.kept))]
             trees = trees[1:]
         for flow in [made for one in flows for made in through(trees, one)]:
-            ends, places = placed.ends, positions
-            if flow.rows is not None:
-                ends, places = ends[flow.rows], None if places is None else places[flow.rows]
+            ends = placed.ends if flow.rows is None else placed.ends[flow.rows]
             if self.trees:
                 if not self.whole:
                     assert flow.key is not None
                     assert flow.value is not None
-                    messages.extend(self._opaque(head, ends, places, partial(_objects_of, flow.key, flow.value)))
+                    messages.extend(self._opaque(head, ends, partial(_objects_of, flow.key, flow.value)))
                     continue
             elif not self.whole:
                 items = placed.column(("key",)), placed.column(("value",))
-                messages.extend(self._opaque(head, ends, places, partial(self._items, *items)))
+                messages.extend(self._opaque(head, ends, partial(self._items, *items)))
                 continue
             else:
                 needed = self.outbox.monoid is None
                 keys_ = fit_key(stream.key, from_arrow(key, placed.column(("key",))))
                 values_ = fit(stream.value, from_arrow(value, placed.column(("value",)))) if needed else None
                 flow = attrs.evolve(flow, key=keys_, value=values_)
-            messages.extend(self.outbox.columns(head, flow, ends, places))
+            messages.extend(self.outbox.columns(head, flow, ends, positions))
 
     def _items(self, keys: Any, values: Any, rows: slice = ALL) -> tuple[list[Any], list[Any]]:
         key, value = self.late_schema
         return from_array(key, keys[rows]), from_array(value, values[rows])
 
     def _opaque(
-        self, head: bytes, ends: Any, places: Any, items: Callable[[slice], tuple[list[Any], list[Any]]]
+        self, head: bytes, ends: Any, items: Callable[[slice], tuple[list[Any], list[Any]]]
     ) -> Iterator[Message]:
         """Items as objects through the operators up to the last opaque one, a slab at a time: in bulk, or else one by one. Those
         behind take columns again."""
         key, value = self.opaque[-1].stream.key, self.opaque[-1].stream.value
-        made: list[tuple[Any, Any, Any, Any]] = []
+        made: list[tuple[Any, Any, Any]] = []
         for at in range(0, len(ends), sizes.SLAB):
             slab = slice(at, min(at + sizes.SLAB, len(ends)))
             keys, values = items(slab)
-            ends_, places_ = ends[slab], places[slab]
-            counted = self.outbox.positioned or bool((ends_ != ends_[0]).any())
-            emitted = in_bulk(self.opaque, keys, values, counted=counted)
+            ends_ = ends[slab]
+            emitted = in_bulk(self.opaque, keys, values, counted=bool((ends_ != ends_[0]).any()))
             if emitted is None:
-                self._objects(self.rest, ends_, places_, keys, values)
+                self._objects(self.rest, ends_, repeat(0, len(keys)), keys, values)
                 continue
             keys, values, rows_ = emitted
-            if rows_ is None:
-                ends_, places_ = np.full(len(keys), ends_[0]), np.zeros(len(keys), np.int64)
-            else:
-                ends_, places_ = ends_[rows_], places_[rows_]
-            made.append((array(key, keys), array(value, values), ends_, places_))
-        if not any(len(ends_) for _, _, ends_, _ in made):
+            ends_ = np.full(len(keys), ends_[0]) if rows_ is None else ends_[rows_]
+            made.append((array(key, keys), array(value, values), ends_))
+        if not any(len(ends_) for _, _, ends_ in made):
             return
         columns = zip(*made, strict=True)
         key_, value_ = (from_arrow(schema, pa.concat_arrays(next(columns))) for schema in (key, value))
-        ends, places = map(np.concatenate, columns)
+        ends = np.concatenate(next(columns))
         whole = Flow(len(ends), None, inputs_of({"key": key_, "value": value_}), key_, value_)
         for flow in through(self.behind, whole):
             at_ = slice(None) if flow.rows is None else flow.rows
-            yield from self.outbox.columns(head, flow, ends[at_], places[at_])
+            yield from self.outbox.columns(head, flow, ends[at_], None)
 
-    def _objects(self, push: Emit, ends: Any, places: Any, keys: list[Any], values: list[Any]) -> None:
-        rows_ = zip(keys, values, ends.tolist(), places.tolist(), strict=True)
+    def _objects(self, push: Emit, ends: Any, places: Iterable[int], keys: list[Any], values: list[Any]) -> None:
+        rows_ = zip(keys, values, ends.tolist(), places, strict=True)
         for key, value, self.end, self.position in rows_:
             push(key, value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.dictionaries import encoded
 from tests.strategies import values
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, Stream, U, check, every
+from tracetypes.compiler import sizes
 from tracetypes.compiler.chunks import Chunk, hashes, scatter
 from tracetypes.compiler.coded import Coded
 from tracetypes.compiler.columnar import groups_of, reduced
@@ -39,6 +40,7 @@ from tracetypes.sources import reader
 class Event:
     value: int
     ts: int
+    weight: float = 0.0
 
 
 @attrs.frozen
@@ -57,12 +59,50 @@ class Hidden(OpStateless[str, Event, str, Event]):
             emit(key, Event(value.value + at, value.ts))
 
 
+@attrs.frozen
+class Uneven(OpStateless[str, Event, str, Event]):
+    """As :class:`Hidden`, with weights that have to be converted for one key, one item at a time."""
+
+    def on_item(self, key: str, value: Event, emit: Callable[[str, Event], None]) -> None:
+        for at in range(zlib.crc32(key.encode()) % 3):
+            emit(key, Event(value.value + at, value.ts, 1 if key[0] == HEAVY else 0.5))
+
+
+HEAVY = "b"
+
+
+@attrs.frozen
+class Hinted(Uneven):
+    def prefetch(self, items: Sequence[tuple[str, Event]]) -> None:
+        assert items
+
+
+@attrs.frozen
+class Twice(OpStateless[str, Event, str, Event]):
+    def on_item(self, key: str, value: Event, emit: Callable[[str, Event], None]) -> None:
+        emit(key, Event(0, value.ts))
+        emit(key, value)
+
+
+@attrs.frozen
+class Wide(OpStateless[str, Event, str, Event]):
+    """Numbers on the way are too large for columns, and the last ones are not."""
+
+    def on_item(self, key: str, value: Event, emit: Callable[[str, Event], None]) -> None:
+        emit(key, Event(value.value * 2**60 // 2**60, value.ts, value.weight))
+
+
 PATHS: dict[str, tuple[type[OpStateless[str, Event, str, Event]], ...]] = {
     "plain": (),
     "mapped": (Half,),
     "hidden": (Hidden,),
     "hidden, mapped": (Hidden, Half),
     "between": (Half, Hidden, Half, Hidden, Half),
+    "uneven": (Uneven,),
+    "between uneven": (Half, Uneven, Half, Hidden, Half),
+    "hinted": (Hidden, Hinted, Half),
+    "wide": (Twice, Uneven, Wide),
+    "hinted wide": (Twice, Hinted, Wide),
 }
 
 
@@ -99,12 +139,13 @@ def seen(kernel: SourceKernel, messages: list[Message]) -> tuple[Any, ...]:
             batch = decode(kernel.outbox.stream, message.payload)
             places: list[Any] = batch.positions or [None] * len(batch)
             rows = zip(batch.keys, batch.values, batch.ends, places, strict=True)
-            items += [(message.group, k, v.value, v.ts, e, p) for k, v, e, p in rows]
+            items += [(message.group, k, v, e, p) for k, v, e, p in rows]
     rest = sorted((m.group, m.kind, m.header, m.payload) for m in messages if m.kind != Kind.ITEMS)
     return sorted(items, key=repr), rest
 
 
-EVENTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-5, 5), st.integers(-30, 60)), max_size=30)
+EVENTS = st.lists(st.tuples(st.sampled_from("abg"), st.integers(-20, 20), st.integers(-30, 60)), max_size=30)
+MIXED = [(key, value, ts) for ts in (0, 3) for value in (3, 7, 15) for key in "gabg"]
 
 
 @pytest.mark.parametrize("kind", [*PATHS, "ordered"])
@@ -114,9 +155,12 @@ EVENTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-5, 5), st.integ
     period=st.integers(1, 20),
     delay=st.integers(0, 20),
     before=st.none() | st.integers(-9, 40),
+    slab=st.sampled_from([1, 2, 5, sizes.SLAB]),
 )
+@example(rows=MIXED, cut=0, period=20, delay=0, before=None, slab=1)
+@example(rows=MIXED, cut=12, period=2, delay=2, before=None, slab=5)
 def test_columns_are_taken_as_rows_are(
-    kind: str, rows: list[tuple[str, int, int]], cut: int, period: int, delay: int, before: int | None
+    kind: str, rows: list[tuple[str, int, int]], cut: int, period: int, delay: int, before: int | None, slab: int
 ) -> None:
     kernel = kernel_of(kind, period, delay)
     read = reader(kernel.leaf.source).read
@@ -135,7 +179,9 @@ def test_columns_are_taken_as_rows_are(
         return Chunk.of(times, keys, array(stream.value, [Event(value, ts) for _, value, ts in part]), row)
 
     chunks = [chunk(part) for part in (rows[:cut], rows[cut:]) if part]
-    assert seen(kernel, list(kernel.piece((1, 2, 3), chunks, micros))) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sizes, "SLAB", slab)
+        assert seen(kernel, list(kernel.piece((1, 2, 3), chunks, micros))) == expected
 
 
 def test_what_stands_behind_the_last_opaque_operator_takes_columns() -> None:

@@ -224,6 +224,7 @@ def well_formed(plan: Plan, case: Case) -> None:
             if isinstance(link.leaf, FromStage):
                 assert link.leaf.stage.number < stage.number
                 read.append(link.leaf.stage)
+            assert not (stage.restores and link.path)
         streams = [stage.takes, *[step.gives for step in stage.steps]]
         assert [step.takes for step in stage.steps] == streams[:-1]
         assert stage.gives == streams[-1]
