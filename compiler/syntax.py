@@ -18,7 +18,7 @@ import ast
 import inspect
 import linecache
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -81,8 +81,7 @@ def rewritten(code: types.CodeType) -> types.CodeType:
 @lru_cache(maxsize=4096)
 def _rewritten(code: types.CodeType, file: str) -> types.CodeType:
     """``file`` tells apart what is equal as code."""
-    tree = _module(code.co_filename, code.co_flags & _FUTURE)
-    node = _find(tree, code)
+    node = _find(code)
     owner = code.co_qualname.split(".")[-2:-1]
     change = _Rewriter(None if not owner or owner[0] == "<locals>" else owner[0])
     made = change.function(node)
@@ -111,19 +110,14 @@ def _parameters(names: tuple[str, ...]) -> ast.arguments:
 # ------------------------------------------------------------------------------------------------ finding it
 
 
-def _module(file: str, flags: int) -> ast.Module:
-    text = "".join(linecache.getlines(file))
-    if not text:
-        raise NoSource("its source is not there")
-    return _parsed(text, file, flags)
-
-
 @lru_cache(maxsize=256)
-def _parsed(text: str, file: str, flags: int) -> ast.Module:
+def _functions(file: str, text: str) -> tuple[list[ast.FunctionDef], list[ast.Lambda]]:
+    """All functions and lambdas in the text, outer ones before those inside of them."""
     try:
-        return ast.parse(text, file)
+        nodes = list(ast.walk(ast.parse(text, file)))
     except SyntaxError as error:
         raise NoSource("its source is not there") from error
+    return [n for n in nodes if isinstance(n, ast.FunctionDef)], [n for n in nodes if isinstance(n, ast.Lambda)]
 
 
 @lru_cache(maxsize=256)
@@ -138,22 +132,25 @@ def _codes(file: str, text: str, flags: int) -> frozenset[types.CodeType]:
     return frozenset(found)
 
 
-def _find(tree: ast.Module, code: types.CodeType) -> ast.FunctionDef | ast.Lambda:
+def _find(code: types.CodeType) -> ast.FunctionDef | ast.Lambda:
     """The node that the code was compiled from."""
     text = "".join(linecache.getlines(code.co_filename))
+    if not text:
+        raise NoSource("its source is not there")
+    functions, lambdas = _functions(code.co_filename, text)
     if code not in _codes(code.co_filename, text, code.co_flags & _FUTURE):
         raise NoSource("its source has changed since it was imported")
     if code.co_name == "<lambda>":
-        return _find_lambda(tree, code)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+        return _find_lambda(lambdas, code)
+    for node in functions:
+        if node.name == code.co_name:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             if first == code.co_firstlineno:
                 return node
     raise NoSource("it is no plain function")
 
 
-def _find_lambda(tree: ast.Module, code: types.CodeType) -> ast.Lambda:
+def _find_lambda(lambdas: Sequence[ast.Lambda], code: types.CodeType) -> ast.Lambda:
     """The smallest lambda whose body spans all instructions."""
     spans = [
         (line, column, end_line, end_column)
@@ -166,8 +163,8 @@ def _find_lambda(tree: ast.Module, code: types.CodeType) -> ast.Lambda:
     start = min((line, column) for line, column, _, _ in spans)
     end = max((line, column) for _, _, line, column in spans)
     best: ast.Lambda | None = None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Lambda) and _start(node.body) <= start and end <= _end(node.body):
+    for node in lambdas:
+        if _start(node.body) <= start and end <= _end(node.body):
             best = node if best is None or _start(best.body) <= _start(node.body) else best
     if best is None:
         raise NoSource("its source is not there")

@@ -28,6 +28,7 @@ from tracetypes import UNIT, ExactSum, Marker, OpKeyedUnordered, OpStateless, Un
 from tracetypes.algebra import greatest, larger, least, smaller
 from tracetypes.compiler.expr import Branch, Call, Const, Exact, Input, Leaf, Pack, Tree, Undefined, Value, run
 from tracetypes.compiler.monoids import monoid_of
+from tracetypes.compiler.symbolic import containers
 from tracetypes.compiler.tracing import (
     Fixed,
     Given,
@@ -763,6 +764,34 @@ def test_tables_that_are_equal_are_not_the_same(one: dict[str, Any], other: dict
 
     tree = trace(both, (Given("key", String()),), emits=None)
     assert repr(run(tree, inputs_of(key="a"))[1]) == repr(both("a"))
+
+
+def test_tables_of_the_same_content_are_one() -> None:
+    one, other, unlike = {"a": 1, "b": 1}, {"a": 1, "b": 1}, {"a": True, "b": True}
+
+    def all_of_them(key: str) -> tuple[Any, ...]:
+        return one[key], other[key], {"a": 1, "b": 1}[key], unlike[key]
+
+    tree: Any = trace(all_of_them, (Given("key", String()),), emits=None)
+    asked = []
+    while isinstance(tree, Branch):
+        assert isinstance(tree.condition, Call)
+        asked.append(repr(tree.condition.table))
+        tree = tree.then
+    assert asked == [repr(one), repr(unlike)]
+
+
+def test_tables_of_what_cannot_be_seen_are_not_one() -> None:
+    one, other = {"a": [1]}, {"b": [1]}
+    tree = trace(lambda key: (key in one, key in other), (Given("key", String()),), emits=None)
+    assert run(tree, inputs_of(key="b"))[1] == (False, True)
+
+
+def test_what_only_one_table_may_hold_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(containers, "_content", pytest.fail)
+    few, more = {"a": 1}, {"a": 1, "b": 2}
+    tree = trace(lambda key: few[key] + more[key] + few[key], (Given("key", String()),), emits=None)
+    assert run(tree, inputs_of(key="a"))[1] == 3
 
 
 def test_tables_may_be_large() -> None:
