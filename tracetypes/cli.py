@@ -441,29 +441,33 @@ def _state(given: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
-    queries = open_all(given.checkpoint)
+    queries = open_all(given.checkpoint, given.stage)
     plans: dict[str, Plan] = {}
     if given.target is not None:
         groups = next(iter(queries.values())).key_groups
         compiled = program(check(load(given.target)), key_groups=groups)
         plans = dict(compiled.named) if len(compiled.plans) > 1 else {"": compiled.plans[0]}
-    for name, kept in queries.items():
-        kept.only(given.stage)
-        if given.target is not None:
+        for name, kept in queries.items():
             kept.check(plans.get(name), Path(given.checkpoint))
     spark = session(parallelism=1)
     limit = given.limit or 10
+
+    def told(name: str, plain: dict[str, Any], text: str) -> str:
+        return json.dumps(({"query": name} if name else {}) | plain, ensure_ascii=False) if given.json else text
+
+    def query(name: str) -> str:
+        return f"query {name}, " if name else ""
+
+    if given.key is not None:
+        found = find_key(spark, queries, given.key, given.stage, plans)
+        for name, one in itertools.islice(found, given.limit):
+            print(told(name, one.plain, query(name) + one.line))
+        return 0
     for name, kept in queries.items():
-        about = {"query": name} if name else {}
-        if given.key is not None:
-            for one in itertools.islice(find_key(spark, kept, given.key, given.stage, plans.get(name)), given.limit):
-                print(json.dumps(about | one.plain, ensure_ascii=False) if given.json else one.line)
-            continue
         if not given.json:
-            print(f"{f'query {name}, ' if name else ''}run {kept.run}, after batch {kept.batch}")
+            print(f"{query(name)}run {kept.run}, after batch {kept.batch}")
         for stage in summaries(spark, kept, given.stage, keys=limit):
-            shown = json.dumps(about | stage.plain, ensure_ascii=False) if given.json else "\n".join(stage.lines(limit))
-            print(shown)
+            print(told(name, stage.plain, "\n".join(stage.lines(limit))))
     return 0
 
 

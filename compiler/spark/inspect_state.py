@@ -78,12 +78,8 @@ class Kept:
     straight: bool
 
     def only(self, number: int | None) -> tuple[StageAbout, ...]:
-        """The stage of a number, or all of them. Raises :class:`UsageError` ``TT408``."""
-        found = tuple(stage for stage in self.stages if number is None or stage.number == number)
-        if not found:
-            numbers = ", ".join(str(stage.number) for stage in self.stages)
-            raise UsageError("TT408", f"{self.path} has no stage {number}", fix=f"its stages are {numbers}")
-        return found
+        """The stage of a number, or all of them."""
+        return tuple(stage for stage in self.stages if number is None or stage.number == number)
 
     def check(self, plan: Plan | None, program: Path) -> None:
         """Could a plan go on with the checkpoint (None: there is none of that name)? ``program``: where the run as a whole has
@@ -91,7 +87,11 @@ class Kept:
         known = Fingerprint.of(json.loads((self.path / "graph.json").read_text())["graph"])
         names = {name: Path(directory).name for name, directory in (queries_of(program) or {}).items()}
         sends = "sink" not in known.kept
-        wrong = known.refused(fingerprint(plan, sends=sends, channels=names)) if plan is not None else ["there is none"]
+        wrong = (
+            known.refused(fingerprint(plan, sends=sends, channels=names))
+            if plan is not None
+            else ["the dataflow has no query of that name"]
+        )
         if wrong:
             raise RunError(
                 "TT211",
@@ -100,15 +100,21 @@ class Kept:
             )
 
 
-def open_all(path: str) -> dict[str, Kept]:
-    """The checkpoints of the queries of a run by name; a run of one query has no name for it. Raises :class:`UsageError`
-    ``TT408`` as :func:`open_checkpoint` does; of several queries, those that hold nothing yet are left out."""
+def open_all(path: str, number: int | None = None) -> dict[str, Kept]:
+    """The checkpoints of the queries of a run by name; a run of one query has no name for it. ``number``: of those that have
+    such a stage. Raises :class:`UsageError` ``TT408`` as :func:`open_checkpoint` does, and where there is no such stage; of
+    several queries, those that hold nothing yet are left out."""
     queries = {name: Path(path, directory) for name, directory in sorted((queries_of(Path(path)) or {}).items())}
     found: dict[str, Kept] = {}
     for name, query in queries.items():
         if last_batch(query, "commits") >= 0:
             found[name] = open_checkpoint(str(query))
-    return found or {"": open_checkpoint(str(next(iter(queries.values()), path)))}
+    found = found or {"": open_checkpoint(str(next(iter(queries.values()), path)))}
+    chosen = {name: kept for name, kept in found.items() if kept.only(number)}
+    if not chosen:
+        numbers = (f"{name} {stage.number}".strip() for name, kept in found.items() for stage in kept.stages)
+        raise UsageError("TT408", f"{path} has no stage {number}", fix=f"its stages are {', '.join(numbers)}")
+    return chosen
 
 
 def open_checkpoint(path: str) -> Kept:
@@ -246,7 +252,7 @@ def _listed(texts: list[str], total: int) -> str:
 
 
 def summaries(spark: SparkSession, kept: Kept, number: int | None = None, *, keys: int = 10) -> Iterator[StageSummary]:
-    """What each stage holds, or one of them. ``keys``: how many keys are named. Raises :class:`UsageError` ``TT408``."""
+    """What each stage holds, or one of them. ``keys``: how many keys are named."""
     for stage in kept.only(number):
         sizes: dict[int, int] = {}
         counts = [0] * len(stage.operators)
@@ -329,19 +335,24 @@ class KeyState:
         return f"stage {self.stage}, key group {self.group}, {what}: {show(self.value, 2_000)}"
 
 
-def find_key(spark: SparkSession, kept: Kept, text: str, number: int | None, plan: Plan | None) -> Iterator[KeyState]:
-    """What is kept of a key, which is given as text, as Python shows it or as JSON. Raises :class:`UsageError` ``TT408``.
+def find_key(
+    spark: SparkSession, queries: Mapping[str, Kept], text: str, number: int | None, plans: Mapping[str, Plan]
+) -> Iterator[tuple[str, KeyState]]:
+    """What the queries of a run keep of a key, which is given as text, as Python shows it or as JSON; each with the query's name.
+    Raises :class:`UsageError` ``TT408``.
 
-    ``plan``: where there is one, states that lie in columns are shown as the author's objects, else as their scalars.
+    ``plans``: where there is one, states that lie in columns are shown as the author's objects, else as their scalars.
     """
     matches = _matching(text)
     found, others = False, dict[Any, None]()
-    for stage in kept.only(number):
+    stages = [(name, kept, stage) for name, kept in queries.items() for stage in kept.only(number)]
+    for name, kept, stage in stages:
+        plan = plans.get(name)
         kernel = StageKernel(plan, plan.stages[stage.number]) if plan is not None else None
         for group, _, state in _states(spark, kept, stage):
             for one in _of_key(stage, group, state, matches, kernel):
                 found = True
-                yield one
+                yield name, one
             others.update(dict.fromkeys(key for held in state.operators for key in _keys(held)[:3]))
     if not found:
         some = ", ".join(sorted(show(key) for key in others)[:5])

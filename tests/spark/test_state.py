@@ -19,12 +19,13 @@ from pyspark.sql import SparkSession
 
 from tests.spark.flows import TEN, Named, Reading, Sum, here, id_of, is_mark, ordered, sums, ts_of
 from tests.spark.support import Cli, row, write_lines
-from tracetypes import Dataflow, OpStateless, Stream, U, check, in_band, merge, sort
+from tracetypes import Dataflow, OpStateless, Stream, U, check, csv, in_band, merge, sort
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark.claims import claim
 from tracetypes.compiler.spark.inspect_state import StageAbout, operator_ids
 from tracetypes.compiler.spark.outputs import MemoryOutput
 from tracetypes.compiler.spark.run import Rows, run
+from tracetypes.stdlib import count, summarise
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,6 +51,12 @@ tree = Dataflow("tree")
 _left = source(tree, "left").through(sort(by=ts_of)).through(Named()).through(Back())
 _right = source(tree, "right").through(Sum()).through(sort(by=ts_of)).through(Named()).through(Back())
 tree.sink("out", merge(_left, _right, source(tree, "more")).through(Sum()))
+
+letters = Dataflow("letters")
+_readings = letters.source("readings", U[str, Reading], key=id_of, format=csv(), markers=TEN)
+letters.sink("sums", _readings.through(Sum()))
+letters.sink("late", _readings.late().through(sort(by=ts_of)).through(Named()).through(Back()).through(Sum()))
+letters.sink("wrong", _readings.rejects().through(summarise(count())))
 
 straight = Dataflow("straight")
 straight.sink("out", source(straight, "readings"))
@@ -172,6 +179,37 @@ def test_each_state_store_belongs_to_its_stage(cli: Cli, checkpoints: Path) -> N
         ["Sum"],
     ]
     assert [len(stage["open"]) for stage in stages] == [1, 1, 0, 1]
+
+
+def test_late_items_and_rejects_as_streams(cli: Cli, tmp_path: Path) -> None:
+    """Several queries: each line says of which, and what one of them does not have is looked for in the others."""
+    rows = ["id,ts,watts", "a,1,2", "b,12,3", "a,2,5", "b,x,1", "c,25,7", "b,3,9", "c,,1"]
+    write_lines(tmp_path / "rows.csv", rows)
+    kept, letters = tmp_path / "kept", f"{__name__}:letters"
+    outputs = [part for name in ("sums", "late", "wrong") for part in ("-o", f"{name}={tmp_path / name}")]
+    about = ("--no-drain", "--checkpoint", kept, "-q", "--key-groups", "2")
+    assert cli("run", letters, "-i", f"readings={tmp_path / 'rows.csv'}", *outputs, *about).code == 0
+
+    def said(*arguments: str) -> list[tuple[Any, ...]]:
+        found = objects(cli("state", kept, *arguments, "--json").out)
+        return [(one["query"], one["stage"], one.get("state"), one.get("held")) for one in found]
+
+    assert said(letters, "--key", "a") == [
+        ("late", 0, named(5), None),
+        ("late", 1, named(5), None),
+        ("sums", 0, 2, None),
+    ]
+    assert said("--key", "UNIT") == [("wrong", 0, [1, 1], None), ("wrong", 0, None, [1, 1])]
+    assert [one[:2] for one in said("--stage", "1")] == [("late", 1)]
+    assert cli("state", kept, "--key", "UNIT", "--limit", "1").out.startswith("query wrong, stage 0, key group ")
+    missing = cli("state", kept, "--stage", "2")
+    assert (missing.code, missing.out) == (2, "")
+    assert "kept has no stage 2" in missing.err
+    assert "its stages are late 0, late 1, sums 0, wrong 0" in missing.err
+    unknown = cli("state", kept, "--key", "nobody")
+    assert "nothing is kept of key nobody" in unknown.err
+    assert "there are 'a', " in unknown.err
+    assert "no query of that name" in cli("state", kept, here("sums")).err
 
 
 def test_the_order_of_spark_s_operators() -> None:
