@@ -20,31 +20,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import attrs
-
+from tests.stdlib.small import Added
 from tracetypes import Marker, __version__
-from tracetypes.stdlib.windows import Invertible, SlidingPanes, SlidingSubtracting, SlidingTwoStacks
-
-
-@attrs.frozen
-class Sum(Invertible[int, int, int]):
-    """The sum of integers."""
-
-    def lift(self, value: int) -> int:
-        return value
-
-    def identity(self) -> int:
-        return 0
-
-    def combine(self, a: int, b: int) -> int:
-        return a + b
-
-    def subtract(self, total: int, part: int) -> int:
-        return total - part
-
-    def result(self, agg: int) -> int:
-        return agg
-
+from tracetypes.stdlib.windows import SlidingPanes, SlidingSubtracting, SlidingTwoStacks
 
 OPERATORS = {"panes": SlidingPanes, "two_stacks": SlidingTwoStacks, "subtract": SlidingSubtracting}
 MARKER = Marker(0)
@@ -52,7 +30,7 @@ MARKER = Marker(0)
 
 def by_operator(cls: Callable[..., Any], panes: int, items: int) -> Iterator[int]:
     """What an operator tells at each marker, called as the template's sequential algorithm does."""
-    op = cls(Sum(), panes)
+    op = cls(Added(), panes)
     state, told, value = op.initial_state(), list[int](), 0
     while True:
         agg = op.identity()
@@ -66,7 +44,7 @@ def by_operator(cls: Callable[..., Any], panes: int, items: int) -> Iterator[int
 
 def recomputed(panes: int, items: int) -> Iterator[int]:
     """The same from the items of the window, from its first full one on."""
-    aggregate, window = Sum(), deque[list[int]](maxlen=panes)
+    aggregate, window = Added(), deque[list[int]](maxlen=panes)
     value = panes * items
     window.extend(list(range(n * items + 1, (n + 1) * items + 1)) for n in range(panes))
     while True:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracetypes.compiler import sizes
 from tracetypes.compiler.columnar import Combined, Flow, combine, dtype_of, fit, fit_key, groups_of, reduced, structured
 from tracetypes.compiler.columns import Batch, array
 from tracetypes.compiler.evaluation import evaluate, run
@@ -43,9 +44,6 @@ from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
 __all__ = ["ColumnState", "Columnar", "Keyed", "keyed_of"]
-
-FEW = 16
-"""Idle keys are removed when they are so large a part of all keys (one of so many), or larger."""
 
 
 @attrs.frozen(eq=False)
@@ -296,7 +294,7 @@ class Columnar:
             rows = left
             if not len(rows):
                 return
-        if len(rows) * FEW >= state.count:
+        if len(rows) * sizes.FEW >= state.count:
             untouched[:] = True
             untouched[rows] = False
             stay = np.flatnonzero(untouched)
@@ -320,10 +318,10 @@ class Columnar:
         if not due:
             return None
         ends = np.concatenate([one.ends for one in due])
-        sizes = [len(one) for one in due]
+        counts = [len(one) for one in due]
         keys = concat([(one.keys, len(one)) for one in due])
         columns = [
-            concat([(one.parts[at], size) for one, size in zip(due, sizes, strict=True)])
+            concat([(one.parts[at], size) for one, size in zip(due, counts, strict=True)])
             for at in range(len(due[0].parts))
         ]
         made = reduced(self.keyed.monoid.parts, ends, keys, columns, len(ends))  # type: ignore[arg-type]

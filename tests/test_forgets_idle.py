@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.stdlib.small import Added
 from tracetypes import Dataflow, ExactSum, Marker, OpKeyedUnordered, Stream, U, check, every, interpret_rows
-from tracetypes.compiler import messages, planner, simulate, sizes, states
+from tracetypes.compiler import messages, planner, simulate, sizes
 from tracetypes.compiler.forgetting import forget, indistinguishable
 from tracetypes.compiler.kernels import StageState, keys_held
 from tracetypes.compiler.plan import Opaque, Plan
@@ -23,7 +24,7 @@ from tracetypes.compiler.spark import inspect_state
 from tracetypes.compiler.states import ColumnState
 from tracetypes.stdlib import count, sliding, tumbling
 from tracetypes.stdlib import max as max_
-from tracetypes.stdlib.windows import Invertible, Stack, stack_of
+from tracetypes.stdlib.windows import Stack, stack_of
 
 
 @attrs.frozen
@@ -150,26 +151,6 @@ class Weighed(OpKeyedUnordered[str, int, str, float, tuple[ExactSum, ExactSum, b
         weight = (new_state[0] + new_state[1]).value()
         if weight > 0.0:
             emit(key, weight)
-
-
-@attrs.frozen
-class Added(Invertible[int, int, int]):
-    """The sum."""
-
-    def lift(self, value: int) -> int:
-        return value
-
-    def identity(self) -> int:
-        return 0
-
-    def combine(self, a: int, b: int) -> int:
-        return a + b
-
-    def subtract(self, total: int, part: int) -> int:
-        return total - part
-
-    def result(self, agg: int) -> int:
-        return agg
 
 
 Build = Callable[[Stream[U[str, int]]], Stream[Any]]
@@ -323,7 +304,7 @@ def test_few_idle_keys_of_many_wait_in_columns(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sizes, "MANY", 1)
     simulate.simulate_steps(plan_of("last three"), {"rows": [steps]}, seed=3, drain=False)
     assert seen.keys[-1] == 40
-    monkeypatch.setattr(states, "FEW", 40)
+    monkeypatch.setattr(sizes, "FEW", 40)
     simulate.simulate_steps(plan_of("last three"), {"rows": [steps]}, seed=3, drain=False)
     assert seen.keys[-1] == 39
 

@@ -43,11 +43,8 @@ class Number(Aggregate[Any, int, int]):
 
 
 @attrs.frozen
-class Total(Invertible[Event, int, int]):
-    """The sum of ``x``."""
-
-    def lift(self, value: Event) -> int:
-        return value.x
+class Integers(Invertible[V, int, int]):
+    """A sum of integers."""
 
     def identity(self) -> int:
         return 0
@@ -60,6 +57,22 @@ class Total(Invertible[Event, int, int]):
 
     def result(self, agg: int) -> int:
         return agg
+
+
+@attrs.frozen
+class Total(Integers[Event]):
+    """The sum of ``x``."""
+
+    def lift(self, value: Event) -> int:
+        return value.x
+
+
+@attrs.frozen
+class Added(Integers[int]):
+    """The sum of the values."""
+
+    def lift(self, value: int) -> int:
+        return value
 
 
 @attrs.frozen
