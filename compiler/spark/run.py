@@ -565,10 +565,10 @@ def _open_all(
 def require(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
     """Every source must have an input, and every input a source. Raises :class:`UsageError` ``TT402``."""
     names = set(sources)
-    for name in sorted(names - set(inputs)):
-        raise UsageError("TT402", f"source {name!r} has no input", fix=f"give --input {name}=PATH")
     for name in sorted(set(inputs) - names):
         raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
+    for name in sorted(names - set(inputs)):
+        raise UsageError("TT402", f"source {name!r} has no input", fix=f"give --input {name}=PATH")
 
 
 @attrs.define(eq=False)

@@ -98,6 +98,7 @@ def test_names_of_sources_and_sinks(cli: Cli, tmp_path: Path) -> None:
     out = f"sums={tmp_path / 'out'}"
     for arguments, said in (
         (["-o", out], "source 'readings' has no input"),
+        (["-i", f"reading={given}", "-o", out], "there is no source 'reading'"),
         (["-i", f"readings={given}"], "sink 'sums' has no output"),
         (["-i", f"readings={given}", "-i", f"x={given}", "-o", out], "there is no source 'x'"),
         (["-i", f"readings={given}", "-o", out, "-o", f"x={tmp_path}"], "there is no sink 'x'"),
