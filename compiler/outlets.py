@@ -108,8 +108,6 @@ class ToStage(Passing):
         self.link, self.key_groups = link.number, key_groups
         self.outbox = Outbox(later, link.number, key_groups, later.restores)
         super().__init__(stage, link.path)
-        if later.restores:
-            self.trees = None
 
     def put(self, key: Any, value: Any) -> None:
         """Take an item that comes out of the path."""
