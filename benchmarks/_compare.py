@@ -200,7 +200,7 @@ def options(description: str | None, *, events: int) -> argparse.ArgumentParser:
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--files-per-step", type=int, default=2)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--warm", type=float, default=10.0, help="seconds that each side runs before its runs count")
+    parser.add_argument("--warm", type=float, default=5.0, help="seconds that each side runs before its runs count")
     parser.add_argument("--parallelism", default="1,2", help="as many tasks and cores; a session each")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="time runs that write Parquet files, on both sides")
