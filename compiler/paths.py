@@ -8,9 +8,10 @@ from operator import attrgetter
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from tracetypes.compiler import sizes
-from tracetypes.compiler.columns import Batch
+from tracetypes.compiler.columns import Batch, array
 from tracetypes.compiler.expr import Tree
 from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Opaque, Region, United
 from tracetypes.errors import OperatorFailed
@@ -50,9 +51,10 @@ __all__ = [
     "batch_in_bulk",
     "chain",
     "checked_later",
+    "columns_in_bulk",
     "conforming",
+    "exact_array",
     "exactly",
-    "fits",
     "flush",
     "in_bulk",
     "speaks",
@@ -167,9 +169,9 @@ def _all_at_once(
     mapped: Mapped, keys: list[Any], values: list[Any], *, counted: bool
 ) -> tuple[list[Any], list[Any], Any] | None:
     """What an operator emits for items, and with ``counted`` how many pairs for each of them: without a look at single values,
-    whose types are checked by the column afterwards.
+    whose types are to be checked by the column.
 
-    None where something is not as it should be; then the items are taken one by one, which finds out what it is.
+    None where it raises; then the items are taken one by one, which finds out for which of them.
     """
     op = mapped.node.op
     assert isinstance(op, OpStateless)
@@ -196,8 +198,6 @@ def _all_at_once(
                 on_item(key, value, emit)
     except Exception:
         return None
-    if not fits(mapped.stream, out_keys, out_values):
-        return None
     return out_keys, out_values, np.diff(np.array(ends, np.int64), prepend=0) if counted else None
 
 
@@ -210,18 +210,37 @@ def in_bulk(
     """
     rows_ = np.arange(len(keys)) if counted else None
     for mapped in path:
-        made = _all_at_once(mapped, keys, values, counted=counted)
+        made = _all_at_once(mapped, keys, values, counted=counted) if _is_plain(mapped.stream.key) else None
         if made is None:
             return None
         keys, values, counts = made
+        if not exactly(mapped.stream.key, keys) or not exactly(mapped.stream.value, values):
+            return None
         rows_ = None if rows_ is None else np.repeat(rows_, counts)
     return keys, values, rows_
 
 
-def fits(stream: StreamType, keys: list[Any], values: list[Any]) -> bool:
-    """Do all items fit a stream as they are? (False where that is not plain.)"""
-    plain = not isinstance(stream.key, Optional | ListOf | OneOf) and not has_floats(stream.key)
-    return plain and exactly(stream.key, keys) and exactly(stream.value, values)
+def columns_in_bulk(
+    path: Sequence[Mapped], keys: list[Any], values: list[Any], *, counted: bool
+) -> tuple[Any, Any, Any] | None:
+    """As :func:`in_bulk` of a path that is not empty, keys and values as Arrow arrays."""
+    *first, last = path
+    before = in_bulk(first, keys, values, counted=counted)
+    if before is None or not _is_plain(last.stream.key):
+        return None
+    keys, values, rows_ = before
+    made = _all_at_once(last, keys, values, counted=counted)
+    if made is None:
+        return None
+    columns = exact_array(last.stream.key, made[0]), exact_array(last.stream.value, made[1])
+    if columns[0] is None or columns[1] is None:
+        return None
+    return *columns, None if rows_ is None else np.repeat(rows_, made[2])
+
+
+def _is_plain(key: Schema) -> bool:
+    """Are keys of a schema always sound, and never converted?"""
+    return not isinstance(key, Optional | ListOf | OneOf) and not has_floats(key)
 
 
 def batch_in_bulk(path: Sequence[Mapped], batch: Batch) -> Batch | None:
@@ -262,6 +281,16 @@ def exactly(schema: Schema, values: list[Any]) -> bool:
             return types <= {cls} and all(exactly(inner, list(map(attrgetter(name), values))) for name, inner in fields)
         case _:
             return False
+
+
+def exact_array(schema: Schema, values: list[Any]) -> Any:
+    """The Arrow array of values that fit the schema as they are; None where :func:`exactly` is false."""
+    if isinstance(schema, Integer) and set(map(type, values)) <= {int}:
+        try:
+            return pa.array(np.fromiter(values, np.int64, len(values)))
+        except OverflowError:
+            return None
+    return array(schema, values) if exactly(schema, values) else None
 
 
 def checked_later(schema: Schema) -> bool:

@@ -16,11 +16,11 @@ from tracetypes.compiler import sizes
 from tracetypes.compiler.chunks import Chunk, place
 from tracetypes.compiler.chunks import Placed as PlacedChunk
 from tracetypes.compiler.columnar import Flow, fit, fit_key, listed, read_by, through
-from tracetypes.compiler.columns import END, POSITION, array, from_array, from_rows, pairs_of_rows
+from tracetypes.compiler.columns import END, POSITION, from_array, from_rows, pairs_of_rows
 from tracetypes.compiler.expr import Undefined
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, header
 from tracetypes.compiler.outbox import Outbox, Straight
-from tracetypes.compiler.paths import Ahead, Emit, chain, flush, in_bulk, trees_of
+from tracetypes.compiler.paths import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
 from tracetypes.compiler.plan import FromChannel, FromSource, Link, Opaque, Stage
 from tracetypes.compiler.vector import Columns, from_arrow, inputs_of, take, values_of
 from tracetypes.formats import Layout, Row
@@ -277,13 +277,12 @@ class SourceKernel:
             slab = slice(at, min(at + sizes.SLAB, len(ends)))
             keys, values = items(slab)
             ends_ = ends[slab]
-            emitted = in_bulk(self.opaque, keys, values, counted=bool((ends_ != ends_[0]).any()))
+            emitted = columns_in_bulk(self.opaque, keys, values, counted=bool((ends_ != ends_[0]).any()))
             if emitted is None:
                 self._objects(self.rest, ends_, repeat(0, len(keys)), keys, values)
                 continue
-            keys, values, rows_ = emitted
-            ends_ = np.full(len(keys), ends_[0]) if rows_ is None else ends_[rows_]
-            made.append((array(key, keys), array(value, values), ends_))
+            key_, value_, rows_ = emitted
+            made.append((key_, value_, np.full(len(key_), ends_[0]) if rows_ is None else ends_[rows_]))
         if not any(len(ends_) for _, _, ends_ in made):
             return
         columns = zip(*made, strict=True)

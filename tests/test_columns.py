@@ -41,6 +41,7 @@ from tracetypes.compiler.columns import (
     schema_of_rows,
     to_bytes,
 )
+from tracetypes.compiler.paths import exact_array, exactly
 from tracetypes.errors import DataError
 from tracetypes.formats import Layout
 from tracetypes.records import (
@@ -277,3 +278,33 @@ def test_every_field_of_a_record_is_a_column(data: DataObject) -> None:
     assert made.schema.names[:-2] == [name for name, _ in schema.fields]
     for (name, inner), column in zip(schema.fields, made.columns, strict=False):
         assert same(inner, from_array(inner, column), [getattr(one, name) for one in some])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "fit"),
+    [
+        ([], True),
+        ([2**63 - 1, -(2**63)], True),
+        ([2**63], False),
+        ([0, -(2**63) - 1], False),
+        ([1, True], False),
+        ([1, 1.0], False),
+        ([1, None], False),
+    ],
+    ids=repr,
+)
+def test_integers_become_a_column_only_as_they_are(numbers: list[Any], fit: bool) -> None:
+    column = exact_array(Integer(), numbers)
+    assert exactly(Integer(), numbers) == fit
+    assert column == (array(Integer(), numbers) if fit else None)
+
+
+@given(st.data())
+def test_an_exact_array_is_the_array_of_what_fits(data: DataObject) -> None:
+    schema = data.draw(schemas())
+    some = data.draw(st.lists(values(schema), max_size=5))
+    column = exact_array(schema, some)
+    if exactly(schema, some):
+        assert column.equals(array(schema, some))
+    else:
+        assert column is None
