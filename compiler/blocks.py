@@ -17,6 +17,7 @@ from tracetypes.compiler.ordering import Pairs, Runs
 from tracetypes.compiler.plan import FromSource, Stage, links
 from tracetypes.graph import Apply, RowPosition
 from tracetypes.interpreter import failed, guarded
+from tracetypes.places import place
 from tracetypes.records import canonical
 from tracetypes.templates import OpKeyedUnordered, overrides
 from tracetypes.trace import StreamType
@@ -148,7 +149,7 @@ class Placed:
             if by is None or isinstance(by, RowPosition):
                 self.by.append(None)
             else:
-                self.by.append(lambda v, by=by: (by(v), whole(v)))  # type: ignore[misc]
+                self.by.append(lambda v, by=by: (place(by(v)), whole(v)))  # type: ignore[misc]
 
     def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
         """Add items to their blocks."""

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.coded import Coded
-from tracetypes.compiler.evaluation import run
+from tracetypes.compiler.evaluation import Emitted, run
 from tracetypes.compiler.exact import Exacts, exact_group_sums
 from tracetypes.compiler.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
 from tracetypes.compiler.monoids import Monoid, Part
 from tracetypes.compiler.vector import Column, Columns, Struct, from_arrow, inputs_of, take, to_arrow, values_of
 from tracetypes.records import (
+    UNIT,
     Boolean,
     Bytes,
     Date,
@@ -34,7 +35,10 @@ from tracetypes.trace import StreamType
 __all__ = [
     "Combined",
     "Flow",
+    "Groups",
     "Inputs",
+    "Seen",
+    "SeenSums",
     "combine",
     "dtype_of",
     "encode_parts",
@@ -45,6 +49,7 @@ __all__ = [
     "objects",
     "parts_of",
     "read_by",
+    "reduce_part",
     "reduced",
     "structured",
     "through",
@@ -66,25 +71,32 @@ class Flow:
 
 
 def read_by(column: Callable[[tuple[str | int, ...]], Any]) -> Inputs:
-    """Inputs from Arrow arrays by path."""
+    """Inputs from Arrow arrays by path, each converted once."""
+    known: dict[Input, Column] = {}
 
     def find(given: Input) -> Column:
-        schema: Any = given.kind
-        found = from_arrow(schema, column(given.path))
-        return found if isinstance(found, Column) else Column(UnitValue(), None, found.valid)
+        if given not in known:
+            schema: Any = given.kind
+            found = from_arrow(schema, column(given.path))
+            known[given] = found if isinstance(found, Column) else Column(UnitValue(), UNIT, found.valid)
+        return known[given]
 
     return find
 
 
-def through(trees: Sequence[tuple[Tree, StreamType]], flow: Flow) -> list[Flow]:
-    """The items that come out of a chain of traced stateless operators, each with the stream that it gives.
+def through(
+    trees: Sequence[tuple[Tree, StreamType]], flow: Flow, seen: Seen | None = None, first: int = 0
+) -> list[Flow]:
+    """The items that come out of a chain of traced stateless operators, each with the stream that it gives. ``seen``: sees what
+    each of them takes and emits; ``first``: the number of the first one.
 
     Raises :class:`Undefined` when a row must be run in Python.
     """
     flows = [flow]
-    for tree, stream in trees:
+    for number, (tree, stream) in enumerate(trees, first):
         made = []
         for one in flows:
+            shown: list[Emitted] = []
             for emitted in run(tree, one.inputs, one.count).emissions:
                 count = one.count if emitted.rows is None else len(emitted.rows)
                 if not count:
@@ -95,8 +107,15 @@ def through(trees: Sequence[tuple[Tree, StreamType]], flow: Flow) -> list[Flow]:
                     emitted.rows if one.rows is None else one.rows if emitted.rows is None else one.rows[emitted.rows]
                 )
                 made.append(Flow(count, rows, inputs_of({"key": key, "value": value}), key, value))
+                shown.append(Emitted(emitted.rows, emitted.number, key, value))
+            if seen is not None:
+                seen(number, one, shown)
         flows = made
     return flows
+
+
+Seen: TypeAlias = Callable[[int, Flow, Sequence[Emitted]], None]
+"""Sees the number of an operator, the items that come to it, and what it emits, fitted to its stream."""
 
 
 def listed(stream: StreamType, emitted: Any) -> Flow:
@@ -199,33 +218,36 @@ class Combined:
         return len(self.ends)
 
 
-def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns) -> Combined:
-    """Lift the items of a flow and combine those of one block and key. ``ends``: int64, the block of each.
+def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums | None = None) -> Combined:
+    """Lift the items of a flow and combine those of one block and key. ``ends``: int64, the block of each; ``seen``: sees both.
 
     Raises :class:`Undefined` when a number leaves its type, or a row must be run in Python.
     """
     lifted = run(monoid.lift, flow.inputs, flow.count).result
     assert lifted is not None
-    parts = [_part(lifted, part) for part in monoid.parts]
-    return reduced(monoid.parts, ends, key, parts, flow.count)
+    parts = [_part(lifted, part, flow.count) for part in monoid.parts]
+    groups = Groups.of(*_codes(ends, key, flow.count))
+    made = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
+    if seen is not None and flow.count:
+        seen(monoid, flow, parts, groups, made)
+    return Combined(ends[groups.first], take(key, groups.first), made)
 
 
 def reduced(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Combined:
     """One row a block and key: the columns reduced as the parts say."""
-    codes, number = _codes(ends, key, count)
-    groups = Groups.of(codes, number)
-    made = tuple(_reduce(part, column, groups) for part, column in zip(parts, columns, strict=True))
+    groups = Groups.of(*_codes(ends, key, count))
+    made = tuple(reduce_part(part, column, groups) for part, column in zip(parts, columns, strict=True))
     return Combined(ends[groups.first], take(key, groups.first), made)
 
 
-def _part(columns: Columns | None, part: Part) -> Column:
+def _part(columns: Columns | None, part: Part, count: int) -> Column:
     for step in part.path:
         assert isinstance(columns, Struct)
         columns = columns.parts[step]
     assert isinstance(columns, Column)
     bare: Any = part.kind.item if isinstance(part.kind, Optional) else part.kind
     if columns.kind is None:
-        return Column(bare, _zero(bare), np.zeros(1, np.bool_))
+        return Column(bare, _zero(bare), np.zeros(count, np.bool_))
     if columns.kind != bare:
         raise Undefined(0)
     return columns
@@ -280,6 +302,10 @@ class Groups:
             counts = np.bincount(self.of_row * size + codes, minlength=self.number * size)
             self.counted[id(codes), size] = codes, counts.reshape(self.number, size)
         return self.counted[id(codes), size][1]
+
+
+SeenSums: TypeAlias = Callable[[Monoid, Flow, Sequence[Column], Groups, Sequence[Column]], None]
+"""Sees items, the parts of what each was lifted to, which were combined, and the parts of that."""
 
 
 def groups_of(key: Columns, count: int) -> Groups:
@@ -365,7 +391,8 @@ def _dense(values: Any) -> tuple[Any, int]:
     return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
 
 
-def _reduce(part: Part, column: Column, groups: Groups) -> Column:
+def reduce_part(part: Part, column: Column, groups: Groups) -> Column:
+    """The scalars of a part, one for each group."""
     number = groups.number
     bare: Any = column.kind
     if part.reduction == "sum" and (made := _sums_of_entries(bare, column.coded, groups)) is not None:
@@ -428,8 +455,7 @@ def _extreme(part: Part, column: Column, groups: Groups) -> Column:
     at = groups.of_row
     valid = None
     if column.valid is not None:
-        present = np.broadcast_to(column.valid, len(at))
-        values, at = values[present], at[present]
+        values, at = values[column.valid], at[column.valid]
         valid = np.bincount(at, minlength=groups.number) > 0
         valid = None if valid.all() else valid
     if isinstance(kind, Float):

@@ -33,6 +33,7 @@ from tracetypes.graph import (
 )
 from tracetypes.markers import show_markers
 from tracetypes.records import show
+from tracetypes.redaction import redact
 from tracetypes.templates import TEMPLATES
 
 __all__ = ["STYLE", "Badge", "Box", "Figure", "Group", "Pill", "hover_of", "node_shape", "svg", "typed_graph"]
@@ -382,4 +383,4 @@ def node_shape(node: Node, badge: Badge | None = None, more: str = "") -> Box | 
 def hover_of(node: Node) -> str:
     """What is told of a node that is pointed at: its line in the program, and its parameters."""
     place = f"{Path(node.where.file).name}:{node.where.line}"
-    return f"{show(node.op, 200)}\n{place}" if isinstance(node, Apply) else f"{title(node)}\n{place}"
+    return f"{redact(show(node.op, 10_000))[:200]}\n{place}" if isinstance(node, Apply) else f"{title(node)}\n{place}"

@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.asked import AskedTable
+from tracetypes.compiler.analysis.identity import Same
 from tracetypes.compiler.coded import Coded, gathered
 from tracetypes.compiler.columns import arrow_type, never_refuses
 from tracetypes.compiler.expr import Branch, Call, Const, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Undefined, Value
-from tracetypes.compiler.lookup_tables import Index, SameTable, entries_of, index_of
+from tracetypes.compiler.lookup_tables import Index, entries_of, index_of
 from tracetypes.compiler.operations import ACTS, OF_ONE_KIND, some_marked
 from tracetypes.compiler.vector import (
     BOOLEAN,
@@ -352,7 +353,7 @@ class _Rows:
                 return _nothing(call.kind, self.count)
             index, entries = answers.index(key.kind), answers.entries
         else:
-            index, entries = index_of(SameTable(call.table), key.kind), partial(entries_of, SameTable(call.table))
+            index, entries = index_of(Same(call.table), key.kind), partial(entries_of, Same(call.table))
         if index is None:
             return _nothing(call.kind, self.count)
         if key.scalar:
@@ -405,7 +406,7 @@ class Answers:
     """Rows that an asked table gave, as a table."""
 
     def __init__(self, rows: Mapping[Any, Any]) -> None:
-        self.same = SameTable(rows)
+        self.same = Same(rows)
         self.indices: dict[Any, Index | None] = {}
         self.columns: dict[Any, Column] = {}
 

@@ -151,6 +151,7 @@ class Leaf:
     emissions: tuple[Emission, ...] = ()
     result: Value | None = None
     raises: bool = False
+    touched: tuple[Input, ...] = ()
 
 
 @final
@@ -161,9 +162,11 @@ class Branch:
     condition: Expr
     then: Tree
     otherwise: Tree
+    touched: tuple[Input, ...] = ()
 
 
 Tree: TypeAlias = Leaf | Branch
+"""``touched``, at the root: the scalars that the operator looked at, also where its answer does not depend on them."""
 
 
 # ------------------------------------------------------------------------------------------------------ meaning

@@ -7,6 +7,9 @@ order, the same steps, and the same types in what is held. All of that is ``kept
 operators, what they make of the items to come, the columns and the format of the sink. The code of functions is compared
 nowhere.
 
+Secrets are compared by a hash with the key of the checkpoint (:mod:`.key`). What becomes of each field of each node is in
+:data:`FIELDS`.
+
 Parameters of keyed operators are kept: a state means something for the parameters that it was made with (a window's panes, the
 best k of a block), and nobody but the author can say what it means for others (``may_change``).
 """
@@ -14,16 +17,18 @@ best k of a block), and nobody but the author can say what it means for others (
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
 import typing
 from collections.abc import Iterator, Mapping
-from typing import Any, NewType, TypeVar, get_args, get_origin
+from typing import Any, Final, NewType, TypeVar, get_args, get_origin
 
 import attrs
 
+from tracetypes.compiler.analysis.content import Hidden, Incomparable, content, shortened
+from tracetypes.compiler.analysis.identity import parts_of
 from tracetypes.compiler.blocks import folds
 from tracetypes.compiler.kernels import is_straight
+from tracetypes.compiler.key import Key
 from tracetypes.compiler.plan import (
     FromChannel,
     FromSource,
@@ -37,15 +42,72 @@ from tracetypes.compiler.plan import (
     links,
 )
 from tracetypes.edges import edge_type
-from tracetypes.graph import Apply, Restore, RowPosition, title
-from tracetypes.markers import EventTime
-from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, name_of, show, show_type
-from tracetypes.templates import Operator, OpKeyedOrdered, OpKeyedUnordered, type_arguments
+from tracetypes.errors import UsageError
+from tracetypes.formats import Csv, JsonLines, Kafka, Layout, Parquet
+from tracetypes.graph import (
+    Apply,
+    Fused,
+    Gather,
+    Merge,
+    Receive,
+    Restore,
+    RowPosition,
+    Sink,
+    Sort,
+    Source,
+    Split,
+    title,
+)
+from tracetypes.markers import EventTime, InBand
+from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, name_of, show_type
+from tracetypes.redaction import hidden_fields
+from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpKeyedUnordered, type_arguments
 
 __all__ = ["Fingerprint", "described", "fingerprint"]
 
-MOST = 1_000_000
-"""Characters of a parameter that are compared."""
+KEPT, FREE, DERIVED = "kept", "free", "derived"
+
+FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
+    Source: {
+        "id": DERIVED,
+        "where": FREE,
+        "name": KEPT,
+        "edge": FREE,
+        "markers": KEPT,
+        "key": KEPT,
+        "ordered_by": KEPT,
+        "format": FREE,
+        "output": KEPT,
+        "inputs": DERIVED,
+    },
+    Apply: {"id": DERIVED, "where": FREE, "inputs": DERIVED, "op": KEPT, "parallelism": FREE},
+    Sort: {"id": DERIVED, "where": FREE, "inputs": DERIVED, "by": KEPT, "parallelism": FREE},
+    Merge: {"id": DERIVED, "where": FREE, "inputs": KEPT},
+    Sink: {
+        "id": DERIVED,
+        "where": FREE,
+        "inputs": DERIVED,
+        "name": KEPT,
+        "marker": FREE,
+        "position": FREE,
+        "format": FREE,
+    },
+    Split: dict.fromkeys(("id", "where", "inputs", "how", "ways"), DERIVED),
+    Gather: dict.fromkeys(("id", "where", "inputs"), DERIVED),
+    Restore: dict.fromkeys(("id", "where", "inputs"), DERIVED),
+    Receive: {"id": DERIVED, "where": DERIVED, "name": KEPT, "edge": KEPT, "inputs": DERIVED},
+    Fused: dict.fromkeys(("id", "where", "inputs", "steps"), DERIVED),
+    EventTime: dict.fromkeys(("period", "delay", "time", "unit"), KEPT),
+    InBand: dict.fromkeys(("is_marker", "time", "unit"), KEPT),
+    Csv: dict.fromkeys(("separator", "columns", "zone", "extension"), FREE),
+    JsonLines: dict.fromkeys(("zone", "extension"), FREE),
+    Parquet: dict.fromkeys(("zone", "extension"), FREE),
+    Kafka: dict.fromkeys(("headers", "marker", "markers", "zone"), FREE),
+    Layout: dict.fromkeys(("key", "value", "reserved"), DERIVED),
+}
+"""What becomes of each field of what an author writes: it is ``kept``, or ``free``, or derived from others (the place of a node,
+which the stages tell; what the passes make). Of functions nothing is kept but that they are there; a ``partial`` or an
+object that can be called is kept by its values."""
 
 NOTHING = "nothing"
 TELLS = "late rows are told by"
@@ -114,10 +176,15 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     ]
 
 
-def fingerprint(plan: Plan, *, sends: bool = False, channels: Mapping[str, str] | None = None) -> Fingerprint:
+_ANY_KEY: Final = Key()
+
+
+def fingerprint(
+    plan: Plan, *, sends: bool = False, channels: Mapping[str, str] | None = None, key: Key = _ANY_KEY
+) -> Fingerprint:
     """The fingerprint of a plan. ``sends``: its sink feeds a channel; ``channels``: names under which a checkpoint knows
-    channels, where these are others."""
-    return _Describer(plan, sends, channels or {}).run()
+    channels, where these are others; ``key``: of the checkpoint, by which secrets are compared (one of this process)."""
+    return _Describer(plan, sends, channels or {}, key).run()
 
 
 def described(plan: Plan) -> list[dict[str, Any]]:
@@ -133,8 +200,8 @@ def described(plan: Plan) -> list[dict[str, Any]]:
 
 
 class _Describer:
-    def __init__(self, plan: Plan, sends: bool, channels: Mapping[str, str]) -> None:
-        self.plan, self.sends, self.channels = plan, sends, channels
+    def __init__(self, plan: Plan, sends: bool, channels: Mapping[str, str], key: Key) -> None:
+        self.plan, self.sends, self.channels, self.hide = plan, sends, channels, key.hide
         self.kept: dict[str, str] = {}
         self.free: dict[str, str] = {}
 
@@ -146,7 +213,7 @@ class _Describer:
         for stage in plan.stages:
             self.stage(stage, holds=not straight)
         (behind,) = links(plan.region)
-        self.free["behind the last stage"] = _path(behind)
+        self.free["behind the last stage"] = self.path(behind)
         if self.sends:
             self.add(self.kept, "channel, key", fields_of(plan.region.stream.key))
             self.add(self.kept, "channel, value", fields_of(plan.region.stream.value))
@@ -156,7 +223,7 @@ class _Describer:
             columns = [name for name in (sink.marker, sink.position) if name is not None]
             self.free["sink, type"] = str(plan.edge)
             self.free["sink, columns for marker and position"] = ", ".join(columns) or NOTHING
-            self.free["sink, format"] = NOTHING if sink.format is None else _parameter(sink.format)
+            self.free["sink, format"] = NOTHING if sink.format is None else self.loosely(sink.format)
             self.add(self.free, "sink, key", fields_of(plan.region.stream.key))
             self.add(self.free, "sink, value", fields_of(plan.region.stream.value))
         return Fingerprint(self.kept, self.free)
@@ -178,6 +245,8 @@ class _Describer:
             if isinstance(node, Apply):
                 self.add(self.kept, f"{label}, key", fields_of(step.takes.key))
                 self.operator(label, node.op, step.takes.value)
+            elif isinstance(node, Sort):
+                self.kept[f"{label}, by"] = self.strictly(node.by, f"{label}, by")
 
     def reads(self, region: Region) -> str:
         match region:
@@ -199,19 +268,19 @@ class _Describer:
         label = f"{name}, from {where}"
         while label in self.free:
             label += " again"
-        self.free[label] = _path(link)
+        self.free[label] = self.path(link)
         match leaf:
             case FromSource(source=source):
                 how, by = source.markers, source.ordered_by
                 self.kept[f"{where}, markers"] = _times(how) if isinstance(how, EventTime) else "in band"
-                order = (
-                    "no order"
-                    if by is None
-                    else "the position of rows"
-                    if isinstance(by, RowPosition)
-                    else "a function"
-                )
-                self.kept[f"{where}, ordered by"] = order
+                self.kept[f"{where}, unit of time"] = how.unit
+                self.kept[f"{where}, ordered by"] = "the position of rows" if isinstance(by, RowPosition) else NOTHING
+                functions = {"key": source.key, "time": how.time, "ordered_by": by}
+                functions |= {} if isinstance(how, EventTime) else {"is_marker": how.is_marker}
+                for name, function in functions.items():
+                    if function is not None and not isinstance(function, RowPosition):
+                        self.kept[f"{where}, {name}"] = self.strictly(function, f"{where}, {name}")
+                self.free[f"{where}, format"] = NOTHING if source.format is None else self.loosely(source.format)
                 tells = "another reading of the source" if leaf.quiet else "this reading"
                 self.kept[f"{label}, {TELLS}"] = tells
                 self.free[f"{where}, type"] = str(edge_type(source.edge))
@@ -232,11 +301,45 @@ class _Describer:
         self.kept[f"{name}, open blocks"] = "items with their places" if isinstance(first, Restore) else "items"
         self.add(self.kept, f"{name}, open blocks, value", fields_of(stage.takes.value))
 
+    def path(self, link: Link) -> str:
+        """The stateless operators of a link, whose parameters may change."""
+        return " ; ".join(self.loosely(mapped.node.op) for mapped in link.path) or NOTHING
+
+    def loosely(self, value: object) -> str:
+        """What may change by its value where that can be compared, else by its class."""
+        if isinstance(value, TEMPLATES):
+            parts = (f"{name}={self.loosely(part)}" for name, part in self.parameters(value))
+            return f"{type(value).__qualname__}({', '.join(parts)})"
+        try:
+            return shortened(content(value, self.hide))
+        except Incomparable:
+            return type(value).__name__
+
+    def strictly(self, value: object, what: str) -> str:
+        """What may not change. Raises :class:`UsageError` ``TT409`` where it cannot be compared."""
+        try:
+            return shortened(content(value, self.hide))
+        except Incomparable as error:
+            raise UsageError(
+                "TT409",
+                f"{what} holds a {error}, and a later run could not tell whether it is another one",
+                fix="give plain values, or a frozen class of such; may_change names the parameters of an operator that may",
+            ) from error
+
+    def parameters(self, op: Operator) -> Iterator[tuple[str, object]]:
+        """The parameters of an operator; those with ``repr=False`` as a keyed hash."""
+        cls: Any = type(op)
+        for name, value in parts_of(op).items():
+            yield name, Hidden(value) if name in hidden_fields(cls) else value
+
     def operator(self, label: str, op: Operator, value: Schema) -> None:
         may_change = op.may_change if isinstance(op, OpKeyedUnordered | OpKeyedOrdered) else ()
-        for parameter, text in _parameters(op).items():
-            lines = self.free if parameter in may_change else self.kept
-            lines[f"{label}, parameter {parameter}"] = text
+        for parameter, given in self.parameters(op):
+            line = f"{label}, parameter {parameter}"
+            if parameter in may_change:
+                self.free[line] = self.loosely(given)
+            else:
+                self.kept[line] = self.strictly(given, f"{type(op).__qualname__}.{parameter}")
         types: dict[str, tuple[Any, Any]] = {}
         if isinstance(op, OpKeyedUnordered):
             *_, state, agg = type_arguments(op, OpKeyedUnordered)
@@ -252,15 +355,6 @@ class _Describer:
             generic: Any = getattr(annotation, "__parameters__", None)
             if isinstance(annotation, TypeVar) or generic:
                 self.add(self.kept, f"{label}, items", fields_of(value))
-
-
-def _path(link: Link) -> str:
-    return " ; ".join(_operator(mapped.node.op) for mapped in link.path) or NOTHING
-
-
-def _operator(op: Operator) -> str:
-    given = ", ".join(f"{name}={text}" for name, text in _parameters(op).items())
-    return f"{type(op).__qualname__}({given})"
 
 
 def _times(how: EventTime) -> str:
@@ -346,37 +440,3 @@ def _types(value: object, depth: int) -> str:
     elif depth and dataclasses.is_dataclass(value):
         inner = [f"{f.name}: {_types(getattr(value, f.name), depth - 1)}" for f in dataclasses.fields(value)]
     return _class(cls) + (f"({', '.join(inner)})" if inner else "")
-
-
-# ---------------------------------------------------------------------------------------------- parameters
-
-
-def _parameters(value: object) -> dict[str, str]:
-    cls: Any = type(value)
-    names = [a.name for a in attrs.fields(cls)] if attrs.has(cls) else []
-    return {name: _parameter(getattr(value, name)) for name in names}
-
-
-def _parameter(value: object) -> str:
-    """A parameter by its value where that is the same in every process, else by its type."""
-    if isinstance(value, type) or get_origin(value) is not None:
-        return show_type(value)
-    if attrs.has(type(value)):
-        return f"{type(value).__qualname__}({', '.join(f'{n}={text}' for n, text in _parameters(value).items())})"
-    text = show(_sorted(value), MOST)
-    if " at 0x" in text or callable(value):
-        return type(value).__name__
-    return text if len(text) <= 200 else f"{text[:160]}... ({hashlib.sha256(text.encode()).hexdigest()[:8]})"
-
-
-def _sorted(value: object) -> object:
-    """With its sets as sorted lists: the order of a set of texts differs from process to process."""
-    match value:
-        case set() | frozenset():
-            return sorted((_sorted(one) for one in value), key=repr)
-        case dict():
-            return {key: _sorted(one) for key, one in value.items()}
-        case list() | tuple():
-            return [_sorted(one) for one in value]
-        case _:
-            return value

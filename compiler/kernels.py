@@ -40,6 +40,7 @@ from tracetypes.compiler.plan import (
 )
 from tracetypes.compiler.progress import Progress, due, reached
 from tracetypes.compiler.runners import UnorderedState, ordered_runner, sorter_of, unordered_runner
+from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.source_kernel import Collected
 from tracetypes.compiler.states import Columnar, ColumnState
 from tracetypes.compiler.vector import Columns, from_arrow, inputs_of, values_of
@@ -112,6 +113,7 @@ class StageKernel:
         """Does the link send late items or rejects?"""
         self.quiet = [isinstance(link.leaf, FromSource) and link.leaf.quiet for link in self.links]
         self.hash = stable_hash(stage.takes.key)
+        self.verifier = Verifier.of(plan)
         self.first = stage.steps[0] if stage.steps else None
         self.gather = self._gatherer()
         self.ordered_merge = _ordered_merge(stage.region) if len(self.links) > 1 and stage.restores else None
@@ -135,9 +137,9 @@ class StageKernel:
         for later in self.plan.stages:
             for link in links(later.region):
                 if isinstance(link.leaf, FromStage) and link.leaf.stage is self.stage:
-                    self.outlet: Outlet = ToStage(self.stage, later, link, self.key_groups)
+                    self.outlet: Outlet = ToStage(self.stage, later, link, self.key_groups, self.verifier)
                     return
-        self.outlet = ToSink(self.plan)
+        self.outlet = ToSink(self.plan, self.verifier)
 
     def _columnar(self) -> Columnar | None:
         """How the first operator runs over columns, where it can."""
@@ -146,7 +148,10 @@ class StageKernel:
             return None
         assert isinstance(step.node, Apply)
         assert isinstance(step.node.op, OpKeyedUnordered)
-        return Columnar(step.node.op, step.keyed)
+        if self.verifier is None:
+            return Columnar(step.node.op, step.keyed)
+        closed = self.verifier.closing(step.node.op, step.keyed)
+        return Columnar(step.node.op, step.keyed, self.verifier.sums(self.stage), closed)
 
     def fresh(self) -> StageState:
         """The state before the first step."""
@@ -168,6 +173,8 @@ class StageKernel:
     def step(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
         """Take the messages of one step, in any order; close the blocks that can be closed; give what comes out."""
         self._adopt(state)
+        if self.verifier is not None:
+            self.verifier.start(group, state.closed or 0)
         late: dict[str, int] = {}
         rejects: dict[str, int] = {}
         for message in self._step(state, group, messages):
@@ -177,6 +184,7 @@ class StageKernel:
             yield message
         if group == 0:
             yield self._progress(state, late, rejects)
+        yield from verified(self.verifier)
 
     def metrics(self, state: StageState, group: int, size: int) -> Message:
         """What the last step took, and what the group holds. ``size``: of the state, in bytes."""

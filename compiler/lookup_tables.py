@@ -11,27 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracetypes.compiler.analysis.identity import Same
 from tracetypes.compiler.columns import arrow_type
 from tracetypes.compiler.expr import Kind
 from tracetypes.compiler.vector import ZERO, Column, constant, has_utf8
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Bytes, Date, Float, Integer, String, Timestamp
 
-__all__ = ["Index", "SameTable", "entries_of", "index_of", "table_entries", "table_keys"]
-
-
-class SameTable:
-    """A table, known by its identity: tables have no hash, and comparing them would take longer than looking up."""
-
-    __slots__ = ("table",)
-
-    def __init__(self, table: Any) -> None:
-        self.table = table
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameTable) and other.table is self.table
-
-    def __hash__(self) -> int:
-        return id(self.table)
+__all__ = ["Index", "entries_of", "index_of", "table_entries", "table_keys"]
 
 
 class Index:
@@ -122,15 +108,16 @@ def table_entries(table: Mapping[Any, Any], path: tuple[str | int, ...], kind: K
 
 
 @lru_cache(maxsize=256)
-def index_of(same: SameTable, kind: Kind | None) -> Index | None:
-    keys = table_keys(same.table, kind)
-    return None if keys is None else Index(keys, isinstance(kind, String), len(same.table))
+def index_of(same: Same, kind: Kind | None) -> Index | None:
+    """Of a table that nobody changes: the tracer has made it. Tables have no hash, and comparing takes longer than looking up."""
+    keys = table_keys(same.value, kind)
+    return None if keys is None else Index(keys, isinstance(kind, String), len(same.value))
 
 
 @lru_cache(maxsize=1024)
-def entries_of(same: SameTable, path: tuple[str | int, ...], kind: Kind | None) -> Column:
+def entries_of(same: Same, path: tuple[str | int, ...], kind: Kind | None) -> Column:
     """:func:`table_entries` as one column, and behind them one that is undefined."""
-    held = [*table_entries(same.table, path, kind), None]
+    held = [*table_entries(same.value, path, kind), None]
     nothing = ZERO[type(kind)]
     values = [nothing if column is None or column.kind is None else column.values for column in held]
     valid = np.array([column is None or column.kind is not None for column in held])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import attrs
 import cloudpickle
 
-__all__ = ["Kind", "Message", "Piece", "Report", "Reread", "dumps", "loads"]
+__all__ = ["Difference", "Kind", "Message", "Piece", "Report", "Reread", "dumps", "loads"]
 
 
 class Kind(IntEnum):
@@ -42,9 +42,14 @@ class Kind(IntEnum):
     METRICS = 11
     """What a key group of a stage took and holds. Header: stage, group, items that flowed to each operator and out of the last,
     items that were emitted, keys by operator, how many markers were closed and the last so far, bytes of state."""
+    VERIFIED = 12
+    """How much was compared with plain Python. Header: rows, and seconds of processor time that it took."""
     FILE = 10
     """``ROWS``, ``LATE`` or ``REJECT`` messages that a worker has put into a file. Header: kind, source, name of the file, and
     count of its rows."""
+    TAKEN = 13
+    """What a task has read of a file, from the source to the driver. Header: the source split, its hash, and which reading of the
+    source it is of."""
 
 
 Piece = tuple[int, int, int]
@@ -143,6 +148,41 @@ class Reread(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Reread, (self.before,))
+
+
+class Difference(Exception):
+    """An operator answers something else as columns than in Python. The epoch has to be done again, that operator in Python.
+
+    ``operator``: its name in the plan; ``asked``: what for; ``traced`` and ``python``: the two answers, as text.
+    """
+
+    MARK = "TRACETYPES-DIFFERENCE "
+
+    def __init__(self, operator: str, method: str, asked: str, traced: str, python: str) -> None:
+        self.operator, self.method, self.asked, self.traced, self.python = operator, method, asked, traced, python
+        super().__init__(self.MARK + json.dumps(self.parts))
+
+    @property
+    def parts(self) -> tuple[str, str, str, str, str]:
+        """What it was made of."""
+        return self.operator, self.method, self.asked, self.traced, self.python
+
+    @property
+    def name(self) -> str:
+        """The operator and its method, for a person."""
+        return f"{self.operator.partition(' ')[2]}.{self.method}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Difference | None:
+        """The exception that is somewhere in a text, or None."""
+        at = text.find(cls.MARK)
+        if at < 0:
+            return None
+        found, _ = json.JSONDecoder().raw_decode(text[at + len(cls.MARK) :])
+        return cls(*found)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Difference, self.parts)
 
 
 def dumps(value: Any) -> bytes:

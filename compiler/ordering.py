@@ -1,8 +1,8 @@
 """Items by key and in order: what flows between the keyed operators of a stage, and SORT over a whole block at once.
 
-The definition of the order is :func:`tracetypes.interpreter.sort_order`: by the author's ``by``, then by the canonical order of
-the value. Here ``by`` is asked once for each item, what it gives becomes columns, and the canonical order is looked at among
-ties only. Where that cannot be said in columns, :class:`Undefined` is raised, and the items are sorted by the definition.
+The definition of the order is :func:`tracetypes.interpreter.sort_order`: by the place of what ``by`` gives, then by the canonical
+order of the value. Here ``by`` is asked once for each item, what it gives becomes columns, and the canonical order is looked at
+among ties only. Where that cannot be said in columns, :class:`Undefined` is raised, and the items are sorted by the definition.
 """
 
 from __future__ import annotations

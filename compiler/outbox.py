@@ -11,7 +11,7 @@ import pyarrow as pa
 from tracetypes.compiler import sizes
 from tracetypes.compiler.blocks import Folded, combining, folds
 from tracetypes.compiler.chunks import scatter
-from tracetypes.compiler.columnar import Flow, combine, encode_parts
+from tracetypes.compiler.columnar import Flow, SeenSums, combine, encode_parts
 from tracetypes.compiler.columns import Batch, array, rows, rows_of_columns, to_bytes
 from tracetypes.compiler.expr import Undefined
 from tracetypes.compiler.messages import Kind, Message, Piece, dumps, header
@@ -28,7 +28,11 @@ __all__ = ["Folding", "Outbox", "Straight"]
 class Outbox:
     """Collects items on their way to a stage and makes messages of them, by key group."""
 
-    def __init__(self, stage: Stage, link: int, key_groups: int, positioned: bool) -> None:
+    def __init__(
+        self, stage: Stage, link: int, key_groups: int, positioned: bool, sums: SeenSums | None = None
+    ) -> None:
+        """``sums``: sees items while they are combined."""
+        self.sums = sums
         self.stream, self.link, self.key_groups, self.positioned = stage.takes, link, key_groups, positioned
         self.hash = stable_hash(self.stream.key)
         self.group_of: dict[Any, int] = {}
@@ -54,7 +58,7 @@ class Outbox:
         schema, count = self.stream.key, flow.count
         if self.monoid is not None:
             assert flow.key is not None
-            combined = combine(self.monoid, flow, ends, flow.key)
+            combined = combine(self.monoid, flow, ends, flow.key, self.sums)
             keys = to_arrow(schema, combined.keys, len(combined))
             columns, kind = encode_parts(self.monoid, combined), Kind.AGGREGATES
         else:

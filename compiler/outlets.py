@@ -18,6 +18,7 @@ from tracetypes.compiler.outbox import Outbox
 from tracetypes.compiler.paths import Ahead, batch_in_bulk, chain, flush, speaks, spoken_by, trees_of
 from tracetypes.compiler.plan import Link, Mapped, Plan, Stage, links
 from tracetypes.compiler.runners import Flowing
+from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.vector import concat, from_arrow, inputs_of, to_arrow
 from tracetypes.markers import Marker
 
@@ -27,8 +28,9 @@ __all__ = ["Outlet", "Passing", "ToSink", "ToStage", "joined"]
 class Passing:
     """The output of a stage on its way out: through the stateless operators of a path, as many items at once as can be."""
 
-    def __init__(self, stage: Stage, path: Sequence[Mapped]) -> None:
+    def __init__(self, stage: Stage, path: Sequence[Mapped], verifier: Verifier | None) -> None:
         self.gives, self.path = stage.gives, path
+        self.seen = None if verifier is None else verifier.along(path)
         self.end = self.position = 0
         self.ahead: list[Ahead] = []
         self.push = chain(path, self.put, self)
@@ -54,7 +56,7 @@ class Passing:
         made: list[Message] = []
         try:
             for whole, ends in flows:
-                for flow in through(self.trees, whole):
+                for flow in through(self.trees, whole, self.seen):
                     some = slice(None) if flow.rows is None else flow.rows
                     made.extend(self._messages(flow, ends[some], None if positions is None else positions[some]))
         except Undefined:
@@ -104,10 +106,13 @@ class Passing:
 class ToStage(Passing):
     """The output of a stage on its way to a later one, by key group."""
 
-    def __init__(self, stage: Stage, later: Stage, link: Link, key_groups: int) -> None:
+    def __init__(
+        self, stage: Stage, later: Stage, link: Link, key_groups: int, verifier: Verifier | None = None
+    ) -> None:
         self.link, self.key_groups = link.number, key_groups
-        self.outbox = Outbox(later, link.number, key_groups, later.restores)
-        super().__init__(stage, link.path)
+        sums = None if verifier is None else verifier.sums(later)
+        self.outbox = Outbox(later, link.number, key_groups, later.restores, sums)
+        super().__init__(stage, link.path, verifier)
 
     def put(self, key: Any, value: Any) -> None:
         """Take an item that comes out of the path."""
@@ -139,11 +144,11 @@ class ToStage(Passing):
 class ToSink(Passing):
     """The output of the last stage on its way to the sink, as rows."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, verifier: Verifier | None = None) -> None:
         self.region, self.layout = plan.region, plan.layout
         self.batch = Batch([], [], [], [])
         (link,) = links(plan.region)
-        super().__init__(plan.stages[-1], link.path)
+        super().__init__(plan.stages[-1], link.path, verifier)
         self.stream = plan.region.stream
         self.speaks = speaks(plan.region)
 

@@ -15,6 +15,7 @@ import attrs
 
 from tracetypes.compiler.expr import Tree
 from tracetypes.compiler.monoids import Monoid
+from tracetypes.compiler.sizes import EVERY
 from tracetypes.compiler.states import Keyed
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Layout
@@ -161,7 +162,8 @@ class Link:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Plan:
-    """What a backend runs: stages in topological order, the sink, and what lies between the last stage and the sink."""
+    """What a backend runs: stages in topological order, the sink, and what lies between the last stage and the sink.
+    ``verify_every``: of so many rows one is computed in plain Python too (:mod:`.runtime.verification`); 0 for none."""
 
     name: str
     stages: tuple[Stage, ...]
@@ -171,6 +173,7 @@ class Plan:
     edge: EdgeType
     parallelism: int
     key_groups: int
+    verify_every: int = EVERY
 
     @property
     def width(self) -> int:

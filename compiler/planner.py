@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import lru_cache
 from typing import Any
 
 from tracetypes.check import Checked
+from tracetypes.compiler.analysis.identity import Once
 from tracetypes.compiler.expr import Tree
 from tracetypes.compiler.monoids import Monoid, monoid_of
 from tracetypes.compiler.passes import compile_graph
@@ -100,17 +100,21 @@ def refuse_sharing(checked: Checked) -> None:
             )
 
 
-def plan_of(compiled: Checked, *, parallelism: int, key_groups: int, quiet: Collection[int] = ()) -> Plan:
+def plan_of(
+    compiled: Checked, *, parallelism: int, key_groups: int, quiet: Collection[int] = (), once: Once | None = None
+) -> Plan:
     """The plan of a graph to which any of the passes were applied, parallelisation among them. ``quiet``: sources whose late
-    and rejected rows are told of elsewhere."""
-    return _Planner(compiled, parallelism, key_groups, quiet).run()
+    and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of."""
+    return _Planner(compiled, parallelism, key_groups, quiet, once or Once()).run()
 
 
 class _Planner:
-    def __init__(self, compiled: Checked, parallelism: int, key_groups: int, quiet: Collection[int]) -> None:
+    def __init__(
+        self, compiled: Checked, parallelism: int, key_groups: int, quiet: Collection[int], once: Once
+    ) -> None:
         self.streams, self.types = compiled.streams, compiled.types
         self.parallelism, self.key_groups = parallelism, key_groups
-        self.compiled, self.quiet = compiled, quiet
+        self.compiled, self.quiet, self.once = compiled, quiet, once
         self.nodes: dict[int, Node] = {}
         self.inputs: dict[int, tuple[int, ...]] = {}
         for node in compiled.graph.nodes:
@@ -176,7 +180,7 @@ class _Planner:
                     node=node,
                     upstream=self.region(inputs[0]),
                     stream=self.streams[id],
-                    traced=traced(node.op, self.streams[inputs[0]]),
+                    traced=self.once(traced, node.op, self.streams[inputs[0]]),
                 )
             case Apply() | Sort() | Restore():
                 return self.stage(id, [])
@@ -194,8 +198,11 @@ class _Planner:
                 break
             takes = self.streams[self.inputs[id][0]]
             gives = self.streams[id]
-            monoid = monoid_in(node.op, takes) if isinstance(node, Apply) else Opaque("it is no operator")
-            keyed = keyed_in(node.op, monoid, takes, gives) if isinstance(node, Apply) else Opaque("it is no operator")
+            monoid: Monoid | Opaque = Opaque("it is no operator")
+            keyed: Keyed | Opaque = Opaque("it is no operator")
+            if isinstance(node, Apply):
+                monoid = self.once(monoid_in, node.op, takes)
+                keyed = self.once(keyed_in, node.op, monoid, takes, gives)
             steps.insert(0, Step(node=node, takes=takes, gives=gives, monoid=monoid, keyed=keyed))
             id = self.inputs[id][0]
         region = self.region(id)
@@ -224,7 +231,7 @@ def traced(op: Operator, takes: StreamType) -> Tree | Opaque:
     """What a stateless operator does to an item, as expressions where it can be said."""
     assert isinstance(op, OpStateless)
     try:
-        return _once(trace_on_item, op, takes.key, takes.value)  # type: ignore[no-any-return]
+        return trace_on_item(op, takes.key, takes.value)
     except Untraceable as why:
         return Opaque(str(why))
 
@@ -234,7 +241,7 @@ def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
     if not isinstance(op, OpKeyedUnordered):
         return Opaque("its items are ordered")
     try:
-        return _once(monoid_of, op, takes.key, takes.value)  # type: ignore[no-any-return]
+        return monoid_of(op, takes.key, takes.value)
     except Untraceable as why:
         return Opaque(str(why))
 
@@ -243,25 +250,11 @@ def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: St
     """What a keyed unordered operator does with its aggregates, where its states can be columns."""
     if isinstance(monoid, Opaque):
         return monoid
+    assert isinstance(op, OpKeyedUnordered)
     try:
-        return _once(keyed_of, op, monoid, takes.key, gives)  # type: ignore[no-any-return]
+        return keyed_of(op, monoid, takes.key, gives)
     except Untraceable as why:
         return Opaque(str(why))
-
-
-def _once(analyse: Callable[..., Any], op: Operator, *about: Any) -> Any:
-    """The analysis of an operator, kept for others that equal it."""
-    try:
-        hash(op)
-    except TypeError:
-        return analyse(op, *about)
-    return _kept(analyse, op, repr(op), *about)
-
-
-@lru_cache(maxsize=1024)
-def _kept(analyse: Callable[..., Any], op: Operator, shown: str, *about: Any) -> Any:
-    """``shown`` tells parameters apart that are equal, but not the same: 1 and 1.0."""
-    return analyse(op, *about)
 
 
 def _is_stateless(node: Node) -> bool:

@@ -19,7 +19,7 @@ from tracetypes.compiler.paths import checked_later, conforming, exactly
 from tracetypes.compiler.plan import Step
 from tracetypes.errors import OperatorFailed
 from tracetypes.graph import Sort
-from tracetypes.interpreter import emitted_wrongly, failed, incomparable, sort_order
+from tracetypes.interpreter import emitted_wrongly, failed, sort_order
 from tracetypes.markers import Marker
 from tracetypes.records import Mismatch, Schema, conformer
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
@@ -57,10 +57,7 @@ def sorter_of(node: Sort, step: Step) -> Runner:
                 return Runs(runs.keys, runs.counts, list(map(runs.values.__getitem__, rows_.tolist())))
         made: list[Any] = []
         for _, values in runs.runs():
-            try:
-                values.sort(key=order)
-            except TypeError as error:
-                raise incomparable(node, error) from error
+            values.sort(key=order)
             made.extend(values)
         return Runs(runs.keys, runs.counts, made)
 

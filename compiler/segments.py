@@ -18,6 +18,7 @@ from __future__ import annotations
 import attrs
 
 from tracetypes.check import Checked
+from tracetypes.compiler.analysis.identity import Once
 from tracetypes.compiler.passes import compile_graph
 from tracetypes.compiler.plan import Opaque, Plan
 from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups, traced
@@ -100,27 +101,30 @@ class Program:
 def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Program:
     """Compile a checked graph of any shape. Raises :class:`UsageError` ``TT404`` as :func:`.planner.plan` does."""
     require_groups(parallelism, key_groups)
-    segments, shared = cut(checked)
+    once = Once()
+    segments, shared = cut(checked, once)
     plans = tuple(
         plan_of(
             compile_graph(segment.checked, parallelism=parallelism, key_groups=key_groups),
             parallelism=parallelism,
             key_groups=key_groups,
             quiet=segment.quiet,
+            once=once,
         )
         for segment in segments
     )
     return Program(checked.graph.name, segments, plans, shared)
 
 
-def cut(checked: Checked) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
+def cut(checked: Checked, once: Once | None = None) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
     """The segments of a graph in topological order, and what was decided about shared streams."""
-    return _Cut(checked).run()
+    return _Cut(checked, once or Once()).run()
 
 
 class _Cut:
-    def __init__(self, checked: Checked) -> None:
+    def __init__(self, checked: Checked, once: Once) -> None:
         self.checked, self.by_id, self.consumers = checked, checked.graph.by_id, checked.graph.consumers
+        self.once = once
         self.channels: dict[int, str] = {}
         self.sinks = {sink.name for sink in checked.graph.sinks}
         self.titles: dict[str, int] = {}
@@ -197,7 +201,7 @@ class _Cut:
             case Apply(op=OpStateless()):
                 if overrides(node.op, "on_marker"):
                     return f"{title(node)} emits at markers"
-                said = traced(node.op, self.checked.streams[node.inputs[0]])
+                said = self.once(traced, node.op, self.checked.streams[node.inputs[0]])
                 return f"{title(node)} runs in Python" if isinstance(said, Opaque) else self.dear(node.inputs[0])
             case _:
                 return f"{title(node)} is keyed"

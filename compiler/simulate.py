@@ -21,6 +21,7 @@ from tracetypes.compiler.columns import array, from_rows
 from tracetypes.compiler.kernels import StageKernel, StageState
 from tracetypes.compiler.messages import Kind, Message, Piece, Reread, dumps, loads
 from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Plan, links
+from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.segments import Program
 from tracetypes.compiler.source_kernel import ChannelKernel, SourceKernel, Taken
 from tracetypes.formats import Row
@@ -51,6 +52,8 @@ class Collector:
     late: list[tuple[str, str, str]] = attrs.Factory(list)
     rejects: list[tuple[str, str, str]] = attrs.Factory(list)
     newest: dict[str, list[int | None]] = attrs.Factory(dict)
+    verified: int = 0
+    """How many rows were compared with plain Python."""
 
     def take(self, message: Message) -> None:
         """Take one message."""
@@ -66,6 +69,8 @@ class Collector:
                 head = message.head
                 aside = self.late if message.kind == Kind.LATE else self.rejects
                 aside.append((head["source"], head["reason"], message.payload.decode()))
+            case Kind.VERIFIED:
+                self.verified += message.head["rows"]
             case _:
                 raise AssertionError(f"unexpected message {message.kind}")
 
@@ -267,7 +272,7 @@ def _step(
                             waiting[stage.number].extend(read)
                     elif isinstance(link.leaf, FromChannel):
                         for sent in come.get(link.leaf.name, ()):
-                            receiver = ChannelKernel(stage, link, plan.key_groups)
+                            receiver = ChannelKernel(stage, link, plan.key_groups, Verifier.of(plan))
                             waiting[stage.number].extend(receiver.markers(sent.markers, sent.complete))
                             for table in sent.rows:
                                 waiting[stage.number].extend(receiver.rows(table))
@@ -328,7 +333,7 @@ def _read(
     newest = collector.newest.get(link.leaf.label, [])
     for at, rows in enumerate(parts[part]):
         place = (number, part, at)
-        kernel = SourceKernel(plan.stages[stage], link, plan.key_groups)
+        kernel = SourceKernel(plan.stages[stage], link, plan.key_groups, verifier=Verifier.of(plan))
         known = before.get(link.leaf.label, {})
         earlier = known[place] if place in known else newest[part] if part < len(newest) else None
         idle = any(row is IDLE for row in rows)

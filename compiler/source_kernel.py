@@ -17,11 +17,13 @@ from tracetypes.compiler.chunks import Chunk, place
 from tracetypes.compiler.chunks import Placed as PlacedChunk
 from tracetypes.compiler.columnar import Flow, fit, fit_key, listed, read_by, through
 from tracetypes.compiler.columns import END, POSITION, from_array, from_rows, pairs_of_rows
+from tracetypes.compiler.evaluation import Emitted
 from tracetypes.compiler.expr import Undefined
 from tracetypes.compiler.messages import Kind, Message, Piece, Report, header
 from tracetypes.compiler.outbox import Outbox, Straight
 from tracetypes.compiler.paths import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
 from tracetypes.compiler.plan import FromChannel, FromSource, Link, Opaque, Stage
+from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.vector import Columns, from_arrow, inputs_of, take, values_of
 from tracetypes.formats import Layout, Row
 from tracetypes.graph import RowPosition
@@ -76,14 +78,25 @@ class SourceKernel:
     what the other pieces of the step have closed before, the stage will say (:meth:`StageKernel._end_column`).
     """
 
-    def __init__(self, stage: Stage, link: Link, key_groups: int, straight: Layout | None = None) -> None:
-        """``straight``: the layout of the sink, where its rows need not pass the stage (:func:`is_straight`)."""
+    def __init__(
+        self,
+        stage: Stage,
+        link: Link,
+        key_groups: int,
+        straight: Layout | None = None,
+        verifier: Verifier | None = None,
+    ) -> None:
+        """``straight``: the layout of the sink, where its rows need not pass the stage (:func:`is_straight`). ``verifier``: the
+        worker's."""
         assert isinstance(link.leaf, FromSource)
         self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
         self.name, self.aloud = link.leaf.source.name, not link.leaf.quiet
         positioned = stage.restores and isinstance(link.leaf.source.ordered_by, RowPosition)
+        self.verifier = verifier
+        self.seen = None if verifier is None else verifier.along(link.path)
+        sums = None if verifier is None else verifier.sums(stage)
         self.outbox = (
-            Outbox(stage, link.number, key_groups, positioned) if straight is None else Straight(stage, straight)
+            Outbox(stage, link.number, key_groups, positioned, sums) if straight is None else Straight(stage, straight)
         )
         self.end = self.position = self.part = 0
         self.parts, self.idle = 1, False
@@ -118,10 +131,13 @@ class SourceKernel:
         how = self.leaf.source.markers
         self.part, self.parts, self.idle = part, parts, idle
         self.open: int | None = None
+        if self.verifier is not None:
+            self.verifier.start(*piece, part)
         if isinstance(how, EventTime):
             yield from self._by_time(how, piece, taken, before)
         else:
             yield from self._in_band(piece, taken)
+        yield from verified(self.verifier)
 
     def _by_time(
         self, how: EventTime, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None
@@ -239,11 +255,16 @@ class SourceKernel:
         positions = placed.at + (count + 1) if self.outbox.positioned else None
         flows = [Flow(len(placed.ends), None, read_by(placed.column))]
         trees = self.trees
+        first = 0
         if placed.chunk.emitted is not None and trees:
             emitted = placed.chunk.emitted
-            flows = [listed(trees[0][1], emitted if placed.kept is None else emitted.filter(placed.kept))]
-            trees = trees[1:]
-        for flow in [made for one in flows for made in through(trees, one)]:
+            native = listed(trees[0][1], emitted if placed.kept is None else emitted.filter(placed.kept))
+            if self.seen is not None:
+                assert native.key is not None
+                assert native.value is not None
+                self.seen(0, flows[0], [Emitted(native.rows, 0, native.key, native.value)])
+            flows, trees, first = [native], trees[1:], 1
+        for flow in [made for one in flows for made in through(trees, one, self.seen, first)]:
             ends = placed.ends if flow.rows is None else placed.ends[flow.rows]
             if self.trees:
                 if not self.whole:
@@ -289,7 +310,8 @@ class SourceKernel:
         key_, value_ = (from_arrow(schema, pa.concat_arrays(next(columns))) for schema in (key, value))
         ends = np.concatenate(next(columns))
         whole = Flow(len(ends), None, inputs_of({"key": key_, "value": value_}), key_, value_)
-        for flow in through(self.behind, whole):
+        first = len(self.trees) + len(self.opaque)
+        for flow in through(self.behind, whole, self.seen, first):
             at_ = slice(None) if flow.rows is None else flow.rows
             yield from self.outbox.columns(head, flow, ends[at_], None)
 
@@ -350,10 +372,12 @@ class SourceKernel:
 class ChannelKernel:
     """The far end of a channel: rows that another query has sent in, messages to the stage's key groups out."""
 
-    def __init__(self, stage: Stage, link: Link, key_groups: int) -> None:
+    def __init__(self, stage: Stage, link: Link, key_groups: int, verifier: Verifier | None = None) -> None:
         assert isinstance(link.leaf, FromChannel)
-        self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
-        self.outbox = Outbox(stage, link.number, key_groups, stage.restores)
+        self.leaf, self.link, self.key_groups, self.verifier = link.leaf, link, key_groups, verifier
+        self.seen = None if verifier is None else verifier.along(link.path)
+        sums = None if verifier is None else verifier.sums(stage)
+        self.outbox = Outbox(stage, link.number, key_groups, stage.restores, sums)
         self.end = self.position = 0
         self.ahead: list[Ahead] = []
         self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position), self)
@@ -365,19 +389,22 @@ class ChannelKernel:
         if not count:
             return
         ends, positions = table.column(END).to_numpy(), table.column(POSITION).to_numpy()
+        if self.verifier is not None:
+            self.verifier.start(int(ends[0]), count)
         if self.trees is not None:
             head, made = header(link=self.link.number, piece=None), list[Message]()
             try:
                 keys, values = pairs_of_rows(leaf.layout, table)
                 key, value = from_arrow(leaf.stream.key, keys), from_arrow(leaf.stream.value, values)
                 whole = Flow(count, None, inputs_of({"key": key, "value": value}), key, value)
-                for flow in through(self.trees, whole):
+                for flow in through(self.trees, whole, self.seen):
                     at = slice(None) if flow.rows is None else flow.rows
                     made.extend(self.outbox.columns(head, flow, ends[at], positions[at]))
             except Undefined:
                 pass  # one of the rows must be run in Python: all of them are
             else:
                 yield from made
+                yield from verified(self.verifier)
                 return
         batch = from_rows(leaf.layout, table)
         self.outbox.start()
@@ -386,6 +413,7 @@ class ChannelKernel:
             self.push(key_, value_)
         flush(self.ahead)
         yield from self.outbox.messages(None)
+        yield from verified(self.verifier)
 
     def markers(self, markers: list[int], complete: bool) -> Iterator[Message]:
         """What was closed with the rows."""

@@ -17,9 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.compiler import sizes
-from tracetypes.compiler.columnar import Combined, Flow, combine, dtype_of, fit, fit_key, groups_of, reduced, structured
+from tracetypes.compiler.columnar import (
+    Combined,
+    Flow,
+    SeenSums,
+    combine,
+    dtype_of,
+    fit,
+    fit_key,
+    groups_of,
+    reduced,
+    structured,
+)
 from tracetypes.compiler.columns import Batch, array
-from tracetypes.compiler.evaluation import evaluate, run
+from tracetypes.compiler.evaluation import Emitted, evaluate, run
 from tracetypes.compiler.exact import Exacts
 from tracetypes.compiler.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
 from tracetypes.compiler.messages import dumps, loads
@@ -43,7 +54,7 @@ from tracetypes.records import (
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["ColumnState", "Columnar", "Keyed", "keyed_of"]
+__all__ = ["Closed", "ColumnState", "Columnar", "Keyed", "keyed_of"]
 
 
 @attrs.frozen(eq=False)
@@ -180,11 +191,30 @@ def _objects(shape: Value, parts: Sequence[Column], count: int) -> list[Any]:
     return values_of(structured(shape, dict(zip(paths, parts, strict=True)), ()), count)
 
 
-class Columnar:
-    """Runs a :class:`Keyed`."""
+@attrs.frozen(eq=False)
+class Closed:
+    """Keys of a block that closed: ``count`` of them, their states before, aggregates, states after, and what they emitted."""
 
-    def __init__(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed) -> None:
-        self.op, self.keyed = op, keyed
+    count: int
+    end: int
+    key: Columns
+    old: Columns
+    agg: Columns
+    new: Columns
+    emitted: list[Emitted]
+
+
+class Columnar:
+    """Runs a :class:`Keyed`. ``sums`` and ``closed`` see what it does."""
+
+    def __init__(
+        self,
+        op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any],
+        keyed: Keyed,
+        sums: SeenSums | None = None,
+        closed: Callable[[Closed], None] | None = None,
+    ) -> None:
+        self.op, self.keyed, self.sums, self.closed = op, keyed, sums, closed
         self.paths = [path for path, _ in leaves(keyed.state)]
         self.kinds = [at.kind for _, at in leaves(keyed.state)]
         shape = Shape.of(keyed)
@@ -223,7 +253,7 @@ class Columnar:
         keys = from_arrow(stream.key, array(stream.key, batch.keys))
         values = from_arrow(stream.value, array(stream.value, batch.values))
         flow = Flow(len(batch), None, inputs_of({"key": keys, "value": values}), keys, values)
-        state.held.append(combine(self.keyed.monoid, flow, np.array(batch.ends, np.int64), keys))
+        state.held.append(combine(self.keyed.monoid, flow, np.array(batch.ends, np.int64), keys, self.sums))
 
     def hold_objects(self, state: ColumnState, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
         """Keep aggregates that come as objects."""
@@ -390,11 +420,16 @@ class Columnar:
             "key": keys,
             "marker": marker,
         }
+        shown: list[Emitted] = []
         for emitted in run(keyed.on_marker, _finder(given), count).emissions:
             size = count if emitted.rows is None else len(emitted.rows)
             if size:
                 assert emitted.key is not None
-                out(end, fit_key(keyed.gives.key, emitted.key), fit(keyed.gives.value, emitted.value), size)
+                key, value = fit_key(keyed.gives.key, emitted.key), fit(keyed.gives.value, emitted.value)
+                out(end, key, value, size)
+                shown.append(Emitted(emitted.rows, emitted.number, key, value))
+        if self.closed is not None:
+            self.closed(Closed(count, end, keys, arguments["state"], arguments["agg"], given["new_state"], shown))
 
 
 def _finder(arguments: dict[str, Columns]) -> Callable[[Input], Column]:

@@ -18,10 +18,11 @@ import ast
 import inspect
 import linecache
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from tracetypes.compiler.analysis.identity import Same
 from tracetypes.compiler.functions import FUNCTIONS
 
 __all__ = ["PREFIX", "TRACER", "NoSource", "is_rewritten", "rewritten"]
@@ -75,12 +76,13 @@ def is_rewritten(code: types.CodeType) -> bool:
 def rewritten(code: types.CodeType) -> types.CodeType:
     """The code that hands its operations to :data:`TRACER`; the same parameters, the free variables of ``code`` or some
     of them. Raises :class:`NoSource`."""
-    return _rewritten(code, code.co_filename)
+    return _rewritten(Same(code))
 
 
 @lru_cache(maxsize=4096)
-def _rewritten(code: types.CodeType, file: str) -> types.CodeType:
-    """``file`` tells apart what is equal as code."""
+def _rewritten(same: Same) -> types.CodeType:
+    """Of the source alone: globals, closures and defaults are those of the function at each call."""
+    code, file = same.value, same.value.co_filename
     node = _find(code)
     owner = code.co_qualname.split(".")[-2:-1]
     change = _Rewriter(None if not owner or owner[0] == "<locals>" else owner[0])
@@ -204,6 +206,7 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, owner: str | None) -> None:
         self.owner = owner
         self.first: str | None = None
+        self.names = 0
 
     def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
         """The function without decorators, annotations and defaults, which belong to the function object."""
@@ -253,7 +256,17 @@ class _Rewriter(ast.NodeTransformer):
             return ast.fix_missing_locations(ast.copy_location(ast.Call(node.func, [*names], []), node))
         function = self.visit(node.func)
         args = [self.visit(arg) for arg in node.args]
-        return self.tracer(node, "call", function, *args, keywords=[self.visit(k) for k in node.keywords])
+        return self.tracer(node, "call", function, *args, keywords=[self.keyword(k) for k in node.keywords])
+
+    def keyword(self, node: ast.keyword) -> ast.keyword:
+        value = self.visit(node.value)
+        return ast.keyword(node.arg, value if node.arg is not None else self.tracer(node, "entries", value))
+
+    def visit_Dict(self, node: ast.Dict) -> ast.expr:
+        keys = [None if key is None else self.visit(key) for key in node.keys]
+        values = [self.visit(value) for value in node.values]
+        values = [self.tracer(v, "entries", v) if k is None else v for k, v in zip(keys, values, strict=True)]
+        return self.tracer(node, "own", ast.Dict(keys, values))
 
     def visit_Starred(self, node: ast.Starred) -> ast.expr:
         if not isinstance(node.ctx, ast.Load):
@@ -335,7 +348,7 @@ class _Rewriter(ast.NodeTransformer):
             return made
         return self.tracer(node, "own", made)
 
-    visit_List = visit_Dict = visit_Set = visit_ListComp = visit_DictComp = visit_SetComp = owned
+    visit_List = visit_Set = visit_ListComp = visit_DictComp = visit_SetComp = owned
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:
         if node.is_async:
@@ -343,7 +356,7 @@ class _Rewriter(ast.NodeTransformer):
         iterable = self.tracer(node.iter, "iterate", self.visit(node.iter))
         tests = [self.tracer(test, "truth", self.visit(test)) for test in node.ifs]
         if isinstance(node.target, ast.Tuple | ast.List):
-            iterable = self.tracer(node.iter, "unpacked", iterable)
+            iterable = self.tracer(node.iter, "unpacked", iterable, _places(node.target))
         return ast.comprehension(self.target(node.target), iterable, tests, 0)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
@@ -378,7 +391,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> ast.stmt:
         iterable = self.tracer(node.iter, "iterate", self.visit(node.iter))
         if isinstance(node.target, ast.Tuple | ast.List):
-            iterable = self.tracer(node.iter, "unpacked", iterable)
+            iterable = self.tracer(node.iter, "unpacked", iterable, _places(node.target))
         body = [made for one in node.body for made in self.statements(one)]
         otherwise = [made for one in node.orelse for made in self.statements(one)]
         return ast.copy_location(ast.For(self.target(node.target), iterable, body, otherwise), node)
@@ -389,9 +402,8 @@ class _Rewriter(ast.NodeTransformer):
             if len(node.targets) > 1:
                 raise NoSource(f"it assigns to several targets at line {node.lineno}")
             (target,) = node.targets
-            parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
-            count = None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
-            value = self.tracer(node, "iterate", value, ast.Constant(count))
+            assert isinstance(target, ast.Tuple | ast.List)
+            value = self.tracer(node, "unpack", value, _places(target))
         return ast.copy_location(ast.Assign([self.target(t) for t in node.targets], value), node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
@@ -427,29 +439,79 @@ class _Rewriter(ast.NodeTransformer):
                 return ast.copy_location(ast.Starred(self.target(value), ast.Store()), node)
             case ast.Subscript(value=value, slice=slice):
                 changed = self.tracer(node, "changed", self.visit(value))
-                return ast.copy_location(ast.Subscript(changed, self.index(slice), node.ctx), node)
+                place = self.tracer(node, "place", self.index(slice))
+                return ast.copy_location(ast.Subscript(changed, place, node.ctx), node)
             case _:
                 raise NoSource(f"it sets an attribute at line {node.lineno}")
 
-    def visit_Match(self, node: ast.Match) -> ast.stmt:
-        names: list[ast.expr] = []
-        for case in node.cases:
-            top = case.pattern.patterns if isinstance(case.pattern, ast.MatchOr) else [case.pattern]
-            for part in _patterns(case.pattern):
-                if isinstance(part, ast.MatchClass):
-                    names.extend(ast.Constant(name) for name in part.kwd_attrs)
-                if isinstance(part, ast.MatchSingleton) and (part.value is not None or part not in top):
-                    raise NoSource(f"it matches {part.value} at line {case.pattern.lineno}")
-        subject = self.tracer(node, "subject", self.visit(node.subject), *names)
-        cases = [
-            ast.match_case(
-                case.pattern,
-                None if case.guard is None else self.tracer(case.guard, "truth", self.visit(case.guard)),
-                [made for one in case.body for made in self.statements(one)],
-            )
-            for case in node.cases
-        ]
-        return ast.copy_location(ast.Match(subject, cases), node)
+    def visit_Match(self, node: ast.Match) -> list[ast.stmt]:
+        """Conditions, one for each case."""
+        subject = self.fresh()
+        made: list[ast.stmt] = []
+        for case in reversed(node.cases):
+            captured: dict[str, str] = {}
+            tests = [self.pattern(case.pattern, ast.Name(subject, ast.Load()), captured)]
+            tests += [_kept(name, ast.Name(found, ast.Load())) for name, found in captured.items()]
+            if case.guard is not None:
+                tests.append(self.tracer(case.guard, "truth", self.visit(case.guard)))
+            body = [one for statement in case.body for one in self.statements(statement)]
+            test = ast.BoolOp(ast.And(), [ast.Constant(True), *tests])
+            made = [ast.fix_missing_locations(ast.copy_location(ast.If(test, body, made), case.pattern))]
+        kept = ast.Assign([ast.Name(subject, ast.Store())], self.visit(node.subject))
+        return [ast.fix_missing_locations(ast.copy_location(kept, node)), *made]
+
+    def fresh(self) -> str:
+        """A name that no author uses."""
+        self.names += 1
+        return f"__case_{self.names}__"
+
+    def pattern(self, node: ast.pattern, value: ast.expr, captured: dict[str, str]) -> ast.expr:
+        """Does it match? What it captures goes by names of its own, and to those of the author once all of it matches."""
+
+        def keep(name: str, value: ast.expr) -> ast.expr:
+            return _kept(captured.setdefault(name, captured.get(name) or self.fresh()), value)
+
+        def parts(method: str, patterns: Sequence[ast.pattern], *how: ast.expr) -> ast.expr:
+            taken = self.fresh()
+            asked = ast.NamedExpr(ast.Name(taken, ast.Store()), self.tracer(node, method, value, *how))
+            tests: list[ast.expr] = [ast.Compare(asked, [ast.IsNot()], [ast.Constant(None)])]
+            for at, inner in enumerate(patterns):
+                part = ast.Subscript(ast.Name(taken, ast.Load()), ast.Constant(at), ast.Load())
+                tests.append(self.pattern(inner, part, captured))
+            return ast.BoolOp(ast.And(), [ast.Constant(True), *tests])
+
+        match node:
+            case ast.MatchValue(value=wanted):
+                return self.tracer(
+                    node, "truth", self.tracer(node, "compare", ast.Constant("Eq"), value, self.visit(wanted))
+                )
+            case ast.MatchSingleton(value=wanted):
+                same = self.tracer(node, "compare", ast.Constant("Is"), value, ast.Constant(wanted))
+                return self.tracer(node, "truth", same)
+            case ast.MatchSequence(patterns=patterns):
+                star = next((at for at, one in enumerate(patterns) if isinstance(one, ast.MatchStar)), None)
+                named = any(isinstance(one, ast.MatchStar) and one.name is not None for one in patterns)
+                how = (len(patterns) - (star is not None), star, named)
+                return parts("case_sequence", patterns, *map(ast.Constant, how))
+            case ast.MatchStar(name=name):
+                return ast.Constant(True) if name is None else keep(name, value)
+            case ast.MatchMapping(keys=keys, patterns=patterns, rest=rest):
+                wanted_keys = ast.Tuple([self.visit(key) for key in keys], ast.Load())
+                inside = [*patterns, *([] if rest is None else [ast.MatchAs(None, rest)])]
+                return parts("case_mapping", inside, wanted_keys, ast.Constant(rest is not None))
+            case ast.MatchClass(cls=cls, patterns=patterns, kwd_attrs=names, kwd_patterns=named_patterns):
+                asked_names = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
+                how_many = ast.Constant(len(patterns))
+                return parts("case_class", [*patterns, *named_patterns], self.visit(cls), how_many, asked_names)
+            case ast.MatchAs(pattern=inner, name=name):
+                tests = [] if inner is None else [self.pattern(inner, value, captured)]
+                if name is not None:
+                    tests.append(keep(name, value))
+                return ast.BoolOp(ast.And(), [ast.Constant(True), ast.Constant(True), *tests])
+            case ast.MatchOr(patterns=patterns):
+                return ast.BoolOp(ast.Or(), [self.pattern(one, value, captured) for one in patterns])
+            case _:
+                raise NoSource(f"it has a {type(node).__name__} at line {node.lineno}")
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
         """A function inside; :meth:`function` makes the outermost."""
@@ -489,8 +551,18 @@ class _Rewriter(ast.NodeTransformer):
     visit_ClassDef = visit_AsyncFunctionDef = visit_AsyncFor = visit_AsyncWith = elsewhere
 
 
-def _patterns(node: ast.pattern) -> Iterator[ast.pattern]:
-    return (part for part in ast.walk(node) if isinstance(part, ast.pattern))
+def _kept(name: str, value: ast.expr) -> ast.expr:
+    """A true expression that gives a name to a value."""
+    return ast.List([ast.NamedExpr(ast.Name(name, ast.Store()), value)], ast.Load())
+
+
+def _places(node: ast.Tuple | ast.List) -> ast.expr:
+    """What is assigned to, as ``unpack`` of the tracer takes it."""
+    made: list[ast.expr] = [
+        _places(part) if isinstance(part, ast.Tuple | ast.List) else ast.Constant(not isinstance(part, ast.Starred))
+        for part in node.elts
+    ]
+    return ast.Tuple(made, ast.Load())
 
 
 def _copy(node: Any) -> Any:

@@ -17,6 +17,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, final
 
+import attrs
+
 from tracetypes.compiler.expr import Branch, Call, Leaf, Pack, Tree, Value
 from tracetypes.compiler.symbolic.calls import Tracer
 from tracetypes.compiler.symbolic.known import BOOLEAN
@@ -106,7 +108,7 @@ class _Explorer:
             made = self.explore(())
             if not self.returned:
                 raise Stop(f"always raises {self.first_exception}")
-            return made
+            return attrs.evolve(made, touched=tuple(self.tracer.touched.values()))
         except Stop as stop:
             raise Untraceable(str(stop)) from None
 

@@ -521,7 +521,7 @@ def constant(value: Any, kind: Kind | None) -> Column | None:
             return Column(kind, value) if value.isascii() or has_utf8(value) else None
         case Bytes() if type(value) is bytes:
             return Column(kind, value)
-        case Timestamp() if type(value) is dt.datetime and value.tzinfo is not None:
+        case Timestamp() if type(value) is dt.datetime and value.tzinfo is dt.UTC:
             return Column(kind, micros_of(value))
         case Date() if type(value) is dt.date:
             return Column(kind, value.toordinal() - EPOCH_DAY)

@@ -27,8 +27,9 @@ import attrs
 from tracetypes.algebra import ExactSum, greatest, least
 from tracetypes.edges import U
 from tracetypes.errors import DataError, UsageError
-from tracetypes.graph import Comparable, Stream
+from tracetypes.graph import Stream
 from tracetypes.markers import Marker
+from tracetypes.places import Orderable
 from tracetypes.records import (
     Boolean,
     Bytes,
@@ -471,7 +472,7 @@ class Last(Aggregate[V, "Placed[V] | None", V]):
         return cast("Placed[V]", agg)[2]
 
 
-def last(by: Callable[[V], Comparable]) -> Aggregate[V, Any, V]:
+def last(by: Callable[[V], Orderable]) -> Aggregate[V, Any, V]:
     """The value that is last in the order of ``by``, such as its time; of several the last in the canonical order of whole
     values, so that the order of arrival does not count.
 
@@ -503,7 +504,7 @@ class Top(Aggregate[V, tuple["Placed[V]", ...], list[V]], Generic[V]):
         return [value for _, _, value in agg]
 
 
-def top(k: int, by: Callable[[V], Comparable]) -> Aggregate[V, Any, list[V]]:
+def top(k: int, by: Callable[[V], Orderable]) -> Aggregate[V, Any, list[V]]:
     """The ``k`` values (1 or more) with the largest ``by(value)``, largest first; among equals those that are last in the
     canonical order of whole values. Equal values count as often as they come.
 

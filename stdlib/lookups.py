@@ -1,8 +1,6 @@
 """The look-up join against a database: SQLite, which comes with Python, and PostgreSQL through psycopg 3.
 
-A database is plain data: where it is and what is read from it. Each process opens its own connection when it needs one
-first, and keeps it; nothing that is open is ever sent. Names of tables and columns are checked and quoted; values are
-bound, never written into a statement. Nothing is written to a database.
+Each process opens its own connection when it needs one first, and keeps it; nothing that is open is ever sent.
 
 The table should not change while a run goes on: the answer to an item is that of the moment at which it is computed, and
 a step that failed is computed again. Rows are cached by process, missing ones too.
@@ -11,14 +9,10 @@ a step that failed is computed again. Rows are cached by process, missing ones t
 from __future__ import annotations
 
 import os
-import re
-import sqlite3
 import threading
-from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar, overload
 
 import attrs
@@ -27,8 +21,10 @@ from tracetypes.asked import AskedTable
 from tracetypes.edges import U
 from tracetypes.errors import OperatorFailed, UsageError
 from tracetypes.graph import Stream
-from tracetypes.records import Boolean, Mismatch, Optional, Record, Schema, from_plain, schema_of, show, show_type
+from tracetypes.records import Mismatch, Record, show, show_type
 from tracetypes.stdlib.annotations import returned
+from tracetypes.stdlib.databases import Database, Sqlite
+from tracetypes.stdlib.postgres import Postgres
 from tracetypes.stdlib.stateless import how_of
 from tracetypes.templates import OpStateless
 
@@ -42,162 +38,8 @@ R = TypeVar("R")
 MOST_QUESTIONS: Final = 500
 """So many keys are asked for in one statement at most."""
 
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def _identifier(instance: object, attribute: attrs.Attribute[str], name: object) -> None:
-    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
-        raise UsageError(
-            "TT121",
-            f"{type(instance).__name__} was given the {attribute.name} {show(name)}",
-            fix="pass a name of letters, digits and '_' that does not begin with a digit",
-        )
-
-
-def _record(instance: object, attribute: attrs.Attribute[Any], row: Any) -> None:
-    schema = schema_of(row)
-    if not isinstance(schema, Record):
-        raise UsageError(
-            "TT121",
-            f"{type(instance).__name__} was given the row {show_type(row)}, which is no record",
-            fix="pass a frozen record whose fields are named like the columns",
-        )
-    for name, _ in schema.fields:
-        _identifier(instance, attribute, name)
-
-
-@attrs.frozen(kw_only=True)
-class Database(ABC, Generic[R]):
-    """A table that is asked by one column. Equal databases share a connection and a cache in each process.
-
-    ``table`` and ``key``: the table and its column that is asked by, whose values are unique. ``row``: a record type; its
-    fields are the columns that are read, by name.
-    """
-
-    table: str = attrs.field(validator=_identifier)
-    key: str = attrs.field(validator=_identifier)
-    row: type[R] = attrs.field(validator=_record)
-    columns: Record = attrs.field(init=False, repr=False, eq=False)
-
-    @columns.default
-    def _columns(self) -> Schema:
-        # Here and not on a worker, where the annotations of a class may not be resolved.
-        return schema_of(self.row)
-
-    @abstractmethod
-    def connect(self) -> Any:
-        """A new connection of the driver."""
-
-    @abstractmethod
-    def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        """The rows of some keys: the key, then the columns."""
-
-    @abstractmethod
-    def errors(self) -> tuple[type[Exception], ...]:
-        """What the driver raises."""
-
-    def fitted(self, schema: Schema, value: Any) -> Any:
-        """A value of the driver as :func:`tracetypes.records.from_plain` takes it."""
-        return value
-
-    def named(self) -> str:
-        """For messages; without secrets."""
-        return f"table {self.table}"
-
-    @property
-    def selected(self) -> str:
-        """The key and the columns, quoted."""
-        return ", ".join(f'"{name}"' for name in (self.key, *(name for name, _ in self.columns.fields)))
-
-    def made(self, found: Sequence[Any]) -> R:
-        """The record of a row. Raises :class:`Mismatch`."""
-        pairs = zip(self.columns.fields, found, strict=True)
-        record: R = from_plain(self.columns, {name: self.fitted(schema, value) for (name, schema), value in pairs})
-        return record
-
-
-@attrs.frozen(kw_only=True)
-class Sqlite(Database[R]):
-    """A table of an SQLite file, opened for reading only. ``path``: the file, on every machine that runs a part.
-
-    Booleans are read from 0 and 1, times and dates from ISO 8601 texts. The file is opened when a row is asked for first:
-
-    >>> @attrs.frozen
-    ... class Meter:
-    ...     room: str
-    >>> Sqlite(path="plant.db", table="meters", key="id", row=Meter).named()
-    'table meters of plant.db'
-    """
-
-    path: str = attrs.field(converter=str)
-
-    def connect(self) -> Any:
-        return sqlite3.connect(f"{Path(self.path).absolute().as_uri()}?mode=ro", uri=True)
-
-    def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        marks = ", ".join("?" * len(keys))
-        found: list[Sequence[Any]] = connection.execute(
-            f'SELECT {self.selected} FROM "{self.table}" WHERE "{self.key}" IN ({marks})', keys
-        ).fetchall()
-        return found
-
-    def errors(self) -> tuple[type[Exception], ...]:
-        return (sqlite3.Error,)
-
-    def fitted(self, schema: Schema, value: Any) -> Any:
-        inner = schema.item if isinstance(schema, Optional) else schema
-        return bool(value) if isinstance(inner, Boolean) and value in (0, 1) else value
-
-    def named(self) -> str:
-        return f"table {self.table} of {self.path}"
-
-
-@attrs.frozen(kw_only=True)
-class Postgres(Database[R]):
-    """A table of a PostgreSQL server; needs the extra ``postgres``.
-
-    ``connection``: a connection string of libpq, such as ``host=db dbname=plant user=reader``. Keep the password out of
-    it: it is shipped with the operator. libpq reads ``PGPASSFILE`` or a service file on the worker. Nothing is connected
-    before a row is asked for:
-
-    >>> @attrs.frozen
-    ... class Meter:
-    ...     room: str
-    >>> where = "host=db dbname=plant user=reader"
-    >>> Postgres(connection=where, schema="power", table="meters", key="id", row=Meter).named()
-    'table power.meters'
-    """
-
-    connection: str = attrs.field(repr=False)
-    schema: str = attrs.field(default="public", validator=_identifier)
-
-    def connect(self) -> Any:
-        try:
-            import psycopg
-        except ImportError as error:
-            raise UsageError(
-                "TT401", f"PostgreSQL needs psycopg ({error})", fix="pip install 'tracetypes[postgres]'"
-            ) from None
-        made = psycopg.connect(self.connection, autocommit=True, connect_timeout=10)
-        made.execute("SET default_transaction_read_only = on")
-        return made
-
-    def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        found: list[Sequence[Any]] = connection.execute(
-            f'SELECT {self.selected} FROM "{self.schema}"."{self.table}" WHERE "{self.key}" = ANY(%s)', [list(keys)]
-        ).fetchall()
-        return found
-
-    def errors(self) -> tuple[type[Exception], ...]:
-        try:
-            import psycopg
-        except ImportError:  # connect() has more to say about that
-            return ()
-        return (psycopg.Error,)
-
-    def named(self) -> str:
-        return f"table {self.schema}.{self.table}"
-
+MOST_SESSIONS: Final = 64
+"""So many connections a thread keeps open, for plans that are run one after the other; the oldest is closed first."""
 
 # ------------------------------------------------------------------------------------------------- sessions
 
@@ -269,15 +111,21 @@ class Session:
                     f"{self.database.named()} has several rows with {self.database.key} = {show(key)}",
                     fix="ask by a column whose values are unique",
                 )
-            if key in asked:
-                try:
-                    found[key] = self.database.made(columns)
-                except Mismatch as error:
-                    raise OperatorFailed(
-                        "TT215",
-                        f"{self.database.named()}, row {self.database.key} = {show(key)}: {error}",
-                        fix=f"correct the row, or the types of {show_type(self.database.row)}",
-                    ) from error
+            if key not in asked:
+                raise OperatorFailed(
+                    "TT215",
+                    f"{self.database.named()} has found the row {self.database.key} = {show(key)}, and by= returned none that "
+                    f"is equal to that: {show(keys)}",
+                    fix="let by= return values of the column's type, and ask a column that compares texts as they are",
+                )
+            try:
+                found[key] = self.database.made(columns)
+            except Mismatch as error:
+                raise OperatorFailed(
+                    "TT215",
+                    f"{self.database.named()}, row {self.database.key} = {show(key)}: {error}",
+                    fix=f"correct the row, or the types of {show_type(self.database.row)}",
+                ) from error
         return found
 
     def close(self) -> None:
@@ -290,7 +138,9 @@ class Session:
     def _ask(self, keys: Sequence[Any]) -> list[Sequence[Any]]:
         if self.connection is None:
             self.connection = self.database.connect()
-        return list(self.database.ask(self.connection, keys))
+        # NaN is equal to nothing, and some texts and numbers cannot be in a table: they have no row.
+        able = [key for key in keys if key == key and self.database.may_have(self.connection, key)]
+        return list(self.database.ask(self.connection, able)) if able else []
 
     def _failed(self, error: Exception) -> OperatorFailed:
         return OperatorFailed(
@@ -305,17 +155,20 @@ class _Sessions(threading.local):
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        self.open: dict[tuple[Database[Any], int], Session] = {}
-        self.inherited: list[dict[tuple[Database[Any], int], Session]] = []
+        self.open: dict[tuple[int, int], Session] = {}
+        """By the identity of the database, which the session keeps alive."""
+        self.inherited: list[dict[tuple[int, int], Session]] = []
 
     def of(self, database: Database[Any], size: int) -> Session:
         """The session of a database."""
         if self.process != os.getpid():
             self.inherited.append(self.open)
             self.process, self.open = os.getpid(), {}
-        session = self.open.get((database, size))
+        session = self.open.get((id(database), size))
         if session is None:
-            session = self.open[database, size] = Session(database, size)
+            session = self.open[id(database), size] = Session(database, size)
+            if len(self.open) > MOST_SESSIONS:
+                self.open.pop(next(iter(self.open))).close()
         return session
 
     def close(self) -> None:

@@ -15,23 +15,21 @@ from typing import Any
 
 import attrs
 
+from tracetypes.places import NoPlace, place
 from tracetypes.records import Unit, float_order, micros_of
 
 __all__ = ["hash_of", "likeness_of", "order_of", "place_of"]
 
 
 def place_of(found: Any) -> Any:
-    """A place in a total order for what an author's ``by`` gave: NaN behind all other floats, -0.0 as 0.0.
+    """A place in a total order for what an author's ``by`` gave: NaN behind all other numbers, -0.0 as 0.0.
 
-    Raises :class:`ValueError` for None, which has no place.
+    Raises :class:`ValueError` for what has no place, such as None.
     """
-    if isinstance(found, float):
-        return float_order(found + 0.0)
-    if isinstance(found, tuple):
-        return tuple([place_of(one) for one in found])
-    if found is None:
-        raise ValueError("by gave None, which has no place in an order")
-    return found
+    try:
+        return place(found, nan=True)
+    except NoPlace as error:
+        raise ValueError(f"by gave {error}") from None
 
 
 def order_of(value: Any) -> Any:

@@ -5,6 +5,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
@@ -23,3 +24,18 @@ settings.register_profile(
 settings.register_profile("nightly", parent=dev, max_examples=3_000, print_blob=True)
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "dev"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What became of random programs (``test_programs.py``): a line a test."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    told = [
+        f"{report.nodeid.rpartition('::')[2]}: {value}"
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == "programs" and report.when == "call"
+    ]
+    if told:
+        terminalreporter.section("random programs")
+        for line in told:
+            terminalreporter.line(line)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import collections
+import copy
+import decimal
+import os
+import re
+import subprocess
+import sys
+import types
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar, get_args
 
 import attrs
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -14,24 +24,32 @@ from tests.test_simulate import differences
 from tracetypes import (
     Dataflow,
     Marker,
+    O,
     OpKeyedOrdered,
     OpKeyedUnordered,
     OpStateless,
     U,
+    UsageError,
     check,
     csv,
     every,
     in_band,
     interpret_rows,
+    json_lines,
+    kafka,
     merge,
+    parquet,
     sort,
 )
 from tracetypes.compiler import planner, sizes
-from tracetypes.compiler.fingerprint import Fingerprint, fingerprint
+from tracetypes.compiler.fingerprint import FIELDS, Fingerprint, fingerprint
 from tracetypes.compiler.kernels import StageKernel
 from tracetypes.compiler.plan import Opaque, Plan
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.simulate import simulate
+from tracetypes.formats import Csv, Format, JsonLines, Kafka, Layout, Parquet
+from tracetypes.graph import Apply, Merge, Node, Receive, Sink, Sort, Source
+from tracetypes.markers import EventTime, InBand, Markers
 
 
 @attrs.frozen
@@ -345,6 +363,231 @@ def test_stages_that_change_places_are_noticed() -> None:
     ]
     assert one.refused(other) == []
     assert len(one.changed(other)) == 1
+
+
+# ------------------------------------------------------------------------------------- every field, by construction
+
+NODES: tuple[Any, ...] = (*get_args(Node), *get_args(Markers), *get_args(Format), Kafka, Layout)
+
+
+def test_every_field_of_every_node_is_kept_or_free() -> None:
+    """A field that is added must be declared, and then shown below to be what it was declared."""
+    assert {cls: {a.name for a in attrs.fields(cls)} for cls in NODES} == {
+        cls: set(fields) for cls, fields in FIELDS.items()
+    }
+    declared = {(cls, name) for cls, fields in FIELDS.items() for name, how in fields.items() if how != "derived"}
+    assert declared - set(CHANGED) == ASIDE
+
+
+class By:
+    """A plain object that can be called, shown as all others are."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def __call__(self, value: Any) -> Any:
+        return getattr(value, self.field)
+
+    def __repr__(self) -> str:
+        return "By()"
+
+
+def other_field(field: str, value: Any) -> Any:
+    return getattr(value, field)
+
+
+def source(**other: Any) -> Dataflow:
+    made = Dataflow("source")
+    given = {"key": id_of, "markers": every(seconds=10, time=ts_of), **other}
+    made.sink("out", made.source(given.pop("name", "items"), given.pop("edge", U[str, Item]), **given).through(COUNT))
+    return made
+
+
+def timed(**other: Any) -> Dataflow:
+    return source(markers=every(**{"seconds": 10, "time": ts_of, **other}))
+
+
+def banded(**other: Any) -> Dataflow:
+    return source(markers=in_band(**{"is_marker": id_of, "time": ts_of, **other}))
+
+
+def ordered(**other: Any) -> Dataflow:
+    made = Dataflow("ordered")
+    rows: Any = made.source("items", O[str, Item], key=id_of, markers=every(seconds=10, time=ts_of), **other)
+    made.sink("out", rows.through(Latest()))
+    return made
+
+
+def late(output: str) -> Dataflow:
+    made = Dataflow("late")
+    rows = made.source("items", U[str, Item], key=id_of, markers=every(seconds=10, time=ts_of))
+    made.sink("out", (rows.late() if output == "late" else rows).through(COUNT))
+    return made
+
+
+def merged(count: int) -> Dataflow:
+    made = Dataflow("merged")
+    how = every(seconds=10, time=ts_of)
+    rows = [made.source(name, U[str, Item], key=id_of, markers=how) for name in "abc"[:count]]
+    made.sink("out", merge(*rows).through(COUNT))
+    return made
+
+
+def in_copies(op: Any, parallelism: int) -> Dataflow:
+    made = Dataflow("copies")
+    rows: Any = made.source("items", U[str, Item], key=id_of, markers=every(seconds=10, time=ts_of))
+    made.sink("out", rows.through(op, parallelism=parallelism))
+    return made
+
+
+FIRST, SECOND = partial(other_field, "ts"), partial(other_field, "n")
+CHANGED: dict[tuple[type[Any], str], tuple[Dataflow, Dataflow]] = {
+    (Source, "name"): (source(), source(name="others")),
+    (Source, "edge"): (source(), source(edge=U[str, Wider])),
+    (Source, "markers"): (source(), banded()),
+    (Source, "key"): (source(key=By("id")), source(key=By("n"))),
+    (Source, "ordered_by"): (ordered(ordered_by=FIRST), ordered(ordered_by=SECOND)),
+    (Source, "format"): (source(), source(format=csv())),
+    (Source, "output"): (late("items"), late("late")),
+    (Apply, "op"): (flow(keyed=Count(weight=1)), flow(keyed=Count(weight=2))),
+    (Apply, "parallelism"): (in_copies(COUNT, 1), in_copies(COUNT, 2)),
+    (Sort, "by"): (flow(keyed=sort(by=FIRST)), flow(keyed=sort(by=SECOND))),
+    (Sort, "parallelism"): (in_copies(sort(by=ts_of), 1), in_copies(sort(by=ts_of), 2)),
+    (Merge, "inputs"): (merged(2), merged(3)),
+    (Sink, "name"): (flow(), flow(sink="others")),
+    (Sink, "marker"): (flow(), flow(marker="at")),
+    (Sink, "position"): (flow(keyed=sort(by=ts_of)), flow(keyed=sort(by=ts_of), position="at")),
+    (Sink, "format"): (flow(), flow(format=csv())),
+    (EventTime, "period"): (timed(), timed(seconds=20)),
+    (EventTime, "delay"): (timed(), timed(delay=5)),
+    (EventTime, "unit"): (timed(), timed(unit="ms")),
+    (EventTime, "time"): (timed(time=FIRST), timed(time=SECOND)),
+    (InBand, "unit"): (banded(), banded(unit="ms")),
+    (InBand, "time"): (banded(time=By("ts")), banded(time=By("n"))),
+    (InBand, "is_marker"): (banded(is_marker=FIRST), banded(is_marker=SECOND)),
+    (Csv, "separator"): (flow(format=csv()), flow(format=csv(separator=";"))),
+    (Csv, "columns"): (source(format=csv()), source(format=csv(columns=["id", "ts", "n"]))),
+    (Csv, "zone"): (source(format=csv()), source(format=csv(zone="UTC"))),
+    (JsonLines, "zone"): (source(format=json_lines()), source(format=json_lines(zone="UTC"))),
+    (Parquet, "zone"): (source(format=parquet()), source(format=parquet(zone="UTC"))),
+    (Kafka, "headers"): (source(format=kafka()), source(format=kafka(headers=["id"]))),
+    (Kafka, "zone"): (source(format=kafka()), source(format=kafka(zone="UTC"))),
+    (Kafka, "marker"): (source(format=kafka()), source(format=kafka(marker="end"))),
+    (Kafka, "markers"): (flow(format=kafka()), flow(format=kafka(markers=True))),
+}
+
+ASIDE = {
+    *((cls, "where") for cls in (Source, Apply, Sort, Merge, Sink)),  # another line in the same file
+    *((cls, "extension") for cls in (Csv, JsonLines, Parquet)),  # has one value only
+    *((Receive, name) for name in ("name", "edge")),  # of channels, in tests/spark/test_changed.py
+}
+
+
+@pytest.mark.parametrize(("cls", "field"), CHANGED, ids=lambda one: getattr(one, "__name__", one))
+def test_a_field_is_what_it_was_declared(cls: type[Any], field: str) -> None:
+    one, other = map(prints, CHANGED[cls, field])
+    assert prints(CHANGED[cls, field][0]) == one
+    if FIELDS[cls][field] == "kept":
+        assert one.refused(other)
+        assert other.refused(one)
+    else:
+        assert one.refused(other) == []
+        assert one.changed(other) or field == "parallelism"
+
+
+class Plain:
+    """A parameter without ``==`` and ``repr`` of its own."""
+
+    __slots__ = ("__dict__", "inside")
+
+    def __init__(self, inside: Any, **more: Any) -> None:
+        self.inside = inside
+        self.__dict__.update(more)
+
+
+@attrs.frozen
+class Holding(Count[Item]):
+    what: Any = None
+
+
+class Hidden:
+    """Fields that neither count nor show."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "Hidden()"
+
+
+PARAMETERS: list[tuple[Any, Any]] = [
+    (partial(max, 1), partial(max, 2)),
+    (partial(max, 1), partial(min, 1)),
+    (partial(max, default=1), partial(max, default=2)),
+    (partial(partial(other_field, "a"), 1), partial(partial(other_field, "b"), 1)),
+    (Plain(1), Plain(2)),
+    (Plain(1), Plain(1.0)),
+    (Plain(1, a=1), Plain(1, a=2)),
+    (Plain(1, a=1), Plain(1, b=1)),
+    (Plain(Plain(1)), Plain(Plain(2))),
+    (Plain([1, Hidden(1)]), Plain([1, Hidden(2)])),
+    (Hidden({"a": 1}), Hidden({"a": True})),
+    (By("a").__call__, By("b").__call__),
+    (collections.deque([1, 2]), collections.deque([2, 1])),
+    (collections.OrderedDict(a=1), collections.OrderedDict(a=2)),
+    (re.compile("a" * 300), re.compile("a" * 299 + "b")),
+    (decimal.Decimal("1.0"), decimal.Decimal("1.00")),
+    ((1,), [1]),
+    ([0.0], [-0.0]),
+    ({1}, {True}),
+    ({1}, frozenset({1})),
+    (set(), {}),
+    (types.MappingProxyType({"a": 1}), types.MappingProxyType({"a": True})),
+    ("x" * 2_000_000 + "a", "x" * 2_000_000 + "b"),
+    (np.arange(5000), np.arange(5000)[::-1].copy()),
+    (np.arange(5, dtype=np.int32), np.arange(5, dtype=np.int64)),
+]
+
+
+@pytest.mark.parametrize("at", range(len(PARAMETERS)))
+def test_parameters_are_compared_by_what_they_hold(at: int) -> None:
+    one, other = PARAMETERS[at]
+    before = prints(flow(keyed=Holding(what=one)))
+    assert len(before.refused(prints(flow(keyed=Holding(what=other))))) == 1
+    again = one if isinstance(one, types.MappingProxyType) else copy.deepcopy(one)
+    assert before.refused(prints(flow(keyed=Holding(what=again)))) == []
+    assert " at 0x" not in str(before.plain)
+
+
+def test_the_same_text_in_another_process() -> None:
+    """Sets of texts have another order there, and functions and objects other places."""
+    code = (
+        "from tests.test_fingerprint import *\n"
+        "made = Holding(what=Plain({'a', 'b', 'c', 'd'}, f=id_of, g=By('x'), h=partial(other_field, 'y'), i={b'1', b'2'}))\n"
+        "print(prints(flow(keyed=made)).plain)"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(texts) == 1
+
+
+def test_TT409_what_cannot_be_compared_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match=r"TT409 Holding\.what holds a builtins\.code"):
+        prints(flow(keyed=Holding(what=Plain(compile("1", "rule", "eval")))))
+
+    class Free(Holding):
+        may_change = ("what",)
+
+    assert "parameter what" in str(prints(flow(keyed=Free(what=Plain(compile("1", "rule", "eval"))))).free)
 
 
 # ------------------------------------------------------------------------------- going on with what was left

@@ -1,9 +1,12 @@
 """Rows in files: layouts, lines of text, headers, and the format that a name tells."""
 
 import csv as csv_module
+import datetime as dt
 import io
 import json
 import math
+import zoneinfo
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from tests.strategies import FLOATS, INTEGERS, Everything, Meter, Pair, Place, key_schemas, keys, schemas, values
-from tracetypes import UNIT, RunError, Unit, UsageError, csv, json_lines, parquet
+from tracetypes import UNIT, RunError, Unit, UsageError, csv, json_lines, kafka, parquet
 from tracetypes.formats import (
     Csv,
     Format,
@@ -24,10 +27,22 @@ from tracetypes.formats import (
     checked_key,
     format_of,
     header_problem,
+    record_parser,
     split_header,
     text_parser,
 )
-from tracetypes.records import Float, Integer, Mismatch, Schema, String, UnitValue, canonical, conformer, schema_of
+from tracetypes.records import (
+    Float,
+    Integer,
+    Mismatch,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+    canonical,
+    conformer,
+    schema_of,
+)
 
 
 @attrs.frozen
@@ -341,12 +356,71 @@ def test_headers(format: Csv, line: str, names: list[str]) -> None:
         (["id", "watts", "note"], None),
         (["watts", "id", "more"], None),
         (["id"], "in.csv has no column 'watts'; it has 'id'"),
+        (["id", "watts", "id"], "in.csv has 2 columns 'id'"),
+        (["id", "watts", "x", "x"], None),
         ([], "in.csv has no column 'id'; it has no columns"),
     ],
 )
 def test_TT203_a_header_that_lacks_a_column(found: list[str], missing: str | None) -> None:
     problem = header_problem(csv(), READING, found, "in.csv")
     assert (problem and (problem.code, problem.message)) == (missing and ("TT203", missing))
+
+
+def test_TT203_a_header_with_a_stray_quote() -> None:
+    with pytest.raises(RunError, match="TT203 the header of a file"):
+        split_header(csv(), 'id,wa"tts')
+
+
+# ------------------------------------------------------------------------------------------------------- zones
+
+
+@attrs.frozen
+class At:
+    """A time wherever one can be."""
+
+    at: dt.datetime
+    maybe: dt.datetime | None = None
+    several: tuple[dt.datetime, ...] = ()
+
+
+NAIVE = st.datetimes(dt.datetime(1990, 1, 1), dt.datetime(2030, 1, 1)) | st.sampled_from(
+    [dt.datetime(2024, 3, 31, 2, 30), dt.datetime(2024, 10, 27, 2, 30), dt.datetime(2024, 10, 27, 3)]
+)
+
+
+@given(NAIVE, st.sampled_from(["UTC", "Europe/Berlin", "America/New_York"]))
+def test_a_time_without_a_zone_needs_one_and_is_one_instant_in_it(at: dt.datetime, zone: str) -> None:
+    schema, text, local = schema_of(At), at.isoformat(), at.replace(tzinfo=zoneinfo.ZoneInfo(zone))
+    first, last = (local.replace(fold=fold).astimezone(dt.UTC) for fold in (0, 1))
+    for layout, line in (
+        (Layout(UnitValue(), schema), json.dumps({"at": text, "maybe": text, "several": [text]})),
+        (Layout(UnitValue(), schema), json.dumps({"at": "2020-01-01T00:00:00Z", "maybe": text, "several": []})),
+    ):
+        with pytest.raises(Mismatch, match="with a time zone"):
+            text_parser(json_lines(), layout, None)(line)
+        parse = text_parser(json_lines(zone=zone), layout, None)
+        if first == last:
+            assert parse(line)[1].maybe == first
+        else:
+            with pytest.raises(Mismatch, match="one instant in"):
+                parse(line)
+    cell = Layout(UnitValue(), Timestamp())
+    with pytest.raises(Mismatch, match="with a time zone"):
+        text_parser(csv(), cell, None)(text)
+    with pytest.raises(Mismatch, match="with a time zone"):
+        record_parser(kafka(), cell)(None, text.encode(), [])
+    if first == last:
+        assert text_parser(csv(zone=zone), cell, None)(text) == (UNIT, first)
+        assert record_parser(kafka(zone=zone), cell)(None, text.encode(), []) == (UNIT, first)
+    with_zone = first.isoformat()
+    assert text_parser(csv(zone=zone), cell, None)(with_zone) == (UNIT, first)
+
+
+@pytest.mark.parametrize("make", [csv, json_lines, parquet, kafka])
+@pytest.mark.parametrize("zone", ["Berlin", "", "../UTC", "+01:00", "Europe"])
+def test_TT115_a_zone_that_is_none(make: Callable[..., object], zone: str) -> None:
+    with pytest.raises(UsageError, match="TT115 the zone"):
+        make(zone=zone)
 
 
 # -------------------------------------------------------------------------------------------------------- keys

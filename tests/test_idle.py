@@ -22,7 +22,7 @@ from tracetypes.compiler.kernels import StageKernel
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.simulate import IDLE, Answer, simulate_steps
 from tracetypes.compiler.spark import kafka
-from tracetypes.compiler.spark.kafka import Address, Place, Silence, TopicReader
+from tracetypes.compiler.spark.kafka import Address, Described, Place, Silence, TopicReader
 from tracetypes.formats import Row
 from tracetypes.graph import Source
 from tracetypes.interpreter import Arranged, arrange, arrange_parts
@@ -199,8 +199,8 @@ class Watched:
     def __init__(self, **ends: int) -> None:
         self.ends = {int(name[1:]): end for name, end in ends.items()}
 
-    def partitions(self) -> list[int]:
-        return sorted(self.ends)
+    def described(self) -> Described:
+        return Described("t", tuple(sorted(self.ends)))
 
     def offsets(self, partitions: list[int], *, first: bool = False) -> dict[int, int]:
         return {partition: 0 if first else self.ends[partition] for partition in partitions}
@@ -208,7 +208,7 @@ class Watched:
 
 def topic(watched: Watched, idle: str = "?idle=5", until: Mapping[int, int] | None = None) -> TopicReader:
     """As Spark would ask it; a new process knows no clock of an earlier one."""
-    made = TopicReader(Address.of(f"kafka://localhost:1/t{idle}"), until)
+    made = TopicReader(Address.of(f"kafka://localhost:1/t{idle}"), until, "t")
     made.__dict__["watch"] = watched
     return made
 

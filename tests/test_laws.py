@@ -23,18 +23,21 @@ from examples.sensors import LOCATIONS, JoinFilterMap, LinearInterpolation, MaxO
 from tracetypes import (
     UNIT,
     DataError,
+    Dataflow,
     ExactSum,
     LawBroken,
     Marker,
     OpKeyedOrdered,
     OpKeyedUnordered,
     OpStateless,
+    U,
     Unit,
     UsageError,
+    every,
 )
 from tracetypes.records import canonical, conformer, key_problem, schema_of
 from tracetypes.templates import Operator
-from tracetypes.testing import _keys, check_laws, law_tests, laws, same, values
+from tracetypes.testing import _keys, check_deployments, check_flow, check_laws, law_tests, laws, same, values
 
 ROOT = Path(__file__).resolve().parent.parent
 Emit = Callable[[str, Any], None]
@@ -1103,6 +1106,34 @@ def test_the_awkward_values_are_among_them() -> None:
     assert "" in texts
     assert any(not text.isascii() for text in texts)
     assert None in drawn(int | None)
+
+
+def test_a_flow_of_which_every_example_fails_says_why_and_not_that_all_laws_hold() -> None:
+    flow = Dataflow("failing")
+    numbers = flow.source("in", U[Unit, int], markers=every(seconds=1, time=lambda value: 1 // 0))
+    flow.sink("out", numbers)
+    assert check_deployments(flow, max_examples=10) == 0  # rows without a time are rejects, which agree
+    flow = Dataflow("failing")
+    numbers = flow.source("in", U[Unit, int], markers=every(seconds=1, time=lambda value: 0))
+    flow.sink("out", numbers.through(Fails()))
+    rows = {"in": st.just([1, 2])}
+    with pytest.raises(UsageError, match=r"TT407 dataflow 'failing': .*, e.g. TT202 Fails.on_item raised ZeroDivisionError"):
+        check_deployments(flow, rows=rows, max_examples=10)
+    said: list[str] = []
+    assert check_flow(flow, rows=rows, max_examples=10, say=said.append) == 1
+    assert any(line.startswith("unknown failing: deployments: TT407") for line in said)
+    flow = Dataflow("empty")
+    flow.sink("out", flow.source("in", U[Unit, int], markers=every(seconds=1, time=lambda value: 0)))
+    said.clear()
+    assert check_flow(flow, rows={"in": st.just([])}, max_examples=10, say=said.append) == 0
+    assert said[0].startswith("unknown empty: deployments: TT407 dataflow 'empty': no row was drawn")
+    assert said[1:] == ["1 unknown: no example could be judged"]
+
+
+@attrs.frozen
+class Fails(OpStateless[Unit, int, Unit, int]):
+    def on_item(self, key: Unit, value: int, emit: Callable[[Unit, int], None]) -> None:
+        emit(key, value // (value - value))
 
 
 def test_a_record_that_no_value_fits_is_a_usage_error() -> None:

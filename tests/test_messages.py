@@ -81,6 +81,8 @@ def test_kinds_are_numbers_that_never_change() -> None:
         "AGGREGATES": 8,
         "PARTIALS": 9,
         "FILE": 10,
+        "VERIFIED": 12,
+        "TAKEN": 13,
         "METRICS": 11,
     }
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import csv as csv_module
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import attrs
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tracetypes import Dataflow, U, Unit, check, every
+from tracetypes import UNIT, Dataflow, U, Unit, check, every
 from tracetypes.compiler.chunks import Chunk
 from tracetypes.compiler.plan import FromSource, links
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.source_kernel import Taken
 from tracetypes.compiler.spark.parsed import Dialect, columns_of_csv, columns_of_json, decoded, fit_of_csv, fit_of_json
 from tracetypes.compiler.spark.scan import in_columns
-from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, text_parser
+from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, is_blank, text_parser
 from tracetypes.records import Mismatch
 from tracetypes.sources import reader
 
@@ -200,6 +202,121 @@ def test_csv(leaf: FromSource, data: st.DataObject) -> None:
     odd = st.lists(CELLS, min_size=width - 1, max_size=width + 1).map(lambda cells: ",".join(cells).encode())
     rows = st.one_of(sound, sound, odd, st.just(b"\xff")) if rare else sound
     agree(leaf, Csv(), data.draw(st.lists(rows, max_size=12)))
+
+
+# ---------------------------------------------------------------------- CSV, by another reader of RFC 4180
+
+
+@attrs.frozen
+class Texts:
+    """A row of text, of which each line that is well-formed is an item."""
+
+    ts: int
+    name: str
+    note: str
+
+
+TEXT, TEXT_BY_NAME, TEXT_KEYED = (
+    leaf_of(U[Unit, Texts]),
+    leaf_of(U[str, Texts], key=lambda r: r.name),
+    leaf_of(U[str, Texts]),
+)
+
+
+def by_rfc_4180(line: bytes, separator: str) -> list[str] | None:
+    """The cells of a line by Python's strict reader, each quoted or bare as a whole; None where it is no row."""
+    try:
+        text = line.decode()
+        (cells,) = csv_module.reader([text], delimiter=separator, strict=True)
+    except (UnicodeDecodeError, csv_module.Error, ValueError):
+        return None
+    at = 0
+    for number, cell in enumerate(cells):
+        lead = separator if number else ""
+        bare = "" if set(cell) & {'"', separator} else lead + cell
+        quoted = lead + '"' + cell.replace('"', '""') + '"'
+        one = quoted if text.startswith(quoted, at) else bare
+        if not text.startswith(one, at) or (not one and (number or cell)):
+            return None
+        at += len(one)
+    return cells if at == len(text) else None
+
+
+PIECES = [
+    b'"',
+    b'"',
+    b'""',
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b"\0",
+    b"\xef\xbb\xbf",
+    b"a",
+    b"7",
+    "é".encode(),
+    b"\xff",
+    b" ",
+    b"'",
+]
+
+
+@st.composite
+def raw_csv(draw: st.DrawFn, width: int, separator: bytes) -> bytes:
+    """A file: cells of anything between separators, each row with a number in its place for a time."""
+    broken = st.lists(st.sampled_from([*PIECES, separator]), max_size=4).map(b"".join)
+    quoted = broken.map(lambda cell: b'"' + cell.replace(b'"', b'""') + b'"')
+    cells = st.one_of(broken, quoted, st.sampled_from([b"", b"a", b'a"b', b'"a"b', b'a"', b'"a']))
+    rows = st.lists(cells, min_size=width, max_size=width).map(lambda row: separator.join([*row[:-3], b"1", *row[-2:]]))
+    return b"\n".join(draw(st.lists(st.one_of(rows, rows, broken), max_size=6)))
+
+
+@pytest.mark.parametrize("leaf", [TEXT, TEXT_BY_NAME, TEXT_KEYED], ids=["plain", "by name", "keyed"])
+@pytest.mark.parametrize("separator", [",", "\t", "|"])
+@settings(max_examples=300)
+@given(data=st.data())
+def test_a_line_of_csv_is_exactly_its_cells_or_a_reject(leaf: FromSource, separator: str, data: st.DataObject) -> None:
+    """Quotes, separators, line breaks, NULs and byte order marks anywhere: a row is what a strict reader says, in both ways."""
+    width, format = len(leaf.layout.columns), Csv(separator)
+    raw = data.draw(raw_csv(width, separator.encode()))
+    lines = [line for line in re.split(b"\r\n|\r|\n", raw) if not is_blank(format, line)]
+    agree(leaf, format, lines)
+    for line in lines:
+        row, cells = one(leaf, format, line).row, by_rfc_4180(line, separator)
+        if cells is None or len(cells) != width or not (cells[-3].isascii() and cells[-3].isdigit()):
+            assert row.kind == "reject"
+        else:
+            value = Texts(int(cells[-3]), *cells[-2:])
+            key = {TEXT: UNIT, TEXT_BY_NAME: value.name, TEXT_KEYED: cells[0]}[leaf]
+            assert (row.kind, row.key, row.value) == ("item", key, value)
+
+
+@given(cells=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=2, max_size=2))
+def test_a_cell_with_a_line_break_is_an_item_only_where_it_is_one_row(cells: list[str]) -> None:
+    """Whoever has rows, not lines: a line break is part of a quoted cell, and never of another."""
+    quoted = ",".join(['"1"', *('"' + cell.replace('"', '""') + '"' for cell in cells)])
+    assert one(TEXT, Csv(), quoted.encode()).row.value == Texts(1, *cells)
+    bare = ",".join(["1", *cells])
+    sound = not any(set(cell) & set(',"\r\n') for cell in cells)
+    assert (one(TEXT, Csv(), bare.encode()).row.kind == "item") >= sound
+    if any(set(cell) & set("\r\n") for cell in cells) and '"' not in bare:
+        assert one(TEXT, Csv(), bare.encode()).row.kind == "reject"
+
+
+@pytest.mark.parametrize(
+    ("format", "line", "blank"),
+    [
+        (Csv(), b"", True),
+        (Csv(), b" \t", True),
+        (Csv("\t"), b"\t\t", False),
+        (Csv("\t"), b" ", True),
+        (Csv(" "), b"  ", False),
+        (Csv(None), b"\t ", True),
+        (JsonLines(), b"\t ", True),
+        (Csv(), b",", False),
+    ],
+)
+def test_a_line_of_empty_cells_is_a_row(format: Csv | JsonLines, line: bytes, blank: bool) -> None:
+    assert is_blank(format, line) == blank
 
 
 def test_rows_that_fit_are_one_chunk_and_rejects_stand_before_it() -> None:

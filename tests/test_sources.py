@@ -12,7 +12,7 @@ from tracetypes.edges import EdgeType
 from tracetypes.formats import Row
 from tracetypes.graph import Source
 from tracetypes.markers import Markers
-from tracetypes.sources import placeless, reader
+from tracetypes.sources import reader
 
 
 @attrs.frozen
@@ -108,16 +108,6 @@ def test_a_row_that_is_rejected_says_why(given: dict[str, Any], row: tuple[Any, 
 
 def test_positions_in_files_need_no_order() -> None:
     assert read(UNIT, Sample(5.0), edge=O[Unit, Sample], ordered_by=ROW_POSITION).kind == "item"
-
-
-@pytest.mark.parametrize("key", [None, math.nan, (1, None), (1, (2, math.nan))])
-def test_what_has_no_place_in_an_order(key: Any) -> None:
-    assert placeless(key)
-
-
-@pytest.mark.parametrize("key", [0, -0.0, math.inf, "", (), (1, ("a",)), False])
-def test_what_has_a_place_in_an_order(key: Any) -> None:
-    assert not placeless(key)
 
 
 def test_edges_may_be_given_as_values() -> None:

@@ -39,7 +39,7 @@ def grown(path: Path, versions: int = 3, **options: Any) -> Log:
 
 def reader(log: Log, until: int | None = None, most: int | None = None) -> TableReader:
     """As Spark would ask it."""
-    return TableReader(log, "id", until, most)
+    return TableReader(log, str(opened(log.table).metadata().id), until, most)
 
 
 def read(reader: TableReader, start: dict[str, Any]) -> tuple[list[tuple[int, int]], dict[str, Any]]:
@@ -53,7 +53,7 @@ def test_files_come_in_the_order_of_the_log(tmp_path: Path, monkeypatch: pytest.
     log = grown(tmp_path / "t", partition_by=["id"])
     every = [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)]
     whole = reader(log)
-    assert whole.initialOffset() == {"table": "id", "version": 0, "file": 0}
+    assert whole.initialOffset() == {"table": whole.table, "version": 0, "file": 0}
     found, end = read(whole, whole.initialOffset())
     assert found == every
     assert read(whole, end) == ([], end)
@@ -121,13 +121,16 @@ def test_TT219_rows_that_a_vector_deletes(tmp_path: Path) -> None:
 
 def test_TT218_and_TT208_a_log_that_is_not_whole(tmp_path: Path) -> None:
     log = grown(tmp_path / "t")
-    with pytest.raises(SentError, match=r"TT218.*another table has been made there"):
-        reader(log).latestOffset({"table": "other", "version": 1, "file": 0}, ReadAllAvailable())
+    with pytest.raises(SentError, match=r"TT218.*it was removed and made anew"):
+        TableReader(log, "other", None, None).latestOffset(
+            {"table": "other", "version": 1, "file": 0}, ReadAllAvailable()
+        )
+    whole = reader(log)
     log.entry(0).unlink()
     with pytest.raises(SentError, match=r"TT218.*its log begins with version 1, and version 0 comes next"):
-        reader(log).latestOffset({"table": "id", "version": 0, "file": 1}, ReadAllAvailable())
+        whole.latestOffset({"table": whole.table, "version": 0, "file": 1}, ReadAllAvailable())
     with pytest.raises(SentError, match=r"TT208.*begins with version 1: the order of its first files is gone"):
-        reader(log).initialOffset()
+        whole.initialOffset()
     log.entry(2).write_text("{")
     with pytest.raises(RunError, match=r"version 2 of .* cannot be read"):
         log.added(2)

@@ -39,9 +39,6 @@ from tests.expressions import (
     text,
     value_of,
 )
-from tests.programs import Program, Row, programs
-from tests.programs import inputs_of as scalars_of
-from tests.programs import rows as program_rows
 from tracetypes import UNIT, ExactSum, Unit
 from tracetypes.compiler import evaluation, operations, vector
 from tracetypes.compiler import expr as meaning
@@ -49,7 +46,6 @@ from tracetypes.compiler.coded import Coded
 from tracetypes.compiler.columns import array, from_array
 from tracetypes.compiler.exact import Exacts, exact_group_sums
 from tracetypes.compiler.expr import Branch, Call, Const, Emission, Expr, Input, Kind, Leaf, Pack, Tree, Undefined
-from tracetypes.compiler.tracing import Given, Untraceable, trace
 from tracetypes.compiler.vector import (
     Column,
     Columns,
@@ -360,45 +356,6 @@ def runs_on(
         for found, result in zip(emissions, results, strict=True)
     ]
     assert made == wanted
-
-
-ROW = schema_of(Row)
-
-
-@settings(max_examples=50, deadline=None)
-@forall(program=programs(), table=st.lists(program_rows() | program_rows(edges=False), max_size=10))
-def test_random_programs(program: Program, table: list[Row]) -> None:
-    try:
-        tree = trace(program.function, (Given("key", STRING), Given("v", ROW)), emits="pairs", limit=100)
-    except Untraceable:
-        return
-
-    def columns(some: Sequence[Row]) -> Callable[[Input], Column]:
-        keys = array(STRING, ["k"] * len(some))
-        return arrow_inputs({"key": (STRING, keys), "v": (ROW, array(ROW, some))})
-
-    runs_on(tree, table, lambda row: scalars_of(key="k", v=row), columns)
-
-
-@settings(max_examples=50, deadline=None)
-@forall(
-    program=programs(),
-    table=st.lists(program_rows() | program_rows(edges=False), max_size=5),
-    repeat=st.integers(1, 8),
-    seed=st.integers(0, 99),
-)
-def test_random_programs_over_dictionaries(program: Program, table: list[Row], repeat: int, seed: int) -> None:
-    try:
-        tree = trace(program.function, (Given("key", STRING), Given("v", ROW)), emits="pairs", limit=100)
-    except Untraceable:
-        return
-    chance = random.Random(seed)
-
-    def columns(some: Sequence[Row]) -> Callable[[Input], Column]:
-        keys = encoded(STRING, array(STRING, ["k"] * len(some)), chance)
-        return arrow_inputs({"key": (STRING, keys), "v": (ROW, encoded(ROW, array(ROW, some), chance))})
-
-    runs_on(tree, table * repeat, lambda row: scalars_of(key="k", v=row), columns)
 
 
 @attrs.frozen

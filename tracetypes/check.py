@@ -51,6 +51,7 @@ from tracetypes.records import (
     schema_of,
     show_type,
 )
+from tracetypes.redaction import conceal
 from tracetypes.sources import edge_given
 from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpStateless, substitute, template_types
 from tracetypes.trace import StreamType, stream_type
@@ -130,6 +131,9 @@ class _Checker:
             self.record_of(node)
             self.parallelism(node)
         self.columns()
+        for node in self.graph.nodes:
+            if isinstance(node, Apply):
+                conceal(node.op)
         self.frozen()
         self.shippable()
         self.found.sort(key=lambda v: (v.where.file, v.where.line))

@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,11 +26,13 @@ from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.formats import Csv, Parquet, format_of, split_header, text_parser
 from tracetypes.graph import Dataflow, Source
 from tracetypes.records import Mismatch
+from tracetypes.redaction import redact
 
 if TYPE_CHECKING:
     from tracetypes.compiler.plan import Plan
     from tracetypes.compiler.segments import Program
     from tracetypes.compiler.spark.metrics import Batch
+    from tracetypes.compiler.store.locks import Locks
 
 __all__ = ["load", "main"]
 
@@ -115,6 +118,12 @@ def _parser() -> argparse.ArgumentParser:
         help="topics that channels between queries are: kafka://HOST:PORT[/PREFIX] (default: files in the checkpoint)",
     )
     one.add_argument("--files-per-step", type=_positive, metavar="N", help="read at most N files a micro-batch")
+    one.add_argument(
+        "--appended",
+        choices=["error", "read"],
+        default="error",
+        help="what lines are that are appended to a file which was read: an error, or new rows (default: error)",
+    )
     one.add_argument("--no-drain", action="store_true", help="leave the open blocks open at the end, to go on later")
     one.add_argument("--follow", action="store_true", help="wait for more files until stopped")
     one.add_argument("--max-late", type=_count, metavar="N", help="stop when more than N items of a run were late")
@@ -122,11 +131,12 @@ def _parser() -> argparse.ArgumentParser:
         "--max-rejects", type=_count, metavar="N", help="stop when more than N rows of a run were rejected"
     )
     one.add_argument(
-        "--metrics", metavar="FILE", help="append a JSON line for each micro-batch, with what each operator holds"
+        "--no-verify", action="store_true", help="do not compare traced operators with plain Python on a sample of rows"
     )
     one.add_argument(
-        "--prometheus", type=_positive, metavar="PORT", help="show the same at http://127.0.0.1:PORT/metrics"
+        "--metrics", metavar="FILE", help="append a JSON line for each micro-batch, with what each operator holds"
     )
+    one.add_argument("--prometheus", type=_count, metavar="PORT", help="show the same at http://127.0.0.1:PORT/metrics")
     one.add_argument(
         "--progress",
         choices=["lines", "operators", "none"],
@@ -157,6 +167,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SOURCE=FILE",
         help="a file to take rows from (default: random)",
     )
+    one.add_argument("--answers", action="store_true", help=argparse.SUPPRESS)
     one.set_defaults(command=_test)
     return parser
 
@@ -289,7 +300,7 @@ def _explain(given: argparse.Namespace) -> int:
 
     checked = check(load(given.target))
     groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
-    print(explain(checked, parallelism=given.parallelism, key_groups=groups))
+    print(redact(explain(checked, parallelism=given.parallelism, key_groups=groups)))
     return 0
 
 
@@ -301,7 +312,7 @@ def _graph(given: argparse.Namespace) -> int:
     checked = check(load(given.target))
     made = _page(given, checked) if ending == ".html" else _svg(checked)
     try:
-        path.write_text(made, encoding="utf-8")
+        path.write_text(redact(made), encoding="utf-8")
     except OSError as error:
         message = f"--output {path}: {error.strerror}"
         raise UsageError("TT402", message, fix="give a file in a directory that can be written") from error
@@ -329,6 +340,7 @@ def _page(given: argparse.Namespace, checked: Checked) -> str:
 def _run(given: argparse.Namespace) -> int:
     from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS
     from tracetypes.compiler.segments import program
+    from tracetypes.compiler.store.locks import Locks
 
     checked = check(load(given.target))
     groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
@@ -349,16 +361,21 @@ def _run(given: argparse.Namespace) -> int:
             )
     if given.follow and given.no_drain:
         raise UsageError("TT402", "--follow never drains", fix="leave --no-drain out")
-    return _run_on_spark(given, compiled, inputs, {sink: outputs[sink] for sink in compiled.sinks})
+    with Locks() as locks:
+        return _run_on_spark(given, compiled, inputs, {sink: outputs[sink] for sink in compiled.sinks}, locks)
 
 
-def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str, str], outputs: dict[str, str]) -> int:
+def _run_on_spark(
+    given: argparse.Namespace, compiled: Program, inputs: dict[str, str], outputs: dict[str, str], locks: Locks
+) -> int:
     try:
         from tracetypes.compiler.spark.channel_topics import Topics
         from tracetypes.compiler.spark.metrics import json_lines, prometheus
         from tracetypes.compiler.spark.outputs import Asides, Output, open_output
         from tracetypes.compiler.spark.run import Limits, require, run_program
         from tracetypes.compiler.spark.session import session
+        from tracetypes.compiler.store.overlap import local, refuse_overlaps
+        from tracetypes.compiler.store.version import look
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
@@ -373,8 +390,25 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
     if not given.checkpoint and kept is None:
         raise UsageError("TT402", f"{', '.join(outputs.values())} keeps no checkpoint", fix="give --checkpoint DIR")
     checkpoint = given.checkpoint or str(Path(kept or "") / "_checkpoint")
+    if local(checkpoint) is None:
+        raise UsageError(
+            "TT402", f"--checkpoint {checkpoint} is not local", fix="give a directory of a local or mounted disk"
+        )
     home = checkpoint if kept is None else kept
     late, rejects = given.late or str(Path(home) / "_late"), given.rejects or str(Path(home) / "_rejects")
+    written = {f"the output of sink {sink!r}": path for sink, path in outputs.items()}
+    written |= {"the checkpoint": checkpoint, "the directory of late items": late, "the directory of rejects": rejects}
+    refuse_overlaps(inputs, written)
+    tellers: list[Callable[[Batch], None]] = []
+    if given.metrics:
+        tellers.append(json_lines(given.metrics))
+    if given.prometheus is not None:
+        tellers.append(prometheus(compiled.name, given.prometheus))
+    look(Path(checkpoint))
+    locks.take(Path(checkpoint), "the checkpoint")
+    for output in outputs.values():
+        if not output.startswith(("noop:", "kafka://", "delta:")):
+            locks.take(Path(output), "the output directory")
     logging.getLogger().addHandler(
         logging.NullHandler()
     )  # py4j logs tracebacks there; our own messages say what it was
@@ -385,14 +419,9 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
     def opened(sink: str, plan: Plan, run: str) -> Output:
         return open_output(plan, outputs[sink], run, late, rejects)
 
-    tellers: list[Callable[[Batch], None]] = []
     how = given.progress or ("operators" if say.terminal else "lines")
     if how != "none":
-        tellers.append(_lines(say) if how == "lines" else _tables(say, compiled))
-    if given.metrics:
-        tellers.append(json_lines(given.metrics))
-    if given.prometheus:
-        tellers.append(prometheus(compiled.name, given.prometheus))
+        tellers.insert(0, _lines(say) if how == "lines" else _tables(say, compiled))
 
     def tell(batch: Batch) -> None:
         for teller in tellers:
@@ -411,9 +440,12 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
             drain=not given.no_drain,
             follow=given.follow,
             files_per_step=given.files_per_step,
+            appended=given.appended == "read",
             told=tell,
-            said=say.line,
+            said=lambda text: say.line(text, always=text.startswith("TT")),
             limits=Limits(given.max_late, given.max_rejects),
+            verify=not given.no_verify,
+            locks=locks,
         )
     finally:
         say.end()
@@ -430,7 +462,10 @@ def _run_on_spark(given: argparse.Namespace, compiled: Program, inputs: dict[str
     say.line(f"{verb}: {summary.rows:,} rows in {summary.batches} batches, {summary.seconds:.1f} s; output in {places}")
     if summary.stopped:
         say.line("the same command goes on where it stopped")
-    return 130 if summary.stopped else 0
+    if summary.differences:
+        names = ", ".join(dict.fromkeys(difference.name for difference in summary.differences))
+        print(f"TT240: traced answers of {names} differed from Python, see above", file=sys.stderr)
+    return 130 if summary.stopped else 1 if summary.differences else 0
 
 
 def _state(given: argparse.Namespace) -> int:
@@ -520,10 +555,10 @@ class _Progress:
         self.printed = -math.inf
         self.pending = False
 
-    def line(self, text: str) -> None:
-        """A line that stays."""
+    def line(self, text: str, *, always: bool = False) -> None:
+        """A line that stays; ``always``: also where all is quiet."""
         self._wipe()
-        self._print([text])
+        self._print([text], always=always)
         self._draw()
 
     def status(self, text: str) -> None:
@@ -568,15 +603,15 @@ class _Progress:
             self._print(lines)
             self.drawn = 0 if self.quiet else len(lines)
 
-    def _print(self, lines: list[str]) -> None:
-        if lines and not self.quiet:
-            print(*lines, sep="\n", file=sys.stderr, flush=True)
+    def _print(self, lines: list[str], *, always: bool = False) -> None:
+        if lines and (always or not self.quiet):
+            print(*map(redact, lines), sep="\n", file=sys.stderr, flush=True)
 
 
 def _test(given: argparse.Namespace) -> int:
     try:
         import_module("tracetypes.compiler.simulate")
-        from tracetypes.testing import check_flow, slices
+        from tracetypes.testing import answers, check_flow, slices
     except ModuleNotFoundError as error:
         raise UsageError(
             "TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark,test]'"
@@ -590,7 +625,25 @@ def _test(given: argparse.Namespace) -> int:
         if name not in sources:
             raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sources)}")
     rows = {name: slices(_recorded(checked, sources[name], path)) for name, path in given_rows.items()}
-    return check_flow(flow, rows=rows, max_examples=given.examples, say=print)
+    if given.answers:
+        for line in answers(flow, rows=rows, max_examples=given.examples):
+            print(line)
+        return 0
+    return check_flow(flow, rows=rows, max_examples=given.examples, say=print, elsewhere=partial(_elsewhere, given))
+
+
+def _elsewhere(given: argparse.Namespace) -> list[str]:
+    """What the same flow means in a process with another seed of hashes."""
+    inputs = [part for one in given.input for part in ("--input", one)]
+    command = [sys.executable, "-m", "tracetypes.cli", "test", given.target, "--examples", str(given.examples), *inputs]
+    seed = "1" if os.environ.get("PYTHONHASHSEED") == "2" else "2"
+    path = os.pathsep.join(filter(None, sys.path))
+    env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
+    done = subprocess.run([*command, "--answers"], env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise UsageError("TT407", f"the other process failed: {last}", fix="run the same command again; report it if it stays")
+    return [line for line in done.stdout.splitlines() if line.startswith('{"rows"')]
 
 
 def _recorded(checked: Checked, source: Source, path: str, most: int = 2_000) -> list[Any]:

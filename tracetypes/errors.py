@@ -15,6 +15,8 @@ from typing import Final
 
 import attrs
 
+from tracetypes.redaction import redact
+
 __all__ = [
     "CheckFailed",
     "CodedError",
@@ -73,7 +75,7 @@ class Violation:
     fix: str
 
     def __str__(self) -> str:
-        return (
+        return redact(
             f"{self.code} {self.where}: {self.operator}\n"
             f"    found:    {self.found}\n"
             f"    expected: {self.expected}\n"
@@ -107,8 +109,8 @@ class CodedError(TraceTypesError):
 
     def __init__(self, code: str, message: str, *, fix: str = "") -> None:
         self.code = code
-        self.message = message
-        self.fix = fix
+        self.message = message = redact(message)
+        self.fix = fix = redact(fix)
         super().__init__(f"{code} {message}" + (f"\n    fix:      {fix}" if fix else ""))
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -6,9 +6,8 @@ same reason everywhere. Parquet rows come as plain dicts from whoever reads the 
 
 from __future__ import annotations
 
-import csv as csv_module
-import io
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Literal, TypeAlias, cast
@@ -36,6 +35,8 @@ from tracetypes.records import (
     name_of,
     show,
     to_plain,
+    zone_named,
+    zoned,
 )
 
 __all__ = [
@@ -58,10 +59,12 @@ __all__ = [
 
 @attrs.frozen
 class Csv:
-    """Delimited text, a row a line. ``separator`` None: runs of white space. ``columns`` None: the first line names them."""
+    """Delimited text, a row a line. ``separator`` None: runs of white space. ``columns`` None: the first line names them.
+    ``zone``: of times that name none, in this format and the others."""
 
     separator: str | None = ","
     columns: tuple[str, ...] | None = None
+    zone: str | None = None
     extension: Literal["csv"] = "csv"
 
 
@@ -69,6 +72,7 @@ class Csv:
 class JsonLines:
     """A JSON object a line."""
 
+    zone: str | None = None
     extension: Literal["jsonl"] = "jsonl"
 
 
@@ -76,6 +80,7 @@ class JsonLines:
 class Parquet:
     """Apache Parquet."""
 
+    zone: str | None = None
     extension: Literal["parquet"] = "parquet"
 
 
@@ -93,12 +98,17 @@ class Kafka:
     headers: tuple[str, ...] = ()
     marker: str = MARKER
     markers: bool = False
+    zone: str | None = None
 
 
-def csv(*, separator: str | None = ",", columns: Sequence[str] | None = None) -> Csv:
-    """CSV (RFC 4180 quoting within a line). ``separator=None`` splits at runs of white space, without quoting.
+def csv(*, separator: str | None = ",", columns: Sequence[str] | None = None, zone: str | None = None) -> Csv:
+    """CSV, strictly RFC 4180 within a line: a quote stands around a whole cell or, doubled, inside such quotes; any other line
+    with a quote is a reject, and so are the two ends of a cell with a line break. ``separator=None`` splits at runs of white
+    space, without quoting.
 
-    ``columns`` names the columns of files that have no header line.
+    ``columns`` names the columns of files that have no header line. ``zone``: the time zone of times that name none, such as
+    ``"UTC"`` or ``"Europe/Berlin"``; without it such a row is a reject. Where the clocks change, a time that names no instant or
+    two is a reject too.
     """
     if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
         raise UsageError(
@@ -106,33 +116,50 @@ def csv(*, separator: str | None = ",", columns: Sequence[str] | None = None) ->
             f"the separator is {show(separator)}",
             fix="use one character that is no quote and ends no line, or None for white space",
         )
-    return Csv(separator, None if columns is None else tuple(columns))
+    return Csv(separator, None if columns is None else tuple(columns), _checked_zone(zone))
 
 
-def json_lines() -> JsonLines:
-    """JSON lines."""
-    return JsonLines()
+def json_lines(*, zone: str | None = None) -> JsonLines:
+    """JSON lines. ``zone``: as for :func:`csv`."""
+    return JsonLines(_checked_zone(zone))
 
 
-def parquet() -> Parquet:
-    """Parquet."""
-    return Parquet()
+def parquet(*, zone: str | None = None) -> Parquet:
+    """Parquet. ``zone``: the time zone of columns of times without one; without it such a file is refused, and so is one with
+    times that name no instant or two."""
+    return Parquet(_checked_zone(zone))
 
 
-def kafka(*, headers: Sequence[str] = (), marker: str = MARKER, markers: bool = False) -> Kafka:
+def _checked_zone(zone: str | None) -> str | None:
+    try:
+        if zone is not None:
+            zone_named(zone)
+    except ValueError:
+        raise UsageError(
+            "TT115",
+            f"the zone {show(zone)} is unknown",
+            fix='name one of the IANA data base, as "UTC" or "Europe/Berlin"',
+        ) from None
+    return zone
+
+
+def kafka(
+    *, headers: Sequence[str] = (), marker: str = MARKER, markers: bool = False, zone: str | None = None
+) -> Kafka:
     """How the records of a Kafka topic are read and written, where it is not as usual. Files are still read by their ending.
 
     The key of a source with a key column is the record's key, and the value is its value: a record (or list) as JSON, text
     as UTF-8, bytes as they are, numbers, truth values and times as text. ``headers``: fields of the value that come from the
     record's headers of the same name, as text. ``marker``: a record with this header is no item. The header is a time in the
     unit of the source's markers: a marker of its partition where they are in band, else a heartbeat. ``markers``: a sink sends
-    each of its markers to every partition, so that a source with markers in band reads the same blocks.
+    each of its markers to every partition, so that a source with markers in band reads the same blocks. ``zone``: as for
+    :func:`csv`.
     """
     if isinstance(headers, str) or not all(headers):
         raise UsageError("TT115", f"headers is {show(headers)}", fix="give a list of names of fields")
     if not marker or marker in headers:
         raise UsageError("TT115", f"marker is {show(marker)}", fix="give the name of a header that no field comes from")
-    return Kafka(tuple(headers), marker, markers)
+    return Kafka(tuple(headers), marker, markers, _checked_zone(zone))
 
 
 _BY_NAME: dict[str, Format] = {
@@ -200,6 +227,10 @@ class Layout:
             return key, from_plain(self.value, plain)
         return key, from_plain(self.value, _column(plain, "value", self.value), ".value")
 
+    def zoned(self, zone: str | None) -> Layout:
+        """The layout of rows whose times without a zone are of that one."""
+        return attrs.evolve(self, key=zoned(self.key, zone), value=zoned(self.value, zone)) if zone else self
+
     def plain(self, key: Any, value: Any) -> dict[str, Any]:
         """The inverse of :meth:`pair`."""
         row: dict[str, Any] = {"key": to_plain(self.key, key)} if self.keyed else {}
@@ -245,6 +276,7 @@ def text_parser(
     format: Csv | JsonLines, layout: Layout, header: Sequence[str] | None
 ) -> Callable[[str], tuple[Any, Any]]:
     """A function from a line to a pair; it raises :class:`Mismatch`. ``header``: the columns of the file at hand."""
+    layout = layout.zoned(format.zone)
     if isinstance(format, JsonLines):
         return lambda line: layout.pair(_object(line))
     cells_of, build = cell_splitter(format, layout, header), _builder(layout)
@@ -264,12 +296,13 @@ def cell_splitter(format: Csv, layout: Layout, header: Sequence[str] | None) -> 
     wanted = [position.get(name) for name, _ in layout.columns]
     absent = [one for one in layout.columns if one[0] not in position and not isinstance(one[1], Optional | UnitValue)]
     separator, width = format.separator, len(names)
+    unquoted = _cells(separator) if separator is not None else None
 
     def split(line: str) -> list[str]:
-        if separator is None:
+        if unquoted is None or separator is None:
             cells = line.split()
-        elif '"' in line:
-            cells = _quoted(line, separator)
+        elif '"' in line or "\n" in line or "\r" in line:
+            cells = unquoted(line)
         else:
             cells = line.split(separator)
         if len(cells) != width:
@@ -281,12 +314,32 @@ def cell_splitter(format: Csv, layout: Layout, header: Sequence[str] | None) -> 
     return split
 
 
-def _quoted(line: str, separator: str) -> list[str]:
-    try:
-        rows = list(csv_module.reader(io.StringIO(line), delimiter=separator, strict=True))
-    except csv_module.Error as error:
-        raise Mismatch("", line, f"well-formed CSV ({error})") from None
-    return rows[0] if rows else []
+def _cells(separator: str) -> Callable[[str], list[str]]:
+    """A function from a line to its cells by RFC 4180; it raises :class:`Mismatch`."""
+    cell = re.compile(f'"((?:[^"]|"")*+)"|([^"\r\n{re.escape(separator)}]*+)').match
+
+    def cells(line: str) -> list[str]:
+        found, at = list[str](), 0
+        while one := cell(line, at):
+            quoted, bare = one.groups()
+            found.append(bare if quoted is None else quoted.replace('""', '"'))
+            if (at := one.end()) == len(line):
+                return found
+            if line[at] != separator:
+                break
+            at += 1
+        raise Mismatch(
+            "", line, f"well-formed CSV (quotes stand around whole cells; character {at + 1} is {line[at]!r})"
+        )
+
+    return cells
+
+
+def is_blank(format: Csv | JsonLines, line: bytes) -> bool:
+    """Is a line no row: empty, or nothing but white space, unless that separates cells?"""
+    if not line or line.isspace():
+        return not (isinstance(format, Csv) and format.separator is not None and format.separator.encode() in line)
+    return False
 
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
@@ -297,6 +350,7 @@ def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, byte
 
     Raises :class:`UsageError` ``TT402`` where headers are named that are no fields.
     """
+    layout = layout.zoned(format.zone)
     fields = _fields(format, layout)
 
     def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
@@ -428,15 +482,24 @@ def header_problem(format: Csv, layout: Layout, found: Sequence[str], where: str
                 f"{where} has no column {name!r}; it has {', '.join(map(repr, found)) or 'no columns'}",
                 fix=f"name the column {name!r}, or rename the field, or declare format=csv(columns=[...])",
             )
+        if found.count(name) > 1:
+            return RunError(
+                "TT203",
+                f"{where} has {found.count(name)} columns {name!r}",
+                fix="give each column a name of its own, or declare format=csv(columns=[...])",
+            )
     return None
 
 
 def split_header(format: Csv, line: str) -> list[str]:
-    """The names in a header line."""
+    """The names in a header line. Raises :class:`RunError` ``TT203``."""
     line = line.removeprefix("\ufeff")
-    if format.separator is None:
+    if format.separator is None or not line:
         return line.split()
-    return [cell.strip() for cell in next(csv_module.reader([line], delimiter=format.separator), [])]
+    try:
+        return [cell.strip() for cell in _cells(format.separator)(line)]
+    except Mismatch as error:
+        raise RunError("TT203", f"the header of a file: {error}", fix="quote whole names, or none") from None
 
 
 def checked_key(schema: Schema) -> Callable[[Any], Any]:

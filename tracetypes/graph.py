@@ -8,7 +8,7 @@ widths are computed where they are needed (``check``, ``interpreter``, ``compile
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, final, overload
 
 import attrs
 
@@ -18,6 +18,7 @@ from tracetypes.errors import Location, UsageError, caller
 if TYPE_CHECKING:
     from tracetypes.formats import Format, Kafka
     from tracetypes.markers import Markers
+    from tracetypes.places import Orderable
     from tracetypes.records import Unit
     from tracetypes.sources import Rejected
     from tracetypes.templates import Operator
@@ -50,12 +51,6 @@ V = TypeVar("V")
 E = TypeVar("E", bound=Edge[Any, Any])
 R = TypeVar("R", bound=Edge[Any, Any])
 E_co = TypeVar("E_co", bound=Edge[Any, Any], covariant=True)
-
-
-class Comparable(Protocol):
-    """Anything with a total ``<``."""
-
-    def __lt__(self, other: Any, /) -> bool: ...
 
 
 # --------------------------------------------------------------------------------------------------- nodes
@@ -366,7 +361,7 @@ class Dataflow:
         *,
         markers: Markers,
         key: Callable[[Any], Any] | None = None,
-        ordered_by: Callable[[Any], Any] | RowPosition | None = None,
+        ordered_by: Callable[[Any], Orderable] | RowPosition | None = None,
         format: Format | Kafka | None = None,
     ) -> SourceStream[E]:
         """A stream that comes in by this name. Its methods :meth:`~SourceStream.late` and :meth:`~SourceStream.rejects` give
@@ -445,8 +440,12 @@ def extend(upstream: Stream[Any], op: Operator) -> Stream[Any]:
     return flow._add(Apply(id=len(flow._nodes), where=caller(), inputs=(upstream.id,), op=op))
 
 
-def sort(*, by: Callable[[V], Comparable]) -> Callable[[Stream[U[K, V]]], Stream[O[K, V]]]:
-    """SORT: order the items of each key and block by ``by(value)``; ties by the canonical order of the whole value."""
+def sort(*, by: Callable[[V], Orderable]) -> Callable[[Stream[U[K, V]]], Stream[O[K, V]]]:
+    """SORT: order the items of each key and block by ``by(value)``; ties by the canonical order of the whole value.
+
+    ``by`` gives a number, a text, bytes, a time, a day, or a tuple of these. All of them have one order, so that the order of
+    arrival does not count: :mod:`tracetypes.places`.
+    """
 
     def place(upstream: Stream[U[K, V]]) -> Stream[O[K, V]]:
         flow = upstream.flow

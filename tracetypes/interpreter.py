@@ -36,6 +36,7 @@ from tracetypes.graph import (
     title,
 )
 from tracetypes.markers import EventTime, Marker
+from tracetypes.places import NoPlace, place
 from tracetypes.records import (
     UNIT,
     Mismatch,
@@ -47,7 +48,7 @@ from tracetypes.records import (
     show,
     stable_hash,
 )
-from tracetypes.sources import Rejected, placeless, reader
+from tracetypes.sources import Rejected, reader
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
 
@@ -247,7 +248,7 @@ def _order_of(source: Source) -> Callable[[tuple[int, int, Row]], Any]:
     from tracetypes.records import schema_of
 
     whole = canonical(schema_of(edge_type(source.edge).value))
-    return lambda placed: (placed[0], by(placed[2].value), whole(placed[2].value))
+    return lambda placed: (placed[0], place(by(placed[2].value)), whole(placed[2].value))
 
 
 # ------------------------------------------------------------------------------------------------- graphs
@@ -446,23 +447,11 @@ def _sort(node: Sort, channel: Sequence[Element], value: Schema) -> list[Element
         for item in block.items:
             by_key.setdefault(item.key, []).append((order(item.value), item))
         for items in by_key.values():
-            try:
-                items.sort(key=itemgetter(0))
-            except TypeError as error:
-                raise incomparable(node, error) from error
+            items.sort(key=itemgetter(0))
             out.extend(item for _, item in items)
         if block.marker is not None:
             out.append(block.marker)
     return out
-
-
-def incomparable(node: Sort, error: TypeError) -> OperatorFailed:
-    """The error of a SORT whose ``by`` gave values of several types for the items of one key and block."""
-    return OperatorFailed(
-        "TT204",
-        f"SORT at {node.where}: what by gives cannot be compared: {error}",
-        fix="let by return values of one type",
-    )
 
 
 def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
@@ -476,13 +465,14 @@ def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
             raise
         except Exception as error:
             raise failed(node, "by", f"item {show(item)}", error) from error
-        if placeless(key):
+        try:
+            return place(key), whole(item)
+        except NoPlace as error:
             raise OperatorFailed(
                 "TT204",
-                f"SORT at {node.where}: by gave {key!r} for {show(item)}, which has no place in an order",
-                fix="filter such values out before the sort, or let by return a number for them",
-            )
-        return (key, whole(item))
+                f"SORT at {node.where}: by gave {show(key)} for {show(item)}: {error}",
+                fix="let by return numbers other than NaN, texts, bytes, times, days, or tuples of these",
+            ) from None
 
     return order
 

@@ -22,6 +22,7 @@ import struct
 import types
 import typing
 import zlib
+import zoneinfo
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NewType, TypeAlias, TypeVar, assert_never, get_args, get_origin
@@ -57,6 +58,8 @@ __all__ = [
     "show_type",
     "stable_hash",
     "to_plain",
+    "zone_named",
+    "zoned",
 ]
 
 INT_MIN: Final = -(2**63)
@@ -129,7 +132,9 @@ class Bytes:
 
 @attrs.frozen
 class Timestamp:
-    """An aware ``datetime``, kept in UTC with microseconds."""
+    """An aware ``datetime``, kept in UTC with microseconds. ``zone``: the zone of texts without one; None: there are none."""
+
+    zone: str | None = None
 
 
 @attrs.frozen
@@ -317,6 +322,32 @@ def _fields(cls: type[Any], path: str) -> list[tuple[str, Any]] | None:
 
 
 # ------------------------------------------------------------------------------------------- conformance
+
+
+@cache
+def zone_named(name: str) -> zoneinfo.ZoneInfo:
+    """A time zone. Raises ``ValueError`` when there is none of that name."""
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError(str(error)) from error
+
+
+def zoned(schema: Schema, zone: str) -> Schema:
+    """The schema of texts whose times without a zone are of that one."""
+    match schema:
+        case Timestamp():
+            return Timestamp(zone)
+        case Optional(item):
+            return Optional(zoned(item, zone))
+        case ListOf(item, frozen):
+            return ListOf(zoned(item, zone), frozen)
+        case Record(cls, fields):
+            return Record(cls, tuple((name, zoned(inner, zone)) for name, inner in fields))
+        case OneOf(members):
+            return OneOf(tuple(Record(m.cls, tuple((n, zoned(s, zone)) for n, s in m.fields)) for m in members))
+        case _:
+            return schema
 
 
 def micros_of(value: dt.datetime) -> int:
@@ -729,11 +760,11 @@ def from_plain(schema: Schema, plain: Any, path: str = "") -> Any:
                     return base64.b64decode(plain, validate=True)
                 except ValueError:
                     pass
-        case Timestamp():
+        case Timestamp(zone):
             if isinstance(plain, dt.datetime):
                 return _conform(schema, plain, path)
             if isinstance(plain, str):
-                return _time_of(plain, path)
+                return _time_of(plain, path, zone)
         case Date():
             if isinstance(plain, dt.date):
                 return _conform(schema, plain, path)
@@ -785,14 +816,20 @@ class _Missing:
         return "missing"
 
 
-def _time_of(text: str, path: str) -> dt.datetime:
+def _time_of(text: str, path: str, zone: str | None) -> dt.datetime:
     try:
         value = dt.datetime.fromisoformat(text)
     except ValueError:
         raise Mismatch(path, text, "datetime in ISO 8601") from None
-    if value.tzinfo is None:
-        raise Mismatch(path, text, "datetime with a time zone (e.g. a trailing Z)")
-    return _in_utc(value, path)
+    if value.tzinfo is not None:
+        return _in_utc(value, path)
+    if zone is None:
+        raise Mismatch(path, text, "datetime with a time zone (e.g. a trailing Z, or zone= of the source's format)")
+    here = value.replace(tzinfo=zone_named(zone))
+    first, last = (_in_utc(here.replace(fold=fold), path) for fold in (0, 1))
+    if first != last:
+        raise Mismatch(path, text, f"datetime that names one instant in {zone}, where the clocks change then")
+    return first
 
 
 def from_text(schema: Schema, text: str, path: str = "") -> Any:

@@ -13,6 +13,7 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Headers, Kafka, Layout, Parquet, Row, checked_key, record_parser
 from tracetypes.graph import RowPosition, Source
 from tracetypes.markers import InBand, TimeUnit, micros_from
+from tracetypes.places import NoPlace, place
 from tracetypes.records import Mismatch, Unit, conformer, key_conformer, schema_of, show
 
 __all__ = ["Reader", "Rejected", "edge_given", "reader", "record_reader"]
@@ -55,11 +56,6 @@ class Reader:
     read: Callable[[Any, Any], Row]
 
 
-def placeless(key: Any) -> bool:
-    """Has a key to sort by no place in a total order: None and NaN, alone or inside a tuple?"""
-    return key is None or key != key or (isinstance(key, tuple) and any(map(placeless, key)))
-
-
 def reader(source: Source) -> Reader:
     """The reader of a source: ``read(key, value)`` for parsed rows; the key is ignored where the source has ``key=``."""
     edge = edge_type(source.edge)
@@ -88,8 +84,11 @@ def reader(source: Source) -> Reader:
             key = check_key(fit_key(key))
             if order is not None:
                 step = "ordered_by"
-                if placeless(place := order(value)):
-                    raise Mismatch(".ordered_by", place, "a value that has a place in an order")
+                found = order(value)
+                try:
+                    place(found)
+                except NoPlace:
+                    raise Mismatch(".ordered_by", found, "a value that has a place in an order") from None
             return Row("item", key, value, time)
         except Mismatch as error:
             path = error.path or f".{step}"

@@ -13,18 +13,20 @@ import dataclasses
 import datetime as dt
 import inspect
 import itertools
+import json
 import math
 import types as python_types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Generic, NoReturn, TypeAlias, TypeVar, assert_never, get_args
+from typing import Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar, assert_never, get_args
 
 import attrs
 
 from tracetypes.check import Checked, check, is_frozen, unify
 from tracetypes.edges import EdgeType
 from tracetypes.errors import LawBroken, OperatorFailed, RunError, UsageError
-from tracetypes.graph import Apply, Dataflow, Source
+from tracetypes.graph import Apply, Dataflow, Sort, Source
 from tracetypes.interpreter import (
     _Emitter,
     _ordered,
@@ -36,6 +38,8 @@ from tracetypes.interpreter import (
     merge_channels,
 )
 from tracetypes.markers import Marker
+from tracetypes.places import Orderable
+from tracetypes.places import place as place_of
 from tracetypes.records import (
     INT_MAX,
     UNIT,
@@ -53,6 +57,7 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
+    canonical,
     conformer,
     datetime_of,
     hashable,
@@ -85,6 +90,8 @@ except ImportError as error:
         "TT401", f"tests of laws need Hypothesis, which is not here ({error})", fix="pip install 'tracetypes[test]'"
     ) from None
 
+V = TypeVar("V")
+
 __all__ = [
     "Law",
     "Ran",
@@ -92,6 +99,7 @@ __all__ = [
     "check_deployments",
     "check_flow",
     "check_laws",
+    "check_order",
     "check_recovery",
     "define_scripts",
     "law_tests",
@@ -1337,7 +1345,7 @@ def check_deployments(
         steps=st.integers(1, 5),
         pieces=st.integers(1, 4),
     )
-    judged, reached = [0], [0]
+    judged, reached, failures = [0], [0], list[OperatorFailed | RunError]()
 
     @settings(
         max_examples=max_examples,
@@ -1353,7 +1361,8 @@ def check_deployments(
     def judge(one: _Deployment) -> None:
         try:
             traces, arranged = interpret_rows(checked, one.rows, drain=drain)
-        except (OperatorFailed, RunError):
+        except (OperatorFailed, RunError) as error:
+            failures.append(error)
             reject()
         judged[0] += any(one.rows.values())
         compiled = program(checked, parallelism=one.parallelism, key_groups=one.key_groups)
@@ -1377,14 +1386,73 @@ def check_deployments(
                 fix="check the laws of its operators first (tracetypes test); if they all hold, please report this",
             )
 
-    judge()
+    with suppress(Unsatisfiable):  # every example failed
+        judge()
     if not judged[0]:
+        first = (
+            f"every random row made an operator fail, e.g. {failures[0].code} {failures[0].message}" if failures else ""
+        )
         raise UsageError(
             "TT407",
-            f"dataflow {flow.name!r}: every random row made an operator fail",
+            f"dataflow {flow.name!r}: {first or 'no row was drawn'}",
             fix="pass rows={source: strategy} with rows that the operators can take",
         )
     return reached[0]
+
+
+def check_order(by: Callable[[V], Orderable], value: type[V], *, max_examples: int = 200) -> None:
+    """The law of a SORT: whatever order values come in, they go out in one. What ``by`` gives must have a place in the order
+    (:mod:`tracetypes.places`), and be the same each time.
+
+    ``by``: as of ``sort`` or ``ordered_by``; ``value``: the type of the values. Raises :class:`LawBroken` ``TT312`` with the
+    smallest values that break it. Deterministic.
+    """
+    __tracebackhide__ = True
+    sort_law(by, schema_of(value), max_examples)
+
+
+def sort_law(by: Callable[[Any], Any], schema: Schema, max_examples: int) -> None:
+    """See :func:`check_order`."""
+    whole = canonical(schema)
+
+    def ordered(some: Iterable[Any]) -> list[Any]:
+        return [at for _, at in sorted((place_of(by(one)), whole(one)) for one in some)]
+
+    @settings(
+        max_examples=max_examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=Verbosity.quiet,
+    )
+    @given(st.lists(_values(schema, key=False), min_size=1, max_size=4))
+    def judge(some: list[Any]) -> None:
+        try:
+            one, other = ordered(some), ordered(reversed(some))
+        except Exception as error:
+            raise LawBroken(
+                "TT312",
+                f"by fails or gives what has no place in an order: {type(error).__name__}: {error}\n    values:   {show(some)}",
+                fix="let by give a number other than NaN, a text, bytes, a time, a day or a tuple of these for every value",
+            ) from None
+        if one != other:
+            raise LawBroken(
+                "TT312",
+                f"two orders of arrival, two answers: by gives different places for equal values\n    values:   {show(some)}",
+                fix="let by depend on the value alone",
+            )
+
+    try:
+        judge()
+    except Flaky as error:  # it does not fail again: by draws lots
+        raise LawBroken(
+            "TT312",
+            f"two calls of by, two answers: {str(error).partition(chr(10))[0]}",
+            fix="let by depend on the value alone",
+        ) from None
 
 
 def slices(rows: Sequence[Any], size: int = 40) -> SearchStrategy[list[Any]]:
@@ -1411,36 +1479,105 @@ def check_flow(
     rows: Mapping[str, SearchStrategy[list[Any]]] | None = None,
     max_examples: int = 100,
     say: Callable[[str], None] = print,
+    elsewhere: Callable[[], Iterable[str]] | None = None,
 ) -> int:
-    """What ``tracetypes test`` does: the laws of every operator of a flow, then random deployments. The exit status."""
+    """What ``tracetypes test`` does: the laws of every operator, random deployments, and another process. The exit status.
+
+    ``elsewhere``: gives the lines of :func:`answers` in another process.
+    """
     checked = check(flow)
-    broken = 0
+    broken = unknown = 0
+
+    def tell(name: str, test: Callable[[], None]) -> None:
+        nonlocal broken, unknown
+        found = _told(name, test, say)
+        broken, unknown = broken + (found == "BROKEN"), unknown + (found == "unknown")
+
     for node in checked.graph.nodes:
+        if isinstance(node, Sort):
+            value = schema_of(checked.types[node.inputs[0]].value)
+            tell(f"SORT at {node.where}: order", partial(sort_law, node.by, value, max_examples))
         if not isinstance(node, Apply):
             continue
         edge = checked.types[node.inputs[0]]
         for law in laws(node.op, types=(edge.key, edge.value)):
-            broken += _told(f"{law}", partial(law.check, max_examples), say)
+            tell(f"{law}", partial(law.check, max_examples))
     reached = [0]
 
     def deployments() -> None:
         reached[0] = check_deployments(flow, rows=rows, max_examples=max_examples)
 
-    broken += _told(f"{flow.name}: deployments", deployments, say)
-    if not broken and not reached[0]:
+    tell(f"{flow.name}: deployments", deployments)
+    if elsewhere is not None:
+        lines = elsewhere
+        here = partial(answers, flow, rows=rows, max_examples=max_examples)
+        tell(f"{flow.name}: another process", lambda: _compare_processes(flow.name, here(), lines()))
+    if not broken and not unknown and not reached[0]:
         say("note    no random row reached the sink: give rows that do with --input SOURCE=FILE (or rows= in Python)")
-    say(f"{broken} broken" if broken else "all laws hold")
+    open_ = f"{unknown} unknown: no example could be judged" if unknown else ""
+    say(", ".join(filter(None, [f"{broken} broken" if broken else "", open_])) or "all laws hold")
     return 1 if broken else 0
 
 
-def _told(name: str, test: Callable[[], None], say: Callable[[str], None]) -> int:
+def answers(
+    flow: Dataflow, *, rows: Mapping[str, SearchStrategy[list[Any]]] | None = None, max_examples: int = 50
+) -> Iterator[str]:
+    """What a flow means for random rows: a line of JSON for each example, with its rows and what is at each sink.
+
+    The lines are the same in every process, unless an operator depends on its process."""
+    checked = check(flow)
+    chosen = {source.name: _rows(checked, source, rows) for source in checked.graph.sources}
+    found: list[str] = []
+
+    @settings(
+        max_examples=max_examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+    )
+    @given(st.fixed_dictionaries(chosen))
+    def take(drawn: dict[str, list[Any]]) -> None:
+        try:
+            traces, _ = interpret_rows(checked, drawn)
+        except (OperatorFailed, RunError) as error:
+            sinks = {"": error.code}
+        else:
+            sinks = {name: repr(trace.normal_form) for name, trace in traces.items()}
+        shown = {name: [repr(row) for row in some] for name, some in drawn.items()}
+        found.append(json.dumps({"rows": shown, "sinks": sinks}))
+
+    take()
+    yield from found
+
+
+def _compare_processes(flow: str, here: Iterable[str], there: Iterable[str]) -> None:
+    """Raises :class:`LawBroken` ``TT313`` for the first example whose answers differ."""
+    for mine, theirs in zip(map(json.loads, here), map(json.loads, there), strict=False):
+        if mine["rows"] != theirs["rows"]:
+            continue
+        for sink, one in mine["sinks"].items():
+            other = theirs["sinks"].get(sink, "nothing")
+            if one != other:
+                rows = "; ".join(f"{name}: {', '.join(some)}" for name, some in mine["rows"].items())
+                raise LawBroken(
+                    "TT313",
+                    f"dataflow {flow!r} gives another answer at sink {sink!r} in another process\n"
+                    f"    rows:     {rows[:400]}\n    here:     {one[:400]}\n    there:    {other[:400]}",
+                    fix="let no operator depend on hash(), id(), os.getpid() or the order of a set; use sorted(...)",
+                )
+
+
+def _told(name: str, test: Callable[[], None], say: Callable[[str], None]) -> Literal["ok", "BROKEN", "unknown"]:
     try:
         test()
     except LawBroken as error:
         say(f"BROKEN  {name}\n{error}")
-        return 1
+        return "BROKEN"
     except UsageError as error:
         say(f"unknown {name}: {error}")
-        return 0
+        return "unknown"
     say(f"ok      {name}")
-    return 0
+    return "ok"

@@ -44,9 +44,10 @@ from tracetypes.compiler.spark.kafka import (
     records,
     require_client,
 )
-from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, rows_of, write_json
+from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, rows_of
 from tracetypes.compiler.spark.staging import SEND
 from tracetypes.compiler.spark.wire import settle, told
+from tracetypes.compiler.store.small_files import write_json
 from tracetypes.errors import RunError, UsageError
 
 __all__ = ["TopicChannel", "Topics"]
@@ -115,21 +116,22 @@ class TopicChannel(Channel):
         if note.exists():
             if about is None:
                 raise self.address.changed("it is gone")
-            if about[0] != json.loads(note.read_text())["id"]:
+            if about.id != json.loads(note.read_text())["id"]:
                 raise self.address.changed("it was removed and made anew")
         else:
             if about is None:
                 self.watch.create(LASTING)
-            elif about[1] == 1 and self.watch.offsets([0])[0]:
+            elif len(about.partitions) == 1 and self.watch.offsets([0])[0]:
                 raise self.address.changed("it holds records that are not of this run")
             until = time.monotonic() + 10
             while about is None and time.monotonic() < until:  # the broker tells of it a moment later
                 about = self.watch.described()
             if about is None:
                 raise self.address.unwritable("the broker has made it and does not tell of it")
-            write_json(note, {"topic": self.address.topic, "id": about[0]})
-        if about[1] != 1:
-            raise self.address.changed(f"it has {about[1]} partitions, and a channel has one")
+            write_json(note, {"topic": self.address.topic, "id": about.id})
+        if len(about.partitions) != 1:
+            raise self.address.changed(f"it has {len(about.partitions)} partitions, and a channel has one")
+        self.id = about.id
 
     def output(self, plan: Plan, run: str, asides: Asides) -> Output:
         """The near end."""
@@ -138,7 +140,8 @@ class TopicChannel(Channel):
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
         """The far end."""
         spark.dataSource.register(ChannelTopic)
-        told = {"channel": self.name, "address": json.dumps(attrs.asdict(self.address)), "tasks": str(tasks)}
+        address = json.dumps(attrs.asdict(self.address))
+        told = {"channel": self.name, "address": address, "id": self.id, "tasks": str(tasks)}
         return spark.readStream.format(ChannelTopic.name()).options(**told).load()
 
     def taken(self, offsets: Sequence[Any], sources: Path) -> list[int]:
@@ -167,6 +170,10 @@ class ChannelSink(Output):
 
     def __init__(self, plan: Plan, transactions: Transactions, asides: Asides) -> None:
         self.plan, self.transactions, self.asides = plan, transactions, asides
+
+    def visible(self, batch: int) -> str | None:
+        """By the offset that is committed with the rows."""
+        return str(self.transactions.address) if self.transactions.holds(batch) else self.asides.visible(batch)
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
@@ -231,7 +238,7 @@ class ChannelTopic(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Called by Spark."""
         address = Address(**json.loads(self.options["address"]))
-        return ChannelReader(self.options["channel"], address, int(self.options["tasks"]))
+        return ChannelReader(self.options["channel"], address, int(self.options["tasks"]), self.options["id"])
 
 
 class Part(InputPartition):
@@ -244,16 +251,16 @@ class Part(InputPartition):
 class ChannelReader(DataSourceStreamReader):
     """Tells Spark which offsets there are. Spark's offsets are ``{"channel": "3-Sum", "next": 17}``."""
 
-    def __init__(self, channel: str, address: Address, tasks: int) -> None:
-        self.channel, self.address, self.tasks = channel, address, tasks
+    def __init__(self, channel: str, address: Address, tasks: int, id: str) -> None:
+        self.channel, self.address, self.tasks, self.id = channel, address, tasks, id
 
     def __reduce__(self) -> tuple[Callable[..., ChannelReader], tuple[Any, ...]]:  # without the connection
-        return ChannelReader, (self.channel, self.address, self.tasks)
+        return ChannelReader, (self.channel, self.address, self.tasks, self.id)
 
     @cached_property
     def topic(self) -> TopicReader:
         """The topic, where Spark plans micro-batches."""
-        return TopicReader(self.address, None)
+        return TopicReader(self.address, None, self.id)
 
     def initialOffset(self) -> Entry:
         """Where a new query begins: with all there ever was."""

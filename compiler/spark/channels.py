@@ -23,6 +23,7 @@ import shutil
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlparse
@@ -34,11 +35,13 @@ from pyspark.sql import DataFrame, SparkSession
 from tracetypes.compiler.columns import schema_of_rows
 from tracetypes.compiler.messages import Kind, Message
 from tracetypes.compiler.plan import FromChannel, Link, Plan, Stage
+from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.source_kernel import ChannelKernel
 from tracetypes.compiler.spark.files import literal
-from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, move, rows_file, staged_rows, writable
+from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, move, rows_file, staged_rows
 from tracetypes.compiler.spark.staging import Delivery
 from tracetypes.compiler.spark.wire import MESSAGES, Parcel, Task, guarded, no_collector, sent
+from tracetypes.compiler.store.small_files import writable
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 
@@ -257,6 +260,11 @@ class ChannelOutput(Output):
                 os.replace(hidden, manifest)
         self.tidy()
 
+    def visible(self, batch: int) -> str | None:
+        """By its manifest."""
+        there = (self.channel.manifests / f"{batch:08d}.jsonl").exists()
+        return f"channel {self.channel.path.name}" if there else self.asides.visible(batch)
+
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
         shutil.rmtree(self.staged, ignore_errors=True)
@@ -272,7 +280,12 @@ class ChannelScan(Task):
     """``mapInArrow`` of a channel: lines in, messages to the key groups out."""
 
     def __init__(self, plan: Plan, stage: Stage, link: Link, ids: list[int], contents: Contents) -> None:
-        self.stage, self.link, self.key_groups, self.ids, self.contents = stage, link, plan.key_groups, ids, contents
+        self.plan, self.stage, self.link, self.ids, self.contents = plan, stage, link, ids, contents
+
+    @cached_property
+    def verifier(self) -> Verifier | None:
+        """Made once in each worker."""
+        return Verifier.of(self.plan)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return guarded(lambda: self.run(batches))
@@ -288,7 +301,7 @@ class ChannelScan(Task):
         schema = schema_of_rows(self.link.leaf.layout)
         for batch in batches:
             for line in batch.column(0).to_pylist():
-                kernel = ChannelKernel(self.stage, self.link, self.key_groups)
+                kernel = ChannelKernel(self.stage, self.link, self.plan.key_groups, self.verifier)
                 for found in self.contents.read(json.loads(line)):
                     if isinstance(found, pa.RecordBatch):
                         columns = [c.cast(f.type) for c, f in zip(found.columns, schema, strict=True)]

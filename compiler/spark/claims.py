@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tracetypes.compiler.fingerprint import Fingerprint, described, fingerprint
+from tracetypes.compiler.key import HIDDEN, Key
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.segments import Program, Segment
-from tracetypes.compiler.spark.outputs import writable, write_json
+from tracetypes.compiler.store.small_files import read_json, writable, write_json
+from tracetypes.compiler.store.version import look, stamp
 from tracetypes.errors import RunError
 
 if TYPE_CHECKING:
@@ -42,17 +44,21 @@ def last_batch(path: Path, log: str) -> int:
 @attrs.frozen
 class Claim:
     """A directory that a plan may have as its checkpoint. ``known``: what its ``graph.json`` says, None where it is new;
-    ``changed``: in what the plan is another than there."""
+    ``changed``: in what the plan is another than there; ``key``: of secrets, which lies in ``home``."""
 
     path: Path
     graph: Fingerprint
     stages: list[dict[str, Any]]
     known: dict[str, Any] | None
+    key: Key
+    home: Path
     changed: tuple[str, ...] = ()
 
     def write(self) -> str:
         """Take it; the name of its run. Raises :class:`RunError` ``TT209``."""
         writable(self.path)
+        self.key.write(self.home)
+        stamp(self.path)
         mine = {"graph": self.graph.plain, "stages": self.stages}
         if self.known is None:
             run = uuid.uuid4().hex[:8]
@@ -67,17 +73,18 @@ class Claim:
 
 def claim(path: Path, plan: Plan) -> Claim:
     """A checkpoint for a plan that runs alone. Raises :class:`RunError` ``TT211``."""
-    made, refused = _compared(path, plan, fingerprint(plan))
+    key = Key.of(path)
+    made, refused = _compared(path, plan, fingerprint(plan, key=key), key, path)
     _refuse(path, refused)
     _not_between(made)
     return made
 
 
 def _known(path: Path) -> dict[str, Any] | None:
-    about = path / "graph.json"
-    if not about.exists():
+    look(path)
+    known: dict[str, Any] | None = read_json(path / "graph.json")
+    if known is None:
         return None
-    known: dict[str, Any] = json.loads(about.read_text())
     try:
         Fingerprint.of(known["graph"])
         known["run"], known["stages"], known["before"]
@@ -90,12 +97,18 @@ def _known(path: Path) -> dict[str, Any] | None:
     return known
 
 
-def _compared(path: Path, plan: Plan, graph: Fingerprint) -> tuple[Claim, list[str]]:
+def _compared(path: Path, plan: Plan, graph: Fingerprint, key: Key, home: Path) -> tuple[Claim, list[str]]:
     known = _known(path)
     if known is None:
-        return Claim(path, graph, described(plan), None), []
+        return Claim(path, graph, described(plan), None, key, home), []
+    if not key.kept and HIDDEN in json.dumps(known["graph"]):
+        raise RunError(
+            "TT211",
+            f"the checkpoint {path} compares secrets by {home / 'key'}, which is gone",
+            fix="put the file back, or start anew with another --checkpoint and output",
+        )
     old = Fingerprint.of(known["graph"])
-    return Claim(path, graph, described(plan), known, tuple(old.changed(graph))), old.refused(graph)
+    return Claim(path, graph, described(plan), known, key, home, tuple(old.changed(graph))), old.refused(graph)
 
 
 def _refuse(path: Path, changes: list[str]) -> None:
@@ -138,8 +151,9 @@ class Claims:
     def write(self) -> None:
         """Write down where they are; each is taken by itself."""
         writable(self.root)
+        stamp(self.root)
         about = self.root / "program.json"
-        if not about.exists() or json.loads(about.read_text()) != self.plain:
+        if read_json(about) != self.plain:
             write_json(about, self.plain)
 
     def run(self, topics: Topics | None) -> str:
@@ -147,9 +161,8 @@ class Claims:
         where they were elsewhere: what they hold would be lost."""
         note = self.root / "channels.json"
         mine = None if topics is None else topics.prefix
-        if note.exists():
-            known = json.loads(note.read_text())
-        else:
+        known = read_json(note)
+        if known is None:
             begun = any(claim.known is not None for claim in self.queries.values())
             known = {"run": uuid.uuid4().hex[:8], "topics": None if begun else mine}
             write_json(note, known)
@@ -167,9 +180,10 @@ def _channels(prefix: str | None) -> str:
 
 
 def queries_of(root: Path) -> dict[str, str] | None:
-    """The directories of the queries of a program by name; None where there is no program."""
-    about = root / "program.json"
-    return json.loads(about.read_text())["queries"] if about.exists() else None
+    """The directories of the queries of a program by name; None where there is no program. Raises :class:`RunError` ``TT220``."""
+    look(root)
+    about = read_json(root / "program.json")
+    return None if about is None else about["queries"]
 
 
 def claim_all(root: Path, program: Program) -> Claims:
@@ -183,10 +197,11 @@ def _is_titled(name: str, title: str) -> bool:
 
 class _Matching:
     def __init__(self, root: Path, program: Program) -> None:
-        self.root, self.program = root, program
-        about = root / "program.json"
-        if about.exists():
-            known = json.loads(about.read_text())
+        self.root, self.program, self.key = root, program, Key.of(root)
+        look(root)
+        known = read_json(root / "program.json")
+        if known is not None:
+            pass
         elif (alone := _known(root)) is not None:  # it had one query, which lies at the top
             known = {"queries": {alone["graph"]["kept"]["sink"]: "."}, "gone": []}
         else:
@@ -213,8 +228,8 @@ class _Matching:
         names = {name: Path(directory).name for name, directory in directories.items()}
         for segment in self.program.segments:
             name = segment.name
-            graph = fingerprint(plans[name], sends=segment.sends is not None, channels=names)
-            made, refused = _compared(self.root / directories[name], plans[name], graph)
+            graph = fingerprint(plans[name], sends=segment.sends is not None, channels=names, key=self.key)
+            made, refused = _compared(self.root / directories[name], plans[name], graph, self.key, self.root)
             queries[name] = made
             self.refused += [f"query {name}, {line}" for line in refused]
             changed += [f"query {name}, {line}" for line in made.changed]
@@ -243,7 +258,7 @@ class _Matching:
         names = {segment.name: f"{segment.name}, which is new" for segment in channels}
         plans = dict(self.program.named)
         for segment in channels:
-            plain = fingerprint(plans[segment.name], sends=True, channels=names).plain
+            plain = fingerprint(plans[segment.name], sends=True, channels=names, key=self.key).plain
             same = [old for old in self.left if (about := self.graphs[old]) is not None and about["graph"] == plain]
             if same:
                 self.take(segment.name, segment.name if segment.name in same else same[0])

@@ -40,8 +40,10 @@ from tracetypes.compiler.source_kernel import Taken
 from tracetypes.compiler.spark.files import check_types
 from tracetypes.compiler.spark.scan import ParquetScan, taker
 from tracetypes.compiler.spark.wire import settle, told
+from tracetypes.compiler.store.input_identity import InputIdentity
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Parquet, Row
+from tracetypes.records import Optional, UnitValue
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -55,6 +57,23 @@ PAUSE = 0.1
 
 FEATURES = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 """What a table may ask of its readers. (Of deletion vectors that they are seen: the versions that have some are refused.)"""
+
+CONSTRAINT = "delta.constraints."
+"""The settings of a table that are CHECK constraints."""
+
+COMPUTED = ("delta.invariants", "delta.generationExpression", "delta.identity.")
+"""What a column says of itself that has conditions or values of its own."""
+
+WRITTEN = FEATURES | {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "columnMapping",
+    "generatedColumns",
+    "identityColumns",
+    "invariants",
+}
+"""What a table may ask of its writers. (Of constraints and mapped columns that they are seen: tables with some are refused.)"""
 
 FILES = "path string, version bigint, number bigint, partition string"
 
@@ -102,10 +121,31 @@ class Log:
         """The file of a version."""
         return self.table / "_delta_log" / f"{version:020d}.json"
 
-    def first(self) -> int:
-        """The first version that the log still has."""
-        versions = [int(path.stem) for path in self.entry(0).parent.glob("[0-9]" * 20 + ".json")]
-        return min(versions, default=0)
+    def versions(self) -> tuple[int, int]:
+        """The first version that the log still has, and the last one that it knows of. Raises :class:`RunError` ``TT218``."""
+        directory = self.entry(0).parent
+        names = [path.name for path in directory.glob("[0-9]" * 20 + ".*")]
+        first = [int(name[:20]) for name in names if name[20:] == ".json"]
+        checkpoints = [int(name[:20]) for name in names if name[20:].startswith(".checkpoint.")]
+        if not first:
+            raise self.changed("its log is gone")
+        return min(first), max(first + checkpoints)
+
+    def hole(self, version: int, last: int) -> RunError:
+        """The error for a hole."""
+        return RunError(
+            "TT208",
+            f"version {version} of {self.table} is missing in its log, which goes on to version {last}",
+            fix="put the file back, or start anew with a copy of the table",
+        )
+
+    def changed(self, why: str) -> RunError:
+        """The error for a table that is no longer what a run began with."""
+        return RunError(
+            "TT218",
+            f"{self.table} has changed since the run began: {why}",
+            fix="give another --checkpoint and output to start anew",
+        )
 
     def added(self, version: int) -> list[Added]:
         """The files that a version adds, in the order of its actions. Raises :class:`RunError` ``TT219`` when it removes rows."""
@@ -151,10 +191,16 @@ class Log:
             ) from error
 
     def end(self, start: Place, until: int | None, most: int | None) -> Place:
-        """Behind the files from a place on: up to version ``until``, and ``most`` of them. The place itself if there are none."""
+        """Behind the files from a place on: up to version ``until``, and ``most`` of them. The place itself if there are none.
+        Raises :class:`RunError` ``TT208`` for a hole in the log."""
         version, number = start
         taken = 0
-        while (until is None or version <= until) and self.entry(version).exists():
+        last = max(self.versions()[1], -1 if until is None else until)
+        while until is None or version <= until:
+            if not self.entry(version).exists():
+                if version <= last:  # each is written when the one before it is there
+                    raise self.hole(version, last)
+                break
             count = len(self.added(version))
             if most is not None and count - number > most - taken:
                 number += most - taken
@@ -221,6 +267,11 @@ class TableInput:
         self.table, self.until = str(table.metadata().id), table.version() if bounded else None
 
     @property
+    def identity(self) -> InputIdentity:
+        """Which table it is."""
+        return InputIdentity("table", str(self.path), self.table)
+
+    @property
     def at_once(self) -> bool:
         """Does one micro-batch take all that there is?"""
         return self.files_per_step is None
@@ -262,6 +313,8 @@ class TableReader(DataSourceStreamReader):
 
     def __init__(self, log: Log, table: str, until: int | None, most: int | None) -> None:
         self.log, self.table, self.until, self.most = log, table, until, most
+        self.seen: tuple[int, ...] | None = None
+        """The first version when the table was last opened: a file, and its time."""
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins: with the first version."""
@@ -269,7 +322,7 @@ class TableReader(DataSourceStreamReader):
 
     def begin(self) -> dict[str, Any]:
         """The same. The order of what versions before the first one added is not known."""
-        if (first := self.log.first()) > 0:
+        if (first := self.log.versions()[0]) > 0:
             raise RunError(
                 "TT208",
                 f"the log of {self.log.table} begins with version {first}: the order of its first files is gone",
@@ -287,29 +340,38 @@ class TableReader(DataSourceStreamReader):
 
     def end(self, start: dict[str, Any]) -> dict[str, Any]:
         """The same. Waits a moment when nothing is new: Spark would ask again at once."""
-        if start["table"] != self.table:
-            raise RunError(
-                "TT218",
-                f"{self.log.table} has changed since the run began: another table has been made there",
-                fix="give another --checkpoint and output to start anew",
-            )
         place = Place(start["version"], start["file"])
-        if place.version < self.log.first():
-            raise RunError(
-                "TT218",
-                f"{self.log.table} has changed since the run began: its log begins with version {self.log.first()}, and "
-                f"version {place.version} comes next",
-                fix="give another --checkpoint and output to start anew",
-            )
+        first, _ = self.log.versions()
+        if place.version < first:
+            raise self.log.changed(f"its log begins with version {first}, and version {place.version} comes next")
         end = self.log.end(place, self.until, self.most)
+        self.is_same(first)
         if end == place:
             time.sleep(PAUSE)
         return self.offset(end)
 
+    def is_same(self, first: int) -> None:
+        """See that what was just read is of the table that the run began with. Raises :class:`RunError` ``TT218``."""
+        try:
+            about = self.log.entry(first).stat()
+        except OSError:
+            seen = None
+        else:
+            seen = (first, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
+        if seen is None or seen != self.seen:
+            if str(opened(self.log.table).metadata().id) != self.table:
+                raise self.log.changed("it was removed and made anew")
+            self.seen = seen
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[OneFile]:
         """A task for each file."""
-        places = (Place(offset["version"], offset["file"]) for offset in (start, end))
-        return told(lambda: [OneFile(place, added) for place, added in self.log.between(*places)])
+        return told(lambda: self.files(*(Place(offset["version"], offset["file"]) for offset in (start, end))))
+
+    def files(self, start: Place, end: Place) -> list[OneFile]:
+        """The same."""
+        found = [OneFile(place, added) for place, added in self.log.between(start, end)]
+        self.is_same(self.log.versions()[0])
+        return found
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, str]]:
         """The name of the file: :class:`TableScan` reads the rows."""
@@ -325,7 +387,7 @@ class TableScan(ParquetScan):
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
         """Reads the files."""
-        take = taker(self.leaf, read)
+        take = taker(self.leaf, read, self.verifier)
         for batch in batches:
             for row in batch.to_pylist():
                 tables = self.tables(row["path"], 0, 1, json.loads(row["partition"]))
@@ -348,6 +410,7 @@ class TableSink:
             )
         empty = pa.RecordBatch.from_pylist([], schema_of_rows(plan.layout))
         self.schema = Shown(plan.layout, plan.sink).of(empty).schema
+        self.may_be_null = {name for name, one in plan.layout.columns if isinstance(one, Optional | UnitValue)}
 
     @cached_property
     def table(self) -> DeltaTable:
@@ -364,6 +427,7 @@ class TableSink:
                 for one in (DeltaSchema.from_arrow(self.schema), table.schema())
             )
             partitions = table.metadata().partition_columns
+        self.keeps(table)
         if found != wanted or partitions:
             parts = f", in partitions by {', '.join(partitions)}" if partitions else ""
             raise RunError(
@@ -373,11 +437,36 @@ class TableSink:
             )
         return table
 
+    def keeps(self, table: DeltaTable) -> None:
+        """See that a table asks nothing of its rows that this sink does not keep. Raises :class:`RunError` ``TT209``."""
+        with self.trouble():
+            settings, fields = table.metadata().configuration, table.schema().fields
+            features = set(table.protocol().writer_features or ()) - WRITTEN
+        asked = [
+            f"CHECK constraint {name.removeprefix(CONSTRAINT)}: {text}"
+            for name, text in settings.items()
+            if name.startswith(CONSTRAINT)
+        ]
+        for field in fields:
+            if not field.nullable and field.name in self.may_be_null:
+                asked.append(f"column {field.name} is NOT NULL, and the sink may have None there")
+            asked += [f"column {field.name} has {name}" for name in field.metadata if name.startswith(COMPUTED)]
+        if settings.get("delta.columnMapping.mode", "none") != "none":
+            asked.append("its columns are mapped")
+        asked += [f"it asks its writers for {name}" for name in sorted(features)]
+        if asked:
+            raise RunError(
+                "TT209",
+                f"{self.path} asks of its rows what a sink does not check: {'; '.join(asked)}",
+                fix="write to a table of its own: it is made when there is none",
+            )
+
     def holds(self, batch: int) -> bool:
         """Has a micro-batch been committed?"""
         with self.trouble():
             self.table.update_incremental()
             known = self.table.transaction_version(self.application)
+        self.keeps(self.table)
         return known is not None and known >= batch
 
     def commit(self, batch: int, files: Sequence[Path]) -> None:

@@ -8,12 +8,10 @@ import re
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import (
     ArrayType,
     ByteType,
@@ -28,30 +26,26 @@ from pyspark.sql.types import (
 )
 
 from tracetypes.compiler.columns import arrow_type
+from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
 from tracetypes.compiler.expr import Input
 from tracetypes.compiler.plan import FromSource, Link, Opaque
 from tracetypes.compiler.spark.catalyst import NotNative, tree
+from tracetypes.compiler.store.input_identity import InputIdentity
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, split_header
+from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, is_blank, split_header
 from tracetypes.records import Optional, Schema, UnitValue, name_of
 
 __all__ = ["FileInput", "check_types", "literal", "open_input"]
 
-LARGE = 256 << 20
-"""Bytes from which a Parquet file is read by several tasks at once."""
-
 SCAN = "TRACETYPES_SCAN"
-"""Environment: ``spark`` has Spark read local Parquet files too, as it does where the workers cannot open them by path."""
+"""Environment: ``spark`` has Spark read local files too, as it does where the workers cannot open them by path."""
 
-PLACE = ("_time", "_file", "_start")
-
-_PLACED = (
-    "unix_micros(_metadata.file_modification_time) AS _time",
-    "xxhash64(_metadata.file_path) AS _file",
-    "_metadata.file_block_start AS _start",
-)
-
-_BINARY = "path string, modificationTime timestamp, length long, content binary"
+PLACE = {
+    "_time": "unix_micros(_metadata.file_modification_time)",
+    "_file": "xxhash64(_metadata.file_path)",
+    "_start": "_metadata.file_block_start",
+}
+"""Which piece a row belongs to: columns, and what they are to Spark."""
 
 
 class FileInput:
@@ -62,6 +56,11 @@ class FileInput:
         self.files = existing(leaf, path)
         self.format: Format = self._format()
         self.header = self._header()
+
+    @property
+    def identity(self) -> InputIdentity:
+        """Files are known by their names."""
+        return InputIdentity("files")
 
     def _format(self) -> Format:
         if not self.files and self.leaf.source.format is None:
@@ -80,8 +79,8 @@ class FileInput:
                     raise problem
             return None
         for name in self.files:
-            line = _first_line(name)
-            if line.strip():
+            line = _first_line(name, self.format)
+            if line:
                 found = split_header(self.format, line)
                 problem = header_problem(self.format, self.leaf.layout, found, name)
                 if problem is not None:
@@ -90,62 +89,51 @@ class FileInput:
         return [name for name, _ in self.leaf.layout.columns]
 
     @property
-    def is_read_by_workers(self) -> bool:
-        """Are these Parquet files on a local or mounted disk, which the workers read themselves?"""
-        local = "://" not in self.path.removeprefix("file://")
-        return isinstance(self.format, Parquet) and local and os.environ.get(SCAN) != "spark"
+    def is_listed(self) -> bool:
+        """Are these files on a local or mounted disk, which the driver lists and the workers read?"""
+        return "://" not in self.path.removeprefix("file://") and os.environ.get(SCAN) != "spark"
+
+    def listing(self, steps: Path, most: int | None) -> DataFrame:
+        """The lines of listings. ``most``: files of listings that Spark takes at once."""
+        if isinstance(self.format, Parquet):
+            self._check_first()
+        reader = self.spark.readStream.format("text").option("recursiveFileLookup", "true").option("maxFileAge", "1d")
+        if most is not None:
+            reader = reader.option("maxFilesPerTrigger", most)
+        return reader.load(literal(str(steps)))
 
     def frame(self, link: Link) -> tuple[DataFrame, bool]:
-        """The rows, or the files, with the piece that each belongs to: see :mod:`tracetypes.compiler.spark.scan`.
-        And whether Catalyst computes the first operator of the link."""
+        """The rows, with the piece that each belongs to: see :mod:`tracetypes.compiler.spark.scan`. And whether Catalyst computes
+        the first operator of the link."""
         reader = self.spark.readStream.option("recursiveFileLookup", "true").option("maxFileAge", "36500d")
         if self.files_per_step is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_step)
+        place = [f"{what} AS {name}" for name, what in PLACE.items()]
         if isinstance(self.format, Parquet):
-            if self.is_read_by_workers and self._is_as_declared():
-                return self._descriptors(reader), False
             schema = self._schema()
             check_types(self.leaf, self.path, {field.name: field.dataType for field in schema})
-            if self.is_read_by_workers:
-                return self._descriptors(reader), False
             columns = []
             for name, wanted in self.leaf.layout.columns:
                 here = name in schema.names and not isinstance(wanted, UnitValue)
                 quoted = F.col(f"`{name}`") if here else F.lit(None)
                 columns.append(quoted.cast(_spark_type(wanted)).alias(name))
-            rows = reader.schema(schema).parquet(_glob(self.path)).select(*columns, *map(F.expr, _PLACED))
+            rows = reader.schema(schema).parquet(_glob(self.path)).select(*columns, *map(F.expr, place))
             native = emitted(link)
             given = [F.col(f"`{name}`") for name, _ in self.leaf.layout.columns]
             return rows.select(*given, *native, *PLACE), bool(native)
         lines = reader.format("text").load(_glob(self.path))
-        return lines.selectExpr("CAST(value AS BINARY) AS raw", *_PLACED), False
+        return lines.selectExpr("CAST(value AS BINARY) AS raw", *place), False
 
-    def _descriptors(self, reader: DataStreamReader) -> DataFrame:
-        """The files without their content. Large ones are given out in parts, to several tasks."""
-        files = reader.format("binaryFile").schema(_BINARY).load(_glob(self.path))
-        parts = 1
-        if any(os.path.getsize(name) > LARGE for name in self.files):
-            parts = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        split = files.selectExpr(
-            "path",
-            "unix_micros(modificationTime) AS _time",
-            "xxhash64(path) AS _file",
-            f"explode(sequence(0, {parts - 1})) AS part",
-            f"{parts} AS parts",
-        )
-        return split if parts == 1 else split.repartition(parts)
-
-    def _is_as_declared(self) -> bool:
-        """Has the first file all columns, of just the types that the workers read? Spark would begin a job to look."""
-        if not self.files:
-            return False
-        try:
-            found = pq.read_schema(self.files[0])
-        except (OSError, pa.ArrowException):
-            return False
-        held = dict(zip(found.names, found.types, strict=True))
-        wanted = {name: arrow_type(one) for name, one in self.leaf.layout.columns if not isinstance(one, UnitValue)}
-        return wanted.items() <= held.items()
+    def _check_first(self) -> None:
+        """Has the first file all columns, once, of types that the workers read? Later ones are asked when they are read."""
+        for name in self.files[:1]:
+            try:
+                with open_parquet(name) as file:
+                    check_columns(self.leaf.layout, self.leaf.source.format, file, name)
+            except (OSError, pa.ArrowException) as error:
+                raise RunError(
+                    "TT208", f"{name} cannot be read as Parquet: {error}", fix="give Parquet files, or another format"
+                ) from error
 
     def _schema(self) -> StructType:
         """The columns of the files; without files yet, those of the layout."""
@@ -261,16 +249,23 @@ def existing(leaf: FromSource, path: str) -> list[str]:
         for p in local.rglob("*")
         if p.is_file() and not any(part.startswith(("_", ".")) for part in p.relative_to(local).parts)
     ]
+    if strange := next((p for p in found if ":" in str(p.relative_to(local))), None):
+        raise RunError(
+            "TT208",
+            f"source {leaf.source.name!r}: Spark does not read {strange}: there is a ':' in its name",
+            fix="rename it: no ':'",
+        )
     return [str(p) for p in sorted(found, key=lambda p: (p.stat().st_mtime_ns, str(p)))]
 
 
-def _first_line(name: str) -> str:
+def _first_line(name: str, format: Csv) -> str:
     """The first line of a file that is not blank; the empty string when there is none."""
     try:
         with pa.input_stream(name, compression="detect") as file:
             for line in io.TextIOWrapper(file, "utf-8-sig", "replace"):
-                if line.strip():
-                    return line.rstrip("\r\n")
+                line = line.rstrip("\r\n")
+                if not is_blank(format, line.encode()):
+                    return line
     except (OSError, EOFError) as error:
         raise RunError("TT208", f"{name} cannot be read: {error}", fix="see whether the file is whole") from error
     return ""

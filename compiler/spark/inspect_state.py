@@ -33,12 +33,15 @@ from tracetypes.compiler.blocks import Folded
 from tracetypes.compiler.columns import from_array
 from tracetypes.compiler.fingerprint import Fingerprint, fingerprint
 from tracetypes.compiler.kernels import OPEN, StageKernel, StageState
+from tracetypes.compiler.key import Key
 from tracetypes.compiler.messages import loads
 from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.runners import UnorderedState
 from tracetypes.compiler.spark.claims import last_batch, queries_of
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.states import ColumnState
+from tracetypes.compiler.store.small_files import read_json
+from tracetypes.compiler.store.version import look
 from tracetypes.compiler.vector import Column, values_of
 from tracetypes.errors import RunError, UsageError
 from tracetypes.markers import Marker
@@ -84,11 +87,11 @@ class Kept:
     def check(self, plan: Plan | None, program: Path) -> None:
         """Could a plan go on with the checkpoint (None: there is none of that name)? ``program``: where the run as a whole has
         its checkpoint. Raises :class:`RunError` ``TT211``."""
-        known = Fingerprint.of(json.loads((self.path / "graph.json").read_text())["graph"])
+        known = Fingerprint.of(read_json(self.path / "graph.json")["graph"])
         names = {name: Path(directory).name for name, directory in (queries_of(program) or {}).items()}
         sends = "sink" not in known.kept
         wrong = (
-            known.refused(fingerprint(plan, sends=sends, channels=names))
+            known.refused(fingerprint(plan, sends=sends, channels=names, key=Key.of(program)))
             if plan is not None
             else ["the dataflow has no query of that name"]
         )
@@ -120,6 +123,7 @@ def open_all(path: str, number: int | None = None) -> dict[str, Kept]:
 def open_checkpoint(path: str) -> Kept:
     """What a directory says of itself. Raises :class:`UsageError` ``TT408`` when it is no checkpoint of ours, or empty."""
     root = Path(path)
+    look(root)
     try:
         about = json.loads((root / "graph.json").read_text())
         run, groups, stages = about["run"], Fingerprint.of(about["graph"]).kept["key groups"], about["stages"]
@@ -186,7 +190,7 @@ def _states(spark: SparkSession, kept: Kept, stage: StageAbout) -> Iterator[tupl
 
 def _blobs(spark: SparkSession, kept: Kept, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
     if kept.straight:
-        record = json.loads((kept.path / "commits" / f"{kept.batch:08d}.json").read_text())
+        record = read_json(kept.path / "commits" / f"{kept.batch:08d}.json")
         yield 0, base64.b64decode(record["state"])
         return
     id = operator_ids(kept.stages)[stage.number]

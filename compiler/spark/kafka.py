@@ -16,9 +16,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,14 +40,16 @@ from tracetypes.compiler.source_kernel import Taken
 from tracetypes.compiler.spark.parsed import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
 from tracetypes.compiler.spark.scan import End, Scan, in_columns
 from tracetypes.compiler.spark.wire import settle, told
+from tracetypes.compiler.store.input_identity import InputIdentity
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Kafka, Parquet, Row, of_bytes, record_writer
 from tracetypes.markers import InBand, Marker
 from tracetypes.records import Record
+from tracetypes.redaction import conceal
 from tracetypes.sources import record_reader
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message, Producer
+    from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 __all__ = [
     "Address",
@@ -65,11 +69,17 @@ SCHEME = "kafka://"
 PATIENCE = 60.0
 """Seconds without an answer after which a broker counts as gone."""
 
+PARTING = 10.0
+"""Seconds that a broker has to abort a transaction that failed. The next start aborts it anyhow."""
+
 PAUSE = 0.1
 """Seconds before a topic without new records is asked again."""
 
 POLLED = 10_000
 """Records that a worker takes from the client at once."""
+
+C = TypeVar("C")
+T = TypeVar("T")
 
 RANGE = "partition int, start bigint, until bigint, parts int, idle boolean"
 
@@ -119,7 +129,13 @@ class Address:
 
     def settings(self) -> dict[str, Any]:
         """What every client is told. Raises :class:`UsageError` ``TT402`` when the file of settings cannot be read."""
-        settings: dict[str, Any] = {"bootstrap.servers": self.servers, "log_level": 0}
+        # A client that bootstraps again when all brokers are away gives up the broker of its transaction, and waits for it for
+        # ever: librdkafka 2.11 to 2.16. Without that it goes on when the broker is back.
+        settings: dict[str, Any] = {
+            "bootstrap.servers": self.servers,
+            "log_level": 0,
+            "metadata.recovery.strategy": "none",
+        }
         if self.config is None:
             return settings
         try:
@@ -129,7 +145,23 @@ class Address:
                 "TT402", f"{self.config}: {error.strerror}", fix="give a file of settings that can be read"
             ) from error
         pairs = [line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        for name, _, value in pairs:
+            conceal(f"{name.strip()}={value.strip()}")
         return settings | {name.strip(): value.strip() for name, _, value in pairs}
+
+    def client(self, kind: Callable[[dict[str, Any]], C], more: Mapping[str, Any]) -> C:
+        """A client of a kind, with ``more`` settings. Raises :class:`UsageError` ``TT402`` that names a setting that it does
+        not take."""
+        from confluent_kafka import KafkaException
+
+        try:
+            return kind({**self.settings(), **more})
+        except (KafkaException, TypeError, ValueError) as error:
+            raise UsageError(
+                "TT402",
+                f"{self.config or self.text}: {_why(error)}",
+                fix="give settings of librdkafka, name=value a line",
+            ) from error
 
     @contextmanager
     def trouble(self, *, writing: bool = False) -> Iterator[None]:
@@ -139,9 +171,7 @@ class Address:
         try:
             yield
         except KafkaException as error:
-            cause = error.args[0] if error.args else error
-            why = cause.str() if hasattr(cause, "str") else str(cause)
-            raise (self.unwritable(why) if writing else self.unreadable(why)) from error
+            raise (self.unwritable if writing else self.unreadable)(_why(error)) from error
 
     def unreadable(self, why: str) -> RunError:
         """The error for a topic that cannot be read."""
@@ -164,6 +194,24 @@ class Address:
         )
 
 
+def _why(error: Exception) -> str:
+    """What the client says."""
+    cause = error.args[0] if error.args else error
+    return cause.str() if hasattr(cause, "str") else str(cause)
+
+
+PLAINTEXT = re.compile(r"connecting to a PLAINTEXT broker|supported mechanisms: *(\(|$)")
+"""What librdkafka says of a broker that speaks neither TLS nor SASL, asked for it."""
+
+
+@attrs.frozen
+class Described:
+    """A topic as a broker tells of it. ``id``: what the broker calls it; when it is made anew, that is another."""
+
+    id: str
+    partitions: tuple[int, ...]
+
+
 class Watch:
     """Asks a broker about a topic, over one connection. ``writing``: for a sink."""
 
@@ -171,8 +219,27 @@ class Watch:
         from confluent_kafka.admin import AdminClient
 
         self.address, self.writing = address, writing
-        with address.trouble(writing=writing):
-            self.admin = AdminClient(address.settings())
+        self.errors: deque[str] = deque(maxlen=1)
+        self.admin = address.client(AdminClient, {"error_cb": self._note})
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() != error._ALL_BROKERS_DOWN:
+            self.errors.append(error.str())
+
+    @contextmanager
+    def trouble(self) -> Iterator[None]:
+        """Inside, what the client raises becomes one of our errors, with what it has heard of the broker last."""
+        from confluent_kafka import KafkaException
+
+        self.errors.clear()
+        try:
+            yield
+        except KafkaException as error:
+            self.admin.poll(0)
+            why = ": ".join([_why(error), *self.errors])
+            if PLAINTEXT.search(why):
+                why += ". The broker speaks plaintext there, and security.protocol asks for another protocol"
+            raise (self.address.unwritable if self.writing else self.address.unreadable)(why) from error
 
     def offsets(self, partitions: Sequence[int], *, first: bool = False) -> dict[int, int]:
         """The end of each partition, behind the last record that is committed; or with ``first`` its beginning."""
@@ -182,46 +249,47 @@ class Watch:
         spec = OffsetSpec.earliest() if first else OffsetSpec.latest()
         asked = {TopicPartition(self.address.topic, partition): spec for partition in partitions}
 
-        def ask() -> dict[int, int]:
+        def ask(left: float) -> dict[int, int]:
             answers = self.admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=PATIENCE / 2
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=min(left, PATIENCE / 2)
             )
             return {place.partition: answer.result(PATIENCE).offset for place, answer in answers.items()}
 
-        with self.address.trouble():
+        with self.trouble():
             return patiently(ask)
 
-    def partitions(self) -> list[int]:
-        """The partitions of the topic. Raises :class:`RunError` ``TT208`` when there is no such topic."""
-        topic = self.address.topic
-        with self.address.trouble(writing=self.writing):
-            about = self.admin.list_topics(topic, timeout=PATIENCE / 2).topics[topic]
-        if about.error is not None:
-            why = about.error.str()
+    def topic(self) -> Described:
+        """The topic. Raises :class:`RunError` ``TT208`` or ``TT209`` when there is no such topic."""
+        found = self.described()
+        if found is None:
+            why = "the broker knows no such topic"
             raise self.address.unwritable(why) if self.writing else self.address.unreadable(why)
-        return sorted(about.partitions)
+        return found
 
-    def described(self) -> tuple[str, int] | None:
-        """What the broker calls the topic, whatever its name, and how many partitions it has; None when it is not there."""
+    def described(self) -> Described | None:
+        """The topic; None when it is not there."""
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-        with self.address.trouble(writing=True):
+        def ask(left: float) -> Described | None:
             asked = TopicCollection([self.address.topic])
-            told = self.admin.describe_topics(asked, request_timeout=PATIENCE / 2)[self.address.topic]
+            told = self.admin.describe_topics(asked, request_timeout=min(left, PATIENCE / 2))[self.address.topic]
             try:
                 about = told.result(PATIENCE)
             except KafkaException as error:
                 if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
                     return None
                 raise
-        return str(about.topic_id), len(about.partitions)
+            return Described(str(about.topic_id), tuple(sorted(one.id for one in about.partitions)))
+
+        with self.trouble():
+            return patiently(ask)
 
     def create(self, settings: dict[str, str]) -> None:
         """Make the topic, with one partition. Raises :class:`RunError` ``TT209``."""
         from confluent_kafka.admin import NewTopic
 
         made = NewTopic(self.address.topic, 1, config=settings)
-        with self.address.trouble(writing=True):
+        with self.trouble():
             self.admin.create_topics([made], request_timeout=PATIENCE / 2)[self.address.topic].result(PATIENCE)
 
     def remove(self, before: int) -> None:
@@ -229,7 +297,7 @@ class Watch:
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
         place = TopicPartition(self.address.topic, 0, before)
-        with self.address.trouble(writing=True):
+        with self.trouble():
             try:
                 for told in self.admin.delete_records([place], request_timeout=PATIENCE / 2).values():
                     told.result(PATIENCE)
@@ -239,7 +307,7 @@ class Watch:
 
     def delete(self) -> None:
         """Remove the topic."""
-        with self.address.trouble(writing=True):
+        with self.trouble():
             self.admin.delete_topics([self.address.topic], request_timeout=PATIENCE / 2)[self.address.topic].result(
                 PATIENCE
             )
@@ -272,8 +340,13 @@ class TopicInput:
                 fix="leave idle= out, and send each marker to every partition",
             )
         watch = Watch(self.address)
-        partitions = watch.partitions()
-        self.until = watch.offsets(partitions) if bounded else None
+        topic = watch.topic()
+        self.id, self.until = topic.id, watch.offsets(topic.partitions) if bounded else None
+
+    @property
+    def identity(self) -> InputIdentity:
+        """Which topic it is."""
+        return InputIdentity("topic", self.address.topic, self.id)
 
     @property
     def at_once(self) -> bool:
@@ -283,7 +356,7 @@ class TopicInput:
     def frame(self) -> DataFrame:
         """A row for each range of offsets."""
         self.spark.dataSource.register(Topic)
-        reader = self.spark.readStream.format(Topic.name()).option("address", self.address.text)
+        reader = self.spark.readStream.format(Topic.name()).option("address", self.address.text).option("id", self.id)
         return reader.option("until", json.dumps(self.until)).load()
 
 
@@ -303,7 +376,7 @@ class Topic(DataSource):
         """Called by Spark."""
         until = json.loads(self.options["until"])
         ends = None if until is None else {int(partition): end for partition, end in until.items()}
-        return TopicReader(Address.of(self.options["address"]), ends)
+        return TopicReader(Address.of(self.options["address"]), ends, self.options["id"])
 
 
 @attrs.frozen
@@ -365,14 +438,14 @@ class Range(InputPartition):
 
 
 class TopicReader(DataSourceStreamReader):
-    """Tells Spark which offsets there are; see :class:`Place`."""
+    """Tells Spark which offsets there are; see :class:`Place`. ``id``: of the topic that the run began with."""
 
-    def __init__(self, address: Address, until: Mapping[int, int] | None) -> None:
-        self.address, self.until = address, until
+    def __init__(self, address: Address, until: Mapping[int, int] | None, id: str) -> None:
+        self.address, self.until, self.id = address, until, id
         self.silence = None if address.idle is None else Silence(address.idle)
 
     def __reduce__(self) -> tuple[Any, ...]:  # without the connection
-        return TopicReader, (self.address, self.until)
+        return TopicReader, (self.address, self.until, self.id)
 
     @cached_property
     def watch(self) -> Watch:
@@ -381,7 +454,16 @@ class TopicReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins: the records that there are."""
-        return told(lambda: Place(self.watch.offsets(self.watch.partitions(), first=True)).logged)
+        return told(lambda: Place(self.watch.offsets(self.partitions_of_topic(), first=True)).logged)
+
+    def partitions_of_topic(self) -> tuple[int, ...]:
+        """Its partitions. Raises :class:`RunError` ``TT218`` when it is another topic."""
+        topic = self.watch.described()
+        if topic is None:
+            raise self.address.changed("it is gone")
+        if topic.id != self.id:
+            raise self.address.changed("it was removed and made anew")
+        return topic.partitions
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next micro-batch ends."""
@@ -396,9 +478,10 @@ class TopicReader(DataSourceStreamReader):
             and all(start[p] >= self.until[p] for p in start)
         ):
             return place
-        partitions = self.watch.partitions()
-        if set(partitions) != set(start):
-            raise self.address.changed(f"it had {len(start)} partitions and has {len(partitions)}")
+        partitions = self.partitions_of_topic()
+        for before in (start, start if self.until is None else self.until):
+            if set(partitions) != set(before):
+                raise self.address.changed(f"it had {len(before)} partitions and has {len(partitions)}")
         known, first = self.watch.offsets(partitions), self.watch.offsets(partitions, first=True)
         for partition, at in start.items():
             if not first[partition] <= at <= known[partition]:
@@ -486,7 +569,7 @@ class TopicScan(Scan):
         self, read: Callable[[Any, Any], Row], format: Kafka, one: Callable[[Message], Taken]
     ) -> Callable[[Sequence[Message]], Iterator[Taken | Chunk]]:
         """Takes records that are no markers."""
-        layout = self.leaf.layout
+        layout = self.leaf.layout.zoned(format.zone)
         if not isinstance(layout.value, Record) or not layout.opened or format.headers:
             return lambda messages: map(one, messages)
         names = [name for name, _ in layout.value.fields]
@@ -500,7 +583,7 @@ class TopicScan(Scan):
                 columns = [[messages[at].key() for at in kept], *columns]
             return kept, columns
 
-        return in_columns(self.leaf, read, Dialect(cells, fits, one))
+        return in_columns(self.leaf, read, Dialect(cells, fits, one), self.verifier)
 
 
 def records(address: Address, partition: int, start: int, until: int) -> Iterator[Message]:
@@ -551,16 +634,17 @@ def _consumer(address: Address) -> Iterator[Consumer]:
     """A client without partitions. It is kept, unless something went wrong inside."""
     from confluent_kafka import Consumer
 
-    settings = {
-        **address.settings(),
-        "group.id": "tracetypes",  # nobody joins it: partitions are assigned by hand
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "error",
-    }
-    known = json.dumps(settings, sort_keys=True)
-    consumer: Consumer = _CONSUMERS.pop(known, None) or Consumer(settings)
+    known = json.dumps(address.settings(), sort_keys=True)
+    consumer: Consumer = _CONSUMERS.pop(known, None) or address.client(
+        Consumer,
+        {
+            "group.id": "tracetypes",  # nobody joins it: partitions are assigned by hand
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+        },
+    )
     try:
         yield consumer
         consumer.unassign()
@@ -600,7 +684,7 @@ class TopicSink:
             )
         self.format = plan.sink.format if isinstance(plan.sink.format, Kafka) else Kafka()
         self.write = record_writer(self.format, plan.layout)
-        self.partitions = Watch(self.address, writing=True).partitions()
+        self.partitions = Watch(self.address, writing=True).topic().partitions
         self.transactions = Transactions(self.address, f"tracetypes-{run}-{plan.sink.name}", self.partitions[0])
 
     def put(self, batch: int, items: Iterable[tuple[int, int, Any, Any]], markers: Sequence[int]) -> None:
@@ -656,8 +740,8 @@ class Transactions:
             "transaction.timeout.ms": 600_000,
             "partitioner": "murmur2_random",  # as of Java's clients: a key goes where they would send it
         }
-        producer = Producer({**self.address.settings(), **settings})
-        patiently(lambda: producer.init_transactions(PATIENCE))
+        producer = self.address.client(Producer, settings)
+        patiently(producer.init_transactions)
         return producer
 
     @cached_property
@@ -666,28 +750,39 @@ class Transactions:
         from confluent_kafka import Consumer
 
         settings = {"group.id": self.name, "enable.auto.commit": False, "isolation.level": "read_committed"}
-        return Consumer({**self.address.settings(), **settings})
+        return self.address.client(Consumer, settings)
 
     def once(self, batch: int, send: Callable[[Producer], None]) -> None:
-        """Send a batch, unless it was sent before. Raises :class:`RunError` ``TT209``."""
+        """Send a batch, unless it was sent before. Raises :class:`RunError` ``TT209``, also when the broker has not answered for
+        :data:`PATIENCE` and :data:`PARTING`. Whether the batch went through then is asked when it is sent again."""
         from confluent_kafka import KafkaException, TopicPartition
 
         with self.address.trouble(writing=True):
             producer = self.producer
-            place = TopicPartition(self.address.topic, self.partition)
-            (known,) = patiently(lambda: self.group.committed([place], PATIENCE))
-            if known.offset > batch:
+            if self.holds(batch):
                 return
+            place = TopicPartition(self.address.topic, self.partition)
             producer.begin_transaction()
             try:
                 send(producer)
+                delivered(producer)
                 place.offset = batch + 1
                 group = self.group.consumer_group_metadata()
-                patiently(lambda: producer.send_offsets_to_transaction([place], group, PATIENCE))
-                patiently(lambda: producer.commit_transaction(PATIENCE))
+                patiently(lambda left: producer.send_offsets_to_transaction([place], group, left))
+                patiently(producer.commit_transaction)
             except KafkaException:
-                producer.abort_transaction(PATIENCE)
+                with suppress(KafkaException):  # the first error says more
+                    producer.abort_transaction(PARTING)
                 raise
+
+    def holds(self, batch: int) -> bool:
+        """Was a batch sent? Raises :class:`RunError` ``TT209``."""
+        from confluent_kafka import TopicPartition
+
+        with self.address.trouble(writing=True):
+            place = TopicPartition(self.address.topic, self.partition)
+            (known,) = patiently(lambda left: self.group.committed([place], left))
+            return bool(known.offset > batch)
 
     def put(self, batch: int, records: Iterable[Mapping[str, Any]]) -> None:
         """Send records as a batch, unless it was sent before."""
@@ -705,17 +800,36 @@ def produce(producer: Producer, topic: str, **record: Any) -> None:
         try:
             producer.produce(topic, **record)
         except BufferError:
-            producer.poll(1)
+            delivered(producer, some=True)
         else:
             return
 
 
-T = TypeVar("T")
+def delivered(producer: Producer, *, some: bool = False) -> None:
+    """Wait until all records are delivered, or ``some``. Raises KafkaException when none was for :data:`PATIENCE`."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    left, until = len(producer), time.monotonic() + PATIENCE
+    while left:
+        if some:
+            producer.poll(PAUSE)
+        else:
+            producer.flush(PAUSE)
+        after = len(producer)
+        if after < left:
+            if some:
+                return
+            until = time.monotonic() + PATIENCE
+        elif time.monotonic() > until:
+            raise KafkaException(
+                KafkaError(KafkaError._TIMED_OUT, f"the broker took no record for {PATIENCE:.0f} seconds")
+            )
+        left = after
 
 
-def patiently(call: Callable[[], T]) -> T:
-    """What a call gives, tried again where the broker is busy with itself, such as at the first transaction of its life, or
-    with a topic that was made a moment ago."""
+def patiently(call: Callable[[float], T]) -> T:
+    """What a call gives that is told how many seconds are left of :data:`PATIENCE`. It is tried again where the broker is busy
+    with itself, such as at the first transaction of its life, or with a topic that was made a moment ago."""
     from confluent_kafka import KafkaError, KafkaException
 
     busy = (
@@ -731,7 +845,7 @@ def patiently(call: Callable[[], T]) -> T:
     until = time.monotonic() + PATIENCE
     while True:
         try:
-            return call()
+            return call(max(PAUSE, until - time.monotonic()))
         except KafkaException as error:
             cause = error.args[0] if error.args else None
             again = isinstance(cause, KafkaError) and (cause.retriable() or cause.code() in busy)

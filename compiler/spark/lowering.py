@@ -2,7 +2,7 @@
 
 ::
 
-    files, topics -> mapInArrow(Scan) -+
+    listings, topics -> mapInArrow(Scan) ---+
                     control file (drain)  --+-> groupBy(key group).stateful(KeyedTask) -> ... -> messages
     earlier stage ------------------------- +
 
@@ -27,12 +27,13 @@ from tracetypes.compiler.spark.channels import Channel, received
 from tracetypes.compiler.spark.delta import TableInput, TableScan
 from tracetypes.compiler.spark.files import FileInput, literal
 from tracetypes.compiler.spark.kafka import TopicInput, TopicScan
-from tracetypes.compiler.spark.scan import ColumnScan, End, ParquetScan, Scan, TextScan
+from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
 from tracetypes.compiler.spark.scripted import ScriptInput, ScriptScan
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.staging import SEND, Delivery
 from tracetypes.compiler.spark.tasks import KeyedTask, Processor
 from tracetypes.compiler.spark.wire import MESSAGES, Parcel
+from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.formats import Parquet
 
 __all__ = ["Input", "lower"]
@@ -45,21 +46,23 @@ def lower(
     spark: SparkSession,
     parcel: Parcel,
     inputs: Mapping[str, Input],
+    files: Mapping[str, InputFiles],
     channels: Mapping[str, Channel],
     control: str,
     delivery: Delivery,
 ) -> DataFrame:
-    """The messages that leave the last stage of a plan. ``channels``: where those lie that it reads; ``control``: a directory in
-    which a file means that the sources ended; ``delivery``: what becomes of the sink's rows."""
+    """The messages that leave the last stage of a plan. ``files``: those of readings that the driver lists, by label;
+    ``channels``: where those lie that it reads; ``control``: a directory in which a file means that the sources ended;
+    ``delivery``: what becomes of the sink's rows."""
     plan = parcel.plan
     ids = groups_to_ids(plan.key_groups)
     if is_straight(plan):
         (stage,) = plan.stages
-        arriving = [_scanned(parcel, stage, link, inputs, ids, delivery) for link in links(stage.region)]
+        arriving = [_scanned(parcel, stage, link, inputs, files, ids, delivery) for link in links(stage.region)]
         return reduce(DataFrame.unionAll, [*arriving, _drain(spark, control, ids[:1])])
     frames: dict[int, DataFrame] = {}
     for stage in plan.stages:
-        frames[stage.number] = _stage(spark, parcel, stage, inputs, channels, frames, ids, control, delivery)
+        frames[stage.number] = _stage(spark, parcel, stage, inputs, files, channels, frames, ids, control, delivery)
     return frames[plan.stages[-1].number]
 
 
@@ -68,6 +71,7 @@ def _stage(
     parcel: Parcel,
     stage: Stage,
     inputs: Mapping[str, Input],
+    files: Mapping[str, InputFiles],
     channels: Mapping[str, Channel],
     frames: Mapping[int, DataFrame],
     ids: list[int],
@@ -78,7 +82,7 @@ def _stage(
     for link in links(stage.region):
         match link.leaf:
             case FromSource():
-                arriving.append(_scanned(parcel, stage, link, inputs, ids, SEND))
+                arriving.append(_scanned(parcel, stage, link, inputs, files, ids, SEND))
             case FromChannel(name=name):
                 arriving.append(received(spark, parcel, stage, link, ids, channels[name]))
             case FromStage(stage=earlier):
@@ -98,7 +102,13 @@ def _stage(
 
 
 def _scanned(
-    parcel: Parcel, stage: Stage, link: Link, inputs: Mapping[str, Input], ids: list[int], delivery: Delivery
+    parcel: Parcel,
+    stage: Stage,
+    link: Link,
+    inputs: Mapping[str, Input],
+    files: Mapping[str, InputFiles],
+    ids: list[int],
+    delivery: Delivery,
 ) -> DataFrame:
     """The messages of a source."""
     assert isinstance(link.leaf, FromSource)
@@ -108,6 +118,11 @@ def _scanned(
         return given.frame().mapInArrow(TopicScan(end, given.address).packed(parcel), MESSAGES)
     if isinstance(given, TableInput):
         return given.frame().mapInArrow(TableScan(end).packed(parcel), MESSAGES)
+    scan: Scan
+    if link.leaf.label in files:
+        listed = files[link.leaf.label]
+        scan = ParquetScan(end) if isinstance(given.format, Parquet) else LinesScan(end, given.format, given.header)
+        return given.listing(listed.steps, listed.at_once and listed.tasks).mapInArrow(scan.packed(parcel), MESSAGES)
     frame, native = given.frame(link)
     return frame.mapInArrow(_scan(end, given, native).packed(parcel), MESSAGES)
 
@@ -115,9 +130,7 @@ def _scanned(
 def _scan(end: End, given: FileInput, native: bool) -> Scan:
     if isinstance(given, ScriptInput):
         return ScriptScan(end, given.job)
-    if not isinstance(given.format, Parquet):
-        return TextScan(end, given.format, given.header)
-    return ParquetScan(end) if given.is_read_by_workers else ColumnScan(end, native)
+    return ColumnScan(end, native) if isinstance(given.format, Parquet) else TextScan(end, given.format, given.header)
 
 
 def _drain(spark: SparkSession, control: str, ids: list[int]) -> DataFrame:

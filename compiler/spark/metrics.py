@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from tracetypes.compiler.plan import Plan, Stage
-from tracetypes.errors import UsageError
+from tracetypes.errors import RunError, UsageError
 from tracetypes.graph import title
 
 __all__ = [
@@ -56,7 +56,8 @@ class StageMetrics:
 class Batch:
     """What one micro-batch did. ``marker``: the last marker that was closed at the sink (microseconds), if any; ``query``: the
     segment of a program that has several, else empty; ``newest``: event times so far, by source (microseconds), also of the
-    sources of the queries that it reads from; ``read``: rows by source; ``written``: rows that went to the sink."""
+    sources of the queries that it reads from; ``read``: rows by source; ``written``: rows that went to the sink; ``verified``:
+    how many rows were compared with plain Python, and the seconds of processor time that it took."""
 
     number: int
     rows: int
@@ -70,6 +71,7 @@ class Batch:
     stages: tuple[StageMetrics, ...] = ()
     read: Mapping[str, int] = attrs.Factory(dict)
     written: int = 0
+    verified: tuple[int, float] = (0, 0.0)
 
     def lag_of(self, marker: int | None) -> float | None:
         """Seconds of event time between the newest item and a marker."""
@@ -136,7 +138,7 @@ def instant(micros: int) -> str:
 
 def json_lines(path: str) -> Callable[[Batch], None]:
     """A function that appends a line for each micro-batch to a file, with the time at which it was out (seconds since the
-    epoch). Raises :class:`UsageError` ``TT402``."""
+    epoch). Raises :class:`UsageError` ``TT402``; the function raises :class:`RunError` ``TT209``."""
     try:
         Path(path).open("a").close()
     except OSError as error:
@@ -145,8 +147,13 @@ def json_lines(path: str) -> Callable[[Batch], None]:
         ) from error
 
     def told(batch: Batch) -> None:
-        with Path(path).open("a") as file:
-            file.write(json.dumps({"at": round(time.time(), 3), **batch.plain}) + "\n")
+        try:
+            with Path(path).open("a") as file:
+                file.write(json.dumps({"at": round(time.time(), 3), **batch.plain}) + "\n")
+        except OSError as error:
+            raise RunError(
+                "TT209", f"--metrics {path} cannot be written: {error.strerror}", fix="make room; run again to go on"
+            ) from error
 
     return told
 
@@ -154,8 +161,10 @@ def json_lines(path: str) -> Callable[[Batch], None]:
 def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Batch], None]:
     """A function that shows each micro-batch at ``http://ADDRESS:PORT/metrics``.
 
-    Raises :class:`UsageError` ``TT401`` without the library, ``TT402`` when the port is taken.
+    Raises :class:`UsageError` ``TT401`` without the library, ``TT402`` when the port is taken or is none.
     """
+    if not 0 < port < 65536:
+        raise UsageError("TT402", f"--prometheus {port} is no port", fix="give a port from 1 to 65535")
     try:
         from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
     except ModuleNotFoundError as error:

@@ -28,6 +28,7 @@ from tracetypes.compiler.simulate import Answer, Collector
 from tracetypes.compiler.spark.delta import TableSink, is_table
 from tracetypes.compiler.spark.kafka import TopicSink, is_topic
 from tracetypes.compiler.spark.staging import DROP, SEND, Delivery
+from tracetypes.compiler.store.small_files import writable
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
 
@@ -41,7 +42,6 @@ __all__ = [
     "TableOutput",
     "TopicOutput",
     "open_output",
-    "writable",
 ]
 
 HIDDEN = "_tracetypes"
@@ -55,9 +55,16 @@ class Output(ABC):
 
     delivery: Delivery
 
+    places: Sequence[Path] = ()
+    """Directories that belong to one run at a time."""
+
     @abstractmethod
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Show a batch. Idempotent in ``batch``."""
+
+    def visible(self, batch: int) -> str | None:
+        """Where something of a batch may have been seen already; None where nobody has seen any of it."""
+        return None
 
     def tidy(self) -> None:  # noqa: B027
         """Remove what attempts that failed have left. Called when no batch is under way."""
@@ -83,6 +90,10 @@ class Asides:
         self.late, self.rejects, self.run, self.attempts = late, rejects, run, Attempts()
         for directory in (late, rejects):
             writable(directory)
+
+    def visible(self, batch: int) -> str | None:
+        """As of an output."""
+        return _shown_in([*_below(self.late), *_below(self.rejects)], self.run, batch)
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path) -> None:
         """Write those of a batch. ``staged``: where workers have put files."""
@@ -111,6 +122,11 @@ class Asides:
         """Remove what attempts that failed have left."""
         for directory in (self.late, self.rejects):
             shutil.rmtree(directory / HIDDEN / self.run, ignore_errors=True)
+
+
+def _shown_in(directories: Iterable[Path], run: str, batch: int) -> str | None:
+    """The first of some directories that has files of a batch."""
+    return next((str(one) for one in directories if any(one.glob(f"part-{run}-{batch:08d}-*"))), None)
 
 
 def _shown(messages: list[Message], staged: Path) -> Iterator[tuple[dict[str, Any], str]]:
@@ -193,9 +209,14 @@ class FileOutput(Output):
                 fix="give each a directory of its own with --output, --late and --rejects",
             )
         writable(self.path)
+        self.places = [self.path]
         self.asides = Asides(late_place, rejects_place, run)
         self.staged = self.path / HIDDEN / run
         self.delivery = Delivery.staged(plan.layout, plan.sink, self.format, str(self.staged))
+
+    def visible(self, batch: int) -> str | None:
+        """By the names of files."""
+        return _shown_in([self.path], self.run, batch) or self.asides.visible(batch)
 
     def undo(self, batch: int) -> None:
         """Remove what a batch that did not commit may have left."""
@@ -236,7 +257,7 @@ class MemoryOutput(Output):
             if message.kind == Kind.LATE:
                 head = message.head
                 message = message._replace(header=header(source=head["source"], reason=reason_of(head, frontiers)))
-            if message.kind not in (Kind.REPORT, Kind.DRAIN, Kind.METRICS):
+            if message.kind not in (Kind.REPORT, Kind.DRAIN, Kind.METRICS, Kind.VERIFIED):
                 self.collector.take(message)
 
     @property
@@ -254,6 +275,10 @@ class TopicOutput(Output):
     def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
         self.asides = _asides(address, run, late, rejects)
         self.plan, self.topic = plan, TopicSink(plan, address, run)
+
+    def visible(self, batch: int) -> str | None:
+        """By the offset that is committed with the rows."""
+        return str(self.topic.address) if self.topic.transactions.holds(batch) else self.asides.visible(batch)
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
@@ -286,6 +311,10 @@ class TableOutput(Output):
         writable(self.path)
         self.staged = self.path / HIDDEN / run
         self.delivery = Delivery.staged(plan.layout, plan.sink, Parquet(), str(self.staged))
+
+    def visible(self, batch: int) -> str | None:
+        """By the transaction of the table."""
+        return str(self.path) if self.table.holds(batch) else self.asides.visible(batch)
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
@@ -357,31 +386,5 @@ def refuse_nested(plan: Plan) -> None:
             )
 
 
-def writable(directory: Path) -> None:
-    """Make a directory. Raises :class:`RunError` ``TT209`` when it cannot be written."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        probe = directory / f".{HIDDEN}-{uuid.uuid4().hex}"
-        probe.write_bytes(b"")
-        probe.unlink()
-    except OSError as error:
-        raise RunError(
-            "TT209",
-            f"{directory} cannot be written: {error.strerror or error}",
-            fix="give a directory you may write to",
-        ) from error
-
-
 def _below(directory: Path) -> list[Path]:
     return [p for p in directory.iterdir() if p.is_dir()] if directory.is_dir() else []
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a small file so that it is there whole or not at all, also after a power cut."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with temporary.open("w") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)

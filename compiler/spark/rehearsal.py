@@ -33,10 +33,11 @@ from tracetypes.compiler.plan import Plan
 from tracetypes.compiler.segments import Program, program
 from tracetypes.compiler.simulate import Collector
 from tracetypes.compiler.spark.channels import ChannelOutput, FileChannel
-from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, write_json
+from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output
 from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.spark.scripted import Crashes, Scripted, write_steps
 from tracetypes.compiler.spark.session import session
+from tracetypes.compiler.store.small_files import write_json
 from tracetypes.errors import CodedError, RunError, envelope, from_text
 from tracetypes.graph import Dataflow
 from tracetypes.scripts import Step
@@ -73,6 +74,10 @@ class Crashing(Output):
         """Show a batch."""
         self.inner.take(messages, batch, frontiers)
         self.crashes.moment("written")
+
+    def visible(self, batch: int) -> str | None:
+        """As of the output."""
+        return self.inner.visible(batch)
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""

@@ -12,8 +12,9 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlparse
@@ -25,23 +26,32 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tracetypes.compiler.kernels import StageKernel, is_straight
-from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, loads
+from tracetypes.compiler.messages import Difference, Kind, Message, Piece, Report, Reread, dumps, loads
 from tracetypes.compiler.plan import FromSource, Plan
+from tracetypes.compiler.runtime.verification import in_python
 from tracetypes.compiler.segments import Program
 from tracetypes.compiler.spark.channel_topics import TopicChannel, Topics
 from tracetypes.compiler.spark.channels import Channel, FileChannel
 from tracetypes.compiler.spark.claims import Claim, claim, claim_all, last_batch, queries_of
 from tracetypes.compiler.spark.delta import TableInput, is_table
 from tracetypes.compiler.spark.files import FileInput, open_input
+from tracetypes.compiler.spark.java import java_lock
 from tracetypes.compiler.spark.kafka import TopicInput, is_topic
 from tracetypes.compiler.spark.lowering import Input, lower
-from tracetypes.compiler.spark.metrics import Batch, StageMetrics, stage_metrics
-from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, rows_sent, write_json
+from tracetypes.compiler.spark.metrics import Batch, StageMetrics, instant, stage_metrics
+from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, rows_sent
 from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.staging import unwritable
 from tracetypes.compiler.spark.wire import BEFORE, Parcel
+from tracetypes.compiler.store.input_identity import keep
+from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.store.overlap import refuse_overlaps
+from tracetypes.compiler.store.small_files import read_json, write_json
+from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError, TraceTypesError, UsageError, from_text
+from tracetypes.formats import Parquet
 
 __all__ = ["Batch", "Checkpoint", "Limits", "Rows", "Summary", "collect", "require", "run", "run_program"]
 
@@ -58,6 +68,10 @@ class Summary:
     rejects: dict[str, int] = attrs.Factory(dict)
     seconds: float = 0.0
     stopped: bool = False
+    verified: tuple[int, float] = (0, 0.0)
+    """How many rows were compared with plain Python, and the seconds of processor time that it took."""
+    differences: list[Difference] = attrs.Factory(list)
+    """Where traced answers differed from plain Python; these operators went on in Python."""
 
     def add(self, batch: Batch) -> None:
         """Count a batch."""
@@ -65,6 +79,7 @@ class Summary:
         self.rows += batch.rows
         self.markers += batch.markers
         self.marker = batch.marker if batch.marker is not None else self.marker
+        self.verified = self.verified[0] + batch.verified[0], self.verified[1] + batch.verified[1]
         for mine, theirs in ((self.late, batch.late), (self.rejects, batch.rejects)):
             for source, count in theirs.items():
                 mine[source] = mine.get(source, 0) + count
@@ -87,7 +102,7 @@ Given: TypeAlias = str | Rows | Scripted
 
 
 KEPT = 100
-"""How many commit records a checkpoint keeps: as many micro-batches as Spark keeps in its logs."""
+"""How many commit records a checkpoint keeps, as many micro-batches as Spark keeps in its logs; sometimes twice as many."""
 
 
 class Checkpoint:
@@ -98,6 +113,8 @@ class Checkpoint:
         self.path, self.changed = of.path, of.changed
         self.run = of.write()
         self.control.mkdir(exist_ok=True)
+        self.files: dict[str, InputFiles] = {}
+        """The files of readings that the driver lists, by label."""
 
     @property
     def spark(self) -> str:
@@ -110,9 +127,24 @@ class Checkpoint:
         return self.path / "control"
 
     @property
+    def differences(self) -> list[Difference]:
+        """Where traced answers differed from plain Python in this run, also before it was started again."""
+        path = self.path / "differences.json"
+        return [Difference(*one["difference"]) for one in json.loads(path.read_text())] if path.exists() else []
+
+    def differs(self, difference: Difference) -> str:
+        """Keep a difference; what of the run was committed before it."""
+        known = [{"difference": one.parts} for one in self.differences]
+        write_json(self.path / "differences.json", [*known, {"difference": difference.parts}])
+        number, _ = self.next
+        marker = self.before(number).get("marker")
+        upto = "" if marker is None else f", answers up to {instant(marker)}"
+        return f"micro-batches 0 to {number - 1}{upto}" if number else "nothing"
+
+    @property
     def drained(self) -> bool:
         """Have the sources ended?"""
-        return (self.control / "drain").exists()
+        return any(file.stat().st_size for file in self.control.iterdir() if not file.name.startswith("."))
 
     @property
     def finished(self) -> bool:
@@ -127,12 +159,26 @@ class Checkpoint:
         """End the sources."""
         temporary = self.control / f".drain-{uuid.uuid4().hex}"
         temporary.write_text("drain\n")
-        os.replace(temporary, self.control / "drain")
+        os.replace(temporary, self.control / f"drain-{len(os.listdir(self.control))}")
+
+    def took_drain(self, batch: int) -> bool:
+        """Is the drain part of a batch, or of one before it?"""
+        for at, offset in enumerate(self.offsets(batch)):
+            for log in (self.path / "spark" / "sources" / str(at)).glob("[0-9]*") if offset else ():
+                for entry in map(json.loads, log.read_text().splitlines()[1:]):
+                    path = Path(unquote(urlparse(entry["path"]).path))
+                    if path.parent == self.control.absolute() and entry["batchId"] <= offset["logOffset"]:
+                        return True
+        return False
+
+    def undrain(self) -> None:
+        """Take back a drain that nobody has answered: the sources may go on."""
+        for file in self.control.iterdir():
+            file.write_text("")  # Spark's log may name it
 
     def committed(self, batch: int) -> dict[str, Any] | None:
         """The commit record of a batch."""
-        path = self.path / "commits" / f"{batch:08d}.json"
-        found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+        found: dict[str, Any] | None = read_json(self.path / "commits" / f"{batch:08d}.json")
         return found
 
     def commit(self, batch: int, record: dict[str, Any]) -> None:
@@ -141,11 +187,19 @@ class Checkpoint:
         write_json(records / f"{batch:08d}.json", record)
         names = sorted(os.listdir(records))
         written = [name for name in names if not name.startswith(".")]
-        for name in [
-            *(set(names) - set(written)),
-            *written[:-KEPT],
-        ]:  # some may have been left by a writer that was killed
+        old = written[:-KEPT] if len(written) > 2 * KEPT else []
+        if self.files:
+            gone = [read_json(records / name)["files"] for name in old]
+            for label, files in self.files.items():
+                files.keep(about[label] for about in gone if label in about)
+        for name in {*names} - {*written} | {*old}:  # some may have been left by a writer that was killed
             (records / name).unlink()
+
+    def about(self, label: str) -> list[tuple[int, dict[str, Any]]]:
+        """What the commit records say of the files of a reading, by micro-batch."""
+        names = sorted(p for p in (self.path / "commits").glob("[0-9]*.json"))
+        records = [(int(path.stem), read_json(path).get("files", {})) for path in names]
+        return [(number, files[label]) for number, files in records if label in files]
 
     def before(self, batch: int) -> dict[str, Any]:
         """The last commit record before a batch; empty when there is none. A rescale is a batch of Spark's without a record."""
@@ -159,7 +213,11 @@ class Checkpoint:
     @property
     def taken(self) -> list[Any]:
         """Up to where Spark has taken each source for good: its own offsets, None for a source that has sent nothing."""
-        offsets = self.path / "spark" / "offsets" / str(self.last("commits"))
+        return self.offsets(self.last("commits"))
+
+    def offsets(self, batch: int) -> list[Any]:
+        """Up to where Spark has taken each source with a batch."""
+        offsets = self.path / "spark" / "offsets" / str(batch)
         lines = offsets.read_text().splitlines()[2:] if offsets.exists() else []
         return [json.loads(line) if line.startswith("{") else None for line in lines]
 
@@ -168,6 +226,10 @@ class Checkpoint:
         log there, and nothing else in its checkpoint means anything yet."""
         if self.last("offsets") < 0:
             shutil.rmtree(self.spark, ignore_errors=True)
+
+    def keep(self, inputs: Mapping[str, Input]) -> None:
+        """Keep which inputs the run began with, or see that they are the same. Raises :class:`RunError` ``TT218``."""
+        keep(self.path, {name: given.identity for name, given in inputs.items()}, begun=self.last("offsets") >= 0)
 
     @property
     def next(self) -> tuple[int, dict[str, Any]]:
@@ -198,12 +260,21 @@ class Ending:
     """
 
     def __init__(self, inputs: Mapping[str, Input], checkpoint: Checkpoint, *, drain: bool) -> None:
+        self.inputs = inputs
         # Topics and tables are taken up to their ends at once, if not told otherwise.
         others = [given for given in inputs.values() if not isinstance(given, FileInput)]
         self.checkpoint, self.drain = checkpoint, drain and all(given.at_once for given in others)
-        files = [given for given in inputs.values() if isinstance(given, FileInput)]
-        self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in files]
+        self.left: list[tuple[int | None, set[str]]] = []
         self.read: set[Path] = set()
+
+    def begin(self) -> None:
+        """List the files, unless nobody may read new ones any more."""
+        listed = self.checkpoint.files.values()
+        for files in listed if not self.checkpoint.drained else ():
+            files.look()
+        others = [given for given in self.inputs.values() if isinstance(given, FileInput) and not given.is_listed]
+        self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in others]
+        self.left += [(files.at_once and files.tasks, files.waiting) for files in listed]
 
     def look(self) -> None:
         """End the sources if the coming micro-batch takes the last files."""
@@ -237,6 +308,7 @@ class _Batches:
         self.spark, self.plan, self.checkpoint, self.output, self.told = spark, plan, checkpoint, output, told
         self.ending, self.name, self.takes = ending, name, takes
         self.error: TraceTypesError | None = None
+        self.verified = 0, 0.0
 
     def __call__(self, messages: DataFrame, number: int) -> None:
         try:
@@ -269,11 +341,15 @@ class _Batches:
                     stages,
                     record["read"],
                     record["written"],
+                    self.verified,
                 )
             )
-        else:  # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
+        elif not is_straight(self.plan):
+            # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
             messages.write.mode("overwrite").format("noop").save()
             self.output.tidy()
+        for label, files in self.checkpoint.files.items():
+            files.committed(record["files"][label])
         tell(self.spark, number + 1, record["newest"])
         self.ending.look()
         for joint in self.takes:
@@ -287,12 +363,20 @@ class _Batches:
             Message(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
             for row in messages.select("kind", "header", "payload").collect()
         ]
+        taken = [message.head for message in arrived if message.kind == Kind.TAKEN]
+        arrived = [message for message in arrived if message.kind != Kind.TAKEN]
         if is_straight(self.plan):
             record, told, frontiers = self.close(arrived, before)
             arrived += told
         else:
             record, frontiers = self.record([m.head for m in arrived if m.kind == Kind.PROGRESS], before), {}
         record["written"] = rows_sent(arrived)
+        record["files"] = {
+            label: files.taken([head for head in taken if head["reading"] == label])
+            for label, files in self.checkpoint.files.items()
+        }
+        heads = [message.head for message in arrived if message.kind == Kind.VERIFIED]
+        self.verified = sum(head["rows"] for head in heads), sum(head["seconds"] for head in heads)
         self.output.take(arrived, number, frontiers)
         return record, stage_metrics(self.plan, [m.head for m in arrived if m.kind == Kind.METRICS])
 
@@ -364,36 +448,54 @@ def run(
     drain: bool = True,
     follow: bool = False,
     files_per_step: int | None = None,
+    appended: bool = False,
     told: Callable[[Batch], None] | None = None,
     said: Callable[[str], None] | None = None,
     limits: Limits | None = None,
+    verify: bool = True,
+    locks: Locks | None = None,
 ) -> Summary:
     """Run a plan until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C, SIGTERM).
 
     ``inputs``: a path, ``kafka://host:port/topic``, ``delta:path`` or :class:`Rows` for each source. ``output``: an output, or
     a function from the run's name to one.
     ``drain``: at the end of the inputs the sources end too, and the open blocks are answered; a checkpoint that was
-    drained takes no further rows. ``files_per_step``: files of a micro-batch at most. ``told``: called after each batch;
-    ``said``: with each way in which the graph is another than when the run was stopped; ``limits``: of rows that go aside.
+    drained takes no further rows. ``files_per_step``: files of a micro-batch at most; ``appended``: read
+    lines that are appended to files of text that were taken, instead of raising ``TT230``. ``told``: called after each batch;
+    ``said``: with each way in which the graph is another than when the run was stopped, and of traced operators that go on in
+    Python; ``limits``: of rows that go aside; ``verify``: whether traced answers are compared with plain Python on a sample;
+    ``locks``: those that the run has taken already; they are released.
 
     Raises :class:`RunError`, :class:`OperatorFailed` and what a source or sink finds wrong. After an error the run can be
     started again with the same checkpoint and goes on where it was.
     """
     require([leaf.source.name for leaf in plan.sources], inputs)
     configure(spark, plan.width)
-    with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, _stop_on_signal() as stop:
+    with (
+        tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch,
+        _stop_on_signal() as stop,
+        locks or Locks() as locks,
+    ):
+        look(Path(checkpoint))
+        locks.take(Path(checkpoint), "the checkpoint")
+        locks.share(*java_lock(spark))
         kept = Checkpoint(claim(Path(checkpoint), plan))
         kept.clean()
         if kept.finished:
             raise _finished(checkpoint)
-        _say(said, kept.changed)
+        _say(said, [*(f"changed: {line}" for line in kept.changed), *_in_python(kept)])
         sink = output if isinstance(output, Output) else output(kept.run)
+        _set_apart(locks, inputs, sink, checkpoint)
         summary = Summary()
         started = time.monotonic()
         opened = _open_all(spark, [plan], inputs, scratch, files_per_step, bounded=not follow)
+        kept.keep(opened)
         drain = drain and not follow
+        _begin_files(spark, plan, opened, kept, sink, appended=appended, follows=not drain)
         handler = _Batches(spark, plan, kept, sink, Ending(opened, kept, drain=drain), _counted(summary, told, limits))
-        _run_query(_Query(plan, opened, {}, kept, handler), drain=drain, follow=follow, stop=stop)
+        query = _Query(plan, opened, {}, kept, handler, _differed(summary, said), verify)
+        _undrain([query])
+        _run_query(query, drain=drain, follow=follow, stop=stop)
         summary.stopped = stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
@@ -411,9 +513,12 @@ def run_program(
     drain: bool = True,
     follow: bool = False,
     files_per_step: int | None = None,
+    appended: bool = False,
     told: Callable[[Batch], None] | None = None,
     said: Callable[[str], None] | None = None,
     limits: Limits | None = None,
+    verify: bool = True,
+    locks: Locks | None = None,
 ) -> Summary:
     """Run all segments of a program at once, as :func:`run` does one plan.
 
@@ -434,13 +539,22 @@ def run_program(
             drain=drain,
             follow=follow,
             files_per_step=files_per_step,
+            appended=appended,
             told=told,
             said=said,
             limits=limits,
+            verify=verify,
+            locks=locks,
         )
     configure(spark, program.width)
     root, drain = Path(checkpoint), drain and not follow
-    with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, _stop_on_signal() as stop:
+    with (
+        tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch,
+        _stop_on_signal() as stop,
+        locks or Locks() as locks,
+    ):
+        locks.take(root, "the checkpoint")
+        locks.share(*java_lock(spark))
         claims = claim_all(root, program)
         claims.write()
         name = claims.run(channels)
@@ -458,8 +572,11 @@ def run_program(
                 if segment.sends is None
                 else joints[segment.sends].channel.output(plan, kept.run, asides(kept.run))
             )
+            _set_apart(locks, inputs, target, checkpoint)
             given = {leaf.source.name: opened[leaf.source.name] for leaf in plan.sources}
+            kept.keep(given)
             ending = Ending(given, kept, drain=drain)
+            _begin_files(spark, plan, given, kept, target, appended=appended, follows=not drain)
             if segment.sends is not None and channels is None:
                 joints[segment.sends].sender = kept
             takes = {name: joints[name] for name in segment.receives}
@@ -468,12 +585,20 @@ def run_program(
             handler = _Batches(spark, plan, kept, target, ending, count, segment.name, list(takes.values()))
             before = [one for one in queries if one.sends in segment.receives]
             reads = {name: joint.channel for name, joint in takes.items()}
-            queries.append(_Query(plan, given, reads, kept, handler, segment.sends, before))
+            differed = _differed(summary, said)
+            queries.append(_Query(plan, given, reads, kept, handler, differed, verify, segment.sends, before))
         if all(query.checkpoint.finished for query in queries):
             raise _finished(checkpoint)
-        _say(said, claims.changed)
+        _say(
+            said,
+            [
+                *(f"changed: {line}" for line in claims.changed),
+                *(line for query in queries for line in _in_python(query.checkpoint)),
+            ],
+        )
         for joint in joints.values():
             joint.clean()
+        _undrain(queries)
         _together(queries, drain=drain, follow=follow, stop=stop)
         for joint in joints.values():
             joint.clean()
@@ -484,10 +609,94 @@ def run_program(
         return summary
 
 
+def _set_apart(locks: Locks, inputs: Mapping[str, Given], output: Output, checkpoint: str) -> None:
+    """Lock the directories of an output, none of which may be read."""
+    for place in output.places:
+        locks.take(place, "the output directory")
+    paths = {source: given for source, given in inputs.items() if isinstance(given, str)}
+    refuse_overlaps(paths, {"the checkpoint": checkpoint, **{f"output {place}": str(place) for place in output.places}})
+
+
+def _begin_files(
+    spark: SparkSession,
+    plan: Plan,
+    inputs: Mapping[str, Input],
+    kept: Checkpoint,
+    output: Output,
+    *,
+    appended: bool,
+    follows: bool,
+) -> None:
+    """Go on with the files that a query has listed. Raises :class:`RunError` ``TT231``."""
+    number, _ = kept.next
+    visible = partial(_visible, kept, output)
+    for leaf in plan.sources:
+        given = inputs[leaf.source.name]
+        if not isinstance(given, FileInput) or not given.is_listed:
+            continue
+        kept.files[leaf.label] = files = InputFiles.of(
+            kept.path,
+            leaf.label,
+            path=given.path,
+            is_text=not isinstance(given.format, Parquet),
+            tasks=spark.sparkContext.defaultParallelism,
+            at_once=given.files_per_step,
+            appended=appended,
+            follows=follows,
+        )
+        needed = not is_straight(plan)
+        files.begin(kept.about(leaf.label), Path(kept.spark), number - 1, visible, needed)
+
+
+def _visible(kept: Checkpoint, output: Output) -> str | None:
+    """Where something may have been seen of a micro-batch that was begun and is not over."""
+    number, _ = kept.next
+    return output.visible(number) if kept.last("offsets") >= number else None
+
+
+def _undrain(queries: Sequence[_Query]) -> None:
+    """Sources whose end nobody has answered go on: a run that failed with its last files may get others instead."""
+    for query in queries:
+        kept, (number, _) = query.checkpoint, query.checkpoint.next
+        shown = kept.committed(number) is not None or _visible(kept, query.handler.output) is not None
+        if kept.finished or kept.took_drain(number if shown else number - 1):
+            return
+    for query in queries:
+        query.checkpoint.undrain()
+
+
 def _say(said: Callable[[str], None] | None, changed: Iterable[str]) -> None:
     for line in changed:
         if said is not None:
-            said(f"goes on; changed: {line}")
+            said(f"goes on; {line}")
+
+
+def _in_python(checkpoint: Checkpoint) -> Iterator[str]:
+    for one in checkpoint.differences:
+        yield f"{one.name} runs in Python: its traced form differed"
+
+
+def _differed(summary: Summary, said: Callable[[str], None] | None) -> Callable[[Difference, str], None]:
+    """What is told of a difference, with what was committed before."""
+
+    def tell(difference: Difference, before: str) -> None:
+        summary.differences.append(difference)
+        if said is not None:
+            said(shown_difference(difference, before))
+
+    return tell
+
+
+def shown_difference(difference: Difference, before: str) -> str:
+    """The warning ``TT240``."""
+    return (
+        f"TT240 warning: the traced form of {difference.name} differs from its Python\n"
+        f"    for:      {difference.asked}\n"
+        f"    traced:   {difference.traced}\n"
+        f"    Python:   {difference.python}\n"
+        f"    before:   {before} of this run was committed\n"
+        "    fix:      the run goes on in Python and is right from here; compute again what was committed before, and report it"
+    )
 
 
 def _channel(name: str, path: Path, topics: Topics | None, run: str) -> Channel:
@@ -600,10 +809,40 @@ class _Query:
     channels: Mapping[str, Channel]
     checkpoint: Checkpoint
     handler: _Batches
+    differed: Callable[[Difference, str], None]
+    verify: bool = True
     sends: str | None = None
     upstream: Sequence[_Query] = ()
     done: threading.Event = attrs.Factory(threading.Event)
-    parcel: Parcel = attrs.field(init=False, default=attrs.Factory(lambda query: Parcel(query.plan), takes_self=True))
+    parcel: Parcel = attrs.field(init=False)
+    rest: float = attrs.field(init=False, default=0.0)
+    """Until when nobody looks for files again."""
+
+    def __attrs_post_init__(self) -> None:
+        if not self.verify:
+            self.plan = attrs.evolve(self.plan, verify_every=0)
+        self.trust({one.operator for one in self.checkpoint.differences})
+
+    def trust(self, all_but: Collection[str]) -> None:
+        """Run some operators in Python; the others as they were traced."""
+        self.plan = self.handler.plan = in_python(self.plan, all_but)
+        self.parcel = Parcel(self.plan)
+
+    def differs(self, difference: Difference) -> None:
+        """Go on with an operator in Python, for good."""
+        self.differed(difference, self.checkpoint.differs(difference))
+        self.parcel.close()
+        self.trust({difference.operator})
+
+    def look(self) -> None:
+        """Look for new files, where that does not keep the machine busy."""
+        began = time.monotonic()
+        if began < self.rest:
+            return
+        for files in self.checkpoint.files.values():
+            files.look()
+        ended = time.monotonic()
+        self.rest = ended + 4 * (ended - began)
 
 
 def _together(queries: Sequence[_Query], *, drain: bool, follow: bool, stop: threading.Event) -> None:
@@ -640,14 +879,17 @@ no setting for that; a query that begins anew has done nothing yet."""
 
 def _run_query(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
     """Run a query until it is done, is stopped or fails. What was sent to the workers for it is removed."""
-    with closing(query.parcel):
+    try:
         _attempts(query, drain=drain, follow=follow, stop=stop)
+    finally:
+        query.parcel.close()
 
 
 def _attempts(query: _Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
     checkpoint, handler = query.checkpoint, query.handler
     spark = handler.spark
     handler.output.tidy()
+    handler.ending.begin()
     _rescale(query)
     number, newest = checkpoint.next
     tell(spark, number, newest)
@@ -665,7 +907,7 @@ def _attempts(query: _Query, *, drain: bool, follow: bool, stop: threading.Event
 
         try:
             if follow:
-                _wait(running, stop, until=None)
+                _wait(running, stop, until=None, meanwhile=query.look)
             else:
                 _wait(running, stop, until=exhausted)
                 if drain and not stop.is_set():
@@ -680,8 +922,16 @@ def _attempts(query: _Query, *, drain: bool, follow: bool, stop: threading.Event
         except (PySparkException, Py4JError, ConnectionError) as error:
             if handler.error is not None:
                 raise handler.error from error
+            if _visible(checkpoint, handler.output) is None and any([f.drop() for f in checkpoint.files.values()]):
+                continue
             again = Reread.from_text(str(error))
             failed, newest = checkpoint.next
+            difference = Difference.from_text(str(error))
+            if difference is not None:
+                query.differs(difference)
+                number, pieces, slow = failed, pieces if failed == number else {}, 0
+                tell(spark, number, newest, pieces)
+                continue
             known, slow = (pieces, slow) if failed == number else ({}, 0)
             if again is None and SLOW in str(error) and slow < 3:
                 number, pieces, slow = failed, known, slow + 1
@@ -737,7 +987,7 @@ def _start(query: _Query, *, once: bool = False) -> StreamingQuery:
     plan, checkpoint, handler = query.plan, query.checkpoint, query.handler
     try:
         control, delivery = str(checkpoint.control), handler.output.delivery
-        messages = lower(handler.spark, query.parcel, query.inputs, query.channels, control, delivery)
+        messages = lower(handler.spark, query.parcel, query.inputs, checkpoint.files, query.channels, control, delivery)
         writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
         writer = writer.trigger(once=True) if once else writer
         return writer.option("checkpointLocation", checkpoint.spark).foreachBatch(handler).start()
@@ -745,8 +995,13 @@ def _start(query: _Query, *, once: bool = False) -> StreamingQuery:
         raise _translated(error) from error
 
 
-def _wait(query: StreamingQuery, stop: threading.Event, until: Callable[[], None] | None) -> None:
-    """Wait until ``until`` returns, the query fails, or somebody asks to stop."""
+def _wait(
+    query: StreamingQuery,
+    stop: threading.Event,
+    until: Callable[[], None] | None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Wait until ``until`` returns, the query fails, or somebody asks to stop. ``meanwhile``: is called again and again."""
     failed: list[BaseException] = []
 
     def body() -> None:
@@ -761,7 +1016,8 @@ def _wait(query: StreamingQuery, stop: threading.Event, until: Callable[[], None
     thread = threading.Thread(target=body, daemon=True)
     thread.start()
     while thread.is_alive() and not stop.is_set():
-        thread.join(0.1)
+        thread.join(0.05)
+        meanwhile()
     if failed and not stop.is_set():
         raise failed[0]
 

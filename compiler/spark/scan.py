@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain as chained
 from itertools import groupby, pairwise
 from typing import Any, Protocol, TypeVar
@@ -26,11 +26,14 @@ from tracetypes.compiler import sizes
 from tracetypes.compiler.chunks import Chunk, inside
 from tracetypes.compiler.columnar import fit_key, read_by
 from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gaps, never_refuses
+from tracetypes.compiler.connectors.parquet import converted, misfit, open_parquet, zone_of
+from tracetypes.compiler.connectors.splits import Reading, Split
 from tracetypes.compiler.evaluation import run
 from tracetypes.compiler.expr import Undefined
 from tracetypes.compiler.kernels import is_straight
 from tracetypes.compiler.messages import Message, Piece
 from tracetypes.compiler.plan import FromSource, Link, Opaque, Plan, Stage
+from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.source_kernel import SourceKernel, Taken
 from tracetypes.compiler.spark.parsed import (
     AT_ONCE,
@@ -47,7 +50,7 @@ from tracetypes.compiler.spark.staging import Delivery, deliver
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
 from tracetypes.compiler.vector import Column, from_arrow, to_arrow, to_coded_arrow
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, split_header, text_parser
+from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, is_blank, split_header, text_parser
 from tracetypes.markers import MICROS, EventTime
 from tracetypes.records import (
     UNIT,
@@ -66,7 +69,7 @@ from tracetypes.records import (
 )
 from tracetypes.sources import reader
 
-__all__ = ["ColumnScan", "End", "ParquetScan", "Scan", "TextScan", "in_columns", "runs"]
+__all__ = ["ColumnScan", "End", "LinesScan", "ParquetScan", "Scan", "TextScan", "in_columns", "runs"]
 
 R = TypeVar("R")
 
@@ -87,12 +90,17 @@ class Scan(Task):
     """``mapInArrow`` of a source: what Spark gives in, messages out."""
 
     def __init__(self, end: End) -> None:
-        self.stage, self.link, self.key_groups, self.ids = end.stage, end.link, end.plan.key_groups, end.ids
+        self.plan, self.stage, self.link, self.ids = end.plan, end.stage, end.link, end.ids
         self.straight = end.plan.layout if is_straight(end.plan) else None
         self.delivery, self.width = end.delivery, end.plan.width
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return guarded(lambda: self.run(batches))
+
+    @cached_property
+    def verifier(self) -> Verifier | None:
+        """Made once in each worker."""
+        return Verifier.of(self.plan)
 
     @property
     def leaf(self) -> FromSource:
@@ -110,9 +118,14 @@ class Scan(Task):
         read = reader(self.leaf.source).read
         before = _Before(self.leaf.label)
         for piece, taken in self.pieces(batches, read):
-            kernel = SourceKernel(self.stage, self.link, self.key_groups, self.straight)
+            kernel = SourceKernel(self.stage, self.link, self.plan.key_groups, self.straight, self.verifier)
             part, parts, idle = self.part_of(piece)
             yield from kernel.piece(piece, taken, before.of(piece, part), part, parts, idle)
+            yield from self.noted()
+
+    def noted(self) -> Iterator[Message]:
+        """What there is to say of the piece that was read last."""
+        yield from ()
 
     def part_of(self, piece: Piece) -> tuple[int, int, bool]:
         """Which part of the source a piece belongs to, how many there are, and whether nobody waits for it: files are one part
@@ -126,6 +139,37 @@ class Scan(Task):
         raise NotImplementedError
 
 
+class SplitScan(Scan):
+    """Local files, which the workers read themselves. In: lines of listings, a source split each."""
+
+    now: Reading | None = None
+    """What is being read."""
+
+    def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+        """What the splits of a task say, and behind each what was taken. A file that has changed is to blame if one fails."""
+        try:
+            yield from super().messages(batches)
+        except Exception:
+            if self.now is not None:
+                self.now.check()
+            raise
+        finally:
+            self.now = None
+
+    def noted(self) -> Iterator[Message]:
+        """What was taken last."""
+        if self.now is not None:
+            yield self.now.note(self.leaf.label)
+        self.now = None
+
+    def readings(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Reading]:
+        """The splits of a task."""
+        for batch in batches:
+            for line in filter(None, batch.column(0).to_pylist()):
+                self.now = Reading(Split.of(line))
+                yield self.now
+
+
 class TextScan(Scan):
     """Lines. In: ``raw`` (bytes of a line), then ``_time``, ``_file``, ``_start``: the piece that the row belongs to. Rows of
     a piece are adjacent and in order."""
@@ -137,26 +181,37 @@ class TextScan(Scan):
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
-        """Parses lines."""
+        """Takes the lines as they come."""
+        take = self.parser(read)
+
+        def lines(parts: Iterator[tuple[Piece, pa.RecordBatch]]) -> Iterator[list[bytes]]:
+            return (batch.column(0).to_pylist() for _, batch in parts)
+
+        for piece, parts in groupby(runs(batches), key=lambda run: run[0]):
+            yield piece, take(piece, lines(parts))
+
+    def parser(
+        self, read: Callable[[Any, Any], Row]
+    ) -> Callable[[Piece, Iterator[list[bytes]]], Iterator[Taken | Chunk]]:
+        """Parses the lines of a piece."""
         parse = text_parser(self.format, self.leaf.layout, self.header)
 
         def one(raw: bytes) -> Taken:
             return Taken(_parsed(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
 
-        together = in_columns(self.leaf, read, Dialect(self.cells(), self.fits(), one))
+        together = in_columns(self.leaf, read, Dialect(self.cells(), self.fits(), one), self.verifier)
 
-        def take(piece: Piece, parts: Iterator[tuple[Piece, pa.RecordBatch]]) -> Iterator[Taken | Chunk]:
+        def take(piece: Piece, lines: Iterator[list[bytes]]) -> Iterator[Taken | Chunk]:
             headed = self.header is None or piece[2] != 0
-            for _, batch in parts:
-                rows = [raw for raw in batch.column(0).to_pylist() if raw and not raw.isspace()]
+            for some in lines:
+                rows = [raw for raw in some if not is_blank(self.format, raw)]
                 if not headed and rows:
                     headed = True
                     self.check_header(rows.pop(0))
                 for at in range(0, len(rows), AT_ONCE):
                     yield from together(rows[at : at + AT_ONCE])
 
-        for piece, parts in groupby(runs(batches), key=lambda run: run[0]):
-            yield piece, take(piece, parts)
+        return take
 
     def cells(self) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
         """Takes lines apart."""
@@ -170,7 +225,7 @@ class TextScan(Scan):
     def fits(self) -> list[Fit]:
         """Of the columns."""
         fit = fit_of_json if isinstance(self.format, JsonLines) else fit_of_csv
-        return [fit(schema) for _, schema in self.leaf.layout.columns]
+        return [fit(schema) for _, schema in self.leaf.layout.zoned(self.format.zone).columns]
 
     def check_header(self, raw: bytes) -> None:
         """Every file must have the header of the first."""
@@ -183,6 +238,18 @@ class TextScan(Scan):
                 f"the first file has {', '.join(self.header or [])}",
                 fix="give all files of a source the same columns in the same order",
             )
+
+
+class LinesScan(SplitScan, TextScan):
+    """Lines of local files."""
+
+    def pieces(
+        self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
+    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+        """Reads the files."""
+        take = self.parser(read)
+        for reading in self.readings(batches):
+            yield reading.split.piece, take(reading.split.piece, reading.lines())
 
 
 class Table(Protocol):
@@ -206,7 +273,7 @@ class ColumnScan(Scan):
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
         """Takes the batches as they come."""
-        take = taker(self.leaf, read)
+        take = taker(self.leaf, read, self.verifier)
 
         def taken(batch: pa.RecordBatch) -> Iterator[Taken | Chunk]:
             for one in take(batch):
@@ -220,19 +287,23 @@ class ColumnScan(Scan):
             yield piece, chained.from_iterable(taken(batch) for _, batch in parts)
 
 
-class ParquetScan(Scan):
-    """Files on local disks. In: ``path``, ``_time``, ``_file``, and which part of the file: ``part`` of ``parts``."""
+class ParquetScan(SplitScan):
+    """Parquet files on local disks."""
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
         """Reads the files."""
-        take = taker(self.leaf, read)
-        for batch in batches:
-            for row in batch.to_pylist():
-                piece = (row["_time"], row["_file"], row["part"])
-                tables = self.tables(row["path"].removeprefix("file:"), row["part"], row["parts"])
-                yield piece, chained.from_iterable(map(take, tables))
+        take = taker(self.leaf, read, self.verifier)
+
+        def rows(reading: Reading) -> Iterator[Taken | Chunk]:
+            split = reading.split
+            with reading.sampled():
+                for table in self.tables(split.path, split.start, split.parts):
+                    yield from take(table)
+
+        for reading in self.readings(batches):
+            yield reading.split.piece, rows(reading)
 
     def tables(
         self, path: str, part: int, parts: int, constants: Mapping[str, str | None] | None = None
@@ -240,10 +311,10 @@ class ParquetScan(Scan):
         """The row groups of a part of a file, small ones together. ``constants``: columns that the file lacks and their one
         value, as text."""
         try:
-            with pq.ParquetFile(path) as file, _coded(path, file, self.leaf) as coded:
+            with open_parquet(path) as file, _coded(path, file, self.leaf) as coded:
                 count = file.num_row_groups
                 chosen = range(count * part // parts, count * (part + 1) // parts)
-                groups = (RowGroup(file, group, self.leaf, coded, constants or {}) for group in chosen)
+                groups = (RowGroup(path, file, group, self.leaf, coded, constants or {}) for group in chosen)
                 yield from together(groups)
         except (OSError, pa.ArrowException) as error:
             raise RunError(
@@ -251,31 +322,11 @@ class ParquetScan(Scan):
             ) from error
 
 
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_bytes(kind: Any) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
-
-
-_ALIKE: tuple[Callable[[Any], bool], ...] = (
-    pa.types.is_integer,
-    pa.types.is_floating,
-    pa.types.is_timestamp,
-    pa.types.is_date,
-    pa.types.is_nested,
-    _is_text,
-    _is_bytes,
-)
-"""Types of one of these kinds differ in their width only."""
-
-
 def _coded(path: str, file: pq.ParquetFile, leaf: FromSource) -> pq.ParquetFile:
     """The file again, whose columns of text are read as dictionaries."""
     held = {file.schema.column(number).path for number in range(len(file.schema))}
     texts = [n for n, schema in leaf.layout.columns if n in held and isinstance(_bare(schema), String | Bytes)]
-    return pq.ParquetFile(path, metadata=file.metadata, read_dictionary=texts)
+    return open_parquet(path, metadata=file.metadata, read_dictionary=texts)
 
 
 def _bare(schema: Schema) -> Schema:
@@ -288,13 +339,14 @@ class RowGroup:
 
     def __init__(
         self,
+        path: str,
         file: pq.ParquetFile,
         group: int,
         leaf: FromSource,
         coded: pq.ParquetFile,
         constants: Mapping[str, str | None],
     ) -> None:
-        self.constants = constants
+        self.constants, self.path, self.format = constants, path, leaf.source.format
         self.file, self.group, self.columns, self.coded = file, group, leaf.layout.columns, coded
         about = file.metadata.row_group(group)
         self.num_rows: int = about.num_rows
@@ -309,28 +361,28 @@ class RowGroup:
             if name in self.constants and not isinstance(schema, UnitValue):
                 self.read[at] = repeated(self.constants[name], arrow_type(schema), self.num_rows)
             elif name in self.names and not isinstance(schema, UnitValue):
-                self.read[at] = self.cast(name, arrow_type(schema))
+                self.read[at] = self.cast(name, schema)
             else:
                 self.read[at] = pa.nulls(self.num_rows, arrow_type(schema))
         return self.read[at]
 
-    def cast(self, name: str, wanted: Any) -> Any:
+    def cast(self, name: str, schema: Schema) -> Any:
         """A column as Arrow has it for the layout. A file may differ from the first one, which was looked at before the run."""
+        where = f"{self.path}: the column {name!r}"
         try:
             file = self.coded if self.repeats(name) else self.file
-            found = file.read_row_group(self.group, columns=[name], use_threads=False).column(name)
-            held = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
-            if held != wanted and not any(test(held) and test(wanted) for test in _ALIKE):
-                raise pa.ArrowInvalid(f"it is {found.type}, and {wanted} is expected")
-            whole = found.combine_chunks()
-            if pa.types.is_dictionary(whole.type) and whole.type.value_type == wanted:
+            whole = file.read_row_group(self.group, columns=[name], use_threads=False).column(name).combine_chunks()
+            zone = zone_of(self.file, name, self.format)
+            if problem := misfit(whole.type, schema, zone):
+                raise RunError("TT203", f"{where} is {problem[0]}", fix=problem[1])
+            if whole.type == pa.dictionary(pa.int32(), arrow_type(schema)):
                 return whole
-            return whole.cast(wanted)
-        except (OSError, pa.ArrowException) as error:
+            return converted(whole, schema, zone)
+        except (OSError, KeyError, pa.ArrowException) as error:  # KeyError: there are two of that name
             raise RunError(
                 "TT203",
-                f"the column {name!r} of a Parquet file cannot be read: {error}",
-                fix="give all files of a source columns of the same types, then run again to go on",
+                f"{where} cannot be read as {name_of(schema)}: {error}",
+                fix="write the file with values of the field's type, then run again to go on",
             ) from error
 
     def is_whole(self, at: int) -> bool:
@@ -373,6 +425,8 @@ class RowGroups:
         """A column of the layout, as in :class:`RowGroup`."""
         if at not in self.read:
             found = [part.column(at) for part in self.parts]
+            for part in self.parts:
+                part.read.pop(at)
             if len({column.type for column in found}) > 1:  # not all of them repeat few values
                 found = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in found]
             self.read[at] = pa.concat_arrays(found)
@@ -386,22 +440,24 @@ class RowGroups:
 def together(groups: Iterable[RowGroup]) -> Iterator[RowGroup | RowGroups]:
     """Row groups without the empty ones, small ones joined: the same keys are not sent once for each."""
     held: list[RowGroup] = []
+    size = 0
     for group in groups:
         if not group.num_rows:
             continue
-        if held and sum(one.bytes for one in held) + group.bytes > sizes.TOGETHER:
+        if held and size + group.bytes > sizes.TOGETHER:
             yield RowGroups(held) if len(held) > 1 else held[0]
-            held = []
+            held, size = [], 0
         held.append(group)
+        size += group.bytes
     if held:
         yield RowGroups(held) if len(held) > 1 else held[0]
 
 
 def in_columns(
-    leaf: FromSource, read: Callable[[Any, Any], Row], dialect: Dialect[R]
+    leaf: FromSource, read: Callable[[Any, Any], Row], dialect: Dialect[R], verifier: Verifier | None = None
 ) -> Callable[[Sequence[R]], Iterator[Taken | Chunk]]:
     """Takes rows of a dialect: as columns where that can be, else one by one."""
-    columnar = Columns.of(leaf)
+    columnar = Columns.of(leaf, verifier)
     if columnar is None:
         return lambda rows: map(dialect.taken, rows)
     in_order = leaf.source.output == "rejects"
@@ -424,9 +480,11 @@ def repeated(text: str | None, kind: Any, count: int) -> Any:
     return pa.repeat(one[0], count)
 
 
-def taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[Taken | Chunk]]:
+def taker(
+    leaf: FromSource, read: Callable[[Any, Any], Row], verifier: Verifier | None = None
+) -> Callable[[Table], Iterator[Taken | Chunk]]:
     """Takes rows that come as columns of the layout: as columns where no row of them can be a reject, else one by one."""
-    columnar = Columns.of(leaf)
+    columnar = Columns.of(leaf, verifier)
 
     def take(table: Table) -> Iterator[Taken | Chunk]:
         chunk = columnar.chunk(table, read) if columnar is not None else None
@@ -499,9 +557,10 @@ class Columns:
 
     leaf: FromSource
     numbers: dict[str, int]
+    verifier: Verifier | None = None
 
     @classmethod
-    def of(cls, leaf: FromSource) -> Columns | None:
+    def of(cls, leaf: FromSource, verifier: Verifier | None = None) -> Columns | None:
         """None where rows must be looked at one by one."""
         how, layout, source = leaf.source.markers, leaf.layout, leaf.source
         if not never_refuses(layout.value) or not never_refuses(layout.key):
@@ -510,7 +569,7 @@ class Columns:
             return None
         if isinstance(leaf.traced_time, Opaque) or (source.key is not None and isinstance(leaf.traced_key, Opaque)):
             return None
-        return cls(leaf, {name: at for at, (name, _) in enumerate(layout.columns)})
+        return cls(leaf, {name: at for at, (name, _) in enumerate(layout.columns)}, verifier)
 
     def chunk(self, table: Table, read: Callable[[Any, Any], Row]) -> Chunk | None:
         """The chunk of columns, or None when a row of them might be rejected."""
@@ -549,19 +608,26 @@ class Columns:
                 return found
             return to_arrow(schema, fit_key(schema, from_arrow(schema, found)), count)
         assert not isinstance(self.leaf.traced_key, Opaque)
-        made = run(self.leaf.traced_key, read_by(load), count).result
+        inputs = read_by(load)
+        made = run(self.leaf.traced_key, inputs, count).result
         if made is None:
             raise Undefined(0)
-        return to_coded_arrow(schema, fit_key(schema, made), count)
+        key = fit_key(schema, made)
+        if self.verifier is not None:
+            self.verifier.key(self.leaf, inputs, key, count)
+        return to_coded_arrow(schema, key, count)
 
     def times(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
         """The event times in microseconds. Raises :class:`Undefined` when one of them is beyond all bounds, or is none."""
         how = self.leaf.source.markers
         assert isinstance(how, EventTime)
         assert not isinstance(self.leaf.traced_time, Opaque)
-        made = run(self.leaf.traced_time, read_by(load), table.num_rows).result
+        inputs = read_by(load)
+        made = run(self.leaf.traced_time, inputs, table.num_rows).result
         if not isinstance(made, Column) or made.scalar or made.valid is not None:
             raise Undefined(0)
+        if self.verifier is not None:
+            self.verifier.time(self.leaf, inputs, made, table.num_rows)
         factor, bound = MICROS[how.unit], 2**61
         match made.kind:
             case Timestamp():

@@ -31,8 +31,8 @@ from tracetypes.compiler.messages import Piece
 from tracetypes.compiler.plan import FromSource
 from tracetypes.compiler.source_kernel import Taken
 from tracetypes.compiler.spark.files import FileInput
-from tracetypes.compiler.spark.outputs import write_json
 from tracetypes.compiler.spark.scan import End, Scan, runs
+from tracetypes.compiler.store.small_files import write_json
 from tracetypes.formats import JsonLines, Row
 from tracetypes.records import show
 from tracetypes.scripts import Crash, Step, When
@@ -89,6 +89,11 @@ class Crashes:
 
 class ScriptInput(FileInput):
     """A script as the input of a source."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Spark reads the lines of a script."""
+        return False
 
     def __init__(self, spark: SparkSession, leaf: FromSource, job: Path) -> None:
         self.job = job

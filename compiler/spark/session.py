@@ -9,12 +9,13 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from tracetypes.compiler.spark.java import java
 from tracetypes.errors import RunError
 
 __all__ = ["configure", "groups_to_ids", "session"]
@@ -64,24 +65,24 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
         quiet, log = scratch / "log4j2.properties", scratch / "jvm.log"
         quiet.write_text(_LOG4J)
         before = signal.getsignal(signal.SIGINT)
-        builder = (
-            SparkSession.Builder()
-            .appName("tracetypes")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.memory", os.environ.get("TRACETYPES_DRIVER_MEMORY", "4g"))
-            .config("spark.driver.extraJavaOptions", f"-Xss16m -Dlog4j2.configurationFile=file:{quiet}")
-            .config("spark.python.worker.reuse", "true")
+        settings = {
+            "spark.app.name": "tracetypes",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.memory": os.environ.get("TRACETYPES_DRIVER_MEMORY", "4g"),
+            "spark.driver.extraJavaOptions": f"-Xss16m -Dlog4j2.configurationFile=file:{quiet}",
+            "spark.python.worker.reuse": "true",
             # Spark's driver-side worker for transformWithState cannot read functions that are sent as broadcasts.
-            .config("spark.broadcast.UDFCompressionThreshold", "1g")
-            .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "false")
-        )
+            "spark.broadcast.UDFCompressionThreshold": "1g",
+            "spark.sql.execution.pyspark.udf.faulthandler.enabled": "false",
+        }
         chosen = _chosen(master, parallelism, os.environ)
         if chosen is not None:
-            builder = builder.master(chosen).config(map=_sockets(chosen, scratch))
+            settings |= {"spark.master": chosen, **_sockets(chosen, scratch)}
+        conf = SparkConf().setAll(list(settings.items()))
         try:
-            with _stderr_to(log):
-                running = builder.getOrCreate()
+            with java(conf, log):
+                running = SparkSession.Builder().config(conf=conf).getOrCreate()
         except Exception as error:
             told = [line for line in [*log.read_text(errors="replace").splitlines(), *str(error).splitlines()] if line]
             raise RunError(
@@ -105,7 +106,7 @@ def _chosen(master: str | None, parallelism: int, environment: Mapping[str, str]
     return master or environment.get("SPARK_MASTER") or (None if elsewhere else f"local[{parallelism}]")
 
 
-def _sockets(master: str, scratch: Path) -> dict[str, bool | float | int | str | None]:
+def _sockets(master: str, scratch: Path) -> dict[str, str]:
     """Reach Python workers on this machine through Unix domain sockets in a directory of ours: over loopback TCP the first rows
     of a task come 40 ms late."""
     if not master.startswith("local") or len(os.fsencode(scratch)) > _SHORT:
@@ -114,20 +115,6 @@ def _sockets(master: str, scratch: Path) -> dict[str, bool | float | int | str |
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": str(scratch),
     }
-
-
-@contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
-    """While the JVM is started: what it and the workers print there for their whole life goes to a file."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with log.open("wb") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def configure(spark: SparkSession, parallelism: int) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import pickle
 import threading
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,8 +19,9 @@ from py4j.protocol import Py4JError
 from pyspark import Broadcast, SparkContext, TaskContext
 
 from tracetypes.compiler.messages import Message
-from tracetypes.compiler.plan import Plan, links
+from tracetypes.compiler.plan import Plan, Stage, links
 from tracetypes.errors import CodedError, envelope
+from tracetypes.redaction import conceal, redact
 
 __all__ = ["BEFORE", "MESSAGES", "Parcel", "SentError", "Task", "guarded", "no_collector", "sent", "settle", "told"]
 
@@ -88,7 +90,15 @@ def _parts(plan: Plan) -> dict[Any, Any]:
 
 
 def _unpacked(digest: str, data: bytes | Broadcast[bytes]) -> tuple[str, dict[Any, Any]]:
-    return digest, _kept(digest, lambda: _parts(pickle.loads(data.value if isinstance(data, Broadcast) else data)))
+    def make() -> dict[Any, Any]:
+        parts = _parts(pickle.loads(data.value if isinstance(data, Broadcast) else data))
+        for part in parts.values():
+            nodes = [step.node for step in part.steps] if isinstance(part, Stage) else [getattr(part, "node", None)]
+            for node in nodes:
+                conceal(getattr(node, "op", None))
+        return parts
+
+    return digest, _kept(digest, make)
 
 
 class Task:
@@ -183,7 +193,12 @@ def guarded(call: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         yield from call()
         settle()
     except CodedError as error:
-        raise SentError(envelope(error)) from error
+        raise _sent_as_text(error) from None
+
+
+def _sent_as_text(error: CodedError) -> SentError:
+    """An error with where it comes from: what follows is for logs, which shall hold no secrets."""
+    return SentError(f"{envelope(error)}\n{redact(''.join(traceback.format_exception(error)))}")
 
 
 def told(call: Callable[[], T]) -> T:
@@ -191,7 +206,7 @@ def told(call: Callable[[], T]) -> T:
     try:
         return call()
     except CodedError as error:
-        raise SentError(envelope(error)) from error
+        raise _sent_as_text(error) from None
 
 
 def sent(messages: Iterable[Message], ids: list[int]) -> Iterator[pa.RecordBatch]:

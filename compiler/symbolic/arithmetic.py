@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from tracetypes.compiler.expr import Call, Const, Exact, Kind
+from tracetypes.compiler.symbolic.allowed import VIEWS, compares_as_known, plain_enum
 from tracetypes.compiler.symbolic.core import Core
 from tracetypes.compiler.symbolic.known import (
     BOOLEAN,
@@ -17,7 +18,6 @@ from tracetypes.compiler.symbolic.known import (
     EXACT,
     EXACT_FLOATS,
     FLOAT,
-    IMMUTABLE,
     IN_PLACE,
     INTEGER,
     MICROSECOND,
@@ -27,14 +27,25 @@ from tracetypes.compiler.symbolic.known import (
     SYMBOLS,
     TIMESTAMP,
     UNARY,
+    fields_of,
     is_generated,
-    plain_enum,
 )
-from tracetypes.compiler.symbolic.proxies import Proxy, TracedDuration, TracedSymbol, describe
+from tracetypes.compiler.symbolic.proxies import (
+    Proxy,
+    TracedDuration,
+    TracedEmit,
+    TracedMethod,
+    TracedSymbol,
+    describe,
+)
 from tracetypes.compiler.symbolic.ways import Undo, isa
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Float, Integer, Optional, String, Timestamp, Unit
 
 __all__ = ["Arithmetic"]
+
+
+def is_duration(value: Any) -> bool:
+    return type(value) in (TracedDuration, dt.timedelta)
 
 
 class Arithmetic(Core):
@@ -46,12 +57,10 @@ class Arithmetic(Core):
         kinds = " and ".join(describe(value) for value in values)
         self.refuse(f"uses {SYMBOLS[name]} on {kinds}")
 
-    def overloaded(self, name: str, *args: Any) -> Callable[..., Any] | None:
-        """The author's own operator of the first argument, if it holds symbols."""
-        method = getattr(type(args[0]), name, None)
-        if isa(method, types.FunctionType) and not is_generated(method) and self.holds(args):
-            return method
-        return None
+    def of_author(self, first: Any, name: str) -> Callable[..., Any] | None:
+        """The author's own operator."""
+        method = getattr(type(first), name, None)
+        return method if isa(method, types.FunctionType) and not is_generated(method) else None
 
     def binary(self, name: str, a: Any, b: Any) -> Any:
         """An arithmetic operator."""
@@ -60,15 +69,25 @@ class Arithmetic(Core):
         if name == "Mod" and type(a) is str and self.holds(b):
             return self.percent(a, b)
         if not isa(a, Proxy) and not isa(b, Proxy):
-            for suffix, first, second in (("__", a, b), ("__r", b, a)):
-                if method := self.overloaded(f"{suffix}{function.__name__.strip('_')}__", first, second):
-                    made = self.call(method, first, second)
-                    if made is NotImplemented:
-                        self.refuse_operator(name, a, b)
-                    return made
+            plain = function.__name__.strip("_")
+            if self.holds((a, b)):
+                both = [(f"__{plain}__", a, b), (f"__r{plain}__", b, a)]
+                overrides = getattr(type(a), both[1][0], None) is not getattr(type(b), both[1][0], None)
+                if type(a) is type(b):
+                    del both[1]
+                elif overrides and issubclass(type(b), type(a)):
+                    both.reverse()
+                for method_name, first, second in both:
+                    if method := self.of_author(first, method_name):
+                        made = self.call(method, first, second)
+                        if made is NotImplemented:
+                            self.refuse_operator(name, a, b)
+                        return made
+                if not all(isa(x, (tuple, list, dict, int)) for x in (a, b)) or name not in ("Add", "Mult", "BitOr"):
+                    self.refuse_operator(name, a, b)
             made = function(a, b)
             return self.own(made) if type(made) in (list, dict, set) else made
-        if isa(a, TracedDuration | dt.timedelta) or isa(b, TracedDuration | dt.timedelta):
+        if is_duration(a) or is_duration(b):
             return self.with_duration(name, a, b)
         if a is None or b is None:
             raise TypeError(f"{SYMBOLS[name]} of None")
@@ -156,8 +175,10 @@ class Arithmetic(Core):
         value = self.settle(value)
         function, op = UNARY[name]
         if not isa(value, Proxy):
-            if method := self.overloaded(f"__{op}__", value):
-                return self.call(method, value)
+            if self.holds(value):
+                if method := self.of_author(value, f"__{op}__"):
+                    return self.call(method, value)
+                self.refuse_operator(name, value)
             return function(value)
         if isa(value, TracedDuration) and name != "Invert":
             return self.duration(self.unary(name, value._micros))
@@ -180,14 +201,13 @@ class Arithmetic(Core):
 
     def in_place(self, name: str, a: Any, b: Any) -> Any:
         """``a += b`` and the like, for a variable ``a``."""
-        a = self.settle(a)
-        if isa(a, list | dict | set) or (not isa(a, (Proxy, *IMMUTABLE)) and name in IN_PLACE):
-            method = getattr(type(a), f"__i{OPERATORS[name][0].__name__.strip('_')}__", None)
-            if isa(method, types.FunctionType):
-                self.refuse("changes an object in place")
-            if method is not None:
-                return IN_PLACE[name](self.changed(a), b)
-        return self.binary(name, a, b)
+        a, b = self.settle(a), self.settle(b)
+        if isa(a, Proxy) or getattr(type(a), f"__i{OPERATORS[name][0].__name__.strip('_')}__", None) is None:
+            return self.binary(name, a, b)
+        taken = type(a) is list and (type(b) in (tuple, list, *VIEWS) or isa(b, Iterator))
+        if name not in IN_PLACE or (self.holds(b) and not taken):
+            self.refuse("changes an object in place")
+        return IN_PLACE[name](self.changed(a), self.iterate(b) if name == "Add" else b)
 
     def in_place_at(self, name: str, whole: Any, index: Any, value: Any) -> None:
         """``whole[index] += value`` and the like."""
@@ -207,13 +227,54 @@ class Arithmetic(Core):
         function, op, turned = COMPARISONS[name]
         if isa(a, Proxy) or isa(b, Proxy):
             return self.compare_scalars(name, a, b)
-        for method_op, first, second in ((op, a, b), (COMPARISONS[turned][1], b, a)):
-            if method := self.overloaded(f"__{method_op}__", first, second):
-                made = self.call(method, first, second)
-                if made is NotImplemented:
-                    self.refuse_operator(name, a, b)
+        if not self.holds((a, b)):
+            return function(a, b)
+        both = [(f"__{op}__", a, b), (f"__{COMPARISONS[turned][1]}__", b, a)]
+        if type(a) is not type(b) and issubclass(type(b), type(a)):
+            both.reverse()
+        for method_name, first, second in both:
+            made = self.compare_by(method_name, first, second)
+            if made is not NotImplemented:
                 return made
-        return function(a, b)
+        if name not in ("Eq", "NotEq"):
+            raise TypeError(f"{SYMBOLS[name]} between these types")
+        if a is not b and type(a) is type(b):
+            self.refuse("uses is on a value")
+        return (a is b) is (name == "Eq")
+
+    def compare_by(self, method_name: str, first: Any, second: Any) -> Any:
+        """``first.__eq__(second)`` and the like, where one of them holds symbols; it may be NotImplemented."""
+        method: Any = getattr(type(first), method_name)
+        default: Any = getattr(object, method_name)
+        if method_name == "__ne__" and (method == default or is_generated(method)):
+            made = self.compare_by("__eq__", first, second)
+            return made if made is NotImplemented else self.negation(made)
+        if isa(method, types.FunctionType) and not is_generated(method):
+            return self.call(method, first, second)
+        if method == default:
+            return NotImplemented
+        for one in (first, second):
+            self.met_by_python(one)
+        return method(first, second)
+
+    def met_by_python(self, value: Any) -> None:
+        """Refuse what Python cannot compare itself without code that is not known, if it meets it."""
+        if isa(value, Proxy):
+            return
+        cls: Any = type(value)
+        if not compares_as_known(cls) or isa(value, TracedMethod | TracedEmit):
+            self.refuse(f"compares {describe(value)}, which has comparisons of its own")
+        names = fields_of(type(value))
+        if isa(value, tuple | list):
+            parts: Any = value
+        elif isa(value, dict):
+            parts = value.values()
+        else:
+            parts = [getattr(value, name) for name in names or ()]
+            if self.holds(value) and cls.__eq__ is object.__eq__:
+                self.refuse("uses is on a value")
+        for part in parts:
+            self.met_by_python(part)
 
     def compare_inside(self, name: str, a: Any, b: Any) -> Any:
         """A comparison by a container, which takes two values that are the same object for equal."""
@@ -236,7 +297,7 @@ class Arithmetic(Core):
                 return self.compare_scalars("LtE", b, a)
             case _:
                 pass
-        if isa(a, TracedDuration | dt.timedelta) and isa(b, TracedDuration | dt.timedelta):
+        if is_duration(a) and is_duration(b):
             return self.compare(name, self.micros_of(a), self.micros_of(b))
         a, b = plain_enum(a), plain_enum(b)
         if a is None or b is None:
@@ -255,6 +316,7 @@ class Arithmetic(Core):
             self.refuse_operator(name, a, b)
         if kind == TIMESTAMP and any(type(x) is dt.datetime and x.tzinfo is None for x in (a, b)):
             return self.unequal(name)
+        read = self.instant if kind == TIMESTAMP else self.expr
         if kind == BOOLEAN and name == "Eq":
             for x, y in ((a, b), (b, a)):
                 if not isinstance(y, Proxy):
@@ -265,7 +327,7 @@ class Arithmetic(Core):
             for x, turned in ((b, False), (a, True)):
                 if not isa(x, Proxy) and not INT_MIN <= x <= INT_MAX:
                     return name != "Eq" and (x > INT_MAX) is not turned
-        first, second = self.expr(a), self.expr(b)
+        first, second = read(a), read(b)
         if first is second:
             if name == "Lt":
                 return False
@@ -349,7 +411,7 @@ class Arithmetic(Core):
 
     def micros(self, value: Any) -> Any:
         """Microseconds since the epoch of a Timestamp."""
-        expr = self.expr(value)
+        expr = self.instant(value)
         if isinstance(expr, Const):
             return (expr.value - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // MICROSECOND
         return self.make("micros", INTEGER, expr)
@@ -359,7 +421,7 @@ class Arithmetic(Core):
         return value._micros if isa(value, TracedDuration) else value // MICROSECOND
 
     def with_duration(self, name: str, a: Any, b: Any) -> Any:
-        first, second = isa(a, TracedDuration | dt.timedelta), isa(b, TracedDuration | dt.timedelta)
+        first, second = is_duration(a), is_duration(b)
         if first and second:
             x, y = self.micros_of(a), self.micros_of(b)
             if name in ("Add", "Sub", "Mod"):

@@ -18,25 +18,27 @@ import attrs
 from tracetypes.algebra import ExactSum, greatest, least
 from tracetypes.asked import AskedTable
 from tracetypes.compiler.expr import Call, Exact
-from tracetypes.compiler.symbolic.containers import Containers
+from tracetypes.compiler.symbolic.allowed import (
+    CHANGING,
+    COMPARING,
+    CONTAINERS,
+    LENGTHS,
+    PURE,
+    may_call,
+    module_of,
+)
 from tracetypes.compiler.symbolic.known import (
     ALLOWED,
     APPLIED,
     BOOLEAN,
-    CHANGING,
     CLASSES,
-    CLOCKS,
     COMPARED,
     DATE,
     DAY,
     EXACT,
     FLOAT,
-    IMMUTABLE,
-    IMPURE,
-    IMPURE_MODULES,
     INTEGER,
     KNOWN_FUNCTIONS,
-    KNOWN_METHODS,
     NUMBERS,
     STRING,
     TIME_FIELDS,
@@ -46,6 +48,7 @@ from tracetypes.compiler.symbolic.known import (
     name_of_function,
     problem_of,
 )
+from tracetypes.compiler.symbolic.patterns import Patterns
 from tracetypes.compiler.symbolic.proxies import (
     Proxy,
     TracedDeferred,
@@ -59,22 +62,35 @@ from tracetypes.compiler.symbolic.proxies import (
 )
 from tracetypes.compiler.symbolic.ways import Undo, isa
 from tracetypes.compiler.syntax import TRACER, NoSource, is_rewritten, rewritten
-from tracetypes.records import Date, Float, Optional, String, Timestamp
+from tracetypes.records import Date, Optional, String, Timestamp
 
 __all__ = ["Tracer"]
 
 
 @final
-class Tracer(Containers):
+class _Sorted:
+    """What is sorted, compared by the tracer."""
+
+    __slots__ = ("tracer", "value")
+
+    def __init__(self, tracer: Tracer, value: Any) -> None:
+        self.tracer, self.value = tracer, value
+
+    def __lt__(self, other: _Sorted) -> bool:
+        return self.tracer.truth(self.tracer.compare("Lt", self.value, other.value))
+
+
+@final
+class Tracer(Patterns):
     """What rewritten code calls, and what proxies do. Lives as long as one trace; ``run`` is the current path."""
 
     # ------------------------------------------------------------------------------------------------- calls
 
     def call(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
         """``function(*args, **keywords)``."""
-        function = self.settle(function)
         if isa(function, TracedMethod | TracedEmit):
             return function(*args, **keywords)
+        function = self.settle(function)
         if isa(function, Proxy):
             self.refuse("calls a value")
         if isa(function, types.MethodType):
@@ -114,21 +130,12 @@ class Tracer(Containers):
         method = getattr(type(function), "__call__", None)  # noqa: B004
         if isa(method, types.FunctionType):
             return self.call(method, function, *args, **keywords)
-        return self.call_native(function, args, keywords)
+        return self.call_constant(function, args, keywords)
 
-    def call_native(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        name = name_of_function(function)
-        module = str(getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__)
-        owner = getattr(function, "__self__", None)
-        if (
-            module.split(".")[0] in IMPURE_MODULES
-            or (module == "builtins" and name in IMPURE)
-            or type(owner).__module__.split(".")[0] in IMPURE_MODULES
-            or (name.rpartition(".")[2] in CLOCKS and owner in (dt.datetime, dt.date))
-        ):
-            self.refuse(f"calls {name}")
-        if self.holds((args, tuple(keywords.values()), owner)):
-            self.refuse(f"calls {name}")
+    def call_constant(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A call of what is known to give the same for the same constants."""
+        if self.holds((args, tuple(keywords.values()), getattr(function, "__self__", None))) or not may_call(function):
+            self.refuse(f"calls {name_of_function(function)}")
         return function(*args, **keywords)
 
     def call_applied(self, function: Any, args: tuple[Any, ...]) -> Any:
@@ -145,19 +152,30 @@ class Tracer(Containers):
             if self.now.trials:
                 raise Undo
             return function(*args, **keywords)
-        if not self.holds((args, tuple(keywords.values()))):
-            return self.call_native(function, args, keywords)
+        holds = self.holds((args, tuple(keywords.values())))
+        if not holds and module_of(function) in PURE:
+            return function(*args, **keywords)
         if self.now.trials and function.__module__ != "tracetypes.algebra":
             raise Undo
-        if function is attrs.evolve or function is dataclasses.replace:
-            return self.evolve(*args, **keywords)
-        if function.__name__ == "_replace" and args and hasattr(args[0], "_fields"):
-            return self.evolve(*args, **keywords)
-        if is_generated(function) or function.__module__ in ("collections", "attr._make"):
-            return function(*args, **keywords)
-        if str(function.__module__).split(".")[0] in IMPURE_MODULES:
-            self.refuse(f"calls {name_of_function(function)}")
+        for one, fits in ((attrs.evolve, attrs.has), (dataclasses.replace, dataclasses.is_dataclass)):
+            if function is one:
+                return self.evolve(fits, *args, **keywords)
+        if function.__module__ == "collections" and args and hasattr(args[0], "_fields"):
+            if function.__name__ == "_replace":
+                return self.evolve(lambda cls: issubclass(cls, tuple), *args, **keywords)
+            if function.__name__ == "_asdict":
+                return self.own(dict(zip(args[0]._fields, args[0], strict=True)))
+        if is_generated(function):
+            return self.call_generated(function, args, keywords)
         return self.again(function)(*args, **keywords)
+
+    def call_generated(self, function: types.FunctionType, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A method that attrs, dataclasses or collections have written."""
+        if function.__name__ in COMPARING and len(args) == 2 and not keywords:
+            return self.compare_by(function.__name__, *args)
+        if self.holds((args, tuple(keywords.values()))):
+            self.refuse(f"calls {name_of_function(function)}, which is generated")
+        return function(*args, **keywords)
 
     def again(self, function: types.FunctionType) -> types.FunctionType:
         """The author's function, compiled again."""
@@ -180,10 +198,12 @@ class Tracer(Containers):
         self.functions[id(function)] = (function, made)
         return made
 
-    def evolve(self, *args: Any, **changes: Any) -> Any:
+    def evolve(self, fits: Callable[[Any], bool], /, *args: Any, **changes: Any) -> Any:
         """``attrs.evolve``, ``dataclasses.replace`` and ``_replace``, without looking at what stays."""
         (record,) = args
         record = self.settle(record)
+        if not fits(self.class_of(record)):
+            raise TypeError("another kind of record")
         names = fields_of(type(record)) or ()
         old = dict(
             zip(names, record if isinstance(record, tuple) else [getattr(record, n) for n in names], strict=True)
@@ -196,48 +216,89 @@ class Tracer(Containers):
         """A call of a class."""
         if cls is type and len(args) == 1:
             (value,) = args
-            return value.__class__ if isa(value, Proxy) else type(value)
+            return self.class_of(value)
         if cls in ALLOWED:
-            args = tuple(self.iterate(arg) if cls is not slice else arg for arg in args)
-            made = cls(*args, **keywords)
-            return self.own(made) if cls in (list, dict, set) else made
+            return self.store(cls, args, keywords)
         if not self.holds((args, tuple(keywords.values()))):
-            return self.call_native(cls, args, keywords)
+            return self.call_constant(cls, args, keywords)
         if fields_of(cls) is None:
             self.refuse(f"makes a {cls.__name__}")
         if problem := problem_of(cls, construct=True):
             self.refuse(f"makes a {cls.__name__}, which {problem}")
         return cls(*args, **keywords)
 
+    def store(self, cls: type[Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A builtin class that only stores, counts or goes through what it is called with."""
+        if cls is slice:
+            return slice(*args)
+        if cls is dict and self.holds(args) and type(args[0]) is not dict:
+            parts = [tuple(self.iterate(one)) for one in self.iterate(args[0])]
+            args = (parts,)
+            if self.holds([key for key, *_ in parts]):
+                self.refuse("hashes a value")
+        args = tuple(self.iterate(arg) for arg in args)
+        if cls in (set, frozenset):
+            args = tuple(map(list, args))
+            if any(self.holds(one) for arg in args for one in arg):
+                self.refuse("hashes a value")
+        made = cls(*args, **keywords)
+        return self.own(made) if cls in (list, dict, set) else made
+
     def call_builtin(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         owner, name = getattr(function, "__self__", None), function.__name__
         if owner is None or isa(owner, types.ModuleType | type):
-            if function in ALLOWED:
-                return function(*map(self.iterate, args), **keywords)
-            return self.call_native(function, args, keywords)
-        if name in CHANGING and not isa(owner, IMMUTABLE):
-            self.changed(owner)
-            if name == "sort" and keywords.get("key") is not None:
-                keywords = {**keywords, "key": functools.partial(self.call, keywords["key"])}
-            return function(*args, **keywords)
-        if not self.holds((args, tuple(keywords.values()))):
-            if not self.holds(owner):
-                return self.call_native(function, args, keywords)
-            if type(owner) in (list, dict, set, tuple) or isa(owner, tuple) or name in ("__eq__", "__ne__"):
-                return self.settle(function(*args, **keywords))
-            self.refuse(f"calls {name}")
-        if name == "get" and self.is_table(owner) and not keywords and len(args) in (1, 2):
+            if function in (iter, reversed) and len(args) == 1:
+                return function(self.iterate(args[0]))
+            return self.call_constant(function, args, keywords)
+        base: Any = next((cls for cls in CONTAINERS if isa(owner, cls)), None)
+        if name in CHANGING.get(base, ()):
+            return self.change(owner, name, args, keywords)
+        held = self.holds((args, tuple(keywords.values())))
+        if name == "get" and held and self.is_table(owner) and not keywords and len(args) in (1, 2):
             if isa(args[0], TracedSymbol):
                 return self.get(owner, args[0], args[1] if len(args) == 2 else None)
             if not self.holds(args[0]):
                 return self.settle(function(*args))
-        if type(owner) is str:
+        if base is not None and name in CONTAINERS[base] and (held or self.holds(owner)):
+            if name in ("index", "count"):
+                return self.find(owner, name, *args)
+            if held:
+                self.refuse(f"calls {name_of_function(function)}")
+            made = function(*args, **keywords)
+            return self.own(made) if name == "copy" else self.settle(made)
+        if held and type(owner) is str:
             return self.call_method(owner, name, args, keywords)
-        if type(owner) in (list, tuple) and name in ("index", "count"):
-            return function(*args, **keywords)
-        if isa(owner, set | frozenset) and name == "__contains__":
-            return self.contains(args[0], owner)
-        self.refuse(f"calls {name_of_function(function)}")
+        return self.call_constant(function, args, keywords)
+
+    def change(self, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A method that changes a list, dict or set."""
+        self.changed(owner)
+        if name == "sort":
+            owner[:] = self.call_sorted(tuple(owner), **keywords)
+            return None
+        if name == "remove" and isa(owner, list):
+            del owner[self.find(owner, "index", *args)]
+            return None
+        if name == "extend":
+            args = tuple(map(self.iterate, args))
+        elif isa(owner, set) or name == "update":
+            if self.holds([one for one in args if type(one) is not dict]):
+                self.refuse("hashes a value")
+        elif isa(owner, dict) or name == "pop":
+            self.place(args[:1])
+        return getattr(owner, name)(*args, **keywords)
+
+    def find(self, owner: Any, name: str, value: Any, /) -> int:
+        """``owner.index(value)`` or ``owner.count(value)``."""
+        found = 0
+        for at, one in enumerate(owner):
+            if self.truth(self.contains_any(value, (one,))):
+                if name == "index":
+                    return at
+                found += 1
+        if name == "index":
+            raise ValueError("is not in it")
+        return found
 
     def call_getter(self, function: Any, *args: Any) -> Any:
         parts = function.__reduce__()[1]
@@ -256,7 +317,9 @@ class Tracer(Containers):
 
     def call_len(self, value: Any) -> Any:
         value = self.settle(value)
-        self.length_of_its_own(value)
+        method = getattr(type(value), "__len__", None)
+        if not isa(value, Proxy) and self.holds(value) and method not in LENGTHS:
+            self.refuse(f"looks at a {type(value).__name__}, which has a length of its own")
         return self.length(value)
 
     def call_bool(self, value: Any = False) -> Any:
@@ -265,7 +328,7 @@ class Tracer(Containers):
     def call_int(self, *args: Any, **keywords: Any) -> Any:
         value: Any = self.settle(args[0]) if args else 0
         if not isa(value, Proxy):
-            return self.call_native(int, args, keywords)
+            return self.call_constant(int, args, keywords)
         kind = self.kind(value)
         if kind == STRING and (made := self.applied("int", value, *args[1:], *keywords.values())) is not None:
             return made
@@ -278,7 +341,7 @@ class Tracer(Containers):
     def call_float(self, *args: Any) -> Any:
         value = self.settle(args[0]) if args else 0.0
         if not isa(value, Proxy):
-            return self.call_native(float, args, {})
+            return self.call_constant(float, args, {})
         if self.kind(value) == STRING:
             return self.applied("float", value)
         if self.kind(value) not in NUMBERS:
@@ -288,7 +351,7 @@ class Tracer(Containers):
     def call_str(self, *args: Any, **keywords: Any) -> Any:
         if len(args) == 1 and not keywords and isa(self.settle(args[0]), Proxy):
             return self.to_str(self.settle(args[0]))
-        return self.call_native(str, args, keywords)
+        return self.call_constant(str, args, keywords)
 
     def to_str(self, value: Any) -> Any:
         kind = self.kind(value)
@@ -307,7 +370,7 @@ class Tracer(Containers):
 
     def call_repr(self, value: Any, /) -> Any:
         value = self.settle(value)
-        return self.in_words("repr", value) if isa(value, Proxy) else self.call_native(repr, (value,), {})
+        return self.in_words("repr", value) if isa(value, Proxy) else self.call_constant(repr, (value,), {})
 
     def call_format(self, value: Any, spec: Any = "", /) -> Any:
         return self.text((value, -1, self.settle(spec)))
@@ -318,7 +381,7 @@ class Tracer(Containers):
     def call_round(self, *args: Any, **keywords: Any) -> Any:
         value: Any = self.settle(args[0]) if args else None
         if not isa(value, Proxy):
-            return self.call_native(round, args, keywords)
+            return self.call_constant(round, args, keywords)
         kind = self.kind(value)
         digits = [self.settle(one) for one in (*args[1:], *keywords.values()) if one is not None]
         if digits and kind in NUMBERS:
@@ -346,8 +409,8 @@ class Tracer(Containers):
     def call_fromtimestamp(self, *args: Any, **keywords: Any) -> Any:
         value, zone = self.settle(args[0]), (*args[1:], *keywords.values())
         if not isa(value, Proxy):
-            return self.call_native(dt.datetime.fromtimestamp, args, keywords)
-        if zone != (dt.UTC,) or self.kind(value) not in NUMBERS:
+            return self.call_constant(dt.datetime.fromtimestamp, args, keywords)
+        if len(zone) != 1 or zone[0] is not dt.UTC or self.kind(value) not in NUMBERS:
             self.refuse(f"calls datetime.fromtimestamp with {describe(value)} and another zone than UTC")
         return self.applied("datetime.fromtimestamp", value)
 
@@ -397,6 +460,8 @@ class Tracer(Containers):
 
     def call_sum(self, values: Any, /, start: Any = 0) -> Any:
         total = self.settle(start)
+        if self.kind(total) == STRING or isa(total, str | bytes | bytearray):
+            raise TypeError("sum() cannot sum text")
         for value in self.iterate(values):
             value = self.settle(value)
             if sys.version_info >= (3, 12) and self.kind(value) == FLOAT and self.holds((total, value)):
@@ -413,16 +478,13 @@ class Tracer(Containers):
     def call_divmod(self, a: Any, b: Any, /) -> Any:
         a, b = self.settle(a), self.settle(b)
         if not isa(a, Proxy) and not isa(b, Proxy):
-            return self.call_native(divmod, (a, b), {})
+            return self.call_constant(divmod, (a, b), {})
         return self.binary("FloorDiv", a, b), self.binary("Mod", a, b)
 
     def call_pow(self, *args: Any, **keywords: Any) -> Any:
         if len(args) == 2 and not keywords:
             return self.binary("Pow", *args)
-        return self.call_native(pow, args, keywords)
-
-    def call_isinstance(self, value: Any, classes: Any, /) -> bool:
-        return isinstance(self.settle(value), classes)  # asks for its __class__
+        return self.call_constant(pow, args, keywords)
 
     def call_getattr(self, value: Any, name: str, *default: Any) -> Any:
         if default and self.holds(value):
@@ -431,8 +493,9 @@ class Tracer(Containers):
 
     def call_sorted(self, values: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
         made = [self.settle(one) for one in self.iterate(values)]
-        made.sort(key=None if key is None else functools.partial(self.call, key), reverse=reverse)
-        return self.own(made)
+        keyed = [(_Sorted(self, one if key is None else self.settle(self.call(key, one))), one) for one in made]
+        keyed.sort(key=operator.itemgetter(0), reverse=self.truth(reverse))
+        return self.own([one for _, one in keyed])
 
     def call_map(self, function: Any, /, *values: Any) -> Any:
         return (self.call(function, *one) for one in zip(*map(self.iterate, values), strict=False))
@@ -516,14 +579,12 @@ class Tracer(Containers):
                 return made if name == "weekday" else self.binary("Add", made, 1)
             case Timestamp() if name == "timestamp" and plain:
                 return self.binary("Div", self.micros(owner), 1_000_000)
-            case Timestamp() if name == "astimezone" and args == (dt.UTC,):
+            case Timestamp() if name == "astimezone" and len(args) == 1 and args[0] is dt.UTC and not keywords:
                 return owner
             case Exact() if name == "value" and plain:
                 return self.make("exact_value", FLOAT, owner._expr)
             case Exact() if name == "over" and len(args) == 1 and not keywords and self.kind(args[0]) == INTEGER:
                 return self.make("exact_over", FLOAT, self.expr(owner), self.expr(args[0]))
-            case Float() if name == "is_integer" and plain:
-                pass
         cls = CLASSES.get(type(kind))
         full = f"{'' if cls is None else cls.__name__ + '.'}{name}"
         if isinstance(kind, Timestamp | Date):
@@ -534,7 +595,7 @@ class Tracer(Containers):
             if made is not None:
                 return made
         given = [*map(describe, args), *keywords]
-        self.refuse(f"calls {full} with {' and '.join(given)}" if full in KNOWN_METHODS and given else f"calls {full}")
+        self.refuse(f"calls {full}" + (f" with {' and '.join(given)}" if given else ""))
 
     def replaced(self, time: Any, fields: dict[str, Any]) -> Any:
         """``time.replace(hour=0)`` and the like."""

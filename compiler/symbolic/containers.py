@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import functools
-import struct
 import types
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tracetypes.asked import AskedTable
+from tracetypes.compiler.analysis.identity import Same, exact
 from tracetypes.compiler.expr import Call, Const
+from tracetypes.compiler.symbolic.allowed import (
+    ATTRIBUTES,
+    CONTAINERS,
+    DURATION_ATTRIBUTES,
+    DURATION_METHODS,
+    ITERATED,
+    MAPPINGS,
+    METHODS,
+    PURE,
+    module_of,
+)
 from tracetypes.compiler.symbolic.arithmetic import Arithmetic
 from tracetypes.compiler.symbolic.known import (
     BOOLEAN,
@@ -22,10 +31,10 @@ from tracetypes.compiler.symbolic.known import (
     FLOAT,
     INTEGER,
     STRING,
-    TIME_FIELDS,
     TIMESTAMP,
     at_path,
     fields_of,
+    super_of,
 )
 from tracetypes.compiler.symbolic.proxies import (
     Proxy,
@@ -43,10 +52,8 @@ from tracetypes.records import (
     UNIT,
     Boolean,
     Date,
-    Float,
     Integer,
     Timestamp,
-    Unit,
     UnitValue,
     name_of,
 )
@@ -56,15 +63,10 @@ __all__ = ["Containers"]
 
 def _content(value: Any) -> Any:
     """What is equal only for values that nobody can tell apart. Raises ``TypeError`` where that cannot be said."""
+    found = exact(value)
+    if not isinstance(found, Same):
+        return found
     cls = type(value)
-    if cls is float:
-        return cls, struct.pack("<d", value)
-    if cls in (int, bool, str, bytes, types.NoneType, dt.date):
-        return cls, value
-    if cls is dt.datetime:
-        return cls, value.replace(tzinfo=None), value.fold, id(value.tzinfo)
-    if isinstance(value, enum.Enum | Unit):
-        return cls, id(value)
     names = fields_of(cls)
     if cls is not tuple and names is None:
         raise TypeError(f"{cls.__name__} may hold more than can be seen")
@@ -108,11 +110,13 @@ class Containers(Arithmetic):
         if isa(whole, type({}.keys())):
             whole = whole.mapping
         if not self.holds(part):
-            if type(whole) in (list, tuple) and self.holds(whole):
-                return self.contains_any(part, whole)
-            if isinstance(getattr(type(whole), "__contains__", None), types.FunctionType) and self.holds(whole):
+            if not self.holds(whole) or type(whole) in (dict, set):
+                return part in whole
+            if isa(getattr(type(whole), "__contains__", None), types.FunctionType):
                 return self.condition(self.call(type(whole).__contains__, whole, part))
-            return part in whole
+            if type(whole) in (list, tuple):
+                return self.contains_any(part, whole)
+            self.refuse(f"uses in on {describe(whole)}")
         if type(whole) is str and self.kind(part) == STRING:
             return self.make("contains", BOOLEAN, self.expr(whole), part._expr)
         if type(whole) in (list, tuple):
@@ -136,8 +140,10 @@ class Containers(Arithmetic):
         made: Any = False
         for one in whole:
             one = self.settle(one)
-            scalar = isa(part, TracedSymbol) and (self.kind(one) is not None or one is None)
-            here = self.compare_inside("Eq", part, one) if scalar else part == one
+            if isa(part, Proxy) or isa(one, Proxy):
+                here = self.compare_inside("Eq", part, one)
+            else:
+                here = part is one or self.compare("Eq", one, part)
             if isa(made, TracedSymbol) and (isa(here, TracedSymbol) or isa(here, bool)):
                 made = self.joined(False, made, here) if here is not False else made
             elif here is True or made is True:
@@ -149,7 +155,7 @@ class Containers(Arithmetic):
     # ------------------------------------------------------------------------------------------------ tables
 
     def is_table(self, whole: Any) -> bool:
-        return type(whole) in (dict, OrderedDict, types.MappingProxyType)
+        return type(whole) in MAPPINGS
 
     def table(self, whole: Any, role: str, make: Callable[[], dict[Any, Any]]) -> Mapping[Any, Any]:
         """The one mapping that stands for a container, or one with the same content, in this trace."""
@@ -272,6 +278,8 @@ class Containers(Arithmetic):
     def attribute(self, value: Any, name: str) -> Any:
         """``value.name``."""
         value = self.settle(value)
+        if name == "__class__":
+            return self.class_of(value)
         if isa(value, TracedSymbol):
             return self.symbol_attribute(value, name)
         if isa(value, TracedDuration):
@@ -280,54 +288,78 @@ class Containers(Arithmetic):
             self.refuse(f"calls {name} of a list of text")
         if isa(value, type | types.ModuleType):
             return getattr(value, name)
-        for base in type(value).__mro__:
-            if name in base.__dict__:
-                found = base.__dict__[name]
-                if isa(found, property) and self.holds(value):
-                    return self.seen(self.call(found.fget, value))
-                break
-        else:
-            found = None
-        if self.holds(value) and not isa(value, tuple | list | dict | set):
-            known = fields_of(type(value)) or ()
-            computed = isa(found, functools.cached_property | types.MemberDescriptorType)
-            if name not in known and (computed or (found is None and hasattr(type(value), "__getattr__"))):
-                self.refuse(f"reads the computed attribute {name}")
-            if name not in known and found is None:
-                self.refuse(f"reads {name}, which {type(value).__name__} does not have")
-        return self.seen(getattr(value, name))
+        if isa(value, super):
+            bases, value = super_of(value)
+            return self.member(value, name, bases, inherited=True)
+        return self.member(value, name, type(value).__mro__)
+
+    def member(self, value: Any, name: str, bases: tuple[type[Any], ...], *, inherited: bool = False) -> Any:
+        """What is found in one of these classes, of a value that is no scalar; a field, where it is one."""
+        holds = self.holds(value)
+        cls = next((base for base in bases if name in base.__dict__), None)
+        found = None if cls is None else cls.__dict__[name]
+        if type(found) is property and (holds or module_of(type(value)) not in PURE):
+            return self.seen(self.call(found.fget, value))
+        if not holds and not inherited:
+            return getattr(value, name)
+        if cls is not None and cls in CONTAINERS:
+            if name not in CONTAINERS[cls]:
+                self.refuse(f"calls {name} of {describe(value)}")
+            return getattr(value, name)
+        if name in (fields_of(type(value)) or ()) and not inherited:
+            return self.seen(self.touch(getattr(value, name)))
+        if cls is None:
+            if inherited:
+                raise AttributeError(name)
+            self.refuse(f"reads {name}, which {type(value).__name__} does not have")
+        return self.bound(name, found, value)
+
+    def bound(self, name: str, found: Any, value: Any) -> Any:
+        """A member of a class, as an instance sees it."""
+        if isa(found, types.FunctionType):
+            return types.MethodType(found, value)
+        if isa(found, classmethod):
+            return types.MethodType(found.__func__, type(value))
+        if isa(found, staticmethod):
+            return found.__func__
+        if hasattr(type(found), "__get__"):
+            self.refuse(f"reads the computed attribute {name}")
+        return found
 
     def symbol_attribute(self, value: TracedSymbol, name: str) -> Any:
         kind = self.kind(value)
-        match kind:
-            case Timestamp() if name in TIME_FIELDS:
-                return self.make(name, INTEGER, value._expr)
-            case Timestamp() if name == "tzinfo":
-                return dt.UTC
-            case Date() if name in ("year", "month", "day"):
-                return self.make(name, INTEGER, value._expr)
-            case Integer() | Boolean() if name in ("real", "numerator"):
-                return self.as_number(value, INTEGER)
-            case Float() if name == "real":
-                return value
         cls = CLASSES.get(type(kind))
         if cls is None:
             self.refuse(f"looks into a {type(kind).__name__}")
-        if not hasattr(cls, name):
-            raise AttributeError(name)
-        return TracedMethod(self, value, name)
+        if name in METHODS.get(type(kind), ()):
+            return TracedMethod(self, value, name)
+        if name not in ATTRIBUTES.get(type(kind), ()):
+            if not hasattr(cls, name):
+                raise AttributeError(name)
+            self.refuse(f"{'calls' if callable(getattr(cls, name)) else 'reads'} {cls.__name__}.{name}")
+        match kind:
+            case Timestamp() if name == "tzinfo":
+                return dt.UTC
+            case Timestamp() | Date():
+                return self.make(name, INTEGER, value._expr)
+            case Integer() | Boolean():
+                return self.as_number(value, INTEGER)
+            case _:
+                return value
 
     def duration_attribute(self, value: TracedDuration, name: str) -> Any:
         micros = value._micros
+        if name in DURATION_METHODS:
+            return TracedMethod(self, value, name)
+        if name not in DURATION_ATTRIBUTES:
+            self.refuse(f"{'calls' if callable(getattr(dt.timedelta, name)) else 'reads'} timedelta.{name}")
         match name:
             case "days":
                 return self.binary("FloorDiv", micros, DAY)
             case "seconds":
                 return self.binary("FloorDiv", self.binary("Mod", micros, DAY), 1_000_000)
-            case "microseconds":
-                return self.binary("Mod", micros, 1_000_000)
             case _:
-                return TracedMethod(self, value, name)
+                return self.binary("Mod", micros, 1_000_000)
 
     def slice(self, start: Any, stop: Any, step: Any) -> slice:
         """``start:stop:step``."""
@@ -356,9 +388,12 @@ class Containers(Arithmetic):
             if isa(index, TracedSymbol) and type(whole) in (tuple, list):
                 return self.element(whole, self.as_number(index, INTEGER))
             self.refuse(f"looks up {describe(index)} in {describe(whole)}")
+        if self.holds(whole) and method not in (tuple.__getitem__, list.__getitem__, dict.__getitem__):
+            self.refuse(f"takes an item of {describe(whole)}")
         if hasattr(type(whole), "__missing__") and id(whole) not in self.now.owned:
             self.refuse(f"looks up in a {type(whole).__name__}, which changes by that")
-        return self.seen(whole[index])
+        made = self.seen(whole[index])
+        return self.own(made) if type(whole) is list and isa(index, slice) else made
 
     def found(self, table: Mapping[Any, Any], key: Any) -> Any:
         if not self.truth(self.has(table, key)):
@@ -410,7 +445,23 @@ class Containers(Arithmetic):
 
     def own(self, value: Any) -> Any:
         """A container that the function has just made."""
+        if isa(value, dict | set) and any(map(self.holds, value)):
+            self.refuse("hashes a value")
         self.now.owned[id(value)] = value
+        return value
+
+    def place(self, index: Any) -> Any:
+        """A key or place of a container that is about to be changed there."""
+        index = self.settle(index)
+        if self.holds(index):
+            self.refuse("hashes a value")
+        return index
+
+    def entries(self, value: Any) -> Any:
+        """``**value``."""
+        value = self.settle(value)
+        if self.holds(value) and type(value) is not dict:
+            self.refuse(f"takes {describe(value)} for a mapping")
         return value
 
     def changed(self, value: Any) -> Any:
@@ -433,32 +484,30 @@ class Containers(Arithmetic):
             self.refuse(f"iterates over {describe(value)}")
         if isa(value, tuple | list) and any(isa(one, TracedDeferred) for one in value):
             return [self.seen(one) for one in value]
-        method = getattr(type(value), "__iter__", None)
-        if isa(method, types.FunctionType) and self.holds(value):
-            return self.call(method, value)
         if self.now.trials and isa(value, Iterator):
             raise Undo
+        method = getattr(type(value), "__iter__", None)
+        if self.holds(value) and method not in ITERATED and not isa(value, Iterator):
+            if not isa(method, types.FunctionType):
+                self.refuse(f"iterates over {describe(value)}")
+            value = self.call(method, value)
+            if not isa(value, types.GeneratorType):
+                self.refuse(f"iterates over {describe(value)}")
         return value
 
-    def unpacked(self, value: Any) -> Iterator[Any]:
+    def unpack(self, value: Any, names: Sequence[Any]) -> Any:
+        """What is assigned to names: True for a name, False for ``*name``, and a sequence for several names in one place."""
+        starred = False in names
+        value = self.iterate(value, None if starred else len(names))
+        if all(isinstance(one, bool) for one in names):
+            return value
+        parts = list(value)
+        for at, inner in enumerate(names):
+            place = at if not starred or at < names.index(False) else len(parts) - len(names) + at
+            if not isinstance(inner, bool) and 0 <= place < len(parts) and len(parts) >= len(names) - starred:
+                parts[place] = self.unpack(parts[place], inner)
+        return parts
+
+    def unpacked(self, value: Any, names: Sequence[Any]) -> Iterator[Any]:
         """The elements of a loop over tuples."""
-        return (self.iterate(one) for one in value)
-
-    def subject(self, value: Any, *names: str) -> Any:
-        """What ``match`` looks at; ``names``: the attributes that its patterns read."""
-        value = self.settle(value)
-        pending = [value]
-        while pending:
-            at = pending.pop()
-            if isa(at, Proxy) or fields_of(type(at)) is None:
-                continue
-            if any(isinstance(getattr(type(at), name, None), property) for name in names):
-                self.refuse("matches a property")
-            pending.extend(at if isa(at, tuple) else [getattr(at, name) for name in fields_of(type(at)) or ()])
-        return value
-
-    def length_of_its_own(self, value: Any) -> None:
-        """Refuse an author's ``__len__``: Python looks at what it returns."""
-        method = getattr(type(value), "__len__", None)
-        if not isa(value, Proxy) and isa(method, types.FunctionType) and self.holds(value):
-            self.refuse(f"looks at a {type(value).__name__}, which has a length of its own")
+        return (self.unpack(one, names) for one in value)

@@ -6,7 +6,6 @@ import datetime as dt
 import enum
 import functools
 import re
-import struct
 import sys
 import types
 from abc import abstractmethod
@@ -17,8 +16,10 @@ from typing import Any, Final, NoReturn
 import attrs
 
 from tracetypes.asked import AskedTable
+from tracetypes.compiler.analysis.identity import exact
 from tracetypes.compiler.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Pack, Value
 from tracetypes.compiler.functions import FUNCTIONS, SCALARS
+from tracetypes.compiler.symbolic.allowed import LENGTHS, VIEWS
 from tracetypes.compiler.symbolic.known import (
     BOOLEAN,
     CLASSES,
@@ -32,6 +33,7 @@ from tracetypes.compiler.symbolic.known import (
     fields_of,
     is_total,
     problem_of,
+    super_of,
 )
 from tracetypes.compiler.symbolic.proxies import (
     Observer,
@@ -66,6 +68,7 @@ from tracetypes.records import (
 __all__ = ["Core"]
 
 _FOLDS: Final = ("percent", "str.format")
+_ITS_OWN: Final = {"__bool__": "truth value", "__len__": "length"}
 _MOST_NODES: Final = 20_000
 _MOST_CONDITIONS: Final = 200_000
 _MOST_DEPTH: Final = 150
@@ -85,6 +88,8 @@ class Core(Observer):
         self.contents: dict[Any, Mapping[Any, Any]] = {}
         self.layouts: dict[Any, Any] = {}
         self.checked: set[tuple[int, type[Any]]] = set()
+        self.touched: dict[tuple[str | int, ...], Input] = {}
+        """The inputs that the author's code has read as attributes."""
 
     @property
     def now(self) -> Way:
@@ -134,8 +139,7 @@ class Core(Observer):
                 key: Any = ("input", path, kind)
                 depth = 0
             case Const(value, kind):
-                plain = struct.pack("<d", value) if type(value) is float else value
-                key, depth = ("const", type(value), plain, kind), 0
+                key, depth = ("const", exact(value), kind), 0
             case Call(op, args, kind, table, path):
                 key = (op, tuple(map(id, args)), kind, id(table), path)
                 depth = 1 + max((self.depths[id(arg)] for arg in args), default=0)
@@ -214,19 +218,26 @@ class Core(Observer):
             except UnicodeEncodeError:
                 self.refuse("uses text that is not valid Unicode")
         if kind == TIMESTAMP:
-            if value.tzinfo is None:
-                self.refuse("uses a datetime without a time zone")
-            if not isinstance(value.tzinfo, dt.timezone):
-                self.refuse("uses a datetime of a zone other than UTC")
-            if value.tzinfo is not dt.UTC:
-                value = value.astimezone(dt.UTC)
+            self.check_time(value)
         return self.intern(Const(value, kind))
 
-    def class_of(self, value: Proxy) -> type[Any]:
+    def check_time(self, value: dt.datetime, what: str = "uses") -> None:
+        """Columns keep no zone and no fold: a time that may become a part of a value is one of UTC."""
+        if value.tzinfo is None:
+            self.refuse(f"{what} a datetime without a time zone")
+        if value.tzinfo is not dt.UTC or value.fold:
+            self.refuse(f"{what} a datetime of a zone other than UTC")
+
+    def instant(self, value: Any) -> Expr:
+        """A time of which only the instant counts, as for an order or a difference."""
+        if not isa(value, Proxy) and isinstance(value.tzinfo, dt.timezone):
+            value = value.astimezone(dt.UTC).replace(fold=0)
+        return self.expr(value)
+
+    def class_of(self, value: Any) -> type[Any]:
         """The class that an author sees."""
-        if isa(value, TracedDeferred):
-            made = self.settle(value)
-            return made.__class__  # type: ignore[no-any-return]
+        if not isa(value, Proxy):
+            return type(value)
         if isa(value, TracedDuration):
             return dt.timedelta
         if isa(value, TracedParts):
@@ -280,9 +291,17 @@ class Core(Observer):
             return self.record(template.cls, list(zip(template.names, parts, strict=True)))
         return None if template.kind is None else self.input(path, template.kind)
 
+    def touch(self, value: Any) -> Any:
+        """A value that was read as an attribute."""
+        if isa(value, TracedSymbol | TracedDeferred) and isinstance(expr := expr_of(value), Input):
+            self.touched.setdefault(expr.path, expr)
+        return value
+
     def settle(self, value: Any) -> Any:
         """The value itself where it was not looked at yet: now it is decided whether it is None."""
         if not isa(value, TracedDeferred):
+            if isa(value, TracedMethod | TracedEmit):
+                self.refuse("uses a method without calling it")
             return value
         held = expr_of(value)
         if self.decide(self.intern(Call("is_null", (held,), BOOLEAN))):
@@ -318,9 +337,13 @@ class Core(Observer):
         if kind is not None:
             if kind == INTEGER and not INT_MIN <= value <= INT_MAX:
                 self.refuse(f"{what} an integer beyond 64 bits")
+            if kind == TIMESTAMP:
+                self.check_time(value, what)
             return self.intern(Const(value, kind))
         if type(value) is tuple:
             return Pack(tuple, (), tuple(self.value_of(part, what) for part in value))
+        if isa(value, TracedMethod | TracedEmit):
+            self.refuse(f"{what} {describe(value)}")
         names = None if isa(value, Proxy | type) else fields_of(type(value))
         if names is None:
             self.refuse(f"{what} {describe(value)}")
@@ -367,15 +390,7 @@ class Core(Observer):
         if isa(value, TracedParts):
             return self.compare("NotEq", self.length(value), 0)
         if not isa(value, TracedSymbol):
-            method = getattr(type(value), "__bool__", None)
-            if method is None:
-                self.length_of_its_own(value)
-            elif isa(method, types.FunctionType) and self.holds(value):
-                made = self.settle(self.call(method, value))
-                if self.kind(made) != BOOLEAN:
-                    raise TypeError("__bool__ should return bool")
-                return made
-            return bool(value)
+            return self.truth_of_its_own(value)
         match self.kind(value):
             case Boolean():
                 return value
@@ -389,6 +404,21 @@ class Core(Observer):
                 return True
             case kind:
                 self.refuse(f"looks into a {type(kind).__name__}")
+
+    def truth_of_its_own(self, value: Any) -> Any:
+        """``bool(value)`` of what is no scalar, as its class defines it."""
+        if self.holds(value):
+            for name in _ITS_OWN:
+                method = getattr(type(value), name, None)
+                if method is None or method in LENGTHS:
+                    continue
+                if name == "__len__" or not isa(method, types.FunctionType):
+                    self.refuse(f"looks at a {type(value).__name__}, which has a {_ITS_OWN[name]} of its own")
+                made = self.settle(self.call(method, value))
+                if self.kind(made) != BOOLEAN:
+                    raise TypeError("__bool__ should return bool")
+                return made
+        return bool(value)
 
     def truth(self, value: Any) -> bool:
         """A condition of ``if``, ``while`` and the like."""
@@ -527,8 +557,8 @@ class Core(Observer):
         """As :meth:`expr` does, without keeping it."""
         if type(value) is int and not INT_MIN <= value <= INT_MAX:
             self.refuse("looks up an integer beyond 64 bits")
-        if type(value) is dt.datetime and value.tzinfo is not dt.UTC:
-            self.refuse("looks up a datetime of a zone other than UTC")
+        if type(value) is dt.datetime:
+            self.check_time(value)
         if type(value) is str and not value.isascii():
             self.expr(value)
 
@@ -547,9 +577,13 @@ class Core(Observer):
             parts = [*value.keys(), *value.values()] if isa(value, dict) else value
             return any(self.holds(one, depth + 1) for one in parts)
         if isa(value, types.FunctionType):
-            return is_rewritten(value.__code__) and value.__closure__ is not None
-        if isa(value, types.MethodType):
+            return is_rewritten(value.__code__)
+        if isa(value, types.MethodType | types.MethodWrapperType):
             return self.holds(value.__self__, depth + 1)
+        if isa(value, super):
+            return self.holds(super_of(value)[1], depth + 1)
+        if isa(value, VIEWS):
+            return self.holds(tuple(value), depth + 1)
         if isa(value, types.BuiltinMethodType):
             return not isinstance(value.__self__, types.ModuleType | type) and self.holds(value.__self__, depth + 1)
         if isa(value, functools.partial):
@@ -580,12 +614,16 @@ class Core(Observer):
         """``part in whole``."""
 
     @abstractmethod
-    def length(self, value: Any) -> Any:
-        """``len(value)``."""
+    def item(self, whole: Any, index: Any) -> Any:
+        """``whole[index]``."""
 
     @abstractmethod
-    def length_of_its_own(self, value: Any) -> None:
-        """Refuse an author's ``__len__``: Python looks at what it returns."""
+    def iterate(self, value: Any, names: int | None = None) -> Any:
+        """What a loop takes apart."""
+
+    @abstractmethod
+    def length(self, value: Any) -> Any:
+        """``len(value)``."""
 
     @abstractmethod
     def own(self, value: Any) -> Any:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import abc
 import builtins
 import dataclasses
 import datetime as dt
-import enum
 import functools
 import math
 import operator
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import attrs
 
@@ -25,9 +25,7 @@ __all__ = [
     "ALLOWED",
     "APPLIED",
     "BOOLEAN",
-    "CHANGING",
     "CLASSES",
-    "CLOCKS",
     "COLUMNS",
     "COMPARED",
     "COMPARISONS",
@@ -37,13 +35,10 @@ __all__ = [
     "EXACT_FLOATS",
     "FLOAT",
     "IMMUTABLE",
-    "IMPURE",
-    "IMPURE_MODULES",
     "INTEGER",
     "IN_PLACE",
     "KINDS",
     "KNOWN_FUNCTIONS",
-    "KNOWN_METHODS",
     "MICROSECOND",
     "NUMBERS",
     "OPERATORS",
@@ -60,8 +55,8 @@ __all__ = [
     "is_generated",
     "is_total",
     "name_of_function",
-    "plain_enum",
     "problem_of",
+    "super_of",
 ]
 
 BOOLEAN: Final = Boolean()
@@ -156,67 +151,7 @@ SYMBOLS: Final[Mapping[str, str]] = {
     "GtE": ">=",
 }
 
-CHANGING: Final = frozenset(
-    [
-        "add",
-        "append",
-        "appendleft",
-        "clear",
-        "difference_update",
-        "discard",
-        "extend",
-        "extendleft",
-        "insert",
-        "intersection_update",
-        "move_to_end",
-        "pop",
-        "popitem",
-        "popleft",
-        "remove",
-        "reverse",
-        "rotate",
-        "setdefault",
-        "sort",
-        "subtract",
-        "symmetric_difference_update",
-        "update",
-        "__setitem__",
-        "__delitem__",
-        "__iadd__",
-        "__ior__",
-        "__setattr__",
-        "__delattr__",
-    ]
-)
-
 IMMUTABLE: Final = (str, bytes, tuple, frozenset, int, float, dt.date, dt.timedelta, types.MappingProxyType)
-
-IMPURE_MODULES: Final = frozenset(
-    [
-        "time",
-        "random",
-        "_random",
-        "secrets",
-        "uuid",
-        "os",
-        "posix",
-        "io",
-        "_io",
-        "socket",
-        "subprocess",
-        "threading",
-        "_thread",
-        "sys",
-        "logging",
-        "tempfile",
-    ]
-)
-
-IMPURE: Final = frozenset(
-    {"breakpoint", "delattr", "eval", "exec", "globals", "id", "input", "locals", "open", "print", "setattr", "vars"}
-)
-
-CLOCKS: Final = frozenset({"now", "today", "utcnow"})
 
 ALLOWED: Final[tuple[Any, ...]] = (tuple, list, dict, set, frozenset, enumerate, zip, reversed, iter, range, slice)
 """Builtins that only store, count or compare what they are given."""
@@ -285,15 +220,6 @@ COLUMNS: Final = (Boolean, Integer, Float, String, Bytes, Timestamp, Date)
 
 KINDS: Final[Mapping[type[Any], Kind]] = {cls: kind() for kind, cls in CLASSES.items()}
 
-KNOWN_METHODS: Final = frozenset(
-    (
-        *(op for op in FUNCTIONS if "." in op),
-        *(f"str.{name}" for name in ("lower", "upper", "split", "rsplit", "partition", "rpartition", "join")),
-        *(f"datetime.{name}" for name in ("date", "weekday", "isoweekday", "timestamp", "astimezone")),
-    )
-)
-"""Methods that are traced with some arguments."""
-
 TIME_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second", "microsecond")
 
 KNOWN_FUNCTIONS: Final[Mapping[Any, str]] = {
@@ -347,11 +273,16 @@ WIDEST: Final = 1000
 """How long a constant may say that text shall be."""
 
 
+_ATTRS: Final = attrs.fields.__code__.co_filename
+"""Where attrs keeps the methods that it gives to several classes."""
+
+
 def is_generated(function: Any) -> bool:
     """Was the function written by attrs, dataclasses or collections?"""
     code = getattr(function, "__code__", None)
     return code is not None and (
         code.co_filename.startswith("<attrs generated")
+        or code.co_filename == _ATTRS
         or code.co_qualname.startswith("__create_fn__")
         or function.__globals__.get("__name__", "").startswith("namedtuple_")
     )
@@ -386,19 +317,44 @@ def problem_of(cls: type[Any], *, construct: bool) -> str | None:
             return "has validators"
         if construct and any(getattr(a.default, "takes_self", False) for a in attrs.fields(cls)):
             return "has defaults that depend on other fields"
+        factories = [getattr(a.default, "factory", None) for a in attrs.fields(cls)]
         made = cls.__new__ is object.__new__ and is_generated(cls.__init__)
         hooks: tuple[str, ...] = ("__attrs_post_init__", "__attrs_pre_init__")
     elif dataclasses.is_dataclass(cls):
         if any(not f.init for f in dataclasses.fields(cls)):
             return "has fields that are not arguments"
         made, hooks = cls.__new__ is object.__new__ and is_generated(cls.__init__), ("__post_init__",)
+        factories = [f.default_factory for f in dataclasses.fields(cls) if f.default_factory is not dataclasses.MISSING]
     else:
-        made, hooks = cls.__init__ is object.__init__ and is_generated(cls.__new__), ()
+        made, hooks, factories = cls.__init__ is object.__init__ and is_generated(cls.__new__), (), []
+    if construct and not set(factories) <= {None, list, dict, set, tuple}:
+        return "has defaults that are computed"
     if not made or any(hasattr(cls, hook) for hook in hooks):
         return "has a constructor of its own"
-    if "__getattribute__" in {name for base in cls.__mro__[:-1] for name in base.__dict__ if base is not tuple}:
-        return "defines __getattribute__"
+    bases = [base for base in reversed(cls.__mro__[:-1]) if base is not tuple]
+    named = {name: member for base in bases for name, member in vars(base).items()}
+    for name in ("__getattribute__", "__class__"):
+        if name in named:
+            return f"defines {name}"
+    setter: Any = cls.__setattr__
+    if setter != object.__setattr__ and not is_generated(setter):
+        return "defines __setattr__"
+    slots = (types.MemberDescriptorType, type(_Slots.x))
+    if any(hasattr(type(named.get(name)), "__set__") and not isa(named[name], slots) for name in fields_of(cls) or ()):
+        return "has fields that are descriptors"
+    if type(cls).__call__ not in (type.__call__, type(abc.ABC).__call__):
+        return "has a metaclass that makes it"
     return None
+
+
+class _Slots(NamedTuple):
+    x: int
+
+
+def super_of(value: Any) -> tuple[tuple[type[Any], ...], Any]:
+    """Where ``super()`` looks, and the object that it is of."""
+    first, owner, cls = (vars(super)[f"__{name}__"].__get__(value) for name in ("thisclass", "self", "self_class"))
+    return cls.__mro__[cls.__mro__.index(first) + 1 :], owner
 
 
 def is_total(expr: Expr) -> bool:
@@ -417,16 +373,6 @@ def is_total(expr: Expr) -> bool:
 def at_path(value: Any, path: tuple[str | int, ...]) -> Any:
     for step in path:
         value = getattr(value, step) if isinstance(step, str) else value[step]
-    return value
-
-
-def plain_enum(value: Any) -> Any:
-    """A member of an enum of text or integers, which equals them."""
-    cls: Any = type(value)
-    if issubclass(cls, enum.Enum):
-        for plain in (str, int):
-            if issubclass(cls, plain) and cls.__eq__ is plain.__eq__:
-                return plain.__str__(value) if plain is str else int(value)
     return value
 
 

@@ -28,18 +28,6 @@ class Observer(Protocol):
     """Who is told what is done with proxies: the tracer."""
 
     @abstractmethod
-    def class_of(self, value: Proxy) -> type[Any]:
-        """The class that an author sees."""
-
-    @abstractmethod
-    def attribute(self, value: Any, name: str) -> Any:
-        """``value.name``."""
-
-    @abstractmethod
-    def item(self, whole: Any, index: Any) -> Any:
-        """``whole[index]``."""
-
-    @abstractmethod
     def truth(self, value: Any) -> bool:
         """A condition of ``if``, ``while`` and the like."""
 
@@ -50,14 +38,6 @@ class Observer(Protocol):
     @abstractmethod
     def compare_inside(self, name: str, a: Any, b: Any) -> Any:
         """A comparison by code that was not compiled again."""
-
-    @abstractmethod
-    def binary(self, name: str, a: Any, b: Any) -> Any:
-        """An arithmetic operator."""
-
-    @abstractmethod
-    def unary(self, name: str, value: Any) -> Any:
-        """An operator of one argument."""
 
     @abstractmethod
     def call_method(self, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -72,18 +52,8 @@ class Observer(Protocol):
         """Give up."""
 
 
-def _binary(name: str, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
-    if reflected:
-        return lambda self, other: self._tracer.binary(name, other, self)
-    return lambda self, other: self._tracer.binary(name, self, other)
-
-
 def _compared(name: str) -> Callable[[Any, Any], Any]:
     return lambda self, other: self._tracer.compare_inside(name, self, other)
-
-
-def _unary(name: str) -> Callable[[Any], Any]:
-    return lambda self: self._tracer.unary(name, self)
 
 
 def _needs(what: str) -> Callable[..., Any]:
@@ -98,21 +68,13 @@ class Proxy:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[Any]:
-        return self._tracer.class_of(self)
+        self._tracer.refuse("asks a value for its class")
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self._tracer.attribute(self, name)
+        self._tracer.refuse(f"reads {name} of a value")
 
     def __bool__(self) -> bool:
         return self._tracer.truth(self)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._tracer.item(self, index)
-
-    def __contains__(self, part: Any) -> bool:
-        return self._tracer.truth(self._tracer.compare("In", part, self))
 
     __eq__ = _compared("Eq")
     __ne__ = _compared("NotEq")
@@ -120,24 +82,10 @@ class Proxy:
     __le__ = _compared("LtE")
     __gt__ = _compared("Gt")
     __ge__ = _compared("GtE")
-    __add__, __radd__ = _binary("Add"), _binary("Add", reflected=True)
-    __sub__, __rsub__ = _binary("Sub"), _binary("Sub", reflected=True)
-    __mul__, __rmul__ = _binary("Mult"), _binary("Mult", reflected=True)
-    __truediv__, __rtruediv__ = _binary("Div"), _binary("Div", reflected=True)
-    __floordiv__, __rfloordiv__ = _binary("FloorDiv"), _binary("FloorDiv", reflected=True)
-    __mod__, __rmod__ = _binary("Mod"), _binary("Mod", reflected=True)
-    __pow__, __rpow__ = _binary("Pow"), _binary("Pow", reflected=True)
-    __and__, __rand__ = _binary("BitAnd"), _binary("BitAnd", reflected=True)
-    __or__, __ror__ = _binary("BitOr"), _binary("BitOr", reflected=True)
-    __xor__, __rxor__ = _binary("BitXor"), _binary("BitXor", reflected=True)
-    __lshift__, __rlshift__ = _binary("LShift"), _binary("LShift", reflected=True)
-    __rshift__, __rrshift__ = _binary("RShift"), _binary("RShift", reflected=True)
-    __matmul__, __rmatmul__ = _binary("MatMult"), _binary("MatMult", reflected=True)
-    __neg__, __pos__, __invert__ = _unary("USub"), _unary("UAdd"), _unary("Invert")
-    __abs__ = _unary("Abs")
     __hash__ = _needs("hashes a value")
     __iter__ = _needs("iterates over a value")
     __len__ = _needs("takes a length")
+    __getitem__ = __contains__ = _needs("takes a part of a value")
     __int__ = __index__ = _needs("converts a value to int")
     __float__ = __complex__ = _needs("converts a value to float")
     __str__ = __repr__ = _needs("turns a value into text")
@@ -149,6 +97,14 @@ class Proxy:
     __setitem__ = __delitem__ = _needs("changes a value")
     __enter__ = __exit__ = __next__ = __await__ = _needs("uses a value in a way that is not known")
     __copy__ = __deepcopy__ = __reduce_ex__ = _needs("copies a value")
+
+
+_COMPUTING = """
+    add sub mul truediv floordiv mod pow and or xor lshift rshift matmul radd rsub rmul rtruediv rfloordiv rmod rpow rand
+    ror rxor rlshift rrshift rmatmul neg pos invert abs
+"""
+for _name in _COMPUTING.split():
+    setattr(Proxy, f"__{_name}__", _needs("computes with a value"))
 
 
 @final
@@ -194,7 +150,7 @@ class TracedParts(Proxy):
 
 @final
 class TracedMethod:
-    """A method of a symbol, not called yet."""
+    """A method of a symbol, not called yet. It can only be called: the tracer refuses everything else."""
 
     __slots__ = ("name", "owner", "tracer")
 
@@ -234,6 +190,8 @@ def describe(value: Any) -> str:
         return "a list of text"
     if isa(value, Proxy):
         return "a value"
+    if isa(value, TracedMethod | TracedEmit):
+        return "a method"
     if value is None:
         return "None"
     return f"a {type(value).__name__}"

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -89,9 +89,10 @@ class Record:
 
 @attrs.frozen
 class Broker:
-    """A broker that runs. ``address``: host and port."""
+    """A broker that runs. ``address``: host and port; ``node``: its process, which tests may kill."""
 
     address: str
+    node: Node = attrs.field(eq=False, repr=False)
 
     def create(self, topic: str, partitions: int) -> str:
         """Make a topic; its address for ``--input`` and ``--output``."""
@@ -120,6 +121,21 @@ class Broker:
         admin = AdminClient({"bootstrap.servers": self.address})
         for made in admin.create_partitions([NewPartitions(topic, partitions)]).values():
             made.result(30)
+
+    def remake(self, topic: str, partitions: int) -> None:
+        """Delete a topic, and make one of the same name."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.address})
+        admin.delete_topics([topic])[topic].result(30)
+        for _ in range(100):
+            try:
+                self.create(topic, partitions)
+            except KafkaException:  # it is gone a moment later
+                continue
+            return
+        raise AssertionError(f"{topic} could not be made anew")
 
     def send(self, topic: str, records: Iterable[Record], *, transaction: bool | None = None) -> None:
         """Send records, in order. ``transaction``: inside one, which is committed or (False) aborted."""
@@ -170,45 +186,73 @@ def running() -> Iterator[Broker]:
     """
     if importlib.util.find_spec("confluent_kafka") is None:
         raise Unavailable("confluent-kafka is not installed")
-    classes = str(jars() / "*")
     with tempfile.TemporaryDirectory(prefix="tracetypes-kafka-") as scratch:
-        process: subprocess.Popen[bytes] | None = None
+        node: Node | None = None
         try:
             for _ in range(3):  # somebody else may have taken the ports meanwhile
-                port, controller = free_ports(2)
-                address = f"127.0.0.1:{port}"
-                process = started(classes, Path(scratch), port, controller)
-                if answers(address):
+                node = Node(str(jars() / "*"), Path(scratch), *free_ports())
+                node.format()
+                node.start()
+                if answers(node.address):
                     break
-                ended(process)
+                node.kill()
             else:
                 log = (Path(scratch) / "log").read_text(errors="replace")
                 raise AssertionError(f"Kafka did not start:\n{log[-2000:]}")
-            yield Broker(address)
+            yield Broker(node.address, node)
         finally:
-            if process is not None:
-                ended(process)
+            if node is not None:
+                node.kill()
 
 
-def started(classes: str, scratch: Path, port: int, controller: int) -> subprocess.Popen[bytes]:
-    """Start a broker, which is killed when our end of its standard input is closed, as it is when we die."""
-    shutil.rmtree(scratch / "logs", ignore_errors=True)
-    config = scratch / "server.properties"
-    config.write_text(_SERVER.format(port=port, controller=controller, logs=scratch / "logs"))
-    cluster = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")  # never begins with a dash
-    words = [java(), "-cp", classes, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)]
-    subprocess.run(words, check=True, capture_output=True, timeout=120)
-    words = [java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classes, "kafka.Kafka", str(config)]
-    watched = '"$@" & read line; kill -9 $!; wait $! 2>/dev/null'
-    with (scratch / "log").open("wb") as log:
-        return subprocess.Popen(["sh", "-c", watched, "sh", *words], stdin=subprocess.PIPE, stdout=log, stderr=log)
+@attrs.define(eq=False)
+class Node:
+    """The process of a broker, and the directory where its records outlive it."""
 
+    classes: str
+    scratch: Path
+    port: int
+    controller: int
+    process: subprocess.Popen[bytes] | None = None
 
-def ended(process: subprocess.Popen[bytes]) -> None:
-    """Kill a broker."""
-    assert process.stdin is not None
-    process.stdin.close()
-    process.wait(30)
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self.port}"
+
+    def format(self) -> None:
+        """Begin with nothing."""
+        shutil.rmtree(self.scratch / "logs", ignore_errors=True)
+        config = self.scratch / "server.properties"
+        config.write_text(_SERVER.format(port=self.port, controller=self.controller, logs=self.scratch / "logs"))
+        cluster = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")  # no dash at its front
+        words = [java(), "-cp", self.classes, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)]
+        subprocess.run(words, check=True, capture_output=True, timeout=120)
+
+    def start(self) -> None:
+        """Start a broker, which is killed when our end of its standard input is closed, as it is when we die."""
+        words = [java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", self.classes, "kafka.Kafka"]
+        watched = '"$@" & read line; kill -9 $!; wait $! 2>/dev/null'
+        with (self.scratch / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                ["sh", "-c", watched, "sh", *words, str(self.scratch / "server.properties")],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self) -> None:
+        """With -9, if it runs."""
+        if self.process is not None:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+            self.process.wait(30)
+            self.process = None
+
+    def restart(self) -> None:
+        """Kill it and start it again at once. It answers some seconds later."""
+        self.kill()
+        self.start()
 
 
 def answers(address: str) -> bool:
@@ -227,13 +271,9 @@ def answers(address: str) -> bool:
     return False
 
 
-def free_ports(count: int) -> Sequence[int]:
-    """Ports on loopback that nobody uses now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+def free_ports() -> tuple[int, int]:
+    """Two ports on loopback that nobody uses now."""
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import datetime as dt
 import gzip
 import json
 import os
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -57,6 +59,8 @@ def reading(id: str, ts: int, watts: int = 1) -> str:
         ({"in.jsonl": "{}\n"}, "columns", "in.jsonl", ("TT208", "in.jsonl cannot be read as Parquet")),
         ({"_in.jsonl": "{}\n"}, "sums", "_in.jsonl", ("TT208", "'_in.jsonl'", "rename")),
         ({"a:b.jsonl": "{}\n"}, "sums", "a:b.jsonl", ("TT208", "'a:b.jsonl'", "rename")),
+        ({"d/a.jsonl": "", "d/a:b.jsonl": "{}\n"}, "sums", "d", ("TT208", "d/a:b.jsonl", "rename")),
+        ({"d/a.jsonl": "", "d/a:b/c.jsonl": "{}\n"}, "sums", "d", ("TT208", "d/a:b/c.jsonl", "rename")),
         ({"d/_hidden/in.jsonl": "{}\n"}, "sums", "d", ("TT207", "holds no files")),
     ],
 )
@@ -77,10 +81,10 @@ def test_an_input_that_cannot_be_read(
     ("columns", "said"),
     [
         ({"id": ["a"], "ts": [1]}, ("TT203", "no column 'watts'", "'id', 'ts'")),
-        ({"id": ["a"], "ts": ["1"], "watts": [1]}, ("TT203", "'ts' is string", "expected int")),
-        ({"id": ["a"], "ts": [1.0], "watts": [1]}, ("TT203", "'ts' is double", "expected int")),
-        ({"id": [1], "ts": [1], "watts": [1]}, ("TT203", "'id' is bigint", "expected str")),
-        ({"id": ["a"], "ts": [1], "watts": [[1]]}, ("TT203", "'watts' is array<bigint>", "expected int")),
+        ({"id": ["a"], "ts": ["1"], "watts": [1]}, ("TT203", "'ts' is string, expected int")),
+        ({"id": ["a"], "ts": [1.0], "watts": [1]}, ("TT203", "'ts' is double, expected int")),
+        ({"id": [1], "ts": [1], "watts": [1]}, ("TT203", "'id' is int64, expected str")),
+        ({"id": ["a"], "ts": [1], "watts": [[1]]}, ("TT203", "'watts' is list<element: int64>, expected int")),
     ],
 )
 def test_a_parquet_column_that_is_missing_or_of_another_type(
@@ -91,6 +95,15 @@ def test_a_parquet_column_that_is_missing_or_of_another_type(
     assert ran.code == 1
     for part in said:
         assert part in ran.err
+
+
+def test_parquet_with_two_columns_of_a_name(cli: Cli, tmp_path: Path) -> None:
+    columns = [pa.array(["a"]), pa.array([1]), pa.array([1]), pa.array([2])]
+    pq.write_table(pa.table(columns, names=["id", "ts", "watts", "watts"]), tmp_path / "in.parquet")
+    ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in.parquet", "-o", f"sums={tmp_path / 'out'}")
+    assert ran.code == 1
+    assert "TT203" in ran.err
+    assert "in.parquet has 2 columns 'watts'" in ran.err
 
 
 def test_names_of_sources_and_sinks(cli: Cli, tmp_path: Path) -> None:
@@ -191,6 +204,7 @@ def test_csv_as_it_comes(cli: Cli, tmp_path: Path) -> None:
     """A header in each file, a byte order mark, Windows line ends, blank lines, quotes; and rows that do not fit."""
     good = ["a,1,5", '"b, the ""2nd""",2,7', "a,11,1"]
     bad = ['a,1,"5', 'a,"1" ,5', "a,1", "a,1,5,6", "a,x,5", "a,1, 5", "a,1_0,5", ",,", '"a\0",,1']
+    bad += ['a"b,1,5', '"a"b,1,5', 'a,1,5"', '\ufeff"a",1,5', '"two', 'lines",1,5']
     head = "id,ts,watts"
     (tmp_path / "in").mkdir()
     (tmp_path / "in/1.csv").write_bytes("\r\n".join(["\ufeff" + head, "", good[0], *bad, good[1]]).encode())
@@ -536,3 +550,21 @@ def test_more_files_after_a_run_that_did_not_drain(cli: Cli, tmp_path: Path) -> 
     assert cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={out}").code == 0
     trace, _ = defined(flows.sums, {"readings": [line for f in files for line in f]})
     assert rows_in(out, "at") == rows_at_sink(flows.sums, trace)
+
+
+@pytest.mark.parametrize("extension", ["jsonl.gz", "csv.gz", "jsonl.bz2"])
+def test_a_compressed_file_that_is_cut_off_is_named(cli: Cli, tmp_path: Path, extension: str) -> None:
+    """Behind the first rows, so that only reading shows it; a file of the directory, not the first."""
+    pack = bz2.compress if extension.endswith("bz2") else gzip.compress
+    random = Random(1)
+    texts = (f"{random.random()}" for _ in range(20_000))
+    rows = [f"{text},{n},1" if "csv" in extension else row(id=text, ts=n, watts=1) for n, text in enumerate(texts)]
+    whole = pack("\n".join((["id,ts,watts"] if "csv" in extension else []) + rows).encode())
+    (tmp_path / "in").mkdir()
+    for number, content in enumerate((whole, whole[: len(whole) * 2 // 3], whole)):
+        (tmp_path / f"in/{number}.{extension}").write_bytes(content)
+        os.utime(tmp_path / f"in/{number}.{extension}", (number, number))
+    ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={tmp_path / 'out'}")
+    assert ran.code == 1
+    assert "TT208" in ran.err
+    assert f"{tmp_path}/in/1.{extension} cannot be read" in ran.err

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -36,18 +34,12 @@ from tests.expressions import (
 from tests.expressions import (
     given as given_input,
 )
-from tests.programs import Out, Program, Row, programs
-from tests.programs import inputs_of as scalars_of
-from tests.programs import rows as program_rows
 from tests.test_vector import ONE, TWO, row_of
 from tracetypes.compiler import expr as meaning
 from tracetypes.compiler.columns import array, from_array
 from tracetypes.compiler.expr import Branch, Call, Const, Emission, Expr, Input, Leaf, Pack, Tree, Undefined
-from tracetypes.compiler.spark.catalyst import MOST_ENTRIES, NativeTree, NotNative, column, tree
-from tracetypes.compiler.tracing import Given, Untraceable, trace
+from tracetypes.compiler.spark.catalyst import MOST_ENTRIES, NotNative, column, tree
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Schema, String, Timestamp, schema_of
-
-ROW, OUT = schema_of(Row), schema_of(Out)
 
 CONSERVATIVE = {"lower", "upper", "truediv", "replace"}
 """What Spark leaves to Python for some rows although Python has a value."""
@@ -283,54 +275,6 @@ def test_trees(spark: SparkSession, case: Tree, value: Any) -> None:
         assert [(key, shown(value)) for key, value in zip(keys, values, strict=True)] == wanted
         if rest and wanted:
             assert [(rest[0][number].as_py(), shown(from_array(schema, rest[1].slice(number, 1))[0]))] == wanted
-
-
-def test_random_programs(spark: SparkSession) -> None:
-    trees: list[Tree] = []
-    rows: list[Row] = []
-
-    @settings(derandomize=True, max_examples=16, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-    @given(programs(depth=1, native=True), st.lists(program_rows() | program_rows(edges=False), max_size=6))
-    def draw(program: Program, some: list[Row]) -> None:
-        rows.extend(some)
-        with contextlib.suppress(Untraceable):
-            trees.append(trace(program.function, (Given("key", STRING), Given("v", ROW)), emits="pairs", limit=24))
-
-    draw()
-
-    def find(one: Input) -> Column:
-        name, *path = one.path
-        return functools.reduce(lambda found, step: found[step], path, F.lit("k") if name == "key" else F.col("v"))
-
-    native: list[tuple[Tree, NativeTree]] = []
-    for made in trees:
-        with contextlib.suppress(NotNative):
-            native.append((made, tree(made, find, STRING, OUT)))
-    assert len(native) > 6
-    data = pa.table({"number": pa.array(range(len(rows))), "v": array(ROW, rows)})
-    columns = []
-    for n, (_, one) in enumerate(native):
-        columns += [
-            one.pairs.alias(f"pairs{n}"),
-            (one.undefined if one.undefined is not None else F.lit(False)).alias(f"undefined{n}"),
-        ]
-    answer = spark.createDataFrame(data).select("number", *columns).toArrow().sort_by("number")
-    met = 0
-    for n, (made, _) in enumerate(native):
-        pairs = answer.column(f"pairs{n}").combine_chunks()
-        for number, (row, undefined) in enumerate(zip(rows, answer.column(f"undefined{n}").to_pylist(), strict=True)):
-            try:
-                emitted, _ = meaning.run(made, scalars_of(key="k", v=row))
-            except Undefined:
-                assert undefined is True
-                continue
-            assert undefined is not None
-            if not undefined:
-                here = pairs.slice(number, 1).flatten()
-                keys, values = here.field("key").to_pylist(), from_array(OUT, here.field("value"))
-                assert shown(list(zip(keys, values, strict=True))) == shown(emitted)
-                met += 1
-    assert met > len(native) * len(rows) / 4
 
 
 def _conformed(value: Any) -> Any:

@@ -19,7 +19,7 @@ from tests.spark.support import all_defined, row, rows_in, rows_of, write_lines
 from tests.spark.test_rescale import Growing
 from tracetypes import Dataflow, OperatorFailed, OpStateless, RunError, U, check, every, sort
 from tracetypes.compiler.segments import Program, program
-from tracetypes.compiler.spark.claims import Claims, claim, claim_all
+from tracetypes.compiler.spark.claims import Claim, Claims, claim, claim_all
 from tracetypes.compiler.spark.inspect_state import open_all
 from tracetypes.compiler.spark.run import Checkpoint
 from tracetypes.graph import Apply, Sink
@@ -275,7 +275,53 @@ def test_a_channel_too_is_between_an_answer_and_its_state(tmp_path: Path) -> Non
     assert "has answered micro-batch 0" in refused(tmp_path, shared("a", "b", links=[dags.Big()]))
 
 
+@attrs.frozen
+class Keyed(Sum):
+    """With a secret, and one that is written where everybody sees it."""
+
+    password: str = attrs.field(default="", repr=False)
+    url: str = "postgres://user:swordfish@db/plant"
+
+
+def test_secrets_are_compared_by_a_hash(tmp_path: Path) -> None:
+    def taken_with(password: str, **more: Any) -> Claim:
+        made = claim(tmp_path, compiled(summed(keyed=Keyed(password=password, **more))).plans[0])
+        made.write()
+        return made
+
+    taken_with("open sesame")
+    assert taken_with("open sesame").changed == ()
+    for changed in ({"password": "close sesame"}, {"password": "open sesame", "url": "postgres://user:marlin@db/plant"}):
+        with pytest.raises(RunError, match=r"TT211 (.|\n)*\(Keyed\), parameter (password|url): was .*hidden:") as error:
+            taken_with(**changed)
+        assert "sesame" not in str(error.value)
+        assert "swordfish" not in str(error.value)
+    texts = {path.name: path.read_text("latin-1") for path in tmp_path.rglob("*") if path.is_file()}
+    assert set(texts) == {"format.json", "graph.json", "key"}
+    assert not [word for word in ("sesame", "swordfish") if word in texts["graph.json"] + texts["format.json"]]
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "key").unlink()
+    with pytest.raises(RunError, match=r"TT211 .* compares secrets by .*key, which is gone"):
+        taken_with("open sesame")
+    (tmp_path / "key").write_bytes(b"short")
+    with pytest.raises(RunError, match=r"TT211 .*key is no key: it has 5 bytes"):
+        taken_with("open sesame")
+
+
+def test_a_graph_without_secrets_has_no_key(tmp_path: Path) -> None:
+    claim(tmp_path, compiled(summed()).plans[0]).write()
+    assert not (tmp_path / "key").exists()
+
+
+def test_all_queries_of_a_program_have_one_key(tmp_path: Path) -> None:
+    secret = [Keyed(password="open sesame")]
+    taken(tmp_path, shared("a", "b", links=secret))
+    assert taken(tmp_path, shared("a", "b", links=secret, others=1)).channels["Sum-2"] == tmp_path / "channels/Sum"
+    assert len(list(tmp_path.rglob("key"))) == 1
+    assert "sesame" not in "".join(path.read_text() for path in tmp_path.rglob("*.json"))
+
+
 def test_a_checkpoint_of_an_earlier_version(tmp_path: Path) -> None:
     write_lines(tmp_path / "graph.json", [json.dumps({"run": "01234567", "graph": ["key groups: 2"], "stages": []})])
-    with pytest.raises(RunError, match=r"TT211 .* was made by another version"):
+    with pytest.raises(RunError, match=r"TT220 .* written by an older tracetypes"):
         claim(tmp_path, compiled(summed()).plans[0])

@@ -27,6 +27,7 @@ from tracetypes.compiler.spark import outputs
 from tracetypes.compiler.spark import run as runs
 from tracetypes.compiler.spark.outputs import FileOutput, open_output
 from tracetypes.compiler.spark.run import Checkpoint, Summary, run
+from tracetypes.compiler.store.version import stamp
 
 ROOT = Path(__file__).parents[2]
 
@@ -187,6 +188,7 @@ def test_a_start_that_was_killed_in_the_middle_of_a_log(spark: SparkSession, tmp
     job = Job(spark, tmp_path)
     log = tmp_path / "checkpoint" / "spark" / "offsets"
     log.mkdir(parents=True)
+    stamp(tmp_path / "checkpoint")
     (log / ".0.6a1c2f5e.tmp").write_text("v1")
     job()
     job.is_right()

@@ -10,26 +10,28 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark import dags
-from tests.spark.broker import Broker, Record, Unavailable, running
+from tests.spark.broker import Broker, Record, Unavailable, answers, running
 from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
-from tests.spark.support import Cli, asides, differences, rows_at_sink
+from tests.spark.support import Cli, asides, differences, rows_at_sink, write_lines
 from tests.spark.test_asides import together
 from tests.spark.test_changed import Changing, Mended, shared
 from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
-from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, UsageError, check, every, in_band, interpret, kafka
+from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, Unit, UsageError, check, every, in_band, interpret, kafka
 from tracetypes.compiler.columns import Batch as Encoded
 from tracetypes.compiler.columns import rows, to_bytes
 from tracetypes.compiler.messages import Kind, Message, header
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark import kafka as topics_of_kafka
 from tracetypes.compiler.spark.channel_topics import KIND, ChannelReader, TopicChannel, Topics
-from tracetypes.compiler.spark.kafka import TopicSink, Transactions
+from tracetypes.compiler.spark.kafka import TopicInput, TopicSink, Transactions
 from tracetypes.compiler.spark.outputs import Asides, FileOutput, MemoryOutput
 from tracetypes.compiler.spark.run import Batch, Checkpoint, collect, run
 from tracetypes.compiler.spark.wire import SentError
@@ -65,6 +67,13 @@ def passing() -> Dataflow:
     flow = Dataflow("passing")
     markers = every(seconds=10, time=ts_of, delay=10)
     flow.sink("out", flow.source("readings", U[str, Reading], markers=markers, format=kafka(headers=["id"])))
+    return flow
+
+
+def passing_files() -> Dataflow:
+    """The same of what may lie in files too."""
+    flow = Dataflow("passing")
+    flow.sink("out", flow.source("readings", U[Unit, Reading], markers=TEN))
     return flow
 
 
@@ -312,6 +321,124 @@ def test_a_topic_that_has_changed_is_refused(spark: SparkSession, broker: Broker
     assert error.value.message == f"{address} has changed since the run began: it had 1 partitions and has 2"
 
 
+def test_TT218_an_input_is_another_than_the_run_began_with(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Another topic, files, a table or a topic of the same name, each with records behind the place where the run is."""
+    address, other = broker.create("began-here", 1), broker.create("began-there", 1)
+    records = [record("a", at, at, 0) for at in range(5)]
+    for topic in ("began-here", "began-there"):
+        broker.send(topic, records)
+    write_lines(tmp_path / "files" / "a.jsonl", [])
+    write_deltalake(tmp_path / "table", pa.Table.from_pylist([{"id": "a", "ts": 1, "watts": 1}]))
+    planned, output = plan(check(passing_files())), MemoryOutput(plan(check(passing_files())))
+
+    def go(given: str, checkpoint: str) -> None:
+        where = str(tmp_path / checkpoint)
+        run(spark, planned, {"readings": given}, output, checkpoint=where, drain=False)
+
+    files, table = str(tmp_path / "files"), f"delta:{tmp_path / 'table'}"
+    go(address, "one")
+    go(table, "two")
+    named = {
+        address: "topic began-here",
+        other: "topic began-there",
+        files: "files",
+        table: f"the table in {table[6:]}",
+    }
+    for given, checkpoint in [(other, "one"), (files, "one"), (table, "one"), (address, "two"), (files, "two")]:
+        with pytest.raises(RunError) as error:
+            go(given, checkpoint)
+        began = named[address if checkpoint == "one" else table]
+        assert error.value.code == "TT218"
+        assert error.value.message == f"source 'readings': it began with {began}, and is given {named[given]}"
+    broker.remake("began-here", 1)
+    broker.send("began-here", records * 2)
+    with pytest.raises(RunError, match=r"'readings': topic began-here is another one .*: it was removed and made anew"):
+        go(address, "one")
+
+
+def test_TT218_a_topic_is_made_anew_while_it_is_followed(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    address = broker.create("remade", 1)
+    broker.send("remade", [record("a", 1, 1, 0)])
+    planned = plan(check(summing()))
+
+    def told(batch: Batch) -> None:
+        assert batch.number == 0
+        broker.remake("remade", 1)
+        broker.send("remade", [record("b", at, 1, 0) for at in range(3)])
+
+    with pytest.raises(RunError) as error:
+        run(
+            spark,
+            planned,
+            {"readings": address},
+            MemoryOutput(planned),
+            checkpoint=str(tmp_path),
+            follow=True,
+            told=told,
+        )
+    assert error.value.code == "TT218"
+    assert error.value.message.endswith("has changed since the run began: it was removed and made anew")
+
+
+def test_TT218_a_partition_is_added_before_the_first_micro_batch(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = broker.create("early", 1)
+    broker.send("early", [record("a", 1, 1, 0)])
+    planned = plan(check(summing()))
+    frame, more = TopicInput.frame, [2]
+
+    def grows(self: TopicInput) -> Any:
+        while more:
+            broker.grow("early", more.pop())
+        return frame(self)
+
+    monkeypatch.setattr(TopicInput, "frame", grows)
+    with pytest.raises(RunError, match="it had 1 partitions and has 2") as error:
+        run(spark, planned, {"readings": address}, MemoryOutput(planned), checkpoint=str(tmp_path), drain=False)
+    assert error.value.code == "TT218"
+
+
+def test_a_transaction_goes_on_when_its_broker_was_killed_and_is_back(broker: Broker) -> None:
+    sent = Transactions(topics_of_kafka.Address.of(broker.create("killed", 1)), "killed", 0)
+    sent.put(0, [{"value": b"0", "partition": 0}])
+
+    def send(producer: Any) -> None:
+        producer.produce("killed", value=b"1", partition=0)
+        assert producer.flush(30) == 0
+        broker.node.restart()
+
+    sent.once(1, send)
+    sent.put(1, [{"value": b"again", "partition": 0}])
+    assert [one.value for one in broker.read("killed")] == [b"0", b"1"]
+
+
+def test_TT209_a_transaction_ends_when_its_broker_is_gone(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is seen, and the batch is sent again."""
+    address = topics_of_kafka.Address.of(broker.create("gone", 1))
+    sent = Transactions(address, "gone", 0)
+    sent.put(0, [{"value": b"0", "partition": 0}])
+
+    def send(producer: Any) -> None:
+        producer.produce("gone", value=b"1", partition=0)
+        if flushed:
+            assert producer.flush(30) == 0
+        broker.node.kill()
+        monkeypatch.setattr(topics_of_kafka, "PATIENCE", 1.0)
+        monkeypatch.setattr(topics_of_kafka, "PARTING", 0.1)
+
+    for flushed in (True, False):  # noqa: B007
+        with monkeypatch.context(), pytest.raises(RunError) as error:
+            sent.once(1, send)
+        monkeypatch.undo()
+        broker.node.start()
+        assert answers(broker.address)
+        assert error.value.code == "TT209"
+        sent = Transactions(address, "gone", 0)
+    sent.put(1, [{"value": b"1", "partition": 0}])
+    assert [one.value for one in broker.read("gone")] == [b"0", b"1"]
+
+
 def marking() -> Dataflow:
     """A sink that tells its markers, its blocks and its places."""
     flow = Dataflow("marking")
@@ -394,6 +521,39 @@ def test_from_topic_to_topic(cli: Cli, broker: Broker, tmp_path: Path, monkeypat
     assert found == rows_at_sink(topic_sums, trace)
     late = asides(tmp_path / "checkpoint" / "_late", "readings")
     assert len(late) == len(arranged["readings"].late)
+
+
+@pytest.mark.parametrize("line", ["security.protocl=SASL_SSL", "security.protocol=SASL", "no such line"])
+def test_TT402_a_setting_that_no_client_takes(cli: Cli, tmp_path: Path, line: str) -> None:
+    config = tmp_path / "kafka.conf"
+    config.write_text(f"# of our broker\n{line}\n")
+    ran = cli(
+        "run",
+        f"{__name__}:topic_sums",
+        *("-i", f"readings=kafka://127.0.0.1:1/t?config={config}", "-o", f"sums={tmp_path / 'out'}"),
+    )
+    assert ran.code == 2
+    assert f"tracetypes: TT402 {config}: " in ran.err
+    assert f'"{line.partition("=")[0]}"' in ran.err
+
+
+SASL = "sasl.mechanism=PLAIN\nsasl.username=u\nsasl.password=p\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [f"security.protocol=SASL_PLAINTEXT\n{SASL}", f"security.protocol=SASL_SSL\n{SASL}", "security.protocol=SSL\n"],
+)
+@pytest.mark.parametrize("writing", [False, True])
+def test_a_broker_speaks_plaintext(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, writing: bool
+) -> None:
+    monkeypatch.setattr(topics_of_kafka, "PATIENCE", 2.0)
+    (tmp_path / "kafka.conf").write_text(lines)
+    address = topics_of_kafka.Address.of(f"kafka://{broker.address}/t?config={tmp_path / 'kafka.conf'}")
+    with pytest.raises(RunError, match="The broker speaks plaintext there, and security") as error:
+        topics_of_kafka.Watch(address, writing=writing).topic()
+    assert error.value.code == ("TT209" if writing else "TT208")
 
 
 def test_a_topic_that_is_not_there(cli: Cli, broker: Broker, tmp_path: Path) -> None:
@@ -493,7 +653,7 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
     assert [dict(one.headers)[KIND] for one in found] == [b"rows"] * (len(found) - 2) + [b"markers"] * 2
     assert all(len(one.value or b"") < 1_000_000 for one in found)
     assert len(found) >= 4
-    reader = ChannelReader("2-Größe", address, 2)
+    reader = ChannelReader("2-Größe", address, 2, channel.id)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
     assert reader.latestOffset(end, ReadAllAvailable()) == end
@@ -507,7 +667,7 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
         {"batch": 0, "markers": [7], "complete": False},
         {"batch": 2, "markers": [8], "complete": True},
     ]
-    assert [part.line for part in ChannelReader("c", address, 3).partitions({"next": 2}, {"next": 62})] == [
+    assert [part.line for part in ChannelReader("c", address, 3, channel.id).partitions({"next": 2}, {"next": 62})] == [
         json.dumps({"start": at, "until": at + 20}) for at in (2, 22, 42)
     ]
     assert channel.taken([None, {"logOffset": 3}, {**end, "channel": "other"}, end], tmp_path) == [end["next"]]

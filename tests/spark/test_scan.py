@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import attrs
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tracetypes import Dataflow, OperatorFailed, OpStateless, U, Unit, check, every, interpret_rows
+from tracetypes import Dataflow, OperatorFailed, OpStateless, U, Unit, check, every, interpret_rows, parquet
 from tracetypes.compiler import sizes
 from tracetypes.compiler.columns import decode
 from tracetypes.compiler.plan import Plan, links
@@ -106,22 +108,60 @@ def test_what_reads_makes_no_difference(
     assert len(answer.late) == 1
 
 
-@pytest.mark.parametrize(("kind", "looked"), [(pa.int64(), 0), (pa.int32(), 1)])
-def test_spark_looks_at_files_whose_types_are_others_than_declared(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, looked: int
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int32()], ids=str)
+def test_spark_does_not_look_at_files_that_the_workers_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType
 ) -> None:
-    looks, look = [], FileInput._schema
-
-    def counted(given: FileInput) -> Any:
-        looks.append(given.path)
-        return look(given)
-
-    monkeypatch.setattr(FileInput, "_schema", counted)
+    monkeypatch.setattr(FileInput, "_schema", None)
     path = write(tmp_path, ROWS)
     table = pq.read_table(path)
     pq.write_table(table.set_column(1, "watts", table["watts"].cast(kind)), path)
     assert collect(spark, planned(), {"rows": path}).answer.trace
-    assert len(looks) == looked
+
+
+@attrs.frozen
+class Shown:
+    """A row as pandas writes it."""
+
+    id: str
+    at: dt.datetime
+    note: str | None
+
+
+def shown(zone: str | None) -> Dataflow:
+    flow = Dataflow("shown")
+    rows = flow.source(
+        "rows", U[Unit, Shown], markers=every(seconds=60, time=lambda r: r.at), format=parquet(zone=zone)
+    )
+    flow.sink("out", rows)
+    return flow
+
+
+def test_a_file_as_pandas_writes_it_by_default(spark: SparkSession, tmp_path: Path) -> None:
+    """Nanoseconds, a column of nothing but nulls, categories, an index; times without a zone in the first file or a later one."""
+    rows = [Shown(id, START + dt.timedelta(minutes=n), None) for n, id in enumerate("abca")]
+    frame = pd.DataFrame([attrs.asdict(row) for row in rows]).astype({"id": "category"})
+    naive = frame.assign(at=frame["at"].dt.tz_localize(None))
+    assert pq.read_schema(pa.BufferReader(naive.to_parquet())).field("at").type == pa.timestamp("ns")
+    for name, files in (("aware", [frame]), ("naive", [naive]), ("later", [frame, naive])):
+        (tmp_path / name).mkdir()
+        for number, one in enumerate(files):
+            one.to_parquet(tmp_path / name / f"{number}.parquet")
+            os.utime(tmp_path / name / f"{number}.parquet", (number, number))
+    expected = interpret_rows(check(shown(None)), {"rows": rows})[0]["out"]
+    assert (
+        collect(spark, plan(check(shown(None)), key_groups=2), {"rows": str(tmp_path / "aware")}).answer.trace
+        == expected
+    )
+    assert (
+        collect(spark, plan(check(shown("UTC")), key_groups=2), {"rows": str(tmp_path / "naive")}).answer.trace
+        == expected
+    )
+    for name, which in (("naive", "0"), ("later", "1")):
+        with pytest.raises(
+            RunError, match=rf"TT203.*{which}.parquet: the column 'at' is timestamp.*times without a zone"
+        ):
+            collect(spark, plan(check(shown(None)), key_groups=2), {"rows": str(tmp_path / name)})
 
 
 def test_the_operator_becomes_columns_of_spark() -> None:
@@ -314,8 +354,17 @@ def test_TT203_a_later_file_whose_column_has_another_type(tmp_path: Path, name: 
     scan, _ = scan_of(noted())
     tables = scan.tables(str(tmp_path / "in.parquet"), 0, 1)
     group = next(tables)
-    with pytest.raises(RunError, match=f"TT203.*{name!r}.*it is .*, and .* is expected"):
+    with pytest.raises(RunError, match=f"TT203.*in.parquet: the column {name!r} is .*, expected "):
         group.column(at)
+
+
+def test_TT203_a_later_file_with_two_columns_of_a_name(tmp_path: Path) -> None:
+    table = arrow_of(NOTED[:3])
+    pq.write_table(table.append_column("at", table["at"]), tmp_path / "in.parquet")
+    scan, _ = scan_of(noted())
+    for group in scan.tables(str(tmp_path / "in.parquet"), 0, 1):
+        with pytest.raises(RunError, match=r"TT203.*'at'.*2 times"):
+            group.column(4)
 
 
 @pytest.mark.parametrize(("name", "column"), [("at", pa.array([1] * 3, pa.int16())), ("sensor", pa.array(["a"] * 3))])

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, Schema, write_deltalake
+from deltalake.schema import PrimitiveType
 from pyspark.sql import SparkSession
 
 from tests.spark import flows
 from tests.spark.support import asides, defined, row, rows_at_sink
 from tests.spark.test_exactly_once import Crash, crashing
-from tracetypes import RunError, check
+from tracetypes import Dataflow, OpStateless, RunError, U, check
 from tracetypes.check import Checked
 from tracetypes.compiler.planner import plan
 from tracetypes.compiler.spark import staging
-from tracetypes.compiler.spark.delta import TableSink
+from tracetypes.compiler.spark.delta import Log, TableReader, TableSink
 from tracetypes.compiler.spark.outputs import open_output
 from tracetypes.compiler.spark.run import Batch, Checkpoint, Summary, run
 
@@ -118,6 +122,104 @@ def test_versions_that_come_later_are_followed(spark: SparkSession, tmp_path: Pa
     with pytest.raises(RunError, match="that is enough"):
         job(follow=True, told=told)
     job.is_right(drain=False)
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+@pytest.mark.parametrize("follow", [False, True])
+def test_TT208_a_hole_in_the_log_is_not_its_end(tmp_path: Path, gone: int, follow: bool) -> None:
+    """With a checkpoint behind it, so that the table can be opened; in the middle, and at the last version."""
+    for first in (0, 20, 40):
+        write_deltalake(tmp_path, pa.Table.from_pylist(readings(first, late=False)), mode="append")
+    DeltaTable(tmp_path).create_checkpoint()
+    (tmp_path / "_delta_log" / f"{gone:020d}.json").unlink()
+    table = DeltaTable(tmp_path)
+    reader = TableReader(Log(tmp_path), str(table.metadata().id), None if follow else table.version(), None)
+    start = reader.begin()
+    with pytest.raises(RunError, match=f"version {gone} of .* is missing in its log, which goes on to") as error:
+        reader.end(start)
+    assert error.value.code == "TT208"
+
+
+def test_TT218_a_table_is_made_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """While it is followed, with more versions than it had; and between two runs."""
+    job = Job(spark, tmp_path)
+    job.grow(0, late=True)
+
+    def remake() -> None:
+        shutil.rmtree(job.source)
+        for first in (20, 40, 60):
+            job.grow(first)
+
+    with pytest.raises(RunError, match=f"{job.source} has changed since the run began: it was removed and") as error:
+        job(follow=True, told=lambda batch: remake())
+    assert error.value.code == "TT218"
+    with pytest.raises(RunError, match=r"'readings': the table in .* is another one than it began with") as error:
+        job(drain=False)
+    assert error.value.code == "TT218"
+
+
+def test_TT218_a_table_is_removed_while_it_is_followed(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path)
+    job.grow(0, late=True)
+    with pytest.raises(RunError, match="has changed since the run began: its log is gone") as error:
+        job(follow=True, told=lambda batch: shutil.rmtree(job.source))
+    assert error.value.code == "TT218"
+
+
+@attrs.frozen
+class Maybe:
+    """A row whose name may be missing."""
+
+    name: str | None
+    watts: int
+
+
+@attrs.frozen
+class Naming(OpStateless[str, flows.Reading, str, Maybe]):
+    """Every second reading has no name."""
+
+    def on_item(self, key: str, value: flows.Reading, emit: Callable[[str, Maybe], None]) -> None:
+        emit(key, Maybe(None if value.watts % 2 else value.id, value.watts))
+
+
+def naming() -> Dataflow:
+    flow = Dataflow("naming")
+    rows = flow.source("readings", U[str, flows.Reading], markers=flows.TEN, key=lambda reading: reading.id)
+    flow.sink("out", rows.through(Naming()))
+    return flow
+
+
+COLUMNS = {"key": "string", "name": "string", "watts": "long"}
+
+
+def table_of_others(path: Path, *, never_null: Sequence[str] = ()) -> DeltaTable:
+    fields = [Field(name, PrimitiveType(kind), nullable=name not in never_null) for name, kind in COLUMNS.items()]
+    return DeltaTable.create(path, schema=Schema(fields))
+
+
+def test_TT209_a_table_of_others_asks_something_of_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    planned = plan(check(naming()))
+
+    def sink(name: str) -> TableSink:
+        made = TableSink(planned, f"delta:{tmp_path / name}", "run")
+        made.holds(0)
+        return made
+
+    def refused(name: str) -> str:
+        with pytest.raises(RunError) as error:
+            sink(name)
+        assert error.value.code == "TT209"
+        return error.value.message
+
+    table_of_others(tmp_path / "checked").alter.add_constraint({"some": "watts < 10"})
+    assert refused("checked").endswith("what a sink does not check: CHECK constraint some: watts < 10")
+    table_of_others(tmp_path / "null", never_null=["name"])
+    assert refused("null").endswith("column name is NOT NULL, and the sink may have None there")
+    table_of_others(tmp_path / "kept", never_null=["watts", "key"])
+    mine = sink("kept")
+    DeltaTable(tmp_path / "kept").alter.add_constraint({"later": "watts < 10"})
+    with pytest.raises(RunError, match="CHECK constraint later"):
+        mine.holds(1)
 
 
 def test_TT219_a_run_stops_before_a_version_that_removes_rows(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,13 +18,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.stdlib.postgres import Server
 from tracetypes import Dataflow, LawBroken, OperatorFailed, U, UsageError, check, every, stdlib
 from tracetypes.compiler.evaluation import run
 from tracetypes.compiler.expr import Undefined
 from tracetypes.compiler.tracing import Untraceable, trace_on_item
 from tracetypes.compiler.vector import from_arrow, inputs_of, values_of
 from tracetypes.records import String
-from tracetypes.stdlib import enrich, look_up, preview
+from tracetypes.stdlib import enrich, look_up, lookups, preview
 from tracetypes.stdlib.lookups import SESSIONS, Database, LookUp, Postgres, Session, Sqlite
 from tracetypes.testing import check_deployments, check_laws
 
@@ -85,79 +83,19 @@ def sqlite(tmp_path: Path) -> Sqlite[Sensor]:
     return Sqlite(path=str(path), table="sensors", key="id", row=Sensor)
 
 
-@attrs.frozen
-class Server:
-    """A PostgreSQL server of our own, on loopback, in a folder of its own."""
-
-    programs: Path
-    folder: Path
-    port: int
-
-    def control(self, *words: str) -> None:
-        """Run pg_ctl, as a user that the server accepts."""
-        self.run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-s", *words)
-
-    def start(self) -> None:
-        """Returns when it accepts connections."""
-        options = f"-c listen_addresses=127.0.0.1 -c fsync=off -p {self.port} -k {self.folder}"
-        self.control("-l", str(self.folder / "log"), "-o", options, "start")
-
-    def stop(self) -> None:
-        """At once."""
-        self.control("-m", "immediate", "stop")
-
-    def run(self, program: str, *words: str) -> None:
-        """Run a program of the server."""
-        user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
-        made = subprocess.run(
-            [str(self.programs / program), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.folder,
-            env={**os.environ, "LC_ALL": "C"},
-            **user,  # type: ignore[call-overload]
-        )
-        assert made.returncode == 0, made.stderr
-
-    @property
-    def connection(self) -> str:
-        """For libpq."""
-        return f"host=127.0.0.1 port={self.port} dbname=postgres user=tracetypes"
-
-
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def server(postgres: Server) -> Server:
     """A server with the rows."""
-    found = shutil.which("postgres")
-    if found is None:
-        pytest.skip("PostgreSQL is not on this machine")
-    psycopg = pytest.importorskip("psycopg")
-    if os.getuid() == 0 and subprocess.run(["id", "postgres"], capture_output=True).returncode:
-        pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-    folder = Path(tempfile.mkdtemp(prefix="tracetypes-"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        made = Server(Path(found).resolve().parent, folder, free.getsockname()[1])
-    if os.getuid() == 0:
-        shutil.chown(folder, "postgres", "postgres")
-    try:
-        made.run("initdb", "-D", str(folder / "data"), "-U", "tracetypes", "-A", "trust", "-E", "UTF8", "--no-sync")
-        made.start()
-        try:
-            with psycopg.connect(made.connection) as connection:
-                connection.execute(
-                    'CREATE TABLE sensors (id text PRIMARY KEY, room text, "limit" float8, active bool, since timestamptz)'
-                )
-                for key, row in ROWS.items():
-                    connection.execute("INSERT INTO sensors VALUES (%s, %s, %s, %s, %s)", (key, *attrs.astuple(row)))
-                connection.execute("CREATE TABLE twice AS SELECT * FROM sensors UNION ALL SELECT * FROM sensors")
-            yield made
-        finally:
-            made.stop()
-    finally:
-        shutil.rmtree(folder)
+    import psycopg
+
+    with psycopg.connect(postgres.connection) as connection:
+        connection.execute(
+            'CREATE TABLE sensors (id text PRIMARY KEY, room text, "limit" float8, active bool, since timestamptz)'
+        )
+        for key, row in ROWS.items():
+            connection.execute("INSERT INTO sensors VALUES (%s, %s, %s, %s, %s)", (key, *attrs.astuple(row)))
+        connection.execute("CREATE TABLE twice AS SELECT * FROM sensors UNION ALL SELECT * FROM sensors")
+    return postgres
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -266,6 +204,31 @@ def test_a_batch_is_asked_for_at_once(counting: Counting) -> None:
     SESSIONS.close()
     assert emitted(op, ITEMS) == hinted
     assert counting.asked == [6, 1, 1, 1, 1, 1, 1]
+
+
+@attrs.frozen(kw_only=True)
+class Tenant(Sqlite[Any]):
+    """Of one of many tenants, who do not count in ``==``."""
+
+    of: str = attrs.field(eq=False, repr=False)
+
+    def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
+        return [(key, self.of, *rest) for key, _, *rest in super().ask(connection, keys)]
+
+
+def test_equal_databases_are_asked_each(sqlite: Sqlite[Sensor]) -> None:
+    one, other = (Tenant(path=sqlite.path, table="sensors", key="id", row=Sensor, of=of) for of in ("one", "other"))
+    assert one == other
+    for database in (one, other, one):
+        ((_, value),) = emitted(operator(database), ITEMS[:1])
+        assert f"room={database.of!r}" in value
+
+
+def test_connections_are_bounded(sqlite: Sqlite[Sensor], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "MOST_SESSIONS", 3)
+    for _ in range(10):
+        assert emitted(operator(Sqlite(path=sqlite.path, table="sensors", key="id", row=Sensor)), ITEMS[:1])
+    assert len(SESSIONS.open) == 3
 
 
 def test_large_batches_are_asked_for_in_parts(counting: Counting) -> None:
@@ -423,10 +386,10 @@ def test_nothing_is_written(sqlite: Sqlite[Sensor]) -> None:
 
 def test_nothing_is_written_to_a_server(server: Server) -> None:
     psycopg = pytest.importorskip("psycopg")
-    connection = Postgres(connection=server.connection, table="sensors", key="id", row=Sensor).connect()
+    opened = Postgres(connection=server.connection, table="sensors", key="id", row=Sensor).connect()
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        connection.execute("DELETE FROM sensors")
-    connection.close()
+        opened.connection.execute("DELETE FROM sensors")
+    opened.close()
 
 
 # ------------------------------------------------------------------------------------------------- errors
@@ -457,6 +420,45 @@ def test_TT215_a_row_that_does_not_fit(database: Database[Sensor]) -> None:
     with pytest.raises(OperatorFailed, match=r"row id = 'a': .room is 'kitchen', expected int") as caught:
         preview(operator(wrong), U[str, str], ITEMS)
     assert caught.value.code == "TT215"
+
+
+def test_a_key_that_cannot_be_there_has_no_row(database: Database[Sensor]) -> None:
+    """A NUL, half a character, and what is not equal to itself."""
+    impossible = ["a\0", "\0", "\ud800", "a"]
+    left: Any = operator(database, how="left", combine=described_or_not)
+    items = [("m", key) for key in impossible]
+    assert emitted(left, items) == [*((k, f"{v}: None") for k, v in items[:-1]), ("m", f"a: {ROWS['a']}")]
+    session = Session(database, 10)
+    assert session.rows(impossible) == {"a": ROWS["a"]}
+    assert session.row(float("nan")) is None
+    session.close()
+
+
+def test_TT215_a_row_that_no_key_asked_for(tmp_path: Path) -> None:
+    """SQLite takes a text for the number that it says, and another text for equal where a column says so."""
+    path = tmp_path / "odd.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE numbers (id INTEGER, room TEXT)")
+        connection.execute("CREATE TABLE texts (id TEXT COLLATE NOCASE, room TEXT)")
+        connection.execute("INSERT INTO numbers VALUES (7, 'attic')")
+        connection.execute("INSERT INTO texts VALUES ('Ab', 'attic')")
+    connection.close()
+    for table, key, stored in (("numbers", "7", 7), ("texts", "AB", "Ab")):
+        session = Session(Sqlite(path=path, table=table, key="id", row=OnlyRoom), 10)
+        with pytest.raises(OperatorFailed, match=f"has found the row id = {stored!r}, and by= returned none") as caught:
+            session.row(key)
+        assert caught.value.code == "TT215"
+        session.close()
+    session = Session(Sqlite(path=path, table="numbers", key="id", row=OnlyRoom), 10)
+    assert session.rows([2**63, 7, -(2**70)]) == {7: OnlyRoom("attic")}
+    session.close()
+
+
+@attrs.frozen
+class OnlyRoom:
+    """One column."""
+
+    room: str
 
 
 def test_TT215_a_server_that_died_loses_nothing(server: Server) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetypes import CheckFailed, Dataflow, U, UsageError, check, every, stdlib
-from tracetypes.compiler.fingerprint import _parameter
+from tracetypes.compiler.analysis.content import content
 from tracetypes.edges import edge_type
 from tracetypes.stdlib import enrich, filter, flat_map, map, map_values, preview, rekey
 from tracetypes.testing import check_deployments, check_laws, law_tests
@@ -210,7 +210,7 @@ def test_any_deployment_gives_the_same() -> None:
 
 
 def test_a_fingerprint_knows_the_declared_types() -> None:
-    assert _parameter(int) == "int"
-    assert _parameter(list[Reading]) == "list[Reading]"
-    assert _parameter(int | None) == "int | None"
-    assert _parameter(half) == "function"
+    assert content(int, str) == "int"
+    assert content(list[Reading], str) == "list[Reading]"
+    assert content(int | None, str) == "int | None"
+    assert content(half, str) == "function"

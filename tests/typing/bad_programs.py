@@ -90,7 +90,11 @@ flow.source("numbers", U[int, float], markers=ticks).through(Scale())  # E: arg-
 
 # The lambda knows what it is given.
 readings.through(sort(by=lambda r: r.time))  # E: attr-defined "Reading" "time"
-readings.through(sort(by=lambda r: complex(r.scalar)))  # E: arg-type # E: return-value "complex" "Comparable"
+readings.through(sort(by=lambda r: complex(r.scalar)))  # E: arg-type # E: return-value "complex" "Sequence"
+readings.through(sort(by=lambda r: frozenset([r.scalar])))  # E: arg-type # E: return-value "frozenset[float]" "Sequence"
+readings.through(sort(by=lambda r: (r.scalar, {r.scalar})))  # E: arg-type # E: return-value "tuple[float, set[float]]" "Sequence"
+readings.through(sort(by=lambda r: None))  # E: arg-type # E: return-value "None" "Sequence"
+readings.through(sort(by=lambda r: r))  # E: arg-type # E: return-value "Reading" "Sequence"
 
 # Merges need one type of values, and an order of all.
 merge(readings, counts)  # E: arg-type "Stream[U[str, int]]"

@@ -1,0 +1,127 @@
+"""What it costs to compare traced answers with plain Python: processor seconds inside the check, of all that the workers take.
+
+    python -m benchmarks.verification [--events N] [--users N] [--files N] [--files-per-step N] [--runs N] [--parallelism N]
+
+The Yahoo queries of examples/yahoo.py over Parquet. Each query runs with the check and without it, in turns; the first runs
+of each side do not count. Prints a JSON line for each query: rows that were compared, seconds of the check and of the workers,
+their ratio (asked: below 0.01), and the seconds of whole runs with the check and without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import attrs
+
+from benchmarks._compare import say, scratch, versions
+from examples import yahoo, yahoo_data
+from examples.yahoo_data import Tables
+from tests.spark.test_exactly_once import children, command_of
+from tracetypes import Dataflow, check
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.spark.outputs import NoOutput
+from tracetypes.compiler.spark.run import run
+from tracetypes.compiler.spark.session import session
+
+SECONDS = 200
+"""Of event time, whatever the number of events."""
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def workers() -> float:
+    """Processor seconds of all Python workers so far."""
+    total = 0
+    for pid in children(os.getpid()):
+        try:
+            if b"java" not in command_of(pid):
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                total += sum(map(int, fields[11:13]))
+        except OSError:
+            continue
+    return total / TICK
+
+
+@attrs.frozen
+class Ran:
+    """One run: rows that were compared, and seconds: of the check, of the workers, of the whole run."""
+
+    rows: int
+    check: float
+    workers: float
+    whole: float
+
+
+def once(flow: Dataflow, events: Path, given: argparse.Namespace, *, verify: bool) -> Ran:
+    """Run a query."""
+    spark = session(parallelism=given.parallelism)
+    planned = plan(check(flow), parallelism=given.parallelism)
+    with scratch() as checkpoint:
+        before, started = workers(), time.monotonic()
+        summary = run(
+            spark,
+            planned,
+            {"events": str(events)},
+            NoOutput(planned),
+            checkpoint=str(checkpoint),
+            files_per_step=given.files_per_step,
+            verify=verify,
+        )
+        assert not summary.differences
+        return Ran(*summary.verified, workers() - before, time.monotonic() - started)
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=4_000_000)
+    parser.add_argument("--users", type=int, default=100_000)
+    parser.add_argument("--files", type=int, default=8)
+    parser.add_argument("--files-per-step", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--parallelism", type=int, default=2)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as data:
+        known: Tables = yahoo_data.tables(users=given.users, locations=50, seed=1)
+        events = Path(data) / "events"
+        rate = max(1, given.events // SECONDS)
+        yahoo_data.write_events(events, known, events=given.events, files=given.files, rate=rate, seed=1)
+        span = SECONDS * given.files_per_step / given.files
+        flows = {
+            "I": yahoo.query_1_in_memory(known, seconds=span),
+            "II": yahoo.query_2(seconds=span),
+            "III": yahoo.query_3(known, seconds=span),
+            "IV": yahoo.query_4(known),
+            "V": yahoo.query_5(known),
+            "VI": yahoo.query_6(known, seconds=10, period=10),
+        }
+        for query, flow in flows.items():
+            runs: dict[bool, list[Ran]] = {True: [], False: []}
+            for number in range(given.runs + 2):
+                for verify in (True, False):
+                    one = once(flow, events, given, verify=verify)
+                    if number >= 2:
+                        runs[verify].append(one)
+            spent, all_of = sum(one.check for one in runs[True]), sum(one.workers for one in runs[True])
+            say(
+                benchmark="verification",
+                query=query,
+                events=given.events,
+                parallelism=given.parallelism,
+                rows=runs[True][-1].rows,
+                check=round(spent / given.runs, 4),
+                workers=round(all_of / given.runs, 2),
+                ratio=round(spent / all_of, 4),
+                seconds=round(statistics.median(one.whole for one in runs[True]), 2),
+                seconds_without=round(statistics.median(one.whole for one in runs[False]), 2),
+                versions=versions(),
+            )
+
+
+if __name__ == "__main__":
+    main()

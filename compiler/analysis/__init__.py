@@ -1,0 +1,1 @@
+"""What an operator is, before anything is planned."""

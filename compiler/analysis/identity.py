@@ -1,0 +1,92 @@
+"""Identity: what makes two things one.
+
+Nothing is cached under ``==``: an author may define it, fields with ``eq=False`` do not count in it, and ``1``, ``1.0`` and
+``True`` are equal. Nothing is cached from one plan to the next either: a global or a cell of a closure may change between
+them. A cache is keyed by an object itself (:class:`Same`), by a scalar with its type and bits (:func:`exact`), or by text.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import struct
+import types
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar, final
+
+import attrs
+
+from tracetypes.algebra import ExactSum
+from tracetypes.records import Unit
+
+__all__ = ["Once", "Same", "alike", "exact", "parts_of"]
+
+T = TypeVar("T")
+
+
+@final
+class Same:
+    """An object as a key: equal to the same object only, and alive as long as the key is."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def exact(value: Any) -> Hashable:
+    """A scalar as a key: equal for scalars that nobody can tell apart. Anything else is the :class:`Same` object."""
+    cls = type(value)
+    if cls is float:
+        return cls, struct.pack("<d", value)
+    if cls in (int, bool, str, bytes, types.NoneType, dt.date):
+        return cls, value
+    if cls is dt.datetime:
+        return cls, value.replace(tzinfo=None), value.fold, exact(value.tzinfo)
+    if cls is dt.timezone:
+        return cls, value.utcoffset(None), value.tzname(None)
+    if cls is ExactSum:
+        return cls, value.numerator, value.shift, value.infinities, value.nans
+    if isinstance(value, enum.Enum | Unit):
+        return cls, Same(value)
+    return Same(value)
+
+
+def parts_of(value: Any) -> dict[str, Any]:
+    """All that an object holds by name: in its ``__dict__`` and in the slots of its classes."""
+    found: dict[str, Any] = {}
+    for cls in reversed(type(value).__mro__):
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            inside = f"_{cls.__name__.lstrip('_')}{name}" if name.startswith("__") and name[-2:] != "__" else name
+            if name not in ("__dict__", "__weakref__") and hasattr(value, inside):
+                found[inside] = getattr(value, inside)
+    return found | getattr(value, "__dict__", {})
+
+
+def alike(op: Any) -> Hashable:
+    """An operator as a key, within one plan: operators of one class whose values are the same scalars or the same objects."""
+    return Same(type(op)), tuple((name, exact(value)) for name, value in parts_of(op).items())
+
+
+@final
+@attrs.define(eq=False)
+class Once:
+    """The analyses of one plan, each done once for all operators that are alike. What a function or a table holds does not
+    change while a plan is made; later it may, so that no :class:`Once` is used for two plans."""
+
+    _done: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
+
+    def __call__(self, analyse: Callable[..., T], op: Any, *about: Any) -> T:
+        """``analyse(op, *about)``. ``about``: types, and what another analysis of the operator gave."""
+        key = Same(analyse), alike(op), about
+        if key not in self._done:
+            self._done[key] = analyse(op, *about)
+        made: T = self._done[key]
+        return made

@@ -1,0 +1,1 @@
+"""What lies outside of a dataflow: files, topics, tables."""

@@ -1,0 +1,146 @@
+"""Columns of Parquet files as those of a schema: which types fit, and what becomes of them. The first file of a source and each
+later one are asked the same.
+
+A column may be narrower than the schema, or wider where no value is lost: 32 bits, unsigned integers, nanoseconds that are whole
+microseconds, categories, nothing but nulls. Times without a zone need one that the source declares. INT96 holds instants in UTC.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tracetypes.compiler.columns import arrow_type
+from tracetypes.errors import RunError
+from tracetypes.formats import Format, Kafka, Layout, Parquet
+from tracetypes.records import (
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    ListOf,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+    name_of,
+)
+
+__all__ = ["check_columns", "converted", "misfit", "open_parquet", "zone_of"]
+
+
+def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
+    """A file. Raises ``OSError`` and :class:`pyarrow.ArrowException`."""
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", **options)
+
+
+def check_columns(layout: Layout, format: Format | Kafka | None, file: pq.ParquetFile, where: str) -> None:
+    """Has a file all columns that a layout needs, of types that fit? Raises :class:`RunError` ``TT203``."""
+    found = file.schema_arrow
+    for name, schema in layout.columns:
+        if isinstance(schema, UnitValue):
+            continue
+        count = found.names.count(name)
+        if not count and isinstance(schema, Optional):
+            continue
+        if count != 1:
+            has = f"{count} columns {name!r}" if count else f"no column {name!r}"
+            raise RunError(
+                "TT203",
+                f"{where} has {has}; it has {', '.join(map(repr, found.names)) or 'no columns'}",
+                fix=f"name one column {name!r}, or rename the field",
+            )
+        if problem := misfit(found.field(name).type, schema, zone_of(file, name, format)):
+            raise RunError("TT203", f"{where}: the column {name!r} is {problem[0]}", fix=problem[1])
+
+
+def zone_of(file: pq.ParquetFile, name: str, format: Format | Kafka | None) -> str | None:
+    """The zone of times in a column that the file gives none: INT96 is in UTC whatever the source declares."""
+    columns = map(file.schema.column, range(len(file.schema)))
+    if any(c.physical_type == "INT96" and c.path.split(".")[0] == name for c in columns):
+        return "UTC"
+    return format.zone if isinstance(format, Parquet) else None
+
+
+def misfit(found: Any, schema: Schema, zone: str | None) -> tuple[str, str] | None:
+    """Why a column of an Arrow type holds no values of a schema, and what to do; None where it does."""
+    if pa.types.is_dictionary(found):
+        return misfit(found.value_type, schema, zone)
+    if pa.types.is_null(found):
+        return None  # where something must be, each row is a reject
+    fits, inner = False, list[tuple[Any, Schema]]()
+    match schema:
+        case Optional(item):
+            return misfit(found, item, zone)
+        case Boolean():
+            fits = pa.types.is_boolean(found)
+        case Integer():
+            fits = pa.types.is_integer(found)
+        case Float():
+            fits = pa.types.is_floating(found)
+        case String():
+            fits = pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found)
+        case Bytes():
+            fits = pa.types.is_binary(found) or pa.types.is_large_binary(found) or pa.types.is_fixed_size_binary(found)
+        case Timestamp():
+            fits = pa.types.is_timestamp(found)
+            if fits and found.tz is None and zone is None:
+                return f"{found}, times without a zone", 'declare theirs at the source: format=parquet(zone="UTC")'
+        case Date():
+            fits = pa.types.is_date(found)
+        case UnitValue():
+            return None
+        case ListOf(item):
+            fits = pa.types.is_list(found) or pa.types.is_large_list(found)
+            inner = [(found.value_type, item)] if fits else []
+        case Record() | OneOf():
+            parts = schema.fields if isinstance(schema, Record) else [(m.cls.__name__, m) for m in schema.members]
+            fits = pa.types.is_struct(found) and [part.name for part in found] == [name for name, _ in parts]
+            inner = [(part.type, one) for part, (_, one) in zip(found, parts, strict=True)] if fits else []
+    if not fits:
+        return (
+            f"{found}, expected {name_of(schema)}",
+            "change the field's type, or write the file with the type of the field",
+        )
+    return next((problem for type, one in inner if (problem := misfit(type, one, zone))), None)
+
+
+def converted(column: Any, schema: Schema, zone: str | None) -> Any:
+    """A column that is no :func:`misfit` as an array of the schema's type. Raises :class:`pyarrow.ArrowException` where a value
+    would be another one."""
+    wanted, found = arrow_type(schema), column.type
+    match schema:
+        case _ if found == wanted:
+            return column
+        case _ if pa.types.is_null(found):
+            return pa.nulls(len(column), wanted)
+        case _ if pa.types.is_dictionary(found):
+            return converted(column.dictionary_decode(), schema, zone)
+        case Optional(item):
+            return converted(column, item, zone)
+        case Timestamp() if pa.types.is_timestamp(found) and found.tz is None:
+            assert zone is not None
+            return pc.assume_timezone(column.cast(pa.timestamp("us")), zone).cast(wanted)
+        case ListOf(item):
+            lengths = column.value_lengths().fill_null(0).cast(pa.int32())
+            offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+            values = converted(column.flatten(), item, zone)
+            return pa.ListArray.from_arrays(offsets, values, type=wanted, mask=column.is_null())
+        case Record(fields=fields):
+            return _struct(column, [one for _, one in fields], wanted, zone)
+        case OneOf(members):
+            return _struct(column, members, wanted, zone)
+        case _:
+            return column.cast(wanted)
+
+
+def _struct(column: Any, schemas: Any, wanted: Any, zone: str | None) -> Any:
+    parts = [converted(part, one, zone) for part, one in zip(column.flatten(), schemas, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=column.is_null())

@@ -1,0 +1,579 @@
+"""Traced answers beside plain Python, on a sample of what a run computes.
+
+The tracer is trusted, and looked at all the same. Where an operator runs as columns, the author's own method is called for
+the first rows of each worker, and later for about one row in so many (:attr:`Plan.verify_every`). Which row that is follows from
+the place of the row in its source, so a retry looks at the same one. Where the two answers differ, :class:`Difference` ends the
+epoch before anything of it is committed; the run does it again with :func:`in_python`.
+
+The plain side sees only the fields that the tracer saw the operator read. Another field that it touches is a difference too:
+the traced answer cannot depend on it. Tables that are asked elsewhere are not asked again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import struct
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any, Final, TypeAlias, final
+
+import attrs
+import numpy as np
+
+from tracetypes.asked import AskedTable
+from tracetypes.compiler.columnar import Flow, Groups, Seen, SeenSums, objects, reduce_part
+from tracetypes.compiler.evaluation import Emitted
+from tracetypes.compiler.expr import Branch, Call, Expr, Input, Pack, Tree, Value
+from tracetypes.compiler.messages import Difference, Kind, Message, header
+from tracetypes.compiler.monoids import Monoid
+from tracetypes.compiler.paths import conforming
+from tracetypes.compiler.plan import (
+    FromChannel,
+    FromSource,
+    FromStage,
+    Mapped,
+    Opaque,
+    Plan,
+    Region,
+    Stage,
+    Step,
+    United,
+    links,
+)
+from tracetypes.compiler.states import Closed, Keyed
+from tracetypes.compiler.vector import Column, Columns, take, take_column, values_of
+from tracetypes.graph import Apply, title
+from tracetypes.markers import EventTime, Marker
+from tracetypes.records import UNIT, Float, Optional, Record, Schema, UnitValue, key_conformer, mix
+from tracetypes.templates import OpKeyedUnordered, OpStateless
+
+__all__ = ["FIRST", "Verifier", "in_python", "names_of", "verified"]
+
+FIRST: Final = 20
+"""The first rows of each operator that a worker looks at."""
+
+GROUP: Final = 16
+"""The most items of one key that are combined in both ways."""
+
+NEAR: Final = 4_096
+"""How far from an item others of its key are looked for."""
+
+SHOWN: Final = 300
+"""Characters of an item or answer in a message."""
+
+
+def names_of(plan: Plan) -> dict[int, str]:
+    """A name for each operator and source function of a plan, by identity; the same in the driver and in each worker."""
+    found: dict[int, str] = {}
+
+    def add(thing: object, name: str) -> None:
+        found.setdefault(id(thing), f"{len(found)} {name}")
+
+    def add_path(path: Sequence[Mapped]) -> None:
+        for mapped in path:
+            add(mapped.node.op, title(mapped.node))
+
+    for stage in plan.stages:
+        for link in links(stage.region):
+            if isinstance(link.leaf, FromSource):
+                add(link.leaf.source, title(link.leaf.source))
+            add_path(link.path)
+        for step in stage.steps:
+            add(step.node.op if isinstance(step.node, Apply) else step.node, title(step.node))
+    for link in links(plan.region):
+        add_path(link.path)
+    return found
+
+
+def in_python(plan: Plan, names: Collection[str]) -> Plan:
+    """The plan with some of its operators (:func:`names_of`) in plain Python."""
+    known, stages = names_of(plan), dict[int, Stage]()
+    why = Opaque("what tracing made of it differed from plain Python")
+
+    def region(one: Region) -> Region:
+        match one:
+            case FromSource():
+                chosen = known.get(id(one.source)) in names
+                return attrs.evolve(one, traced_key=why, traced_time=why) if chosen else one
+            case FromChannel():
+                return one
+            case FromStage():
+                return attrs.evolve(one, stage=stages[one.stage.number])
+            case Mapped():
+                traced = why if known[id(one.node.op)] in names else one.traced
+                return attrs.evolve(one, upstream=region(one.upstream), traced=traced)
+            case United():
+                return attrs.evolve(one, upstreams=tuple(map(region, one.upstreams)))
+
+    def step(one: Step) -> Step:
+        chosen = isinstance(one.node, Apply) and known[id(one.node.op)] in names
+        return attrs.evolve(one, monoid=why, keyed=why) if chosen else one
+
+    for stage in plan.stages:
+        steps = tuple(map(step, stage.steps))
+        stages[stage.number] = attrs.evolve(stage, region=region(stage.region), steps=steps)
+    return attrs.evolve(plan, stages=tuple(stages.values()), region=region(plan.region))
+
+
+# --------------------------------------------------------------------------------------------------- sampling
+
+
+def verified(verifier: Verifier | None) -> Iterator[Message]:
+    """How much was compared since this was asked last."""
+    if verifier is not None and verifier.rows:
+        rows, seconds = verifier.counted()
+        yield Message(0, Kind.VERIFIED, header(rows=rows, seconds=round(seconds, 6)))
+
+
+@final
+class Verifier:
+    """Compares what the operators of a plan answer as columns with what they answer in Python. A worker keeps one for each of
+    its tasks: the first rows that it has seen count from there.
+
+    ``rows``: how many rows were compared since :meth:`counted` was asked; ``seconds``: of processor time that this took.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.every, self.names = plan.verify_every, names_of(plan)
+        self.left: dict[str, int] = {}
+        self.passed: dict[str, int] = {}
+        self.reads: dict[int, Reads] = {}
+        self.place = 0
+        self.rows, self.seconds = 0, 0.0
+
+    @classmethod
+    def of(cls, plan: Plan) -> Verifier | None:
+        """None where the plan is not to be verified."""
+        return cls(plan) if plan.verify_every else None
+
+    def start(self, *place: int) -> None:
+        """What follows lies at a place of its own: a source split, or a key group and its epoch."""
+        self.place = 0
+        for part in place:
+            self.place = mix(self.place ^ part)
+        self.passed.clear()
+
+    def counted(self) -> tuple[int, float]:
+        """Rows and seconds since the last call."""
+        found = self.rows, self.seconds
+        self.rows, self.seconds = 0, 0.0
+        return found
+
+    def pick(self, name: str, count: int) -> Any | None:
+        """Which of the next rows of an operator are compared: int64, ascending; None for none."""
+        start = self.passed.get(name, 0)
+        self.passed[name] = start + count
+        left = self.left.get(name, FIRST)
+        rows = list(range(min(left, count)))
+        if rows:
+            self.left[name] = left - len(rows)
+        seed = self.place ^ zlib.crc32(name.encode())
+        for window in range(start // self.every, (start + count - 1) // self.every + 1):
+            at = window * self.every + mix(seed + window) % self.every - start
+            if len(rows) <= at < count:
+                rows.append(at)
+        if not rows:
+            return None
+        self.rows += len(rows)
+        return np.array(rows, np.int64)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the processor time of a comparison."""
+        before = time.thread_time()
+        try:
+            yield
+        finally:
+            self.seconds += time.thread_time() - before
+
+    # ----------------------------------------------------------------------------------------- operators
+
+    def along(self, path: Sequence[Mapped]) -> Seen:
+        """What looks at the traced operators of a path while items pass through them."""
+        reads = [None if isinstance(m.traced, Opaque) else Reads.of(m.traced) for m in path]
+        names = [self.names[id(mapped.node.op)] for mapped in path]
+
+        def seen(at: int, flow: Flow, emitted: Sequence[Emitted]) -> None:
+            read = reads[at]
+            rows = None if read is None or read.asks else self.pick(names[at], flow.count)
+            if rows is not None and read is not None:
+                with self.timed():
+                    self.stateless(names[at], path[at], read, flow, emitted, rows)
+
+        return seen
+
+    def stateless(
+        self, name: str, mapped: Mapped, read: Reads, flow: Flow, emitted: Sequence[Emitted], rows: Any
+    ) -> None:
+        """Compare what an operator emits for some rows."""
+        op, takes = mapped.node.op, mapped.upstream.stream
+        assert isinstance(op, OpStateless)
+        out: list[Any] = []
+        emit = conforming(op, mapped.stream, lambda key, value: out.append((key, value)))
+        traced = _emissions(emitted, rows)
+        sample = read.sample(flow.inputs, rows)
+        key, value = sample.argument(takes.key, ("key",)), sample.argument(takes.value, ("value",))
+        for at in range(len(rows)):
+            out.clear()
+            raised, _ = _outcome(op.on_item, key(at), value(at), emit)
+            self.compare(name, "on_item", traced[at], (raised, list(out)), partial(sample.shown, at))
+
+    def key(self, leaf: FromSource, inputs: Inputs, made: Columns, count: int) -> None:
+        """Compare the keys that ``key=`` of a source gives, as they were made to fit."""
+        function, fit = leaf.source.key, key_conformer(leaf.items.key)
+        assert function is not None
+        self.function(leaf, "key", lambda value: fit(function(value)), leaf.traced_key, inputs, made, count)
+
+    def time(self, leaf: FromSource, inputs: Inputs, made: Columns, count: int) -> None:
+        """Compare the event times that ``every(time=...)`` of a source gives, before they are converted."""
+        how = leaf.source.markers
+        assert isinstance(how, EventTime)
+        self.function(leaf, "time", how.time, leaf.traced_time, inputs, made, count)
+
+    def function(
+        self,
+        leaf: FromSource,
+        argument: str,
+        function: Callable[[Any], Any],
+        tree: Tree | Opaque,
+        inputs: Inputs,
+        made: Columns,
+        count: int,
+    ) -> None:
+        """Compare what a function of the values of a source gives. ``made``: for all rows, by the tree."""
+        assert not isinstance(tree, Opaque)
+        name = self.names[id(leaf.source)]
+        rows = self.pick(f"{name} {argument}", count)
+        if rows is None:
+            return
+        read = self.reads.get(id(tree)) or self.reads.setdefault(id(tree), Reads.of(tree))
+        if read.asks:
+            return
+        with self.timed():
+            sample, traced = read.sample(inputs, rows), values_of(take(made, rows), len(rows))
+            value = sample.argument(leaf.items.value, ("value",))
+            for at in range(len(rows)):
+                self.compare(name, argument, traced[at], _outcome(function, value(at)), partial(sample.shown, at))
+
+    # ------------------------------------------------------------------------------------- keyed operators
+
+    def sums(self, stage: Stage) -> SeenSums | None:
+        """What looks at items while they are combined for the first operator of a stage."""
+        node = stage.steps[0].node if stage.steps else None
+        op = node.op if isinstance(node, Apply) else None
+        if not isinstance(op, OpKeyedUnordered):
+            return None
+        name, reads = self.names[id(op)], dict[int, Reads]()
+
+        def seen(monoid: Monoid, flow: Flow, lifted: Sequence[Column], groups: Groups, made: Sequence[Column]) -> None:
+            rows = self.pick(f"{name} lift", flow.count)
+            if rows is None:
+                return
+            read = reads.setdefault(id(monoid), Reads.of(monoid.lift))
+            with self.timed():
+                if not read.asks:
+                    self.combined(name, op, stage, monoid, read, flow, lifted, groups, made, rows)
+
+        return seen
+
+    def combined(
+        self,
+        name: str,
+        op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any],
+        stage: Stage,
+        monoid: Monoid,
+        read: Reads,
+        flow: Flow,
+        lifted: Sequence[Column],
+        groups: Groups,
+        made: Sequence[Column],
+        rows: Any,
+    ) -> None:
+        """Compare ``lift`` of some rows, and of the last of them ``combine`` with others of its block and key."""
+        takes, last = stage.takes, int(rows[-1])
+        group = int(groups.of_row[last])
+        near = max(last - NEAR, 0)
+        mates = np.flatnonzero(groups.of_row[near : last + NEAR] == group)[:GROUP] + near
+        whole = len(mates) == int(groups.sizes[group])
+        wanted = np.union1d(rows, mates)
+        sample, count = read.sample(flow.inputs, wanted), len(wanted)
+
+        key, value = sample.argument(takes.key, ("key",)), sample.argument(takes.value, ("value",))
+        traced = objects(monoid, [take_column(column, wanted) for column in lifted], count)
+        aggs = [_outcome(op.lift, key(at), value(at)) for at in range(count)]
+        for at, python in enumerate(aggs):
+            self.compare(name, "lift", traced[at], python, partial(sample.shown, at))
+        if whole:
+            parts = [take_column(column, np.array([group])) for column in made]
+        else:
+            one = Groups.of(np.zeros(len(mates), np.int64), 1)
+            pairs = zip(monoid.parts, lifted, strict=True)
+            parts = [reduce_part(part, take_column(column, mates), one) for part, column in pairs]
+        (together,) = objects(monoid, parts, 1)
+
+        def combine() -> Any:
+            agg = op.identity()
+            for at in np.searchsorted(wanted, mates).tolist():
+                agg = op.combine(agg, aggs[at][1])
+            return agg
+
+        inexact = any(part.reduction == "sum" and _bare(part.kind) == Float() for part in monoid.parts)
+        shown = partial(sample.shown, int(np.searchsorted(wanted, last)))
+        self.compare(name, "combine", together, _outcome(combine), shown, inexact=inexact)
+
+    def closing(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed) -> Callable[[Closed], None]:
+        """What looks at the keys of a block that closes."""
+        name = self.names[id(op)]
+        update, on_marker = Reads.of(keyed.update), Reads.of(keyed.on_marker)
+
+        def seen(closed: Closed) -> None:
+            rows = self.pick(f"{name} state", closed.count)
+            if rows is None or update.asks or on_marker.asks:
+                return
+            with self.timed():
+                self.closed(name, op, keyed, closed, rows)
+
+        return seen
+
+    def closed(
+        self, name: str, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed, closed: Closed, rows: Any
+    ) -> None:
+        """Compare ``update_state`` and ``on_marker`` of some keys."""
+        olds, aggs, news, keys = (
+            values_of(take(columns, rows), len(rows)) for columns in (closed.old, closed.agg, closed.new, closed.key)
+        )
+        out: list[Any] = []
+        emit = conforming(op, keyed.gives, lambda key, value: out.append((key, value)))
+        traced, marker = _emissions(closed.emitted, rows), Marker(closed.end)
+        for at, (key, old, agg, new) in enumerate(zip(keys, olds, aggs, news, strict=True)):
+            updated = _outcome(op.update_state, old, agg)
+            self.compare(
+                name, "update_state", new, updated, partial("key {!r}, state {!r}, {!r}".format, key, old, agg)
+            )
+            out.clear()
+            raised, _ = _outcome(op.on_marker, new, key, marker, emit)
+            answered = raised, list(out)
+            self.compare(
+                name, "on_marker", traced[at], answered, partial("key {!r}, state {!r}, {}".format, key, new, marker)
+            )
+
+    def compare(
+        self, name: str, method: str, traced: Any, python: Outcome, asked: Callable[[], str], *, inexact: bool = False
+    ) -> None:
+        """Raises :class:`Difference` unless both answers are alike. ``asked`` gives what the operator was asked, as text."""
+        raised, answer = python
+        if raised is None and alike(traced, answer, inexact=inexact):
+            return
+        raise Difference(name, method, asked()[:SHOWN], repr(traced)[:SHOWN], (raised or repr(answer))[:SHOWN])
+
+
+# ------------------------------------------------------------------------------------------------------ answers
+
+Inputs: TypeAlias = Callable[[Input], Column]
+
+Outcome: TypeAlias = tuple[str | None, Any]
+"""What Python raised, else what it answered."""
+
+
+def _outcome(function: Callable[..., Any], *args: Any) -> Outcome:
+    try:
+        return None, function(*args)
+    except Exception as error:
+        return f"raised {type(error).__name__}: {error}", None
+
+
+def _emissions(emitted: Sequence[Emitted], rows: Any) -> list[list[Any]]:
+    """What was emitted for each of some rows, in order."""
+    made: list[list[Any]] = [[] for _ in range(len(rows))]
+    for one in emitted:
+        assert one.key is not None
+        at = list(range(len(rows)))
+        if one.rows is None:
+            found = rows
+        else:
+            # A row may have emitted several times in one column (those that Spark computed).
+            first, behind = np.searchsorted(one.rows, rows), np.searchsorted(one.rows, rows, "right")
+            found = np.concatenate([np.arange(a, b) for a, b in zip(first, behind, strict=True)]).astype(np.int64)
+            at = np.repeat(np.arange(len(rows)), behind - first).tolist()
+        if len(found):
+            keys, values = values_of(take(one.key, found), len(found)), values_of(take(one.value, found), len(found))
+            for place, key, value in zip(at, keys, values, strict=True):
+                made[place].append((key, value))
+    return made
+
+
+def _bare(kind: Any) -> Any:
+    return kind.item if isinstance(kind, Optional) else kind
+
+
+def alike(a: Any, b: Any, *, inexact: bool = False) -> bool:
+    """Are two answers the same, type by type and bit by bit? Any NaN is like another. ``inexact``: floats may differ by the order
+    in which they were added."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is float:
+        if inexact:
+            return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(a) and math.isnan(b))
+        return struct.pack("<d", a) == struct.pack("<d", b) or (math.isnan(a) and math.isnan(b))
+    if type(a) is dt.datetime:
+        return bool(a == b and a.utcoffset() == b.utcoffset())
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(alike(x, y, inexact=inexact) for x, y in zip(a, b, strict=True))
+    cls: Any = type(a)
+    names = _fields(cls)
+    return bool(a == b) if names is None else all(alike(getattr(a, n), getattr(b, n), inexact=inexact) for n in names)
+
+
+@cache
+def _fields(cls: Any) -> tuple[str, ...] | None:
+    """The fields of a class of attrs or a dataclass."""
+    if attrs.has(cls):
+        return tuple(one.name for one in attrs.fields(cls))
+    fields = getattr(cls, "__dataclass_fields__", None)
+    return None if fields is None else tuple(fields)
+
+
+# ----------------------------------------------------------------------------------------------- the plain side
+
+
+class Unread(Exception):
+    """Python looked at a field that the traced operator did not read."""
+
+
+class _Nothing:
+    """Stands for a field that was not read, where a class cannot do without a value: whatever is done with it raises."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        raise Unread("it looks at a field that the traced operator did not read")
+
+
+def _refuse(self: object, *args: object) -> Any:
+    raise Unread("it looks at a field that the traced operator did not read")
+
+
+for _name in (
+    *("eq", "ne", "lt", "le", "gt", "ge", "hash", "bool", "len", "iter", "contains", "getitem", "call", "index", "int"),
+    *("float", "str", "repr", "format", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv"),
+    *(
+        "rfloordiv",
+        "mod",
+        "rmod",
+        "pow",
+        "rpow",
+        "neg",
+        "pos",
+        "abs",
+        "and",
+        "rand",
+        "or",
+        "ror",
+        "xor",
+        "rxor",
+        "round",
+    ),
+):
+    setattr(_Nothing, f"__{_name}__", _refuse)
+
+NOTHING: Final = _Nothing()
+
+
+@final
+@attrs.frozen(eq=False)
+class Reads:
+    """What a tree reads of its arguments. ``asks``: it asks a table that lies elsewhere."""
+
+    inputs: Mapping[tuple[str | int, ...], Input]
+    asks: bool
+
+    @classmethod
+    def of(cls, tree: Tree) -> Reads:
+        """Of a tree."""
+        inputs = {one.path: one for one in tree.touched}
+        asks, seen = False, set[int]()
+        pending: list[Tree | Value | Expr] = [tree]
+        while pending:
+            one = pending.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            match one:
+                case Branch(condition=condition, then=then, otherwise=otherwise):
+                    pending += (condition, then, otherwise)
+                case Pack(parts=parts):
+                    pending += parts
+                case Call(args=args, table=table):
+                    asks = asks or isinstance(table, AskedTable)
+                    pending += args
+                case Input(path=path, kind=kind):
+                    # The kind is bare once it is known that the value is there.
+                    if path not in inputs or isinstance(kind, Optional):
+                        inputs[path] = one
+                case _:
+                    for emission in getattr(one, "emissions", ()):
+                        pending += (emission.value,) if emission.key is None else (emission.key, emission.value)
+                    if (result := getattr(one, "result", None)) is not None:
+                        pending.append(result)
+        return cls(inputs, asks)
+
+    def sample(self, inputs: Inputs, rows: Any) -> Sample:
+        """What was read, of some rows."""
+        count = len(rows)
+        found: dict[tuple[str | int, ...], list[Any]] = {}
+        for path, one in self.inputs.items():
+            try:
+                column = inputs(one)
+            except LookupError:  # where a record is None in all rows, nothing below it is read
+                continue
+            found[path] = values_of(take_column(column, rows), count)
+        return Sample(found)
+
+
+@final
+@attrs.frozen(eq=False)
+class Sample:
+    """Values by path, of some rows."""
+
+    read: Mapping[tuple[str | int, ...], list[Any]]
+
+    def argument(self, schema: Schema, path: tuple[str | int, ...]) -> Callable[[int], Any]:
+        """A function from a row to an argument, without what was not read."""
+        match schema:
+            case UnitValue():
+                return lambda at: UNIT
+            case Optional(item=Record() as inner):
+                there, make = self.read.get(path), self.argument(inner, path)
+                return make if there is None else lambda at: None if there[at] is None else make(at)
+            case Record(cls, fields):
+                parts = {name: self.argument(inner, (*path, name)) for name, inner in fields}
+                if all(part is not _unread for part in parts.values()):
+                    return lambda at: cls(**{name: part(at) for name, part in parts.items()})
+                return lambda at: _partly(cls, {name: part(at) for name, part in parts.items()})
+            case _:
+                return self.read[path].__getitem__ if path in self.read else _unread
+
+    def shown(self, at: int) -> str:
+        """What was read of one row, for a message."""
+        parts = [f"{'.'.join(map(str, path))}={values[at]!r}" for path, values in self.read.items()]
+        return ", ".join(parts) or "(nothing is read)"
+
+
+def _unread(at: int) -> Any:
+    return NOTHING
+
+
+def _partly(cls: type[Any], parts: dict[str, Any]) -> Any:
+    """A record of which some fields are missing."""
+    if issubclass(cls, tuple):
+        return tuple.__new__(cls, parts.values())
+    made = object.__new__(cls)
+    for name, part in parts.items():
+        # A class of attrs has nothing in place of a missing field; a dataclass may have its default.
+        if part is not NOTHING or not attrs.has(cls):
+            object.__setattr__(made, name, part)
+    return made

@@ -1,0 +1,134 @@
+"""The Java process of the driver: it starts with the session, and ends with or before the process that started it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from tracetypes.compiler.store.locks import JavaLock
+
+__all__ = ["java", "java_lock"]
+
+PATIENCE = 10
+"""Seconds for the Java process to end by itself when its driver has ended."""
+
+_WATCH = """
+trap '' INT TERM HUP
+read -r _
+n=0
+while kill -0 "$0" 2>/dev/null; do
+    [ $n -lt %d ] || { kill -9 "$0"; exit; }
+    n=$((n + 1))
+    sleep 0.1
+done
+"""
+"""Reads a pipe of the driver, which ends with the driver however that ends, and then sees that the Java process ends too: Spark
+ends it when its own pipe ends, but may stand still for good where a context was just being made."""
+
+
+@contextmanager
+def java(conf: SparkConf, log: Path) -> Iterator[None]:
+    """A Java process for the session that is made inside, unless there is one. When that fails or is interrupted, it ends.
+
+    ``log``: what it and the Python workers print goes there, for nobody reads it, and a pipe that they held would stay open.
+    """
+    log.touch()
+    if {"SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"} & os.environ.keys() or SparkContext._gateway is not None:
+        yield
+        return
+    started: list[subprocess.Popen[bytes]] = []
+    launch: Callable[..., Any] = launch_gateway
+    try:
+        with log.open("wb") as file, _noted(started):
+            gateway = launch(conf, {"stdout": file, "stderr": file, "process_group": 0})
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+        yield
+    except BaseException:
+        SparkContext._gateway = SparkContext._jvm = None
+        for process in started:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        raise
+
+
+@contextmanager
+def _noted(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Note and watch what Spark starts from its beginning on: ``launch_gateway`` tells of the process only when that is up."""
+    popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
+
+    def noted(*command: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = popen(*command, **options)
+        started.append(process)
+        atexit.register(_end, process, _watched(process))
+        return process
+
+    vars(java_gateway)["Popen"] = noted
+    try:
+        yield
+    finally:
+        vars(java_gateway)["Popen"] = popen
+
+
+def _watched(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    """See that a process ends when this one has ended."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _WATCH % (10 * PATIENCE), str(process.pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _end(process: subprocess.Popen[bytes], watch: subprocess.Popen[bytes]) -> None:
+    """Let the Java process end before this one does."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for one in (process, watch):
+        with suppress(OSError):
+            assert one.stdin is not None
+            one.stdin.close()
+        try:
+            one.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            one.kill()
+            one.wait()
+
+
+def java_lock(spark: SparkSession) -> tuple[JavaLock, int | None]:
+    """How the Java process of a session locks files, and its number where it is known."""
+    gateway: Any = spark.sparkContext._gateway
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+
+    def lock(path: Path) -> Callable[[], None] | None:
+        file = gateway.jvm.java.io.RandomAccessFile(str(path), "rw")
+        try:
+            locked = file.getChannel().tryLock() is not None
+        except Py4JError as error:
+            if "OverlappingFileLockException" not in str(error):
+                raise
+            locked = False
+        if not locked:
+            file.close()
+            return None
+
+        def release() -> None:
+            with suppress(Py4JError, OSError):  # there may be no Java process any more
+                file.close()
+
+        return release
+
+    return lock, process.pid if process is not None else None

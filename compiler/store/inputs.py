@@ -1,0 +1,478 @@
+"""The files that a run has listed and taken, in its checkpoint.
+
+::
+
+    CHECKPOINT/inputs/READING/steps/00000012/0.jsonl   a listing: the source splits of a micro-batch, a file for each task
+    CHECKPOINT/inputs/READING/files.jsonl              a line for each file that was taken; the last one holds
+    CHECKPOINT/commits/00000031.json, under "files"    the same of the last micro-batches
+
+The driver lists the files of a source and publishes those that are new, or new lines of known ones, as a listing, which appears
+at once under its number. Spark takes the listings as its source of files, each once, and its log names listings only. Tasks read
+the splits and tell what they took; that is committed with the micro-batch. A listing that is committed is removed.
+
+A known file is compared by size and time each time files are listed, and by its hash where these differ. At a start, what
+is not committed is listed again as the files are now, unless somebody may have seen rows of it: then they must be as they were
+(``TT231``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+from urllib.parse import quote, unquote, urlparse
+
+import attrs
+
+from tracetypes.compiler.connectors.splits import (
+    Split,
+    changed,
+    ends_a_line,
+    is_compressed,
+    last_line_end,
+    line_end,
+    proof,
+    shown,
+)
+from tracetypes.errors import RunError
+
+__all__ = ["InputFiles", "Known", "walk"]
+
+LARGE = 256 << 20
+"""Bytes from which a Parquet file is read by several tasks at once."""
+
+SMALLEST, LARGEST = 4 << 20, 128 << 20
+"""Bytes of text that a task reads at once, at least and at most, about."""
+
+
+@attrs.define
+class Known:
+    """A file that was taken: size and time then; ``parts`` as in a split; ``splits``: start, end and hash of each."""
+
+    size: int
+    time: int
+    parts: int
+    splits: list[tuple[int, int, str]]
+
+    @property
+    def end(self) -> int:
+        """Up to where text was taken."""
+        return max(end for _, end, _ in self.splits)
+
+    def is_in(self, path: str, most: int | None = None) -> bool:
+        """Does a file hold what was taken? ``most``: only the last so many splits are looked at."""
+        some = self.splits[:1] if self.parts else self.splits if most is None else self.splits[-most:]
+        try:
+            return all(proof(path, self.parts, start, end) == hash for start, end, hash in some)
+        except (OSError, EOFError):
+            return False
+
+
+@attrs.define(eq=False)
+class InputFiles:
+    """The files of one reading of a source.
+
+    ``home``: where its records lie; ``path``: a file, or a directory; ``is_text``: lines, not Parquet; ``tasks``: how many read
+    at once; ``at_once``: files of a listing at most; ``appended``: lines may be appended to files that were taken; ``follows``:
+    more of a file may come while the run goes on or later, so that a last line without an end is left where lines may be
+    appended.
+    """
+
+    home: Path
+    path: str
+    is_text: bool
+    tasks: int
+    at_once: int | None = None
+    appended: bool = False
+    follows: bool = False
+    known: dict[str, Known] = attrs.field(init=False, factory=dict)
+    pending: dict[str, int] = attrs.field(init=False, factory=dict)
+    """The listing that names a file which is not committed."""
+    seen: dict[str, tuple[int, int]] = attrs.field(init=False, factory=dict)
+    """Size and time of files that are other than when they were taken, and were found to be sound."""
+    proved: set[str] = attrs.field(init=False, factory=set)
+    """Files of which this run has seen all that was taken."""
+    last: int = attrs.field(init=False, default=0)
+    done: int = attrs.field(init=False, default=0)
+    """The last listing that is committed."""
+    lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+
+    @property
+    def steps(self) -> Path:
+        """Where listings are."""
+        return self.home / "steps"
+
+    @property
+    def waiting(self) -> set[str]:
+        """The files of listings that are not committed."""
+        return {str(file) for step in self._numbers() for file in self._step(step).iterdir() if step > self.done}
+
+    @staticmethod
+    def of(checkpoint: Path, label: str, **options: Any) -> InputFiles:
+        """Those of a reading of a source, by its label."""
+        return InputFiles(checkpoint.absolute() / "inputs" / quote(label, safe=""), **options)
+
+    def _step(self, number: int) -> Path:
+        return self.steps / f"{number:08d}"
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(name) for name in os.listdir(self.steps))
+
+    # ------------------------------------------------------------------------------------------------ a start
+
+    def begin(
+        self,
+        records: Sequence[tuple[int, Mapping[str, Any]]],
+        spark: Path,
+        ended: int,
+        visible: Callable[[], str | None],
+        needed: bool,
+    ) -> None:
+        """Go on where a run was.
+
+        ``records``: numbers and contents of the last commit records, about this reading, in order; ``spark``: Spark's checkpoint;
+        ``ended``: the last micro-batch that Spark knows to be over; ``visible``: what may have been seen of the next one;
+        ``needed``: that must be computed again even if its record is there. Raises :class:`RunError` ``TT231``.
+        """
+        self.steps.mkdir(parents=True, exist_ok=True)
+        self._mend()
+        self._load(records)
+        assigned = set(_noted(self.steps, spark / "sources"))
+        self.done = max((about["listing"] for number, about in records if number <= ended), default=0)
+        ours = max((about["listing"] for _, about in records), default=0)
+        self.last = max([*self._numbers(), *assigned, self.done, ours], default=0)
+        for number in self._numbers():
+            if number <= self.done:
+                shutil.rmtree(self._step(number))
+                continue
+            splits = self._splits(number)
+            if number <= ours:
+                if needed:
+                    self._as_taken(number, splits)
+            elif any(not self._is_as(split) for split in splits):
+                self._renew(number, splits, visible if number in assigned else lambda: None)
+            if number not in assigned and len(os.listdir(self._step(number))) != self.tasks:
+                self._swap(number, self._splits(number), self.tasks)
+            self.pending.update({split.path: number for split in self._splits(number) if number > ours})
+
+    def _is_as(self, split: Split) -> bool:
+        """May a listed split be read as it was listed? What was taken before it must still be there."""
+        stat = _stat(split.path)
+        if stat is not None and split.start and split.grows and _looks(stat) != (split.size, split.changed):
+            self._compared(split.path, stat, self.known[split.path])
+        return split.is_as(stat)
+
+    def _load(self, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+        lines: list[str] = []
+        if self._log.exists():
+            lines = self._log.read_text(encoding="utf-8").splitlines()
+        for line in lines:
+            try:
+                path, *about = json.loads(line)
+            except ValueError:  # the last one, if the power failed; its record is still there
+                continue
+            self._know(path, about)
+        if len(lines) > 2 * len(self.known) + 1000:
+            _write(self._log, map(json.dumps, self._plain(self.known)))
+        for _, about in records:
+            for path, *fields in about["files"]:
+                self._know(path, fields)
+
+    @property
+    def _log(self) -> Path:
+        return self.home / "files.jsonl"
+
+    def _know(self, path: str, about: Sequence[Any]) -> None:
+        size, time, parts, splits = about
+        self.known[path] = Known(size, time, parts, [(start, end, hash) for start, end, hash in splits])
+
+    def _plain(self, paths: Iterable[str]) -> list[list[Any]]:
+        return [[path, *attrs.astuple(self.known[path])] for path in paths]
+
+    def keep(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Keep what commit records hold that are about to be removed."""
+        lines = [json.dumps(line) for about in records for line in about["files"]]
+        if lines:
+            with self._log.open("a", encoding="utf-8") as log:
+                log.writelines(f"{line}\n" for line in lines)
+                log.flush()
+                os.fsync(log.fileno())
+
+    def _as_taken(self, number: int, splits: list[Split]) -> None:
+        """A micro-batch that is committed is computed once more, for its state: its files must be as they were."""
+        for split in splits:
+            stat = _stat(split.path)
+            if not split.is_as(stat):
+                if stat is None or stat.st_size != split.size or not self.known[split.path].is_in(split.path):
+                    raise lost(split, stat, "its rows are out and committed, and its state is still to come")
+                touched = attrs.evolve(split, size=stat.st_size, changed=stat.st_mtime_ns)
+                splits = [touched if one is split else one for one in splits]
+        if splits != self._splits(number):
+            self._swap(number, splits)
+
+    def _renew(self, number: int, splits: list[Split], visible: Callable[[], str | None]) -> None:
+        """List the files of a micro-batch anew that was begun and not committed."""
+        place = visible()
+        again: list[Split] = []
+        for path in dict.fromkeys(split.path for split in splits):
+            mine, stat = [split for split in splits if split.path == path], _stat(path)
+            if all(split.is_as(stat) for split in mine):
+                again += mine
+                continue
+            if place is not None:
+                raise lost(next(split for split in mine if not split.is_as(stat)), stat, f"its rows are in {place}")
+            if stat is not None:
+                again += self._split(number, path, stat, min(split.start for split in mine), LARGEST)
+        self._swap(number, again)
+
+    def drop(self) -> bool:
+        """Go on without files that are gone before anything of them was committed. Was there one?"""
+        with self.lock:
+            dropped = False
+            for number in {*self.pending.values()}:
+                splits = self._splits(number)
+                there = [split for split in splits if _stat(split.path) is not None]
+                if there != splits:
+                    self._swap(number, there)
+                    self.pending = {path: one for path, one in self.pending.items() if one != number}
+                    self.pending.update({split.path: number for split in there})
+                    dropped = True
+            return dropped
+
+    # ---------------------------------------------------------------------------------------------- listings
+
+    def look(self) -> None:
+        """Publish what is new. Raises :class:`RunError` ``TT230`` where a file that was taken has changed."""
+        with self.lock:
+            found: list[tuple[int, str, os.stat_result, int]] = []
+            touched: list[str] = []
+            for path, stat in walk(self.path):
+                known = self.known.get(path)
+                if path in self.pending or self.seen.get(path) == _looks(stat):
+                    continue
+                if known is None:
+                    found.append((stat.st_mtime_ns, path, stat, 0))
+                elif _looks(stat) != (known.size, known.time):
+                    start = self._compared(path, stat, known)
+                    if start is not None:
+                        found.append((stat.st_mtime_ns, path, stat, start))
+                    elif stat.st_size == known.size:
+                        known.time = stat.st_mtime_ns
+                        touched.append(path)
+                    self.seen[path] = _looks(stat)
+            self.keep([{"files": self._plain(touched)}])
+            found.sort(key=lambda one: one[:2])
+            many = self.at_once or max(1, len(found))
+            for some in (found[at : at + many] for at in range(0, len(found), many)):
+                total = sum(stat.st_size - start for _, _, stat, start in some)
+                most = max(SMALLEST, min(LARGEST, -(-total // self.tasks)))
+                number = self.last + 1
+                splits = [one for _, path, stat, start in some for one in self._split(number, path, stat, start, most)]
+                if splits:
+                    self._place(self._written(number, splits, self.tasks), number)
+                    self.last = number
+                    self.pending.update({split.path: number for split in splits})
+
+    def _compared(self, path: str, stat: os.stat_result, known: Known) -> int | None:
+        """From where a known file whose size or time is another must be read; None where nothing is new."""
+        was, now = shown(known.size, known.time), shown(stat.st_size, stat.st_mtime_ns)
+        if stat.st_size == known.size:
+            if not known.is_in(path) and _stat(path) is not None:
+                raise changed(path, was, now, more=", with other content")
+            return None
+        if stat.st_size < known.size or not self.appended or not self.is_text or is_compressed(path):
+            raise changed(path, was, now)
+        if not self._joined(path, known):
+            raise changed(path, was, now, more=", and does not begin with what it was")
+        if not ends_a_line(path, known.end):
+            raise changed(path, was, now, more=", and its last line was not whole when it was taken")
+        return known.end
+
+    def _joined(self, path: str, known: Known) -> bool:
+        """Is what was taken there? A run looks at all of it once, and then at the last splits. It makes one of those that are of
+        a size, so that few are kept, and a growing file is read again as often as the logarithm of its size."""
+        sizes = [end - start for start, end, _ in known.splits]
+        most = 1
+        while most < len(sizes) and sizes[-most - 1] <= sum(sizes[-most:]):
+            most += 1
+        if not known.is_in(path, most if path in self.proved else None):
+            return False
+        self.proved.add(path)
+        if most > 1:
+            start, end = known.splits[-most][0], known.splits[-1][1]
+            known.splits[-most:] = [(start, end, proof(path, 0, start, end))]
+        return True
+
+    def _split(self, number: int, path: str, stat: os.stat_result, start: int, most: int) -> list[Split]:
+        """The splits of a file from a place on."""
+        one = Split(number, path, stat.st_mtime_ns, stat.st_size, stat.st_mtime_ns, start, stat.st_size)
+        if not self.is_text:
+            parts = self.tasks if stat.st_size > LARGE else 1
+            return [attrs.evolve(one, start=part, end=part + 1, parts=parts) for part in range(parts)]
+        if is_compressed(path):
+            return [one]
+        try:
+            if self.appended:
+                end = last_line_end(path, start, stat.st_size) if self.follows else stat.st_size
+                one = attrs.evolve(one, grows=True, end=end)
+                if end == start:
+                    return []
+            return list(_cut(one, most))
+        except FileNotFoundError:
+            return [one]  # who reads it will say so
+
+    def _written(self, number: int, splits: list[Split], count: int) -> Path:
+        """A listing that is not there yet: a file for each task, with about as much to read."""
+        tasks: list[list[Split]] = [[] for _ in range(count)]
+        sizes = [0] * count
+        for split in sorted(splits, key=lambda one: -_weight(one)):
+            at = sizes.index(min(sizes))
+            tasks[at].append(split)
+            sizes[at] += _weight(split) + 1
+        hidden = self.home / f"new-{uuid.uuid4().hex}"
+        hidden.mkdir()
+        for at, some in enumerate(tasks):
+            file = hidden / f"{at}.jsonl"
+            _write(file, (split.line() for split in some))
+            os.utime(file, (number, number))  # Spark takes them in this order
+        return hidden
+
+    def _place(self, listing: Path, number: int) -> None:
+        os.rename(listing, self._step(number))
+
+    def _swap(self, number: int, splits: list[Split], tasks: int | None = None) -> None:
+        """Write a listing again, with as many files if not told otherwise. Whoever is killed here is mended by the next start."""
+        hidden = self._written(number, splits, tasks or len(os.listdir(self._step(number))))
+        os.rename(hidden, self.home / f"for-{number}")
+        os.rename(self._step(number), self.home / f"old-{number}")
+        self._mend()
+
+    def _mend(self) -> None:
+        for old in self.home.glob("old-*"):
+            number = int(old.name.partition("-")[2])
+            if not self._step(number).exists():
+                self._place(self.home / f"for-{number}", number)
+            shutil.rmtree(old)
+        for left in [*self.home.glob("new-*"), *self.home.glob("for-*")]:
+            shutil.rmtree(left)
+
+    def _splits(self, number: int) -> list[Split]:
+        files = sorted(self._step(number).iterdir())
+        return [Split.of(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+
+    # ----------------------------------------------------------------------------------------------- commits
+
+    def taken(self, heads: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What a commit record says of the files of a micro-batch, from what tasks have told."""
+        with self.lock:
+            files: dict[str, list[Mapping[str, Any]]] = {}
+            for head in heads:
+                files.setdefault(head["path"], []).append(head)
+            for path, mine in files.items():
+                new = sorted((head["start"], head["end"], head["hash"]) for head in mine)
+                before = self.known[path].splits if path in self.known and new[0][0] and not mine[0]["parts"] else []
+                about = mine[0]
+                size = max(head["end"] for head in mine) if about["grows"] else about["size"]
+                self.known[path] = Known(size, about["changed"], about["parts"], [*before, *new])
+                self.seen.pop(path, None)
+                self.proved.update([path] if not before else [])
+            listing = max((head["listing"] for head in heads), default=self.done)
+            return {"listing": listing, "files": self._plain(files)}
+
+    def committed(self, about: Mapping[str, Any]) -> None:
+        """A micro-batch has been committed. What the one before it has taken is not asked for again."""
+        with self.lock:
+            for path, *_ in about["files"]:
+                self.pending.pop(path, None)
+            for number in self._numbers():
+                if number <= self.done:
+                    shutil.rmtree(self._step(number))
+            self.done = max(self.done, about["listing"])
+
+
+def lost(split: Split, stat: os.stat_result | None, seen: str) -> RunError:
+    """Rows are there, and cannot be computed again."""
+    now = "is gone" if stat is None else f"has changed: it is {shown(stat.st_size, stat.st_mtime_ns)}"
+    return RunError(
+        "TT231",
+        f"a micro-batch ended before it was committed, and cannot be computed again: {seen}, and its input {split.path}, "
+        f"{shown(split.size, split.changed)}, {now}. Nothing was taken back",
+        fix="put the file back as it was, with its time, and run again; or start anew with another --checkpoint and output",
+    )
+
+
+def walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """A file, or all files below a directory, each once: with its place and what the system knows of it."""
+    root = os.path.abspath(path.removeprefix("file://"))
+    if not os.path.isdir(root):
+        stat = _stat(root)
+        if stat is not None:
+            yield root, stat
+        return
+    entered: set[tuple[int, int]] = set()
+    for directory, below, files in os.walk(root, followlinks=True):
+        place = _stat(directory)
+        if place is None or (place.st_dev, place.st_ino) in entered:
+            below.clear()
+            continue
+        entered.add((place.st_dev, place.st_ino))
+        below[:] = sorted(name for name in below if not name.startswith(("_", ".")))
+        for name in sorted(files):
+            stat = None if name.startswith(("_", ".")) else _stat(os.path.join(directory, name))
+            if stat is not None and S_ISREG(stat.st_mode):
+                yield os.path.join(directory, name), stat
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise RunError("TT208", f"{path} cannot be read: {error.strerror}", fix="change its permissions") from error
+
+
+def _looks(stat: os.stat_result) -> tuple[int, int]:
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _weight(split: Split) -> int:
+    return split.size // split.parts if split.parts else split.end - split.start
+
+
+def _cut(whole: Split, most: int) -> Iterator[Split]:
+    """A split of text as splits of about so many bytes, which end where lines do."""
+    start = whole.start
+    with open(whole.path, "rb", buffering=0) as file:
+        while whole.end - start > most + most // 2:
+            end = line_end(file, start + most, whole.end)
+            yield attrs.evolve(whole, start=start, end=end)
+            start = end
+    if start < whole.end or start == whole.start:
+        yield attrs.evolve(whole, start=start)
+
+
+def _noted(steps: Path, sources: Path) -> Iterator[int]:
+    """The listings that Spark's logs of files name."""
+    for log in sources.glob("*/[0-9]*"):
+        for line in log.read_text().splitlines():
+            if line.startswith("{") and "path" in (entry := json.loads(line)):
+                path = Path(unquote(urlparse(entry["path"]).path))
+                if path.parent.parent == steps:
+                    yield int(path.parent.name)
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    """Write a file that is whole when it appears, also after a power cut."""
+    hidden = path.with_name(f".{path.name}")
+    with hidden.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(hidden, path)

@@ -1,0 +1,66 @@
+"""What a run reads and what it writes lie apart: otherwise it would read what it writes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from tracetypes.errors import UsageError
+
+__all__ = ["local", "refuse_overlaps"]
+
+
+def local(address: str) -> str | None:
+    """The path that an input or output names; None for what is no local file or directory."""
+    path = address.removeprefix("file://").removeprefix("delta:")
+    return None if "://" in path or path == "noop:" else path
+
+
+def refuse_overlaps(inputs: Mapping[str, str], places: Mapping[str, str]) -> None:
+    """Refuse an input that lies in a place that is written, and the reverse; links are followed. ``inputs``: by source;
+    ``places``: by what they are for. Raises :class:`UsageError` ``TT222``."""
+    written = {what: path for what, address in places.items() if (path := local(address)) is not None}
+    for source, address in inputs.items():
+        path = local(address)
+        if path is None:
+            continue
+        for seen, real in _reached(path):
+            for what, place in written.items():
+                there = os.path.realpath(place)
+                if _is_in(real, there) or _is_in(there, real):
+                    link = "" if os.path.abspath(seen) == real else f", which is {real}"
+                    raise UsageError(
+                        "TT222",
+                        f"source {source!r} reads {seen}{link}, and {what} is {place}: one lies in the other",
+                        fix="let the directories that are read and those that are written lie apart",
+                    )
+
+
+def _is_in(inner: str, outer: str) -> bool:
+    return inner == outer or inner.startswith(outer.rstrip(os.sep) + os.sep)
+
+
+def _reached(path: str) -> Iterator[tuple[str, str]]:
+    """A file or directory, and what the links in it lead to, each once: as it is seen, and where it is."""
+    entered = set[str]()
+
+    def below(seen: str) -> Iterator[tuple[str, str]]:
+        real = os.path.realpath(seen)
+        if real in entered:
+            return
+        entered.add(real)
+        yield seen, real
+        yield from links(real)
+
+    def links(directory: str) -> Iterator[tuple[str, str]]:
+        with suppress(OSError), os.scandir(directory) as entries:  # what cannot be listed is named when it is read
+            for entry in entries:
+                if entry.name.startswith(("_", ".")):
+                    continue
+                if entry.is_symlink():
+                    yield from below(entry.path)
+                elif entry.is_dir():
+                    yield from links(entry.path)
+
+    return below(path)

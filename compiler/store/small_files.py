@@ -1,0 +1,56 @@
+"""Small files of a run, which are there whole or not at all, and directories that can be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+from tracetypes.errors import RunError
+
+__all__ = ["read_json", "writable", "write_json"]
+
+
+def writable(directory: Path) -> None:
+    """Make a directory. Raises :class:`RunError` ``TT209`` when it cannot be written."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe = directory / f"._tracetypes-{uuid.uuid4().hex}"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise RunError(
+            "TT209",
+            f"{directory} cannot be written: {error.strerror or error}",
+            fix="give a directory you may write to",
+        ) from error
+
+
+def read_json(path: Path) -> Any:
+    """What :func:`write_json` has written, None where there is no file. Raises :class:`RunError` ``TT225`` for anything else."""
+    try:
+        found = json.loads(path.read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("it holds no object")
+        return found
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise RunError(
+            "TT225",
+            f"{path} is not what the run wrote there: {error}",
+            fix="restore the checkpoint from a copy, or start anew with another --checkpoint and output",
+        ) from error
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a small file so that it is there whole or not at all, also after a power cut."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with temporary.open("w") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

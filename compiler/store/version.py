@@ -1,0 +1,60 @@
+"""The format of a checkpoint: which version of ours can read what one holds.
+
+::
+
+    CHECKPOINT/format.json     {"format": 1, "tracetypes": "0.1.0"}: the format, and which version of ours wrote it
+
+It is the first file of a checkpoint, and is looked at before anything else is read from it. A checkpoint of another format is
+refused. A format that is to be migrated gets its migration in :func:`look`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tracetypes import __version__
+from tracetypes.compiler.store.small_files import write_json
+from tracetypes.errors import RunError
+
+__all__ = ["FORMAT", "look", "stamp"]
+
+FORMAT = 3
+"""Raise it when anything that a checkpoint holds changes its layout or its meaning: pickled states, ``graph.json``,
+``program.json``, commit records, manifests of channels, what Spark's state stores and offsets hold of ours."""
+
+_FILE = "format.json"
+
+_CONTENTS = ("graph.json", "program.json", "channels.json", "commits", "spark", "queries", "inputs")
+"""What else a checkpoint may begin with: a directory with none of these is none yet."""
+
+
+def look(path: Path) -> None:
+    """Compare the format of a checkpoint, if there is one. Raises :class:`RunError` ``TT220``."""
+    try:
+        about = json.loads((path / _FILE).read_bytes())
+        found, writer = int(about["format"]), f"tracetypes {about['tracetypes']}"
+    except FileNotFoundError:
+        if any((path / name).exists() for name in _CONTENTS):
+            raise _other(path, "no format", "an older tracetypes") from None
+        return
+    except NotADirectoryError:
+        return  # whoever makes the checkpoint says that it cannot be written
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _other(path, f"a {_FILE} that cannot be read ({error})", "something else") from error
+    if found != FORMAT:
+        raise _other(path, f"format {found}", writer)
+
+
+def stamp(path: Path) -> None:
+    """Write the format into a checkpoint that is new."""
+    if not (path / _FILE).exists():
+        write_json(path / _FILE, {"format": FORMAT, "tracetypes": __version__})
+
+
+def _other(path: Path, found: str, writer: str) -> RunError:
+    return RunError(
+        "TT220",
+        f"the checkpoint {path} has {found}, written by {writer}; tracetypes {__version__} reads format {FORMAT}",
+        fix="go on with the version that wrote it, or start anew with another --checkpoint and output",
+    )

@@ -1,0 +1,216 @@
+"""Runs as processes: two on one checkpoint or output, a driver that is killed, Ctrl-C at any moment. Nothing outlives a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.spark import flows
+from tests.spark.support import Cli, defined, row, rows_at_sink, rows_in, write_lines
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 300
+
+
+@attrs.define
+class Runs:
+    """Runs of one flow on the same input, each in a session of its own as a shell would make it."""
+
+    path: Path
+    started: list[subprocess.Popen[str]] = attrs.Factory(list)
+    lines: list[str] = attrs.Factory(lambda: [row(id="abc"[n % 3], ts=n, watts=n) for n in range(90)])
+
+    def start(self, checkpoint: str = "checkpoint", out: str = "out", *more: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tracetypes.cli", "run", "tests.spark.flows:delayed", "--master", "local[1]"]
+        command += ["-i", f"readings={self.path / 'in'}", "-o", f"sums={self.path / out}"]
+        command += ["--checkpoint", str(self.path / checkpoint), *more]
+        running = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.started.append(running)
+        return running
+
+    def is_right(self) -> None:
+        """Each row is in the output once."""
+        trace, _ = defined(flows.delayed, {"readings": self.lines})
+        assert rows_in(self.path / "out", "at") == rows_at_sink(flows.delayed, trace)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    made = Runs(tmp_path)
+    for number in range(3):
+        write_lines(tmp_path / "in" / f"{number}.jsonl", made.lines[30 * number : 30 * number + 30], at=number + 1)
+    yield made
+    for running in made.started:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+        running.communicate()
+
+
+def until(running: subprocess.Popen[str], text: str) -> None:
+    """Read what a run says until it says that."""
+    assert running.stderr is not None
+    heard = ""
+    for line in running.stderr:
+        heard += line
+        if text in line:
+            return
+    raise AssertionError(f"it never said {text!r}: {heard}")
+
+
+def in_session(session: int) -> list[int]:
+    """The processes of a session that live."""
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] not in "ZX":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def wait_for(processes: list[int]) -> None:
+    """Wait until processes that are no children of ours have ended."""
+    for pid in processes:
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            assert select.select([handle], [], [], PATIENCE)[0], f"process {pid} lives on"
+        finally:
+            os.close(handle)
+
+
+def test_a_second_run_is_refused_and_a_killed_one_leaves_nothing(runs: Runs) -> None:
+    first = runs.start("checkpoint", "out", "--follow")
+    until(first, "batch 0:")
+    holder = f"is in use by another run, process {first.pid} on {socket.gethostname()}"
+    for checkpoint, out, what in (("checkpoint", "other", "checkpoint"), ("other", "out", "output directory")):
+        second = runs.start(checkpoint, out)
+        _, err = second.communicate(timeout=PATIENCE)
+        assert second.returncode == 1
+        assert err.startswith(f"tracetypes: TT221 the {what} ")
+        assert holder in err
+    processes = in_session(first.pid)
+    assert len(processes) > 2  # the driver, Java, Python workers
+    first.kill()
+    third = runs.start()
+    _, err = third.communicate(timeout=PATIENCE)
+    assert third.returncode == 0, err
+    runs.is_right()
+    wait_for(processes)
+    assert in_session(first.pid) == []
+
+
+def test_of_two_first_starts_one_wins(runs: Runs) -> None:
+    both = [runs.start(), runs.start()]
+    told = {running.pid: running.communicate(timeout=PATIENCE)[1] for running in both}
+    won, lost = sorted(both, key=lambda running: running.returncode)
+    assert (won.returncode, lost.returncode) == (0, 1), told
+    assert "TT221" in told[lost.pid]
+    assert f"process {won.pid} on " in told[lost.pid]
+    runs.is_right()
+
+
+CHANCE = random.Random(15)
+MOMENTS = [round(CHANCE.uniform(0.0, 12.0), 1) for _ in range(12)]
+
+
+@pytest.mark.parametrize("moment", [2.5, 5.0, *(pytest.param(one, marks=pytest.mark.nightly) for one in MOMENTS)])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.nightly)])
+def test_a_run_that_is_stopped_while_it_starts(runs: Runs, moment: float, number: signal.Signals) -> None:
+    """Nothing of it lives on, and the same command goes on. ``moment``: seconds since it was started."""
+    running = runs.start("checkpoint", "out", "--follow")
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.wait(moment)
+    processes = in_session(running.pid)
+    running.send_signal(number)
+    _, err = running.communicate(timeout=PATIENCE)  # until nobody holds its pipes
+    if number == signal.SIGINT:
+        assert running.returncode in (130, -signal.SIGINT)  # the same in a shell
+        assert in_session(running.pid) == []
+    wait_for([*processes, *in_session(running.pid)])
+    assert in_session(running.pid) == []
+    again = runs.start()
+    _, err = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 0, err
+    runs.is_right()
+
+
+# ------------------------------------------------------------------------------------- refused before Spark starts
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    write_lines(tmp_path / "in" / "0.jsonl", [row(id="a", ts=1, watts=1)])
+    return ["run", "tests.spark.flows:delayed", "-i", f"readings={tmp_path / 'in'}"]
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """The command line where Spark must not start."""
+
+    def session(**_: object) -> None:
+        raise AssertionError("Spark starts")
+
+    monkeypatch.setattr("tracetypes.compiler.spark.session.session", session)
+    return Cli(capsys)
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "70000"])
+def test_TT402_a_number_that_is_no_port(tmp_path: Path, no_spark: Cli, command: list[str], port: str) -> None:
+    wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}", "--prometheus", port)
+    assert (wrong.code, f"TT402 --prometheus {port} is no port" in wrong.err) == (2, True)
+
+
+def test_TT222_an_output_inside_the_input(tmp_path: Path, no_spark: Cli, command: list[str]) -> None:
+    (tmp_path / "alias").symlink_to(tmp_path / "in")
+    for more in (
+        ["-o", f"sums={tmp_path / 'in' / 'out'}"],
+        ["-o", f"sums={tmp_path / 'alias' / 'out'}"],
+        ["-o", f"sums={tmp_path / 'out'}", "--checkpoint", str(tmp_path / "alias" / "_kept")],
+        ["-o", f"sums={tmp_path / 'out'}", "--late", str(tmp_path / "in" / "late")],
+        ["-o", f"sums={tmp_path}"],
+    ):
+        wrong = no_spark(*command, *more)
+        assert (wrong.code, "TT222 source 'readings' reads " in wrong.err) == (2, True)
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["0.jsonl"]
+
+
+def test_a_checkpoint_that_is_not_local(tmp_path: Path, no_spark: Cli, command: list[str]) -> None:
+    wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}", "--checkpoint", "s3://bucket/run")
+    assert (wrong.code, "TT402 --checkpoint s3://bucket/run is not local" in wrong.err) == (2, True)
+
+
+def test_a_checkpoint_of_another_format(tmp_path: Path, no_spark: Cli, command: list[str]) -> None:
+    (tmp_path / "out" / "_checkpoint").mkdir(parents=True)
+    (tmp_path / "out" / "_checkpoint" / "format.json").write_text(json.dumps({"format": 99, "tracetypes": "9.9"}))
+    wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}")
+    assert (wrong.code, "has format 99, written by tracetypes 9.9" in wrong.err) == (1, True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_TT209_metrics_that_cannot_be_written(tmp_path: Path, cli: Cli, command: list[str]) -> None:
+    wrong = cli(*command, "-o", f"sums={tmp_path / 'out'}", "--metrics", "/dev/full")
+    assert (wrong.code, "TT209 --metrics /dev/full cannot be written: No space left" in wrong.err) == (1, True)

@@ -1,0 +1,334 @@
+"""Traced answers are compared with plain Python while a flow runs: a tracer that was fooled is found out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracetypes import Dataflow, Marker, OpKeyedUnordered, OpStateless, U, check, every
+from tracetypes.algebra import greatest
+from tracetypes.compiler import sizes
+from tracetypes.compiler.columns import array
+from tracetypes.compiler.messages import Difference
+from tracetypes.compiler.plan import Opaque, Plan, links
+from tracetypes.compiler.planner import plan
+from tracetypes.compiler.runtime.verification import FIRST, Verifier, in_python, names_of
+from tracetypes.compiler.simulate import simulate
+from tracetypes.compiler.spark.scan import taker
+from tracetypes.interpreter import interpret_rows
+from tracetypes.sources import reader
+
+
+@attrs.frozen
+class Event:
+    user: int
+    cents: int
+    ts: int
+    note: str | None = None
+    secret: float = 0.0
+
+
+@attrs.frozen
+class Price(OpStateless[int, Event, int, int]):
+    """On the way to the stage."""
+
+    def on_item(self, key: int, value: Event, emit: Callable[[int, int], None]) -> None:
+        if value.note is None:
+            emit(key, value.cents * 2)
+        elif value.cents > 500:
+            emit(key, value.cents)
+
+
+@attrs.frozen
+class Total(OpKeyedUnordered[int, int, int, int, int, int]):
+    """In the stage."""
+
+    def lift(self, key: int, value: int) -> int:
+        return value
+
+    def identity(self) -> int:
+        return 0
+
+    def combine(self, a: int, b: int) -> int:
+        return a + b
+
+    def initial_state(self) -> int:
+        return 0
+
+    def update_state(self, state: int, agg: int) -> int:
+        return state + agg
+
+    def on_marker(self, new_state: int, key: int, marker: Marker, emit: Callable[[int, int], None]) -> None:
+        emit(key, new_state)
+
+
+@attrs.frozen
+class Euros(OpStateless[int, int, int, float]):
+    """Behind the stage."""
+
+    def on_item(self, key: int, value: int, emit: Callable[[int, float], None]) -> None:
+        emit(key, value / 100)
+
+
+def price_of_others(self: Price, key: int, value: Event, emit: Callable[[int, int], None]) -> None:
+    if value.note is None:
+        emit(key, value.cents * 2)
+    elif value.cents > 400:
+        emit(key, value.cents)
+
+
+def price_with_more(self: Price, key: int, value: Event, emit: Callable[[int, int], None]) -> None:
+    Price_on_item(self, key, value, emit)
+    if value.cents == 77:
+        emit(key, 1)
+
+
+def price_by_secret(self: Price, key: int, value: Event, emit: Callable[[int, int], None]) -> None:
+    if value.secret >= 0.0:
+        Price_on_item(self, key, value, emit)
+
+
+Price_on_item = Price.on_item
+
+FOOLED: dict[str, tuple[type[Any], str, Any]] = {
+    "a path": (Price, "on_item", price_of_others),
+    "one more item": (Price, "on_item", price_with_more),
+    "another field": (Price, "on_item", price_by_secret),
+    "another type": (Euros, "on_item", lambda self, key, value, emit: emit(key, float(value // 100))),
+    "it raises": (Euros, "on_item", lambda self, key, value, emit: emit(key, value / (value % 2))),
+    "lift": (Total, "lift", lambda self, key, value: -value),
+    "combine": (Total, "combine", lambda self, a, b: max(a, b)),
+    "update_state": (Total, "update_state", lambda self, state, agg: state + agg + (agg % 3 == 0)),
+    "on_marker": (Total, "on_marker", lambda self, new_state, key, marker, emit: emit(key, new_state + 1)),
+}
+
+
+def flow() -> Dataflow:
+    made = Dataflow("prices")
+    events = made.source("events", U[int, Event], key=lambda e: e.user, markers=every(seconds=10, time=lambda e: e.ts))
+    made.sink("euros", events.through(Price()).through(Total()).through(Euros()))
+    return made
+
+
+def rows(seed: int, count: int = 300) -> list[Event]:
+    chance = random.Random(seed)
+    notes = [None, "a", "b"]
+    return [
+        Event(chance.randrange(40), chance.choice([77, chance.randrange(1000)]), at // 12, chance.choice(notes))
+        for at in range(count)
+    ]
+
+
+def meant(seed: int) -> Any:
+    return interpret_rows(check(flow()), {"events": rows(seed)})[0]["euros"]
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.setattr(sizes, "MANY", 1)
+    return plan(check(flow()), parallelism=2, key_groups=2)
+
+
+def test_honest_answers_are_alike(planned: Plan) -> None:
+    for seed in range(5):
+        answer = simulate(attrs.evolve(planned, verify_every=3), {"events": rows(seed)}, seed=seed)
+        assert answer.trace == meant(seed)
+
+
+@attrs.frozen
+class Point:
+    x: int
+
+
+@attrs.frozen
+class Seen:
+    ts: int
+    at: Point | None
+
+
+@attrs.frozen
+class Farthest(OpKeyedUnordered[int, Seen, int, int, int, int | None]):
+    """Of records that may be missing."""
+
+    def lift(self, key: int, value: Seen) -> int | None:
+        return None if value.at is None else value.at.x
+
+    def identity(self) -> int | None:
+        return None
+
+    def combine(self, a: int | None, b: int | None) -> int | None:
+        return greatest(a, b)
+
+    def initial_state(self) -> int:
+        return 0
+
+    def update_state(self, state: int, agg: int | None) -> int:
+        return state if agg is None else max(agg, state)
+
+    def on_marker(self, new_state: int, key: int, marker: Marker, emit: Callable[[int, int], None]) -> None:
+        emit(key, new_state)
+
+
+@attrs.frozen
+class Copied(OpStateless[int, Seen, int, Seen]):
+    """Before that: what was read as columns comes as records."""
+
+    def on_item(self, key: int, value: Seen, emit: Callable[[int, Seen], None]) -> None:
+        emit(key, value)
+
+
+@attrs.frozen
+class Dropped(OpStateless[int, Seen, int, Seen]):
+    """Before that: nothing but None comes."""
+
+    def on_item(self, key: int, value: Seen, emit: Callable[[int, Seen], None]) -> None:
+        emit(key, attrs.evolve(value, at=None))
+
+
+@pytest.mark.parametrize("before", [None, Copied(), Dropped()], ids=str)
+@pytest.mark.parametrize("missing", [0, 2, 3], ids=["never", "often", "always"])
+def test_records_that_may_be_missing_are_alike(
+    before: OpStateless[int, Seen, int, Seen] | None, missing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "MANY", 1)
+    flow = Dataflow("farthest")
+    markers = every(seconds=10, time=lambda seen: seen.ts)
+    seen = flow.source("seen", U[int, Seen], key=lambda seen: seen.ts % 2, markers=markers)
+    flow.sink("out", (seen if before is None else seen.through(before)).through(Farthest()))
+    rows = [Seen(n, None if n % 3 < missing else Point(n)) for n in range(40)]
+    checked = check(flow)
+    planned = attrs.evolve(plan(checked, key_groups=2), verify_every=5)
+    wanted = interpret_rows(checked, {"seen": rows})[0]["out"]
+    for seed in range(10):
+        assert simulate(planned, {"seen": rows}, seed=seed).trace == wanted
+
+
+@pytest.mark.parametrize("name", FOOLED)
+def test_what_was_traced_and_is_something_else_is_found(
+    planned: Plan, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    cls, method, other = FOOLED[name]
+    monkeypatch.setattr(cls, method, other)
+    planned = attrs.evolve(planned, verify_every=1)
+    with pytest.raises(Difference) as found:
+        list(map(partial(answered, planned), range(20)))
+    assert found.value.name == f"{cls.__name__}.{method}"
+    assert Difference.from_text(f"Spark says: {found.value}\n at org.apache") is not None
+    # With that operator in Python the answer is that of Python.
+    mended = in_python(planned, {found.value.operator})
+    for seed in range(3):
+        assert outcome(lambda: answered(mended, seed)) == outcome(lambda: meant(seed))  # noqa: B023
+
+
+def answered(planned: Plan, seed: int) -> Any:
+    return simulate(planned, {"events": rows(seed)}, seed=seed).trace
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("name", FOOLED)
+def test_none_is_found_where_nobody_looks(planned: Plan, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    cls, method, other = FOOLED[name]
+    monkeypatch.setattr(cls, method, other)
+    for seed in range(5):
+        assert outcome(lambda: answered(attrs.evolve(planned, verify_every=0), seed)) is not Difference  # noqa: B023
+
+
+@pytest.mark.parametrize(("argument", "other"), [("key", lambda e: e.user + 1), ("time", lambda e: e.ts * 2)])
+def test_functions_of_a_source(argument: str, other: Callable[[Event], int]) -> None:
+    planned = plan(check(flow()), parallelism=1, key_groups=2)
+    (link,) = links(planned.stages[0].region)
+    leaf: Any = link.leaf
+    read, columns = reader(leaf.source).read, [range(40), [5] * 40, range(1, 41), [None] * 40, [0.0] * 40]
+    pairs = zip(columns, leaf.layout.columns, strict=True)
+    table = pa.RecordBatch.from_arrays([array(schema, list(c)) for c, (_, schema) in pairs], names=list("abcde"))
+    verifier = Verifier(planned)
+    (chunk,) = taker(leaf, read, verifier)(table)
+    assert len(chunk) == 40  # type: ignore[arg-type]
+    assert verifier.rows == 2 * FIRST
+    if argument == "key":
+        object.__setattr__(leaf.source, "key", other)
+    else:
+        object.__setattr__(leaf.source.markers, "time", other)
+    with pytest.raises(Difference, match=argument):
+        list(taker(leaf, read, Verifier(planned))(table))
+
+
+# ----------------------------------------------------------------------------------------------------- sampling
+
+
+@given(st.lists(st.integers(0, 700), max_size=12), st.integers(1, 500), st.integers(0, 5))
+def test_the_same_rows_however_they_are_cut(counts: list[int], every_: int, place: int) -> None:
+    planned = attrs.evolve(PLANNED, verify_every=every_)
+    name = next(iter(names_of(planned).values()))
+
+    def picked(cut: list[int]) -> list[int]:
+        verifier = Verifier(planned)
+        verifier.left[name] = 0
+        verifier.start(place, 7)
+        found, at = list[int](), 0
+        for count in cut:
+            rows = verifier.pick(name, count)
+            found += [] if rows is None else (rows + at).tolist()
+            at += count
+        return found
+
+    whole = picked([sum(counts)])
+    assert picked(counts) == whole
+    assert len(whole) in (sum(counts) // every_, sum(counts) // every_ + 1)
+    assert len({row // every_ for row in whole}) == len(whole)
+
+
+PLANNED = plan(check(flow()), parallelism=1, key_groups=2)
+
+
+def test_first_rows_of_each_operator_once_in_a_worker() -> None:
+    verifier = Verifier(PLANNED)
+    verifier.start(1)
+    first = verifier.pick("b", FIRST - 3)
+    assert first is not None
+    assert first.tolist() == list(range(FIRST - 3))
+    second = verifier.pick("b", 10)
+    assert second is not None
+    assert second.tolist()[:3] == [0, 1, 2]
+    verifier.start(2)
+    third = verifier.pick("b", 10)
+    assert third is None or len(third) == 1
+
+
+def test_places_differ() -> None:
+    found = set()
+    for place in range(50):
+        verifier = Verifier(attrs.evolve(PLANNED, verify_every=1000))
+        verifier.left["a"] = 0
+        verifier.start(place)
+        rows = verifier.pick("a", 1000)
+        assert rows is not None
+        found.add(tuple(rows))
+    assert len(found) > 40
+
+
+def test_in_python_leaves_the_others_traced() -> None:
+    names = {name for name in names_of(PLANNED).values() if name.endswith("Total")}
+    changed = in_python(PLANNED, names)
+    (stage,), (before,) = changed.stages, PLANNED.stages
+    assert isinstance(stage.steps[0].keyed, Opaque)
+    assert isinstance(stage.steps[0].monoid, Opaque)
+    assert not isinstance(before.steps[0].keyed, Opaque)
+    (link,) = links(stage.region)
+    assert not any(isinstance(mapped.traced, Opaque) for mapped in link.path)
+    assert list(names_of(changed).values()) == list(names_of(PLANNED).values())
+    assert not any(isinstance(m.traced, Opaque) for m in links(changed.region)[0].path)

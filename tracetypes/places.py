@@ -1,0 +1,58 @@
+"""Places in an order: what an author's function may give to sort by, and one total order of all of that.
+
+Python's ``<`` is no total order of all that has one: NaN is before and behind nothing, ``<`` of sets is inclusion, times of one
+zone compare by their clocks, and where types are mixed the order of arrival decides which of them meet. So what a function gives
+is not compared itself but the place that it has here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from tracetypes.records import micros_of, show
+
+__all__ = ["NoPlace", "Orderable", "place"]
+
+Orderable: TypeAlias = bool | int | float | str | bytes | dt.datetime | dt.date | Sequence["Orderable"]
+"""What has a place: numbers but NaN, then text, bytes, times with a zone, times without, days, then tuples and lists of these
+item by item. Nothing else has one: no None, no set, no object with a ``<`` of its own."""
+
+
+class NoPlace(ValueError):
+    """A value has no place in an order."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(f"{show(value)} has no place in an order")
+
+
+def place(value: Any, *, nan: bool = False) -> Any:
+    """The place of a value, to be compared with other places: equal for values that are equal. ``nan``: NaN has one, behind all
+    other numbers. Raises :class:`NoPlace`."""
+    kind = type(value)
+    if kind is int or kind is str:
+        return (0 if kind is int else 2), value
+    match value:
+        case int():
+            return 0, int(value)
+        case float():
+            if value == value:
+                return 0, float(value)
+            if nan:
+                return (1,)
+        case str():
+            return 2, str.__str__(value)
+        case bytes():
+            return 3, bytes(value)
+        case dt.datetime() if value.tzinfo is not None:
+            return 4, micros_of(value)
+        case dt.datetime():
+            return 5, micros_of(value.replace(tzinfo=dt.UTC))
+        case dt.date():
+            return 6, value.toordinal()
+        case tuple() | list():
+            return 7, tuple([place(one, nan=nan) for one in value])
+        case _:
+            pass
+    raise NoPlace(value)
