@@ -23,9 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tracetypes import Dataflow, __version__, check
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark.outputs import FileOutput, NoOutput
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import run
+from tracetypes.compiler.store.outputs import FileOutput, NoOutput
 
 Query = Callable[[DataFrame], DataFrame]
 

@@ -30,7 +30,7 @@ from tracetypes import (
     sort,
 )
 from tracetypes import __version__ as version
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan.planner import plan
 
 
 @attrs.frozen

@@ -24,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes import __version__ as version
-from tracetypes.compiler.columnar import Flow, combine
-from tracetypes.compiler.monoids import monoid_of
-from tracetypes.compiler.vector import from_arrow, inputs_of
+from tracetypes.compiler.analysis.monoids import monoid_of
+from tracetypes.compiler.columns.column import from_arrow, inputs_of
+from tracetypes.compiler.runtime.partial_aggregation import Flow, combine
 from tracetypes.records import Float, Integer
 from tracetypes.stdlib import Aggregate, evaluate, fast_sum, sum
 from tracetypes.stdlib.aggregates import Summarise

@@ -29,10 +29,10 @@ from pyspark.sql import functions as F
 
 from benchmarks.by_hand import keyed_state as by_hand
 from tracetypes import Dataflow, Marker, OpKeyedUnordered, U, __version__, check, every
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark.outputs import NoOutput
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.spark.session import session
+from tracetypes.compiler.store.outputs import NoOutput
 
 FILES, FILES_PER_STEP, SECONDS = 8, 2, 200
 
@@ -125,7 +125,7 @@ def other(spark: SparkSession, root: Path, query: Callable[[DataFrame], DataFram
 
 def verify(spark: SparkSession, root: Path, parallelism: int) -> bool:
     """Is our last answer for every key the count and mean of a recount?"""
-    from tracetypes.compiler.spark.outputs import FileOutput
+    from tracetypes.compiler.store.outputs import FileOutput
 
     with tempfile.TemporaryDirectory() as out:
         ours(spark, root, parallelism, lambda planned: FileOutput(planned, out, "verify", None, None))

@@ -22,10 +22,10 @@ from pyspark.sql import functions as F
 from benchmarks._compare import say, versions
 from benchmarks.keyed_state import flow, make
 from tracetypes import check
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark.outputs import FileOutput
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import Batch, run
 from tracetypes.compiler.spark.session import session
+from tracetypes.compiler.store.outputs import FileOutput
 
 
 class Job:

@@ -23,10 +23,10 @@ from examples import yahoo, yahoo_data
 from examples.yahoo_data import Tables
 from tests.spark.test_exactly_once import children, command_of
 from tracetypes import Dataflow, check
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark.outputs import NoOutput
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.spark.session import session
+from tracetypes.compiler.store.outputs import NoOutput
 
 SECONDS = 200
 """Of event time, whatever the number of events."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from examples.home_energy import Measurement, flow, write
 from tracetypes import Item, check, interpret_rows
-from tracetypes.compiler.explain import show_plan
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan.explain import show_plan
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect
 from tracetypes.compiler.spark.session import session
 from tracetypes.errors import TraceTypesError

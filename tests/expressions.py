@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tracetypes.algebra import ExactSum
-from tracetypes.compiler.expr import Call, Const, Exact, Expr, Input, Kind
-from tracetypes.compiler.functions import FUNCTIONS, SCALARS
+from tracetypes.compiler.tracing.expr import Call, Const, Exact, Expr, Input, Kind
+from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,

@@ -35,8 +35,8 @@ from tracetypes import (
     merge,
     sort,
 )
-from tracetypes.compiler.segments import program
-from tracetypes.compiler.simulate import simulate_program
+from tracetypes.compiler.graph.segments import program
+from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.graph import Apply, Merge, Source, title
 from tracetypes.interpreter import Arranged

@@ -19,7 +19,7 @@ from hypothesis.strategies import SearchStrategy
 
 from tests.grammar.prelude import Row, Sub
 from tests.strategies import FLOATS, INTEGERS, STRINGS, TIMES
-from tracetypes.compiler.expr import Input
+from tracetypes.compiler.tracing.expr import Input
 
 __all__ = ["Row", "Sub", "compiled", "inputs_of", "plain", "rows"]
 

@@ -47,16 +47,16 @@ from tracetypes import (
     sort,
 )
 from tracetypes.check import violations
-from tracetypes.compiler import sizes
-from tracetypes.compiler.drawing import svg, typed_graph
-from tracetypes.compiler.explain import explain
-from tracetypes.compiler.fingerprint import fingerprint
-from tracetypes.compiler.kernels import StageKernel, is_straight
-from tracetypes.compiler.messages import Report
-from tracetypes.compiler.page import page
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.segments import cut, program
-from tracetypes.compiler.simulate import Collector, simulate
+from tracetypes.compiler.graph.segments import cut, program
+from tracetypes.compiler.plan.drawing import svg, typed_graph
+from tracetypes.compiler.plan.explain import explain
+from tracetypes.compiler.plan.fingerprint import fingerprint
+from tracetypes.compiler.plan.page import page
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.messages import Report
+from tracetypes.compiler.runtime.stage import StageKernel, is_straight
+from tracetypes.compiler.trial.simulate import Collector, simulate
 from tracetypes.edges import edge_type
 from tracetypes.formats import Row
 from tracetypes.interpreter import arrange_parts, interpret, streams_of

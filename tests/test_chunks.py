@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from tests.dictionaries import encoded
 from tests.strategies import values
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, Stream, U, check, every
-from tracetypes.compiler import sizes
-from tracetypes.compiler.chunks import Chunk, hashes, scatter
-from tracetypes.compiler.coded import Coded
-from tracetypes.compiler.columnar import groups_of, reduced
-from tracetypes.compiler.columns import array, decode
-from tracetypes.compiler.explain import stateless_runs
-from tracetypes.compiler.messages import Kind, Message
-from tracetypes.compiler.monoids import Part
-from tracetypes.compiler.plan import links
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.source_kernel import SourceKernel, Taken
-from tracetypes.compiler.vector import Column, from_arrow, values_of
+from tracetypes.compiler.analysis.monoids import Part
+from tracetypes.compiler.columns.arrow import array, decode
+from tracetypes.compiler.columns.column import Column, from_arrow, values_of
+from tracetypes.compiler.columns.dictionary import Coded
+from tracetypes.compiler.plan.explain import stateless_runs
+from tracetypes.compiler.plan.plan import links
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.chunks import Chunk, hashes, scatter
+from tracetypes.compiler.runtime.messages import Kind, Message
+from tracetypes.compiler.runtime.partial_aggregation import groups_of, reduced
+from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.edges import O
 from tracetypes.formats import Row
 from tracetypes.graph import ROW_POSITION

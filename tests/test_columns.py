@@ -25,7 +25,7 @@ from tests.strategies import (
     schemas,
     values,
 )
-from tracetypes.compiler.columns import (
+from tracetypes.compiler.columns.arrow import (
     END,
     POSITION,
     Batch,
@@ -41,7 +41,7 @@ from tracetypes.compiler.columns import (
     schema_of_rows,
     to_bytes,
 )
-from tracetypes.compiler.paths import exact_array, exactly
+from tracetypes.compiler.runtime.stateless import exact_array, exactly
 from tracetypes.errors import DataError
 from tracetypes.formats import Layout
 from tracetypes.records import (

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.programs import inputs_of, plain
 from tests.strategies import FLOATS, INTEGERS, STRINGS, TIMES
 from tracetypes import ExactSum
-from tracetypes.compiler.expr import (
+from tracetypes.compiler.tracing.expr import (
     Branch,
     Call,
     Const,

@@ -41,12 +41,13 @@ from tracetypes import (
     parquet,
     sort,
 )
-from tracetypes.compiler import planner, sizes
-from tracetypes.compiler.fingerprint import FIELDS, Fingerprint, fingerprint
-from tracetypes.compiler.kernels import StageKernel
-from tracetypes.compiler.plan import Opaque, Plan
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.simulate import simulate
+from tracetypes.compiler.plan import planner
+from tracetypes.compiler.plan.fingerprint import FIELDS, Fingerprint, fingerprint
+from tracetypes.compiler.plan.plan import Opaque, Plan
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.formats import Csv, Format, JsonLines, Kafka, Layout, Parquet
 from tracetypes.graph import Apply, Merge, Node, Receive, Sink, Sort, Source
 from tracetypes.markers import EventTime, InBand, Markers
@@ -352,7 +353,7 @@ def test_stages_that_change_places_are_noticed() -> None:
         made.sink("out", merge(one, other))
         return made
 
-    from tracetypes.compiler.segments import program
+    from tracetypes.compiler.graph.segments import program
 
     one, swapped, other = (
         fingerprint(program(check(made), key_groups=2).plans[-1]) for made in (two(1, 2), two(2, 1), two(1, 3))

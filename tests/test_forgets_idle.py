@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 
 from tests.stdlib.small import Added
 from tracetypes import Dataflow, ExactSum, Marker, OpKeyedUnordered, Stream, U, check, every, interpret_rows
-from tracetypes.compiler import messages, planner, simulate, sizes
-from tracetypes.compiler.forgetting import forget, indistinguishable
-from tracetypes.compiler.kernels import StageState, keys_held
-from tracetypes.compiler.plan import Opaque, Plan
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.runners import UnorderedState
+from tracetypes.compiler.plan import planner
+from tracetypes.compiler.plan.plan import Opaque, Plan
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import messages
+from tracetypes.compiler.runtime.column_states import ColumnState
+from tracetypes.compiler.runtime.eviction import forget, indistinguishable
+from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.stage import StageState, keys_held
 from tracetypes.compiler.spark import inspect_state
-from tracetypes.compiler.states import ColumnState
+from tracetypes.compiler.trial import simulate
 from tracetypes.stdlib import count, sliding, tumbling
 from tracetypes.stdlib import max as max_
 from tracetypes.stdlib.windows import Stack, stack_of

@@ -16,12 +16,12 @@ from hypothesis.strategies import SearchStrategy
 from tests.dictionaries import encoded
 from tests.expressions import CONSTANTS, shown, value_of
 from tests.programs import compiled, inputs_of
-from tracetypes.compiler import evaluation
-from tracetypes.compiler.columns import array
-from tracetypes.compiler.expr import Branch, Call, Const, Input, Leaf, Tree, Undefined, Value, evaluate, run
-from tracetypes.compiler.functions import FUNCTIONS, SCALARS
-from tracetypes.compiler.tracing import Given, trace
-from tracetypes.compiler.vector import arrow_inputs, values_of
+from tracetypes.compiler.columns import evaluation
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.column import arrow_inputs, values_of
+from tracetypes.compiler.tracing.expr import Branch, Call, Const, Input, Leaf, Tree, Undefined, Value, evaluate, run
+from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
+from tracetypes.compiler.tracing.tracer import Given, trace
 from tracetypes.records import INT_MAX, INT_MIN, Schema, String, Timestamp
 
 NAMES: Final = "abcdefgh"

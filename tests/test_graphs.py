@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from tests import graphs
 from tests.graphs import Adding, Case, cases, features, listing
 from tracetypes.check import violations
-from tracetypes.compiler.planner import refuse_sharing
+from tracetypes.compiler.plan.planner import refuse_sharing
 from tracetypes.templates import TEMPLATES
 
 OPERATORS = {

@@ -14,12 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracetypes import Dataflow, Marker, OpKeyedUnordered, OpStateless, U, check, every, interpret_rows
-from tracetypes.compiler import planner, sizes, tracing
 from tracetypes.compiler.analysis.identity import Once, Same, alike, exact, parts_of
-from tracetypes.compiler.plan import Opaque, Plan, links
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.segments import program
-from tracetypes.compiler.simulate import simulate_program
+from tracetypes.compiler.graph.segments import program
+from tracetypes.compiler.plan import planner
+from tracetypes.compiler.plan.plan import Opaque, Plan, links
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.tracing import tracer as tracing
+from tracetypes.compiler.trial.simulate import simulate_program
 
 RATE: Any = 2
 RATES: Any = types.ModuleType("rates")

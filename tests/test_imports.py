@@ -139,7 +139,7 @@ def test_all_three_packages_are_read() -> None:
 @pytest.mark.parametrize(
     ("module", "source", "forbidden"),
     [
-        ("tracetypes.graph", "import tracetypes.compiler.plan", "tracetypes.compiler"),
+        ("tracetypes.graph", "import tracetypes.compiler.plan.plan", "tracetypes.compiler"),
         ("tracetypes.graph", "from tracetypes import compiler", "tracetypes.compiler"),
         ("tracetypes.graph", "from .compiler import plan", "tracetypes.compiler"),
         ("tracetypes.graph", "from . import stdlib", "tracetypes.stdlib"),
@@ -151,10 +151,10 @@ def test_all_three_packages_are_read() -> None:
         ("tracetypes.compiler.local.run", "from pyspark import sql", "pyspark"),
         ("tracetypes.compiler.sparkle", "import pyspark", "pyspark"),
         ("tracetypes.compiler.spark.run", "from ...stdlib import windows", "tracetypes.stdlib"),
-        ("tracetypes.compiler.plan", "from ..testing import check_laws", "tracetypes.testing"),
-        ("tracetypes.stdlib.windows", "from tracetypes.compiler.plan import Plan", "tracetypes.compiler"),
+        ("tracetypes.compiler.plan.plan", "from ...testing import check_laws", "tracetypes.testing"),
+        ("tracetypes.stdlib.windows", "from tracetypes.compiler.plan.plan import Plan", "tracetypes.compiler"),
         ("tracetypes.stdlib.windows", "from sklearn import ensemble", "sklearn"),
-        ("tracetypes.cli", "from compiler.plan import Plan", "compiler"),
+        ("tracetypes.cli", "from compiler.plan.plan import Plan", "compiler"),
     ],
 )
 def test_a_forbidden_import_is_found(module: str, source: str, forbidden: str) -> None:

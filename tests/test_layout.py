@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetypes.compiler.layout import Arrow, Label, Layout, Placed, Size, layered
+from tracetypes.compiler.plan.layout import Arrow, Label, Layout, Placed, Size, layered
 
 Sizes = dict[Hashable, Size]
 

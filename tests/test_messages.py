@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from tests.graphs import Inner, Left, Sample
 from tests.strategies import Everything, values
 from tracetypes import UNIT, ExactSum, RunError, Unit
-from tracetypes.compiler.kernels import StageState
-from tracetypes.compiler.messages import Kind, Message, Piece, Report, Reread, dumps, header, loads
-from tracetypes.compiler.progress import Progress
-from tracetypes.compiler.runners import UnorderedState
+from tracetypes.compiler.runtime.frontier import Progress
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, Reread, dumps, header, loads
+from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.stage import StageState
 from tracetypes.errors import envelope
 from tracetypes.records import canonical, schema_of
 
@@ -162,7 +162,7 @@ def test_classes_of_no_module_survive_by_value() -> None:
 SCRIPT = """
 import attrs, sys
 sys.path[:0] = [{root!r}]
-from tracetypes.compiler.messages import dumps, loads
+from tracetypes.compiler.runtime.messages import dumps, loads
 @attrs.frozen
 class Mine:
     x: int

@@ -18,13 +18,14 @@ from hypothesis.strategies import DataObject
 
 from tests.strategies import FLOATS, INTEGERS, STRINGS, schemas, values
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U, check, every, sort
-from tracetypes.compiler import simulate, sizes
-from tracetypes.compiler.columns import array
-from tracetypes.compiler.expr import Undefined
-from tracetypes.compiler.ordering import Pairs, Runs, Sorter, canonical_columns, codes_of, codes_of_objects
-from tracetypes.compiler.paths import exactly
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.vector import from_arrow
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.column import from_arrow
+from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter, canonical_columns, codes_of, codes_of_objects
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.stateless import exactly
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.compiler.trial import simulate
 from tracetypes.errors import OperatorFailed
 from tracetypes.graph import Sort
 from tracetypes.interpreter import interpret_rows, sort_order

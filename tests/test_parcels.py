@@ -11,13 +11,13 @@ import pytest
 from pyspark import SparkContext, TaskContext
 
 from tracetypes import Dataflow, U, check, every
-from tracetypes.compiler.plan import Plan, links
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan.plan import Plan, links
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import wire
 from tracetypes.compiler.spark.scan import End, ParquetScan
-from tracetypes.compiler.spark.staging import SEND
 from tracetypes.compiler.spark.tasks import KeyedTask
 from tracetypes.compiler.spark.wire import Parcel
+from tracetypes.compiler.store.staging import SEND
 from tracetypes.stdlib import count, enrich, tumbling
 
 NAMES = {f"k{n}": f"name {n}" for n in range(20_000)}

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetypes import Dataflow, RunError, U, Unit, check, every, parquet
-from tracetypes.compiler.columns import from_array, has_gaps
+from tracetypes.compiler.columns.arrow import from_array, has_gaps
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
-from tracetypes.compiler.plan import FromSource, links
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan.plan import FromSource, links
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.scan import End, ParquetScan
-from tracetypes.compiler.spark.staging import SEND
+from tracetypes.compiler.store.staging import SEND
 from tracetypes.formats import Layout
 from tracetypes.records import INT_MAX, UnitValue, schema_of
 

@@ -16,11 +16,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tracetypes import UNIT, Dataflow, U, Unit, check, every
-from tracetypes.compiler.chunks import Chunk
-from tracetypes.compiler.plan import FromSource, links
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.source_kernel import Taken
-from tracetypes.compiler.spark.parsed import Dialect, columns_of_csv, columns_of_json, decoded, fit_of_csv, fit_of_json
+from tracetypes.compiler.connectors.text import (
+    Dialect,
+    columns_of_csv,
+    columns_of_json,
+    decoded,
+    fit_of_csv,
+    fit_of_json,
+)
+from tracetypes.compiler.plan.plan import FromSource, links
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.scan import in_columns
 from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, is_blank, text_parser
 from tracetypes.records import Mismatch

@@ -28,10 +28,10 @@ from tracetypes import (
     in_band,
     interpret,
 )
-from tracetypes.compiler.kernels import StageKernel
-from tracetypes.compiler.messages import Report
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.simulate import Answer, simulate
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime.messages import Report
+from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.trial.simulate import Answer, simulate
 from tracetypes.edges import edge_type
 from tracetypes.formats import Row
 from tracetypes.graph import Source

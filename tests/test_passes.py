@@ -31,7 +31,7 @@ from tests.graphs import (
 )
 from tests.strategies import streams
 from tracetypes import ROW_POSITION, Checked, Dataflow, O, U, check, every, interpret, merge, sort
-from tracetypes.compiler.passes import Pass, compile_graph, passes
+from tracetypes.compiler.graph.passes import Pass, compile_graph, passes
 from tracetypes.graph import Fused, Graph, Node, Restore, Split, steps_of, title
 from tracetypes.trace import Element, Trace
 

@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetypes import Dataflow, O, OperatorFailed, U, Unit, check, every, interpret_rows, sort
-from tracetypes.compiler import sizes
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.simulate import simulate
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.errors import LawBroken
 from tracetypes.places import NoPlace, place
 from tracetypes.sources import reader

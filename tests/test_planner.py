@@ -25,9 +25,9 @@ from tests.graphs import (
     own_value,
 )
 from tracetypes import ROW_POSITION, Dataflow, O, U, UsageError, check, every, merge, sort
-from tracetypes.compiler.passes import passes
-from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, United, links
-from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS, plan, plan_of
+from tracetypes.compiler.graph.passes import passes
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, United, links
+from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan, plan_of
 from tracetypes.graph import Apply, Restore, title
 
 EVERY = every(seconds=1, time=own_value)

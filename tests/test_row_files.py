@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from tests.strategies import SCALARS, key_schemas, keys, schemas, values
-from tracetypes.compiler.columns import Batch, from_array, rows
-from tracetypes.compiler.row_files import Shown, open_rows
+from tracetypes.compiler.columns.arrow import Batch, from_array, rows
+from tracetypes.compiler.connectors.row_files import Shown, open_rows
 from tracetypes.errors import Location
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, text_parser
 from tracetypes.graph import Sink

@@ -14,8 +14,9 @@ from tests.spark import dags
 from tests.spark.flows import TEN, id_of
 from tracetypes import Dataflow, Stream, check, csv, kafka
 from tracetypes.check import Checked
-from tracetypes.compiler import segments, source_kernel
-from tracetypes.compiler.segments import cut
+from tracetypes.compiler.graph import segments
+from tracetypes.compiler.graph.segments import cut
+from tracetypes.compiler.runtime import source as source_kernel
 from tracetypes.graph import Receive, Sink, Source
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.trace import Element, Trace

@@ -66,17 +66,21 @@ from tracetypes import (
     sort,
 )
 from tracetypes.check import violations
-from tracetypes.compiler import chunks, kernels, messages, simulate, sizes, states
-from tracetypes.compiler.kernels import StageKernel, StageState
-from tracetypes.compiler.messages import Kind, Message, Piece, Reread
-from tracetypes.compiler.outbox import Outbox
-from tracetypes.compiler.outlets import ToSink, ToStage
-from tracetypes.compiler.passes import passes
-from tracetypes.compiler.plan import Plan
-from tracetypes.compiler.planner import plan, plan_of
-from tracetypes.compiler.simulate import Answer
-from tracetypes.compiler.source_kernel import SourceKernel
-from tracetypes.compiler.states import Columnar
+from tracetypes.compiler.graph.passes import passes
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.planner import plan, plan_of
+from tracetypes.compiler.runtime import chunks, messages
+from tracetypes.compiler.runtime import column_states as states
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import stage as kernels
+from tracetypes.compiler.runtime.column_states import Columnar
+from tracetypes.compiler.runtime.emitter import ToSink, ToStage
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Reread
+from tracetypes.compiler.runtime.partitioner import Outbox
+from tracetypes.compiler.runtime.source import SourceKernel
+from tracetypes.compiler.runtime.stage import StageKernel, StageState
+from tracetypes.compiler.trial import simulate
+from tracetypes.compiler.trial.simulate import Answer
 from tracetypes.formats import Row
 from tracetypes.interpreter import Arranged
 from tracetypes.records import to_plain
@@ -885,7 +889,7 @@ class Copies(OpStateless[str, int, str, int]):
 def test_an_operator_that_asks_gets_a_hint_of_every_item(
     where: str, how_many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracetypes.compiler.sizes.AHEAD", how_many)
+    monkeypatch.setattr("tracetypes.compiler.runtime.limits.AHEAD", how_many)
 
     def made(*, strict: bool) -> Checked:
         flow = Dataflow("hints")

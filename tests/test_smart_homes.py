@@ -16,8 +16,8 @@ from examples import smart_homes, smart_homes_data
 from examples.home_energy import KEPT, MAX_GAP, Average, Load, Measurement, Plug, device_of
 from examples.smart_homes import PAST, Past, Predict, features_of, remember
 from tracetypes import Dataflow, Item, check, interpret_rows
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.simulate import simulate
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.graph import Apply
 from tracetypes.stdlib import RegressionTree
 from tracetypes.stdlib.windows import TimeWindow

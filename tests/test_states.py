@@ -10,10 +10,11 @@ import pytest
 
 from tracetypes import UNIT, Checked, Dataflow, Marker, OpKeyedUnordered, U, check, every, interpret_rows
 from tracetypes.algebra import greatest
-from tracetypes.compiler import planner, sizes
-from tracetypes.compiler.plan import Opaque, Plan
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.simulate import simulate
+from tracetypes.compiler.plan import planner
+from tracetypes.compiler.plan.plan import Opaque, Plan
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.trial.simulate import simulate
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark import flows
 from tracetypes import RunError, UsageError, check
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import delta
 from tracetypes.compiler.spark.delta import Log, OneFile, Place, TableReader, TableSink, opened, path_of
 from tracetypes.compiler.spark.scan import repeated

@@ -26,10 +26,10 @@ from tests.programs import Row, Sub, inputs_of, plain, rows
 from tests.strategies import bits
 from tracetypes import UNIT, ExactSum, Marker, OpKeyedUnordered, OpStateless, Unit, algebra
 from tracetypes.algebra import greatest, larger, least, smaller
-from tracetypes.compiler.expr import Branch, Call, Const, Exact, Input, Leaf, Pack, Tree, Undefined, Value, run
-from tracetypes.compiler.monoids import monoid_of
-from tracetypes.compiler.symbolic import containers
-from tracetypes.compiler.tracing import (
+from tracetypes.compiler.analysis.monoids import monoid_of
+from tracetypes.compiler.tracing.expr import Branch, Call, Const, Exact, Input, Leaf, Pack, Tree, Undefined, Value, run
+from tracetypes.compiler.tracing.symbolic import containers
+from tracetypes.compiler.tracing.tracer import (
     Fixed,
     Given,
     Nested,

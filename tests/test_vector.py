@@ -40,13 +40,10 @@ from tests.expressions import (
     value_of,
 )
 from tracetypes import UNIT, ExactSum, Unit
-from tracetypes.compiler import evaluation, operations, vector
-from tracetypes.compiler import expr as meaning
-from tracetypes.compiler.coded import Coded
-from tracetypes.compiler.columns import array, from_array
-from tracetypes.compiler.exact import Exacts, exact_group_sums
-from tracetypes.compiler.expr import Branch, Call, Const, Emission, Expr, Input, Kind, Leaf, Pack, Tree, Undefined
-from tracetypes.compiler.vector import (
+from tracetypes.compiler.columns import column as vector
+from tracetypes.compiler.columns import evaluation, operations
+from tracetypes.compiler.columns.arrow import array, from_array
+from tracetypes.compiler.columns.column import (
     Column,
     Columns,
     Struct,
@@ -57,6 +54,22 @@ from tracetypes.compiler.vector import (
     to_arrow,
     to_coded_arrow,
     values_of,
+)
+from tracetypes.compiler.columns.dictionary import Coded
+from tracetypes.compiler.columns.exact import Exacts, exact_group_sums
+from tracetypes.compiler.tracing import expr as meaning
+from tracetypes.compiler.tracing.expr import (
+    Branch,
+    Call,
+    Const,
+    Emission,
+    Expr,
+    Input,
+    Kind,
+    Leaf,
+    Pack,
+    Tree,
+    Undefined,
 )
 from tracetypes.records import INT_MAX, INT_MIN, Optional, Schema, String, UnitValue, schema_of
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from tracetypes import Dataflow, Marker, OpKeyedUnordered, OpStateless, U, check, every
 from tracetypes.algebra import greatest
-from tracetypes.compiler import sizes
-from tracetypes.compiler.columns import array
-from tracetypes.compiler.messages import Difference
-from tracetypes.compiler.plan import Opaque, Plan, links
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.plan.plan import Opaque, Plan, links
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.runtime.verification import FIRST, Verifier, in_python, names_of
-from tracetypes.compiler.simulate import simulate
 from tracetypes.compiler.spark.scan import taker
+from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.interpreter import interpret_rows
 from tracetypes.sources import reader
 

@@ -23,12 +23,15 @@ from hypothesis import given, settings
 from tests.graphs import Case, cases
 from tests.test_verification import flow, rows
 from tracetypes import OpStateless, RunError, check, records, stdlib
-from tracetypes.compiler import messages, simulate, sizes, states
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark.claims import queries_of
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import column_states as states
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import messages
 from tracetypes.compiler.spark.inspect_state import open_checkpoint
 from tracetypes.compiler.store import version
+from tracetypes.compiler.store.compatibility import queries_of
 from tracetypes.compiler.store.version import FORMAT, look, stamp
+from tracetypes.compiler.trial import simulate
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.templates import TEMPLATES
 
@@ -38,10 +41,11 @@ LAYOUTS = Path(__file__).parent / "layouts.json"
 """By format, the layouts that began with it. Written by ``python -m tests.test_version``; an entry is never changed."""
 
 PICKLED = (
-    *("compiler.kernels.StageState", "compiler.progress.Progress", "compiler.runners.UnorderedState"),
-    *("compiler.states.ColumnState", "compiler.states.Shape", "compiler.columnar.Combined", "compiler.exact.Exacts"),
-    *("compiler.vector.Column", "compiler.vector.Struct", "compiler.coded.Coded"),
-    *("compiler.expr.Input", "compiler.expr.Pack", "compiler.expr.Exact"),
+    *("compiler.runtime.stage.StageState", "compiler.runtime.frontier.Progress", "compiler.runtime.operators.UnorderedState"),
+    *("compiler.runtime.column_states.ColumnState", "compiler.runtime.column_states.Shape"),
+    *("compiler.runtime.partial_aggregation.Combined", "compiler.columns.exact.Exacts"),
+    *("compiler.columns.column.Column", "compiler.columns.column.Struct", "compiler.columns.dictionary.Coded"),
+    *("compiler.tracing.expr.Input", "compiler.tracing.expr.Pack", "compiler.tracing.expr.Exact"),
     *("algebra.ExactSum", "sources.Rejected", "markers.Marker"),
 )
 """What states are made of behind fields of type ``Any``; a test finds what is missing here."""
@@ -224,7 +228,7 @@ def test_every_class_in_a_state_is_in_the_layout(monkeypatch: pytest.MonkeyPatch
     # Random dataflows seldom come to states over columns.
     simulate.simulate(plan(check(flow()), key_groups=2), {"events": rows(0)}, seed=0)
     ours = {one for one in found if one.startswith("tracetypes.")}
-    assert {"tracetypes.compiler.kernels.StageState", "tracetypes.compiler.states.ColumnState"} <= ours
+    assert {"tracetypes.compiler.runtime.stage.StageState", "tracetypes.compiler.runtime.column_states.ColumnState"} <= ours
     assert ours <= {*recorded(), *OTHERS}
 
 

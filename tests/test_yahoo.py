@@ -33,8 +33,8 @@ from examples.yahoo import (
     cluster,
 )
 from tracetypes import UNIT, Dataflow, Item, Marker, Trace, check, interpret_rows
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.simulate import simulate
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.stdlib import learned
 from tracetypes.testing import law_tests
 from tracetypes.trace import Element, blocks

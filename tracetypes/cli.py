@@ -29,10 +29,10 @@ from tracetypes.records import Mismatch
 from tracetypes.redaction import redact
 
 if TYPE_CHECKING:
-    from tracetypes.compiler.plan import Plan
-    from tracetypes.compiler.segments import Program
-    from tracetypes.compiler.spark.metrics import Batch
+    from tracetypes.compiler.graph.segments import Program
+    from tracetypes.compiler.plan.plan import Plan
     from tracetypes.compiler.store.locks import Locks
+    from tracetypes.compiler.store.metrics import Batch
 
 __all__ = ["load", "main"]
 
@@ -295,8 +295,8 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _explain(given: argparse.Namespace) -> int:
-    from tracetypes.compiler.explain import explain
-    from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS
+    from tracetypes.compiler.plan.explain import explain
+    from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
 
     checked = check(load(given.target))
     groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
@@ -320,16 +320,16 @@ def _graph(given: argparse.Namespace) -> int:
 
 
 def _svg(checked: Checked) -> str:
-    from tracetypes.compiler.drawing import svg, typed_graph
+    from tracetypes.compiler.plan.drawing import svg, typed_graph
 
     return svg(typed_graph(checked), f"typed graph of {checked.graph.name}", style=True)
 
 
 def _page(given: argparse.Namespace, checked: Checked) -> str:
     try:
-        from tracetypes.compiler.page import page
-        from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS
-        from tracetypes.compiler.segments import program
+        from tracetypes.compiler.graph.segments import program
+        from tracetypes.compiler.plan.page import page
+        from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
@@ -338,8 +338,8 @@ def _page(given: argparse.Namespace, checked: Checked) -> str:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from tracetypes.compiler.planner import DEFAULT_KEY_GROUPS
-    from tracetypes.compiler.segments import program
+    from tracetypes.compiler.graph.segments import program
+    from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
     from tracetypes.compiler.store.locks import Locks
 
     checked = check(load(given.target))
@@ -370,10 +370,10 @@ def _run_on_spark(
 ) -> int:
     try:
         from tracetypes.compiler.spark.channel_topics import Topics
-        from tracetypes.compiler.spark.metrics import json_lines, prometheus
-        from tracetypes.compiler.spark.outputs import Asides, Output, open_output
         from tracetypes.compiler.spark.run import Limits, require, run_program
         from tracetypes.compiler.spark.session import session
+        from tracetypes.compiler.store.metrics import json_lines, prometheus
+        from tracetypes.compiler.store.outputs import Asides, Output, open_output
         from tracetypes.compiler.store.overlap import local, refuse_overlaps
         from tracetypes.compiler.store.version import look
     except ModuleNotFoundError as error:
@@ -470,7 +470,7 @@ def _run_on_spark(
 
 def _state(given: argparse.Namespace) -> int:
     try:
-        from tracetypes.compiler.segments import program
+        from tracetypes.compiler.graph.segments import program
         from tracetypes.compiler.spark.inspect_state import find_key, open_all, summaries
         from tracetypes.compiler.spark.session import session
     except ModuleNotFoundError as error:
@@ -508,7 +508,7 @@ def _state(given: argparse.Namespace) -> int:
 
 def _lines(say: _Progress) -> Callable[[Batch], None]:
     """A line for each micro-batch."""
-    from tracetypes.compiler.spark.metrics import instant
+    from tracetypes.compiler.store.metrics import instant
 
     def told(batch: Batch) -> None:
         marker = "" if batch.marker is None else f", answered up to {instant(batch.marker)}"
@@ -528,7 +528,7 @@ def _lines(say: _Progress) -> Callable[[Batch], None]:
 
 def _tables(say: _Progress, compiled: Program) -> Callable[[Batch], None]:
     """A table with a row for each operator."""
-    from tracetypes.compiler.spark.table import Table
+    from tracetypes.compiler.store.metrics_table import Table
 
     table = Table(compiled)
 
@@ -610,7 +610,7 @@ class _Progress:
 
 def _test(given: argparse.Namespace) -> int:
     try:
-        import_module("tracetypes.compiler.simulate")
+        import_module("tracetypes.compiler.trial.simulate")
         from tracetypes.testing import answers, check_flow, slices
     except ModuleNotFoundError as error:
         raise UsageError(

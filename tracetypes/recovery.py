@@ -69,8 +69,8 @@ def run_scripts(
     steps = _steps(checked, scripts)
     if on == "spark":
         return _on_spark(flow, steps, parallelism, key_groups)
-    from tracetypes.compiler.segments import program
-    from tracetypes.compiler.simulate import simulate_scripts
+    from tracetypes.compiler.graph.segments import program
+    from tracetypes.compiler.trial.simulate import simulate_scripts
 
     compiled = program(checked, parallelism=parallelism, key_groups=key_groups)
     crashes = [(n, one) for of in steps.values() for n, step in enumerate(of) for one in step if isinstance(one, Crash)]
@@ -84,7 +84,7 @@ def run_scripts(
 
 def _on_spark(flow: Dataflow, steps: Mapping[str, Sequence[Step]], parallelism: int, key_groups: int) -> Ran:
     try:
-        from tracetypes.compiler.spark.rehearsal import Job, answers, asides, rehearse
+        from tracetypes.compiler.trial.rehearsal import Job, answers, asides, rehearse
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 

@@ -1321,8 +1321,8 @@ def check_deployments(
 ) -> int:
     """Run a flow at random parallelism, splits, interleavings and block boundaries, against its definition.
 
-    The compiled program is executed by :func:`tracetypes.compiler.simulate.simulate_program`, which does with the data whatever a
-    backend may do; the answer must be the interpreter's, late items and rejects included. ``rows``: for some or all
+    :func:`tracetypes.compiler.trial.simulate.simulate_program` executes the compiled program and does with the data whatever
+    a backend may do; the answer must be the interpreter's, late items and rejects included. ``rows``: for some or all
     sources a strategy of their rows in order of arrival (values, or pairs ``(key, value)`` where the rows have a key
     column); default: lists of :func:`values` of the source's type. Rows on which an operator raises are passed over.
 
@@ -1331,8 +1331,8 @@ def check_deployments(
     and :class:`LawBroken` ``TT310`` with the smallest rows and the deployment that differ. Deterministic.
     """
     __tracebackhide__ = True
-    from tracetypes.compiler.segments import program
-    from tracetypes.compiler.simulate import simulate_program
+    from tracetypes.compiler.graph.segments import program
+    from tracetypes.compiler.trial.simulate import simulate_program
 
     checked = check(flow)
     chosen = {source.name: _rows(checked, source, rows) for source in checked.graph.sources}

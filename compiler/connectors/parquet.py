@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.columns import arrow_type
+from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.errors import RunError
 from tracetypes.formats import Format, Kafka, Layout, Parquet
 from tracetypes.records import (

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import attrs
 import pyarrow as pa
 
-from tracetypes.compiler.messages import Kind, Message, Piece, header
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, header
 from tracetypes.errors import RunError
 
 __all__ = [

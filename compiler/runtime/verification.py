@@ -25,13 +25,10 @@ import attrs
 import numpy as np
 
 from tracetypes.asked import AskedTable
-from tracetypes.compiler.columnar import Flow, Groups, Seen, SeenSums, objects, reduce_part
-from tracetypes.compiler.evaluation import Emitted
-from tracetypes.compiler.expr import Branch, Call, Expr, Input, Pack, Tree, Value
-from tracetypes.compiler.messages import Difference, Kind, Message, header
-from tracetypes.compiler.monoids import Monoid
-from tracetypes.compiler.paths import conforming
-from tracetypes.compiler.plan import (
+from tracetypes.compiler.analysis.monoids import Monoid
+from tracetypes.compiler.columns.column import Column, Columns, take, take_column, values_of
+from tracetypes.compiler.columns.evaluation import Emitted
+from tracetypes.compiler.plan.plan import (
     FromChannel,
     FromSource,
     FromStage,
@@ -44,8 +41,11 @@ from tracetypes.compiler.plan import (
     United,
     links,
 )
-from tracetypes.compiler.states import Closed, Keyed
-from tracetypes.compiler.vector import Column, Columns, take, take_column, values_of
+from tracetypes.compiler.runtime.column_states import Closed, Keyed
+from tracetypes.compiler.runtime.messages import Difference, Kind, Message, header
+from tracetypes.compiler.runtime.partial_aggregation import Flow, Groups, Seen, SeenSums, objects, reduce_part
+from tracetypes.compiler.runtime.stateless import conforming
+from tracetypes.compiler.tracing.expr import Branch, Call, Expr, Input, Pack, Tree, Value
 from tracetypes.graph import Apply, title
 from tracetypes.markers import EventTime, Marker
 from tracetypes.records import UNIT, Float, Optional, Record, Schema, UnitValue, key_conformer, mix

@@ -28,11 +28,11 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
 from tracetypes.asked import AskedTable
-from tracetypes.compiler.columns import arrow_type, never_refuses
-from tracetypes.compiler.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Value
-from tracetypes.compiler.lookup_tables import table_entries, table_keys
-from tracetypes.compiler.operations import FIRST, LAST, WHITE_SPACE
-from tracetypes.compiler.vector import constant
+from tracetypes.compiler.columns.arrow import arrow_type, never_refuses
+from tracetypes.compiler.columns.column import constant
+from tracetypes.compiler.columns.lookup_tables import table_entries, table_keys
+from tracetypes.compiler.columns.operations import FIRST, LAST, WHITE_SPACE
+from tracetypes.compiler.tracing.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Value
 from tracetypes.records import (
     Boolean,
     Bytes,

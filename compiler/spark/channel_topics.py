@@ -30,9 +30,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from tracetypes.compiler.columns import to_bytes
-from tracetypes.compiler.messages import Message
-from tracetypes.compiler.plan import Plan
+from tracetypes.compiler.columns.arrow import to_bytes
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.channels import Channel, Contents, Entry, markers_of
 from tracetypes.compiler.spark.kafka import (
     SCHEME,
@@ -44,10 +44,10 @@ from tracetypes.compiler.spark.kafka import (
     records,
     require_client,
 )
-from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, rows_of
-from tracetypes.compiler.spark.staging import SEND
 from tracetypes.compiler.spark.wire import settle, told
+from tracetypes.compiler.store.outputs import Asides, Frontiers, Output, rows_of
 from tracetypes.compiler.store.small_files import write_json
+from tracetypes.compiler.store.staging import SEND
 from tracetypes.errors import RunError, UsageError
 
 __all__ = ["TopicChannel", "Topics"]

@@ -32,16 +32,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from tracetypes.compiler.columns import schema_of_rows
-from tracetypes.compiler.messages import Kind, Message
-from tracetypes.compiler.plan import FromChannel, Link, Plan, Stage
+from tracetypes.compiler.columns.arrow import schema_of_rows
+from tracetypes.compiler.plan.plan import FromChannel, Link, Plan, Stage
+from tracetypes.compiler.runtime.messages import Kind, Message
+from tracetypes.compiler.runtime.source import ChannelKernel
 from tracetypes.compiler.runtime.verification import Verifier
-from tracetypes.compiler.source_kernel import ChannelKernel
 from tracetypes.compiler.spark.files import literal
-from tracetypes.compiler.spark.outputs import Asides, Frontiers, Output, move, rows_file, staged_rows
-from tracetypes.compiler.spark.staging import Delivery
 from tracetypes.compiler.spark.wire import MESSAGES, Parcel, Task, guarded, no_collector, sent
+from tracetypes.compiler.store.outputs import Asides, Frontiers, Output, move, rows_file, staged_rows
 from tracetypes.compiler.store.small_files import writable
+from tracetypes.compiler.store.staging import Delivery
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 

@@ -31,12 +31,12 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from tracetypes.compiler.chunks import Chunk
-from tracetypes.compiler.columns import schema_of_rows
-from tracetypes.compiler.messages import Piece
-from tracetypes.compiler.plan import FromSource, Plan
-from tracetypes.compiler.row_files import Shown
-from tracetypes.compiler.source_kernel import Taken
+from tracetypes.compiler.columns.arrow import schema_of_rows
+from tracetypes.compiler.connectors.row_files import Shown
+from tracetypes.compiler.plan.plan import FromSource, Plan
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.messages import Piece
+from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.files import check_types
 from tracetypes.compiler.spark.scan import ParquetScan, taker
 from tracetypes.compiler.spark.wire import settle, told

@@ -25,12 +25,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from tracetypes.compiler.columns import arrow_type
+from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
-from tracetypes.compiler.expr import Input
-from tracetypes.compiler.plan import FromSource, Link, Opaque
+from tracetypes.compiler.plan.plan import FromSource, Link, Opaque
 from tracetypes.compiler.spark.catalyst import NotNative, tree
 from tracetypes.compiler.store.input_identity import InputIdentity
+from tracetypes.compiler.tracing.expr import Input
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, is_blank, split_header
 from tracetypes.records import Optional, Schema, UnitValue, name_of

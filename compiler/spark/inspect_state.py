@@ -29,20 +29,20 @@ import attrs
 from pyspark.sql import SparkSession
 
 from tracetypes.algebra import ExactSum
-from tracetypes.compiler.blocks import Folded
-from tracetypes.compiler.columns import from_array
-from tracetypes.compiler.fingerprint import Fingerprint, fingerprint
-from tracetypes.compiler.kernels import OPEN, StageKernel, StageState
-from tracetypes.compiler.key import Key
-from tracetypes.compiler.messages import loads
-from tracetypes.compiler.plan import Plan
-from tracetypes.compiler.runners import UnorderedState
-from tracetypes.compiler.spark.claims import last_batch, queries_of
+from tracetypes.compiler.analysis.secret import Key
+from tracetypes.compiler.columns.arrow import from_array
+from tracetypes.compiler.columns.column import Column, values_of
+from tracetypes.compiler.plan.fingerprint import Fingerprint, fingerprint
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.blocks import Folded
+from tracetypes.compiler.runtime.column_states import ColumnState
+from tracetypes.compiler.runtime.messages import loads
+from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.stage import OPEN, StageKernel, StageState
 from tracetypes.compiler.spark.session import groups_to_ids
-from tracetypes.compiler.states import ColumnState
+from tracetypes.compiler.store.compatibility import last_batch, queries_of
 from tracetypes.compiler.store.small_files import read_json
 from tracetypes.compiler.store.version import look
-from tracetypes.compiler.vector import Column, values_of
 from tracetypes.errors import RunError, UsageError
 from tracetypes.markers import Marker
 from tracetypes.records import show

@@ -33,11 +33,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from tracetypes.compiler.chunks import Chunk
-from tracetypes.compiler.messages import Piece
-from tracetypes.compiler.plan import FromSource, Plan
-from tracetypes.compiler.source_kernel import Taken
-from tracetypes.compiler.spark.parsed import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
+from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
+from tracetypes.compiler.plan.plan import FromSource, Plan
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.messages import Piece
+from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.scan import End, Scan, in_columns
 from tracetypes.compiler.spark.wire import settle, told
 from tracetypes.compiler.store.input_identity import InputIdentity

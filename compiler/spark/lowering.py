@@ -20,9 +20,9 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tracetypes.compiler.kernels import is_straight
-from tracetypes.compiler.messages import Kind
-from tracetypes.compiler.plan import FromChannel, FromSource, FromStage, Link, Stage, links
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Stage, links
+from tracetypes.compiler.runtime.messages import Kind
+from tracetypes.compiler.runtime.stage import is_straight
 from tracetypes.compiler.spark.channels import Channel, received
 from tracetypes.compiler.spark.delta import TableInput, TableScan
 from tracetypes.compiler.spark.files import FileInput, literal
@@ -30,10 +30,10 @@ from tracetypes.compiler.spark.kafka import TopicInput, TopicScan
 from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
 from tracetypes.compiler.spark.scripted import ScriptInput, ScriptScan
 from tracetypes.compiler.spark.session import groups_to_ids
-from tracetypes.compiler.spark.staging import SEND, Delivery
 from tracetypes.compiler.spark.tasks import KeyedTask, Processor
 from tracetypes.compiler.spark.wire import MESSAGES, Parcel
 from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.staging import SEND, Delivery
 from tracetypes.formats import Parquet
 
 __all__ = ["Input", "lower"]

@@ -25,30 +25,30 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tracetypes.compiler.kernels import StageKernel, is_straight
-from tracetypes.compiler.messages import Difference, Kind, Message, Piece, Report, Reread, dumps, loads
-from tracetypes.compiler.plan import FromSource, Plan
+from tracetypes.compiler.graph.segments import Program
+from tracetypes.compiler.plan.plan import FromSource, Plan
+from tracetypes.compiler.runtime.messages import Difference, Kind, Message, Piece, Report, Reread, dumps, loads
+from tracetypes.compiler.runtime.stage import StageKernel, is_straight
 from tracetypes.compiler.runtime.verification import in_python
-from tracetypes.compiler.segments import Program
 from tracetypes.compiler.spark.channel_topics import TopicChannel, Topics
 from tracetypes.compiler.spark.channels import Channel, FileChannel
-from tracetypes.compiler.spark.claims import Claim, claim, claim_all, last_batch, queries_of
 from tracetypes.compiler.spark.delta import TableInput, is_table
 from tracetypes.compiler.spark.files import FileInput, open_input
 from tracetypes.compiler.spark.java import java_lock
 from tracetypes.compiler.spark.kafka import TopicInput, is_topic
 from tracetypes.compiler.spark.lowering import Input, lower
-from tracetypes.compiler.spark.metrics import Batch, StageMetrics, instant, stage_metrics
-from tracetypes.compiler.spark.outputs import Asides, MemoryOutput, Output, rows_sent
 from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
 from tracetypes.compiler.spark.session import configure
-from tracetypes.compiler.spark.staging import unwritable
 from tracetypes.compiler.spark.wire import BEFORE, Parcel
+from tracetypes.compiler.store.compatibility import Claim, claim, claim_all, last_batch, queries_of
 from tracetypes.compiler.store.input_identity import keep
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.store.metrics import Batch, StageMetrics, instant, stage_metrics
+from tracetypes.compiler.store.outputs import Asides, MemoryOutput, Output, rows_sent
 from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.store.small_files import read_json, write_json
+from tracetypes.compiler.store.staging import unwritable
 from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError, TraceTypesError, UsageError, from_text
 from tracetypes.formats import Parquet

@@ -22,20 +22,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
-from tracetypes.compiler import sizes
-from tracetypes.compiler.chunks import Chunk, inside
-from tracetypes.compiler.columnar import fit_key, read_by
-from tracetypes.compiler.columns import arrow_type, builder, from_array, has_gaps, never_refuses
+from tracetypes.compiler.columns.arrow import arrow_type, builder, from_array, has_gaps, never_refuses
+from tracetypes.compiler.columns.column import Column, from_arrow, to_arrow, to_coded_arrow
+from tracetypes.compiler.columns.evaluation import run
 from tracetypes.compiler.connectors.parquet import converted, misfit, open_parquet, zone_of
 from tracetypes.compiler.connectors.splits import Reading, Split
-from tracetypes.compiler.evaluation import run
-from tracetypes.compiler.expr import Undefined
-from tracetypes.compiler.kernels import is_straight
-from tracetypes.compiler.messages import Message, Piece
-from tracetypes.compiler.plan import FromSource, Link, Opaque, Plan, Stage
-from tracetypes.compiler.runtime.verification import Verifier
-from tracetypes.compiler.source_kernel import SourceKernel, Taken
-from tracetypes.compiler.spark.parsed import (
+from tracetypes.compiler.connectors.text import (
     AT_ONCE,
     Dialect,
     Fit,
@@ -46,9 +38,17 @@ from tracetypes.compiler.spark.parsed import (
     fit_of_csv,
     fit_of_json,
 )
-from tracetypes.compiler.spark.staging import Delivery, deliver
+from tracetypes.compiler.plan.plan import FromSource, Link, Opaque, Plan, Stage
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.chunks import Chunk, inside
+from tracetypes.compiler.runtime.messages import Message, Piece
+from tracetypes.compiler.runtime.partial_aggregation import fit_key, read_by
+from tracetypes.compiler.runtime.source import SourceKernel, Taken
+from tracetypes.compiler.runtime.stage import is_straight
+from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
-from tracetypes.compiler.vector import Column, from_arrow, to_arrow, to_coded_arrow
+from tracetypes.compiler.store.staging import Delivery, deliver
+from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, is_blank, split_header, text_parser
 from tracetypes.markers import MICROS, EventTime

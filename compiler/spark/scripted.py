@@ -26,10 +26,10 @@ import cloudpickle
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tracetypes.compiler.chunks import Chunk
-from tracetypes.compiler.messages import Piece
-from tracetypes.compiler.plan import FromSource
-from tracetypes.compiler.source_kernel import Taken
+from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.messages import Piece
+from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.scan import End, Scan, runs
 from tracetypes.compiler.store.small_files import write_json

@@ -11,11 +11,11 @@ import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from tracetypes.compiler.kernels import StageKernel, StageState
-from tracetypes.compiler.messages import Message, dumps, loads
-from tracetypes.compiler.plan import Plan, Stage
-from tracetypes.compiler.spark.staging import Delivery, deliver
+from tracetypes.compiler.plan.plan import Plan, Stage
+from tracetypes.compiler.runtime.messages import Message, dumps, loads
+from tracetypes.compiler.runtime.stage import StageKernel, StageState
 from tracetypes.compiler.spark.wire import Task, guarded, no_collector
+from tracetypes.compiler.store.staging import Delivery, deliver
 
 __all__ = ["KeyedTask", "Processor"]
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import Broadcast, SparkContext, TaskContext
 
-from tracetypes.compiler.messages import Message
-from tracetypes.compiler.plan import Plan, Stage, links
+from tracetypes.compiler.plan.plan import Plan, Stage, links
+from tracetypes.compiler.runtime.messages import Message
 from tracetypes.errors import CodedError, envelope
 from tracetypes.redaction import conceal, redact
 

@@ -18,14 +18,15 @@ from tests.grammar.table import rows_of
 from tests.grammar.writer import Text
 from tests.programs import plain
 from tracetypes import Dataflow, U, check, every, interpret_rows
-from tracetypes.compiler import columnar, sizes
-from tracetypes.compiler.columnar import Groups, reduce_part
-from tracetypes.compiler.messages import Difference
-from tracetypes.compiler.monoids import Part
-from tracetypes.compiler.plan import Opaque, Plan, links
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.simulate import simulate
-from tracetypes.compiler.vector import Column
+from tracetypes.compiler.analysis.monoids import Part
+from tracetypes.compiler.columns.column import Column
+from tracetypes.compiler.plan.plan import Opaque, Plan, links
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import partial_aggregation as columnar
+from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.runtime.partial_aggregation import Groups, reduce_part
+from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.errors import TraceTypesError
 from tracetypes.records import Optional, conformer, key_conformer, key_problem, schema_of
 from tracetypes.trace import Element, Item, Trace

@@ -19,13 +19,13 @@ from tests.grammar.table import TABLE
 from tests.grammar.writer import Production, Text
 from tests.programs import inputs_of as scalars_of
 from tests.programs import plain
-from tracetypes.compiler import evaluation
-from tracetypes.compiler import expr as meaning
-from tracetypes.compiler.columnar import fit
-from tracetypes.compiler.columns import array, from_array
-from tracetypes.compiler.expr import Input, Tree, Undefined
-from tracetypes.compiler.tracing import Given, Untraceable, trace
-from tracetypes.compiler.vector import Column, Columns, from_arrow, inputs_of, take, to_arrow, values_of
+from tracetypes.compiler.columns import evaluation
+from tracetypes.compiler.columns.arrow import array, from_array
+from tracetypes.compiler.columns.column import Column, Columns, from_arrow, inputs_of, take, to_arrow, values_of
+from tracetypes.compiler.runtime.partial_aggregation import fit
+from tracetypes.compiler.tracing import expr as meaning
+from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
+from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace
 from tracetypes.records import Mismatch, String, UnitValue, conformer, schema_of
 
 __all__ = ["LIMIT", "OUT", "ROW", "STRING", "Tally", "Wrong", "answers_of", "judge", "same", "source_of"]

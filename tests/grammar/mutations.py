@@ -11,9 +11,13 @@ import attrs
 import numpy as np
 import pyarrow.compute as pc
 
-from tracetypes.compiler import columnar, evaluation, monoids, operations, states, tracing
-from tracetypes.compiler.expr import Branch, Const, Input, Leaf, Pack, Tree
-from tracetypes.compiler.vector import Column, Columns, take
+from tracetypes.compiler.analysis import monoids
+from tracetypes.compiler.columns import evaluation, operations
+from tracetypes.compiler.columns.column import Column, Columns, take
+from tracetypes.compiler.runtime import column_states as states
+from tracetypes.compiler.runtime import partial_aggregation as columnar
+from tracetypes.compiler.tracing import tracer as tracing
+from tracetypes.compiler.tracing.expr import Branch, Const, Input, Leaf, Pack, Tree
 from tracetypes.records import Date, String, Timestamp
 
 __all__ = ["MUTATIONS", "Mutation"]

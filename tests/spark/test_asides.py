@@ -20,7 +20,7 @@ from tests.spark import dags
 from tests.spark.flows import TEN, Reading, id_of
 from tests.spark.support import Cli, all_defined, asides, differences, row, rows_in, rows_of, write_lines
 from tracetypes import UNIT, Dataflow, OpStateless, Rejected, U, Unit, check, interpret, merge
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.files import SCAN
 from tracetypes.compiler.spark.run import collect
 from tracetypes.formats import Row

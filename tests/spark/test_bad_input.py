@@ -21,9 +21,9 @@ from tests.spark import flows
 from tests.spark.flows import here
 from tests.spark.support import Cli, asides, defined, row, rows_at_sink, rows_in, write_lines
 from tracetypes import Dataflow, OperatorFailed, U, Unit, check, merge
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark.outputs import open_output
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import Rows, collect, run
+from tracetypes.compiler.store.outputs import open_output
 from tracetypes.formats import Csv
 
 GOOD = [row(id=i, ts=ts, watts=w) for i, ts, w in (("a", 1, 5), ("b", 2, 7), ("a", 11, 1), ("b", 25, 2), ("a", 3, 9))]

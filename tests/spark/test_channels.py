@@ -15,12 +15,12 @@ from tests.spark import dags
 from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import RunError, check
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import channels
 from tracetypes.compiler.spark import run as runs
 from tracetypes.compiler.spark.channels import ChannelOutput, FileChannel
-from tracetypes.compiler.spark.claims import claim
 from tracetypes.compiler.spark.run import Checkpoint
+from tracetypes.compiler.store.compatibility import claim
 
 COMPACT = "spark.sql.streaming.fileSource.log.compactInterval"
 

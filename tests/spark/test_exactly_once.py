@@ -21,12 +21,12 @@ from tests.spark import flows
 from tests.spark.support import Lines, asides, defined, row, rows_at_sink, rows_in, write_lines
 from tracetypes import RunError, check
 from tracetypes.check import Checked
-from tracetypes.compiler.plan import Plan
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark import outputs
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import run as runs
-from tracetypes.compiler.spark.outputs import FileOutput, open_output
 from tracetypes.compiler.spark.run import Checkpoint, Summary, run
+from tracetypes.compiler.store import outputs
+from tracetypes.compiler.store.outputs import FileOutput, open_output
 from tracetypes.compiler.store.version import stamp
 
 ROOT = Path(__file__).parents[2]

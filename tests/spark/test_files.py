@@ -21,12 +21,12 @@ from tests.spark import flows
 from tests.spark.support import asides, defined, row, rows_at_sink, rows_in, write_lines
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import RunError, check
-from tracetypes.compiler.plan import Plan
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark import outputs
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import run as runs
-from tracetypes.compiler.spark.outputs import FileOutput, open_output
 from tracetypes.compiler.spark.run import Batch, Checkpoint, run
+from tracetypes.compiler.store import outputs
+from tracetypes.compiler.store.outputs import FileOutput, open_output
 
 ROWS = [[dict(id="abc"[n % 3], ts=10 * file + n, watts=n) for n in range(9)] for file in range(4)]
 

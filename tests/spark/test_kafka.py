@@ -25,16 +25,16 @@ from tests.spark.test_changed import Changing, Mended, shared
 from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, Unit, UsageError, check, every, in_band, interpret, kafka
-from tracetypes.compiler.columns import Batch as Encoded
-from tracetypes.compiler.columns import rows, to_bytes
-from tracetypes.compiler.messages import Kind, Message, header
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.columns.arrow import Batch as Encoded
+from tracetypes.compiler.columns.arrow import rows, to_bytes
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime.messages import Kind, Message, header
 from tracetypes.compiler.spark import kafka as topics_of_kafka
 from tracetypes.compiler.spark.channel_topics import KIND, ChannelReader, TopicChannel, Topics
 from tracetypes.compiler.spark.kafka import TopicInput, TopicSink, Transactions
-from tracetypes.compiler.spark.outputs import Asides, FileOutput, MemoryOutput
 from tracetypes.compiler.spark.run import Batch, Checkpoint, collect, run
 from tracetypes.compiler.spark.wire import SentError
+from tracetypes.compiler.store.outputs import Asides, FileOutput, MemoryOutput
 from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.sources import record_reader
 from tracetypes.trace import Element, Trace, closed

@@ -15,7 +15,7 @@ from tests.spark.support import row
 from tests.spark.test_agreement import agree
 from tests.spark.test_windows import Tick, ts_of
 from tracetypes import Dataflow, Item, U, check, every
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.wire import Parcel
 from tracetypes.stdlib import count, enrich, rekey, tumbling
 

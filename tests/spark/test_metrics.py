@@ -19,9 +19,9 @@ from tests.spark import dags
 from tests.spark.support import Cli, asides, row, rows_in, write_lines
 from tracetypes import check
 from tracetypes import cli as cli_module
-from tracetypes.compiler.segments import program
-from tracetypes.compiler.spark.metrics import Batch, OperatorMetrics, StageMetrics, prometheus
-from tracetypes.compiler.spark.table import Table
+from tracetypes.compiler.graph.segments import program
+from tracetypes.compiler.store.metrics import Batch, OperatorMetrics, StageMetrics, prometheus
+from tracetypes.compiler.store.metrics_table import Table
 
 ARGUMENTS = ["run", "tests.spark.dags:two_sinks_flow", "--files-per-step", "1"]
 

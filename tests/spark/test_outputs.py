@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from tests.spark import flows
 from tests.spark.support import asides, defined, row, rows_at_sink, rows_in, write_lines
 from tracetypes import RunError, check
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark import staging
-from tracetypes.compiler.spark.outputs import FileOutput, NoOutput
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import run
+from tracetypes.compiler.store import staging
+from tracetypes.compiler.store.outputs import FileOutput, NoOutput
 
 
 def lines_of(directory: Path) -> list[str]:

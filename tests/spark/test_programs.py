@@ -17,10 +17,10 @@ from tests.grammar.modules import imported
 from tests.grammar.table import TABLE
 from tests.grammar.writer import Text, texts
 from tests.test_programs import many, tell
-from tracetypes.compiler.columns import array, from_array
-from tracetypes.compiler.expr import Input
+from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.spark.catalyst import NativeTree, NotNative, tree
-from tracetypes.compiler.tracing import Given, Untraceable, trace
+from tracetypes.compiler.tracing.expr import Input
+from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace
 
 EACH = 40
 """Programs of one query."""

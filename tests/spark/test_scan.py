@@ -18,15 +18,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tracetypes import Dataflow, OperatorFailed, OpStateless, U, Unit, check, every, interpret_rows, parquet
-from tracetypes.compiler import sizes
-from tracetypes.compiler.columns import decode
-from tracetypes.compiler.plan import Plan, links
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.source_kernel import SourceKernel, Taken
+from tracetypes.compiler.columns.arrow import decode
+from tracetypes.compiler.plan.plan import Plan, links
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.compiler.spark.files import SCAN, FileInput, emitted
 from tracetypes.compiler.spark.run import collect
 from tracetypes.compiler.spark.scan import End, ParquetScan, taker
-from tracetypes.compiler.spark.staging import SEND
+from tracetypes.compiler.store.staging import SEND
 from tracetypes.errors import RunError
 from tracetypes.sources import reader
 

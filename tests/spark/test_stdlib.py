@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.support import defined, differences, row, write_lines
 from tracetypes import Dataflow, U, Unit, check, every
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect
 from tracetypes.stdlib import (
     Sqlite,

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from examples.sensors import LOCATIONS, TEN_SECONDS, JoinFilterMap, LinearInterpolation, Measurement, filled
 from tests.spark.support import defined, row, write_lines
 from tracetypes import Checked, CheckFailed, Dataflow, Trace, U, Unit, check
-from tracetypes.compiler.passes import compile_graph
-from tracetypes.compiler.planner import plan_of
+from tracetypes.compiler.graph.passes import compile_graph
+from tracetypes.compiler.plan.planner import plan_of
 from tracetypes.compiler.spark.run import collect
 from tracetypes.edges import EdgeType
 from tracetypes.graph import Source

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from tests.spark import fooled
 from tests.spark.support import Cli, all_defined, row, rows_in, rows_of, write_lines
 from tracetypes import Dataflow, check
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.spark.outputs import open_output
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import run
+from tracetypes.compiler.store.outputs import open_output
 
 LINES = [row(user=n % 200, cents=n % 97, ts=n // 20) for n in range(4_000)]
 

@@ -14,7 +14,7 @@ from examples import smart_homes, smart_homes_data, yahoo, yahoo_data
 from examples.yahoo import Event
 from tests.spark.support import Cli
 from tracetypes import Dataflow, Item, check, interpret_rows
-from tracetypes.compiler.planner import plan
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect
 
 

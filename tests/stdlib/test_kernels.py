@@ -21,17 +21,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracetypes import Checked, Dataflow, OperatorFailed, Stream, U, check, every, interpret_rows, sort, stdlib
-from tracetypes.compiler import sizes
-from tracetypes.compiler.explain import combining_run, keyed_runs, stateless_runs
-from tracetypes.compiler.expr import Undefined
-from tracetypes.compiler.kernels import StageKernel
-from tracetypes.compiler.messages import Kind
-from tracetypes.compiler.ordering import Sorter
-from tracetypes.compiler.outlets import Passing
-from tracetypes.compiler.plan import Plan, links
-from tracetypes.compiler.planner import plan
-from tracetypes.compiler.simulate import simulate
-from tracetypes.compiler.states import Columnar
+from tracetypes.compiler.columns.ordering import Sorter
+from tracetypes.compiler.plan.explain import combining_run, keyed_runs, stateless_runs
+from tracetypes.compiler.plan.plan import Plan, links
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.column_states import Columnar
+from tracetypes.compiler.runtime.emitter import Passing
+from tracetypes.compiler.runtime.messages import Kind
+from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.stdlib.lookups import SESSIONS, Sqlite
 
 ts: Any = stdlib

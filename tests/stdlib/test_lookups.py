@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from tests.stdlib.postgres import Server
 from tracetypes import Dataflow, LawBroken, OperatorFailed, U, UsageError, check, every, stdlib
-from tracetypes.compiler.evaluation import run
-from tracetypes.compiler.expr import Undefined
-from tracetypes.compiler.tracing import Untraceable, trace_on_item
-from tracetypes.compiler.vector import from_arrow, inputs_of, values_of
+from tracetypes.compiler.columns.column import from_arrow, inputs_of, values_of
+from tracetypes.compiler.columns.evaluation import run
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.compiler.tracing.tracer import Untraceable, trace_on_item
 from tracetypes.records import String
 from tracetypes.stdlib import enrich, look_up, lookups, preview
 from tracetypes.stdlib.lookups import SESSIONS, Database, LookUp, Postgres, Session, Sqlite

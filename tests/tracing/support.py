@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 
 from tests.programs import Row, Sub, inputs_of
-from tracetypes.compiler.expr import Undefined, run
-from tracetypes.compiler.tracing import Untraceable, trace_function
+from tracetypes.compiler.tracing.expr import Undefined, run
+from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
 from tracetypes.records import schema_of
 
 __all__ = ["EARLY", "LEAP", "ROWS", "Color", "is_traced", "shown"]

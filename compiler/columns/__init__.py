@@ -1,0 +1,1 @@
+"""Values as columns: Arrow, numpy, dictionaries, exact sums, and expressions over them."""

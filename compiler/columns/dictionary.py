@@ -1,0 +1,84 @@
+"""Columns by their distinct values: what is computed of such a column is computed once for each of these, not for each row.
+
+Text in files often has few distinct values, and Parquet keeps it that way: a dictionary, and for each row a place in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.columns.exact import Exacts
+
+__all__ = ["Coded", "gathered"]
+
+
+@final
+@attrs.define(eq=False)
+class Coded:
+    """The column whose row ``n`` is ``entries[codes[n]]``.
+
+    ``codes``: an array of integers, all of them places in ``entries``. ``entries``: what
+    :class:`~tracetypes.compiler.columns.column.Column` holds, without nulls. Entries may be equal, and there may be some that no
+    row has: nothing may be concluded from these.
+    """
+
+    codes: Any
+    entries: Any
+    _plain: Any = attrs.field(default=None, init=False)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @classmethod
+    def from_arrow(cls, array: Any) -> Coded:
+        """From a dictionary array. Where it is null there is some entry."""
+        codes, entries = array.indices, array.dictionary
+        if codes.type not in (pa.int32(), pa.int64()):
+            codes = codes.cast(pa.int64())
+        if codes.null_count:
+            codes = codes.fill_null(0)
+        if not len(entries):
+            # All rows are null, and need an entry nonetheless.
+            entries = pa.array([b""]).cast(entries.type)
+        return cls(codes.to_numpy(), entries)
+
+    def to_arrow(self) -> Any:
+        """A column of text as a dictionary array."""
+        return pa.DictionaryArray.from_arrays(pa.array(self.codes), self.entries)
+
+    @property
+    def pays(self) -> bool:
+        """Are there no more entries than rows, so that it is less to compute something of each entry?"""
+        return len(self.entries) <= len(self.codes)
+
+    def take(self, rows: Any) -> Coded:
+        """The rows of these numbers."""
+        return Coded(self.codes[rows], self.entries)
+
+    def plain(self) -> Any:
+        """The column as an array of its rows."""
+        if self._plain is None:
+            self._plain = gathered(self.entries, self.codes)
+        return self._plain
+
+
+def gathered(entries: Any, codes: Any) -> Any:
+    """The column of these entries as an array of its rows."""
+    if isinstance(entries, pa.Array):
+        return entries.take(pa.array(codes))
+    if isinstance(entries, Exacts):
+        return entries.take(codes)
+    if entries.dtype == np.bool_:
+        # Comparing numbers takes a tenth of the time of looking up.
+        ones = int(np.count_nonzero(entries))
+        if ones in (0, len(entries)):
+            return np.full(len(codes), ones > 0)
+        if ones == 1:
+            return codes == np.argmax(entries)
+        if ones == len(entries) - 1:
+            return codes != np.argmin(entries)
+    return entries.take(codes)

@@ -1,0 +1,254 @@
+"""Items by key and in order: what flows between the keyed operators of a stage, and SORT over a whole block at once.
+
+The definition of the order is :func:`tracetypes.interpreter.sort_order`: by the place of what ``by`` gives, then by the canonical
+order of the value. Here ``by`` is asked once for each item, what it gives becomes columns, and the canonical order is looked at
+among ties only. Where that cannot be said in columns, :class:`Undefined` is raised, and the items are sorted by the definition.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracetypes.compiler.columns.arrow import from_array
+from tracetypes.compiler.columns.column import Columns, Struct, from_arrow, take
+from tracetypes.compiler.runtime.partial_aggregation import groups_of
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.graph import Sort
+from tracetypes.records import (
+    INT_MAX,
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+    canonical,
+    micros_of,
+)
+
+__all__ = ["Pairs", "Runs", "Sorter", "canonical_columns", "codes_of", "codes_of_objects"]
+
+
+@attrs.define(eq=False)
+class Runs:
+    """Items by key. ``keys``: each once; ``counts``: how many values each has, one at least; ``values``: those of the first
+    key in their order, then those of the second, and so on."""
+
+    keys: list[Any]
+    counts: list[int]
+    values: list[Any]
+
+    def by_key(self) -> Runs:
+        """Itself."""
+        return self
+
+    @classmethod
+    def of(cls, keys: Iterable[Any], values: Iterable[Any]) -> Runs:
+        """Items that come one by one, each with its key."""
+        by_key: dict[Any, list[Any]] = {}
+        for key, value in zip(keys, values, strict=True):
+            by_key.setdefault(key, []).append(value)
+        return cls(list(by_key), list(map(len, by_key.values())), list(chain.from_iterable(by_key.values())))
+
+    def runs(self) -> Iterator[tuple[Any, list[Any]]]:
+        """Each key with its values."""
+        start = 0
+        for key, count in zip(self.keys, self.counts, strict=True):
+            yield key, self.values[start : start + count]
+            start += count
+
+    def key_of_each(self) -> list[Any]:
+        """The key of each value."""
+        return list(chain.from_iterable(map(repeat, self.keys, self.counts)))
+
+    def followed_by(self, more: Runs) -> Runs:
+        """Of each key first the values that are here, then those of ``more``."""
+        if not self.keys or not more.keys:
+            return self if self.keys else more
+        both = dict(self.runs())
+        for key, values in more.runs():
+            both.setdefault(key, []).extend(values)
+        return Runs(list(both), list(map(len, both.values())), list(chain.from_iterable(both.values())))
+
+    def places(self) -> Any:
+        """The place of each value among those of its key, from 0."""
+        counts = np.array(self.counts, np.int64)
+        return np.arange(len(self.values)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+@attrs.define(eq=False)
+class Pairs:
+    """Items in no order: a key for each value."""
+
+    keys: list[Any]
+    values: list[Any]
+
+    def by_key(self) -> Runs:
+        """The same by key, those of one key as they came."""
+        return Runs.of(self.keys, self.values)
+
+    def key_of_each(self) -> list[Any]:
+        """The key of each value."""
+        return self.keys
+
+
+class Sorter:
+    """The order of a SORT, for the items of many keys at once."""
+
+    def __init__(self, node: Sort, value: Schema) -> None:
+        self.by, self.value, self.whole = node.by, value, canonical(value)
+
+    def rows(self, codes: Sequence[Any], values: list[Any], column: Callable[[], Any]) -> Any:
+        """The rows (int64) by ``codes`` (int64 columns, the first one counts most), then in the order of the SORT.
+
+        ``column``: the values as an Arrow array, asked for if there are ties. Raises :class:`Undefined`.
+        """
+        try:
+            given = list(map(self.by, values))
+        except Exception:
+            raise Undefined(0) from None  # who sorts them one by one finds out which
+        marks = _packed([*codes, *_columns_of(given)])
+        order = np.lexsort(marks[::-1])
+        equal = np.ones(max(len(order) - 1, 0), np.bool_)
+        for mark in marks:
+            ranked = mark[order]
+            equal &= ranked[1:] == ranked[:-1]
+        if not equal.any():
+            return order
+        tied = np.zeros(len(order), np.bool_)
+        tied[1:] = equal
+        tied[:-1] |= equal
+        group = np.concatenate([[0], np.cumsum(~equal)])[tied]
+        rows = order[tied]
+        order[tied] = rows[self._among_ties(group, rows, values, column)]
+        return order
+
+    def _among_ties(self, group: Any, rows: Any, values: list[Any], column: Callable[[], Any]) -> Any:
+        """The order of some rows by group, then by the canonical order of their values."""
+        try:
+            columns = take(from_arrow(self.value, column()), rows)
+            return np.lexsort(_packed([group, *canonical_columns(columns, len(rows))])[::-1])
+        except Undefined:
+            groups, whole = group.tolist(), self.whole
+            places = [(at, whole(values[row])) for at, row in zip(groups, rows.tolist(), strict=True)]
+            return np.array(sorted(range(len(places)), key=places.__getitem__), np.int64)
+
+
+# ------------------------------------------------------------------------------------------------- columns to sort by
+
+
+def _columns_of(given: list[Any]) -> list[Any]:
+    """Columns that order what ``by`` gave, and tell apart what is not equal. Raises :class:`Undefined` for all but values
+    of one plain type, or tuples of these, each of which has a place in the order."""
+    types = set(map(type, given))
+    if len(types) != 1:
+        raise Undefined(0)
+    (kind,) = types
+    if kind is tuple:
+        if len(set(map(len, given))) != 1 or not given[0]:
+            raise Undefined(0)
+        return [one for part in zip(*given, strict=True) for one in _columns_of(list(part))]
+    try:
+        if kind is int or kind is bool:
+            return [np.array(given, np.int64)]
+        if kind is str or kind is bytes:
+            return [_ranks(pa.array(given))]
+    except (OverflowError, UnicodeEncodeError):
+        raise Undefined(0) from None
+    if kind is float:
+        numbers = np.array(given, np.float64)
+        if not np.isnan(numbers).any():
+            return [numbers]
+    elif kind is dt.datetime and all(time.tzinfo is dt.UTC for time in given):
+        return [np.array(list(map(micros_of, given)), np.int64)]
+    elif kind is dt.date:
+        return [np.array([day.toordinal() for day in given], np.int64)]
+    raise Undefined(0)
+
+
+def _ranks(texts: Any) -> Any:
+    """Numbers in the order of texts or bytes. UTF-8 has the order of the characters."""
+    if pa.types.is_dictionary(texts.type):
+        texts = texts.cast(texts.type.value_type)
+    return pc.rank(texts, tiebreaker="dense").to_numpy().astype(np.int64)
+
+
+def canonical_columns(columns: Columns, count: int) -> list[Any]:
+    """Columns that order rows as :func:`tracetypes.records.canonical` orders their values. Raises :class:`Undefined` for
+    schemas that have none."""
+    if isinstance(columns, Struct):
+        found = []
+        for part in columns.parts:
+            assert part is not None
+            found += canonical_columns(part, count)
+    elif columns.scalar or isinstance(columns.kind, UnitValue):
+        found = []
+    else:
+        match columns.kind:
+            case Integer() | Timestamp() | Date() | Boolean():
+                found = [columns.values.astype(np.int64)]
+            case Float():
+                found = [_float_order(columns.values)]
+            case String() | Bytes():
+                found = [_ranks(columns.values)]
+            case _:
+                raise Undefined(0)
+    if columns.valid is None:
+        return found
+    return [columns.valid.astype(np.int64), *(np.where(columns.valid, one, 0) for one in found)]
+
+
+def _float_order(values: Any) -> Any:
+    """:func:`tracetypes.records.float_order`, but for NaN, which gets the largest 64-bit integer."""
+    bits = np.ascontiguousarray(values).view(np.int64)
+    return np.where(np.isnan(values), INT_MAX, np.where(bits >= 0, bits, ~(bits & INT_MAX)))
+
+
+def _packed(columns: Sequence[Any]) -> list[Any]:
+    """The same order by fewer columns: neighbours whose ranges fit into 62 bits together become one."""
+    made: list[Any] = []
+    room = 0
+    for column in columns:
+        span = 0
+        if column.dtype == np.int64 and len(column):
+            low = int(column.min())
+            span = int(column.max()) - low + 1
+            if 0 < span < 1 << 62:
+                column = column - low
+            else:
+                span = 0
+        if span and room and room * span < 1 << 62:
+            made[-1] = made[-1] * span + column
+            room *= span
+        else:
+            made.append(column)
+            room = span
+    return made
+
+
+# ------------------------------------------------------------------------------------------------- keys as numbers
+
+
+def codes_of(schema: Schema, keys: Any) -> Any:
+    """A number (int64) for each row of an Arrow array of keys, the same for equal keys."""
+    try:
+        return groups_of(from_arrow(schema, keys), len(keys)).of_row
+    except Undefined:
+        return codes_of_objects(from_array(schema, keys))
+
+
+def codes_of_objects(keys: list[Any]) -> Any:
+    """The same for a list."""
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)

@@ -1,0 +1,172 @@
+"""Rows of a sink as files: Parquet, CSV, JSON lines. Workers and the driver write the same."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tracetypes.compiler.columns.arrow import END, POSITION
+from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet
+from tracetypes.graph import Sink
+from tracetypes.records import Float, to_plain
+
+__all__ = ["RowFile", "Shown", "open_rows"]
+
+
+class RowFile(Protocol):
+    """A file that rows are written to."""
+
+    def write(self, batch: Any) -> None:
+        """Add the rows of an Arrow record batch, as of :class:`Shown`."""
+
+    def close(self) -> None:
+        """Write the end of the file."""
+
+
+class Shown:
+    """The columns of a sink as a reader sees them: those of the layout, then marker and position if they were asked for.
+
+    Text stands for Unit, which no format can hold: a missing text.
+    """
+
+    def __init__(self, layout: Layout, sink: Sink) -> None:
+        self.names = [name for name, _ in layout.columns]
+        self.marker, self.position = sink.marker, sink.position
+
+    def of(self, batch: Any) -> Any:
+        """The shown columns of rows as stages send them (an Arrow record batch)."""
+        names, columns = list(self.names), [_without_void(batch.column(at)) for at in range(len(self.names))]
+        if self.marker is not None:
+            names.append(self.marker)
+            columns.append(batch.column(END).cast(pa.timestamp("us", "UTC")))
+        if self.position is not None:
+            names.append(self.position)
+            columns.append(batch.column(POSITION))
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def open_rows(format: Format, path: str) -> RowFile:
+    """A new file of a format."""
+    match format:
+        case Parquet():
+            return _ParquetFile(path)
+        case Csv(separator=separator):
+            return _CsvFile(path, separator or " ")
+        case JsonLines():
+            return _JsonFile(path)
+
+
+class _ParquetFile:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.writer: Any = None
+
+    def write(self, batch: Any) -> None:
+        if self.writer is None:
+            self.writer = pq.ParquetWriter(self.path, batch.schema)
+        self.writer.write_batch(batch)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+class _CsvFile:
+    """RFC 4180, and text as it is."""
+
+    def __init__(self, path: str, separator: str) -> None:
+        self.file = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115  it is closed by close()
+        self.writer = csv.writer(self.file, delimiter=separator, lineterminator="\n")
+        self.headed = False
+
+    def write(self, batch: Any) -> None:
+        if not self.headed:
+            self.headed = True
+            self.writer.writerow(batch.schema.names)
+        self.writer.writerows(zip(*map(_cells, batch.columns), strict=True))
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class _JsonFile:
+    def __init__(self, path: str) -> None:
+        self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115  it is closed by close()
+
+    def write(self, batch: Any) -> None:
+        names = batch.schema.names
+        dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+        columns = [_plain(column) for column in batch.columns]
+        self.file.writelines(dumps(dict(zip(names, row, strict=True))) + "\n" for row in zip(*columns, strict=True))
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def _cells(column: Any) -> list[Any]:
+    cells = _plain(column)
+    if pa.types.is_boolean(column.type):
+        return [None if cell is None else "true" if cell else "false" for cell in cells]
+    return cells
+
+
+def _plain(column: Any) -> list[Any]:
+    """A column as values that JSON can hold, as ``records.to_plain`` has it: a list as long as the column."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return list(pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ").to_pylist())
+    if pa.types.is_date(kind):
+        return [None if day is None else day.isoformat() for day in column.to_pylist()]
+    if pa.types.is_floating(kind):
+        finite = pc.all(pc.is_finite(column)).as_py() is not False
+        return list(column.to_pylist()) if finite else _each(column, lambda x: to_plain(Float(), x))
+    if pa.types.is_binary(kind):
+        return _each(column, lambda data: base64.b64encode(data).decode())
+    if pa.types.is_struct(kind):
+        inner = [(field.name, _plain(child)) for field, child in zip(kind, column.flatten(), strict=True)]
+        there = column.is_valid().to_pylist()
+        return [{name: cells[at] for name, cells in inner} if there[at] else None for at in range(len(column))]
+    if pa.types.is_list(kind):
+        cells = _plain(column.flatten())
+        lengths: Sequence[int | None] = pc.list_value_length(column).to_pylist()
+        made: list[Any] = []
+        start = 0
+        for length in lengths:
+            made.append(None if length is None else cells[start : start + length])
+            start += length or 0
+        return made
+    return list(column.to_pylist())
+
+
+def _each(column: Any, change: Callable[[Any], Any]) -> list[Any]:
+    return [None if value is None else change(value) for value in column.to_pylist()]
+
+
+def _without_void(column: Any) -> Any:
+    """The column with text for null types."""
+    kind = column.type
+    if not _has_void(kind):
+        return column
+    if pa.types.is_null(kind):
+        return pa.nulls(len(column), pa.string())
+    if pa.types.is_struct(kind):
+        children = [_without_void(child) for child in column.flatten()]
+        names = [field.name for field in kind]
+        return pa.StructArray.from_arrays(children, names=names, mask=column.is_null())
+    inner = _without_void(column.flatten())
+    lengths = pc.fill_null(pc.list_value_length(column), 0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+    return pa.ListArray.from_arrays(offsets, inner, mask=column.is_null())
+
+
+def _has_void(kind: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_void(field.type) for field in kind)
+    return bool(pa.types.is_null(kind)) or (pa.types.is_list(kind) and _has_void(kind.value_type))

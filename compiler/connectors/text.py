@@ -1,0 +1,203 @@
+"""Rows of text as columns: each row is taken apart by itself, and looked at column by column.
+
+Where the types of all cells of a column are as they should be, which most often one look at the column tells, nothing is done for
+single cells, and no record is made. A row that does not fit is read by itself, as all rows would be without this: a reject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
+from json import JSONDecoder
+from typing import Any, Generic, TypeVar
+
+import attrs
+import pyarrow as pa
+
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.source import Taken
+from tracetypes.formats import Layout
+from tracetypes.records import Boolean, Float, Integer, Mismatch, Optional, Schema, String, from_plain, from_text
+
+__all__ = [
+    "AT_ONCE",
+    "Dialect",
+    "Fit",
+    "Parsed",
+    "chunks_of",
+    "columns_of_csv",
+    "columns_of_json",
+    "decoded",
+    "fit_of_csv",
+    "fit_of_json",
+]
+
+R = TypeVar("R")
+
+AT_ONCE = 50_000
+"""Rows that are looked at together."""
+
+_EXACT: dict[type[Any], type[Any]] = {Integer: int, Boolean: bool, String: str, Float: float}
+"""Cells of these types are values as they are."""
+
+_scan: Callable[[str, int], tuple[Any, int]] = JSONDecoder().scan_once  # type: ignore[attr-defined]
+"""A value of JSON and its end, without what ``json.loads`` does around it."""
+
+
+@attrs.define
+class Parsed:
+    """Rows as columns of a layout."""
+
+    columns: tuple[Any, ...]
+    num_rows: int
+
+    def column(self, at: int, /) -> Any:
+        """An Arrow array of the layout's type."""
+        return self.columns[at]
+
+
+@attrs.frozen
+class Fit:
+    """What makes values of the cells of a column. ``quick``: of all, None where one must look at each; ``one``: of a cell; it
+    raises :class:`Mismatch`."""
+
+    quick: Callable[[list[Any]], list[Any] | None]
+    one: Callable[[Any], Any]
+
+    def of(self, cells: list[Any], bad: set[int]) -> list[Any]:
+        """The values of a column; the numbers of cells that are none go to ``bad``."""
+        quickly = self.quick(cells)
+        if quickly is not None:
+            return quickly
+        values: list[Any] = []
+        for at, cell in enumerate(cells):
+            try:
+                values.append(self.one(cell))
+            except Mismatch:
+                values.append(None)
+                bad.add(at)
+        return values
+
+
+@attrs.frozen
+class Dialect(Generic[R]):
+    """How rows are taken apart.
+
+    ``cells``: for rows the numbers of those that could be taken apart, and the columns of their cells; ``fits``: one a
+    column; ``taken``: a row by itself.
+    """
+
+    cells: Callable[[Sequence[R]], tuple[list[int], list[list[Any]]]]
+    fits: Sequence[Fit]
+    taken: Callable[[R], Taken]
+
+
+def chunks_of(
+    layout: Layout, dialect: Dialect[R], chunk: Callable[[Parsed], Chunk | None], in_order: bool, rows: Sequence[R]
+) -> Iterator[Taken | Chunk]:
+    """Rows of a piece, in order but for the rejects among them, which come first. ``chunk``: makes one of columns if it can;
+    ``in_order``: somebody asks where the rejects stand, so that rows with rejects among them come one by one."""
+    kept, cells = dialect.cells(rows)
+    columns, bad = [], set[int]()
+    for fit, column in zip(dialect.fits, cells, strict=True):
+        columns.append(fit.of(column, bad))
+    if bad:
+        sound = [at not in bad for at in range(len(kept))]
+        kept, columns = list(compress(kept, sound)), [list(compress(column, sound)) for column in columns]
+    aside: list[Taken] = []
+    if len(kept) < len(rows):
+        whole = set(kept)
+        aside = [dialect.taken(row) for at, row in enumerate(rows) if at not in whole]
+    made = None
+    if kept and not (in_order and aside):
+        try:
+            arrays = tuple(array(schema, column) for (_, schema), column in zip(layout.columns, columns, strict=True))
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+            pass  # a number beyond 64 bits, or half a character: what is said of it is said by row
+        else:
+            made = chunk(Parsed(arrays, len(kept)))
+    if made is not None:
+        yield from aside
+        yield made
+    elif kept:
+        yield from map(dialect.taken, rows)
+    else:
+        yield from aside
+
+
+# ---------------------------------------------------------------------------------------------------- JSON
+
+
+def columns_of_json(texts: Sequence[str | None], names: Sequence[str]) -> tuple[list[int], list[list[Any]]]:
+    """The cells of JSON objects, and the numbers of the texts that are objects; a field that is not there is None."""
+    kept: list[int] = []
+    objects: list[dict[str, Any]] = []
+    for at, text in enumerate(texts):
+        if text is not None:
+            text = text.strip(" \t\n\r")
+            try:
+                made, end = _scan(text, 0)
+            except (StopIteration, ValueError, RecursionError):
+                continue
+            if end == len(text) and type(made) is dict:
+                kept.append(at)
+                objects.append(made)
+    return kept, [[one.get(name) for one in objects] for name in names]
+
+
+def fit_of_json(schema: Schema) -> Fit:
+    """Of a field."""
+    bare = schema.item if isinstance(schema, Optional) else schema
+    exact = {_EXACT.get(type(bare)), type(None) if isinstance(schema, Optional) else None}
+    return Fit(lambda cells: cells if set(map(type, cells)) <= exact else None, lambda cell: from_plain(schema, cell))
+
+
+# ----------------------------------------------------------------------------------------------------- CSV
+
+
+def columns_of_csv(
+    texts: Sequence[str | None], split: Callable[[str], list[str]], width: int
+) -> tuple[list[int], list[list[Any]]]:
+    """The cells of lines, and the numbers of the lines that have as many as they should."""
+    kept: list[int] = []
+    lines: list[list[str]] = []
+    for at, text in enumerate(texts):
+        if text is not None:
+            try:
+                lines.append(split(text))
+            except Mismatch:
+                continue
+            kept.append(at)
+    return kept, [list(column) for column in zip(*lines, strict=True)] if lines else [[] for _ in range(width)]
+
+
+def fit_of_csv(schema: Schema) -> Fit:
+    """Of a column."""
+    quick: Callable[[list[Any]], list[Any] | None] = lambda cells: None  # noqa: E731
+    match schema:
+        case String():
+            quick = lambda cells: cells  # noqa: E731
+        case Integer():
+            quick = _digits
+        case _:
+            pass
+    return Fit(quick, lambda cell: from_text(schema, cell))
+
+
+def _digits(cells: list[str]) -> list[int] | None:
+    """Numbers of plain digits that surely have 64 bits."""
+    together = "".join(cells)
+    plain = together.isascii() and together.isdigit() and min(map(len, cells)) > 0 and max(map(len, cells)) <= 18
+    return list(map(int, cells)) if plain else None
+
+
+# --------------------------------------------------------------------------------------------------- texts
+
+
+def decoded(raw: bytes | None) -> str | None:
+    """Text, None where it is none."""
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return None

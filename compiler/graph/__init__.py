@@ -1,0 +1,1 @@
+"""From a checked graph to segments: rewriting, passes, and the cuts between segments."""

@@ -1,0 +1,250 @@
+"""A checked graph, cut into in-trees with one root each: a backend runs a query for each, and durable channels join them.
+
+::
+
+    one stream, two consumers          source -> A -> B -> sink        source -> A -> (channel)
+                                                   \\-> C -> sink       (channel) -> B -> sink,  (channel) -> C -> sink
+
+A stream with several consumers is computed once and sent through a **channel**: rows, and the markers that close their blocks,
+each exactly once. Where only native stateless operators lie between the sources and the consumers, computing the stream again is
+cheaper than writing and reading it, and each consumer gets a copy of its own. The copies agree: what a source makes of its rows
+depends on the rows alone (lateness too), and only one of them tells of late and rejected rows.
+
+Why the meaning is kept: a channel is the identity on traces, and a node is a function of the traces that it reads.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from tracetypes.check import Checked
+from tracetypes.compiler.analysis.identity import Once
+from tracetypes.compiler.graph.passes import compile_graph
+from tracetypes.compiler.plan.plan import Opaque, Plan
+from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups, traced
+from tracetypes.edges import EdgeType
+from tracetypes.formats import Csv, JsonLines, Kafka
+from tracetypes.graph import Apply, Graph, Merge, Node, Receive, Sink, Source, title
+from tracetypes.templates import OpStateless, overrides
+
+__all__ = ["Program", "Segment", "cut", "program"]
+
+COPIES = 4
+"""How often a stream is computed at most before it gets a channel."""
+
+
+@attrs.frozen(eq=False)
+class Segment:
+    """An in-tree with one sink, which runs as one query. ``sends``: the channel that its sink feeds, None for a sink of the
+    author's; ``quiet``: readings of sources of which another segment, or another branch of this one, tells late and rejected
+    rows; ``title``: the name without its number."""
+
+    name: str
+    checked: Checked
+    sends: str | None
+    quiet: frozenset[int]
+    title: str
+
+    @property
+    def receives(self) -> tuple[str, ...]:
+        """The channels that it reads, each once."""
+        found = [node.name for node in self.checked.graph.nodes if isinstance(node, Receive)]
+        return tuple(dict.fromkeys(found))
+
+
+@attrs.frozen(eq=False)
+class Program:
+    """The plans of all segments, those first that others read from. ``shared``: what was decided about each stream with
+    several consumers, for people."""
+
+    name: str
+    segments: tuple[Segment, ...]
+    plans: tuple[Plan, ...]
+    shared: tuple[str, ...]
+
+    @property
+    def named(self) -> tuple[tuple[str, Plan], ...]:
+        """The plans with the names of their segments."""
+        return tuple((one.name, plan) for one, plan in zip(self.segments, self.plans, strict=True))
+
+    @property
+    def width(self) -> int:
+        """Tasks of the widest plan."""
+        return max(plan.width for plan in self.plans)
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """Names of the author's sinks."""
+        return tuple(segment.name for segment in self.segments if segment.sends is None)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Names of the channels."""
+        return tuple(segment.sends for segment in self.segments if segment.sends is not None)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the sources, each once."""
+        return tuple(dict.fromkeys(leaf.source.name for plan in self.plans for leaf in plan.sources))
+
+    @property
+    def sources_above(self) -> dict[str, tuple[str, ...]]:
+        """For each segment the sources of all that it comes from."""
+        found: dict[str, tuple[str, ...]] = {}
+        for segment, plan in zip(self.segments, self.plans, strict=True):
+            names = [leaf.source.name for leaf in plan.sources]
+            names += [name for channel in segment.receives for name in found[channel]]
+            found[segment.name] = tuple(dict.fromkeys(names))
+        return found
+
+
+def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Program:
+    """Compile a checked graph of any shape. Raises :class:`UsageError` ``TT404`` as :func:`.planner.plan` does."""
+    require_groups(parallelism, key_groups)
+    once = Once()
+    segments, shared = cut(checked, once)
+    plans = tuple(
+        plan_of(
+            compile_graph(segment.checked, parallelism=parallelism, key_groups=key_groups),
+            parallelism=parallelism,
+            key_groups=key_groups,
+            quiet=segment.quiet,
+            once=once,
+        )
+        for segment in segments
+    )
+    return Program(checked.graph.name, segments, plans, shared)
+
+
+def cut(checked: Checked, once: Once | None = None) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
+    """The segments of a graph in topological order, and what was decided about shared streams."""
+    return _Cut(checked, once or Once()).run()
+
+
+class _Cut:
+    def __init__(self, checked: Checked, once: Once) -> None:
+        self.checked, self.by_id, self.consumers = checked, checked.graph.by_id, checked.graph.consumers
+        self.once = once
+        self.channels: dict[int, str] = {}
+        self.sinks = {sink.name for sink in checked.graph.sinks}
+        self.titles: dict[str, int] = {}
+        """How many channels have a title."""
+        self.told: set[str] = set()
+        """Sources of which a reading tells late and rejected rows already."""
+        self.shared: list[str] = []
+
+    def run(self) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
+        self.choose()
+        self.shared += self.readings()
+        segments: list[Segment] = []
+        for node in self.checked.graph.nodes:  # in topological order: channels come before what reads them
+            if node.id in self.channels:
+                name = self.channels[node.id]
+                segments.append(self.segment(name, node.id, name))
+        for sink in self.checked.graph.sinks:
+            segments.append(self.segment(sink.name, sink.id, None))
+        return tuple(segments), tuple(self.shared)
+
+    def choose(self) -> None:
+        """Find the nodes whose output goes through a channel."""
+        copies: dict[int, int] = {}
+        reasons: dict[int, str] = {}
+        for node in reversed(self.checked.graph.nodes):
+            readers = self.consumers[node.id]
+            count = sum(1 if reader.id in reasons else copies[reader.id] for reader in readers)
+            copies[node.id] = count if readers else int(isinstance(node, Sink))
+            if count < 2:
+                continue
+            why = self.dear(node.id)
+            if why is None and count > COPIES:
+                why = f"{count} copies of it would be needed"
+            if why is not None:
+                reasons[node.id] = why
+        for node in self.checked.graph.nodes:
+            readers = self.consumers[node.id]
+            reads = ", ".join(f"{title(reader)} ({reader.where})" for reader in readers)
+            if node.id in reasons:
+                name = self.channels[node.id] = self.name(node)
+                self.shared.append(
+                    f"{title(node)} ({node.where}) goes through channel {name!r} to {reads}: {reasons[node.id]}"
+                )
+            elif len(readers) > 1:
+                self.shared.append(
+                    f"{title(node)} ({node.where}) is computed {copies[node.id]} times, for {reads}: "
+                    "reading the source again and native operators are cheaper than a channel"
+                )
+
+    def readings(self) -> list[str]:
+        """What is told of sources that are read again for other outputs than their items."""
+        used = [
+            source for source in self.checked.graph.nodes if isinstance(source, Source) and self.consumers[source.id]
+        ]
+        first: dict[str, Source] = {}
+        return [
+            f"{title(source)} ({source.where}): the source is read again for them"
+            for source in used
+            if first.setdefault(source.name, source) is not source
+        ]
+
+    def dear(self, id: int) -> str | None:
+        """Why a stream is not to be computed twice, None if it may be."""
+        node = self.by_id[id]
+        match node:
+            case Source(format=Csv() | JsonLines()):
+                return "its rows are text, which Python parses"
+            case Source(format=Kafka()):
+                return "a topic grows while it is read"
+            case Source():
+                return None
+            case Merge():
+                return next((why for why in map(self.dear, node.inputs) if why is not None), None)
+            case Apply(op=OpStateless()):
+                if overrides(node.op, "on_marker"):
+                    return f"{title(node)} emits at markers"
+                said = self.once(traced, node.op, self.checked.streams[node.inputs[0]])
+                return f"{title(node)} runs in Python" if isinstance(said, Opaque) else self.dear(node.inputs[0])
+            case _:
+                return f"{title(node)} is keyed"
+
+    def name(self, node: Node) -> str:
+        """A name for a channel that stays the same when something else is added: only what is called alike is numbered."""
+        plain = _plain(node)
+        self.titles[plain] = count = self.titles.get(plain, 0) + 1
+        name = plain if count == 1 else f"{plain}-{count}"
+        return self.name(node) if name in self.sinks else name
+
+    def segment(self, name: str, root: int, sends: str | None) -> Segment:
+        """The in-tree above a node, down to sources and channels, with nodes of its own."""
+        nodes: list[Node] = []
+        types: dict[int, EdgeType] = {}
+        quiet: set[int] = set()
+
+        def add(node: Node, like: int) -> int:
+            nodes.append(node)
+            types[node.id] = self.checked.types[like]
+            return node.id
+
+        def copy(id: int) -> int:
+            node, edge = self.by_id[id], self.checked.types[id]
+            if id in self.channels and id != root:
+                made = Receive(id=len(nodes), where=node.where, name=self.channels[id], edge=edge)
+                return add(made, id)
+            inputs = tuple(copy(upstream) for upstream in node.inputs)
+            made_id = add(attrs.evolve(node, id=len(nodes), inputs=inputs), id)
+            if isinstance(node, Source):
+                if node.name in self.told:
+                    quiet.add(made_id)
+                self.told.add(node.name)
+            return made_id
+
+        top = copy(root)
+        if sends is not None:
+            where = self.by_id[root].where
+            add(Sink(id=len(nodes), where=where, inputs=(top,), name=sends), root)
+        graph = Graph(self.checked.graph.name, tuple(nodes))
+        plain = name if sends is None else _plain(self.by_id[root])
+        return Segment(name, Checked(graph, types), sends, frozenset(quiet), plain)
+
+
+def _plain(node: Node) -> str:
+    return "".join(c if c.isalnum() else "-" for c in title(node)).strip("-")

@@ -1,0 +1,1 @@
+"""From segments to plans: the planner, the plan itself, fingerprints, `explain` and pictures."""

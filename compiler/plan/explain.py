@@ -1,0 +1,224 @@
+"""What the compiler did, as text: the graph, the graph after each pass with its equation, and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from tracetypes.check import Checked
+from tracetypes.compiler.graph.passes import passes
+from tracetypes.compiler.graph.segments import program
+from tracetypes.compiler.plan.plan import (
+    FromChannel,
+    FromSource,
+    FromStage,
+    Link,
+    Opaque,
+    Plan,
+    Stage,
+    links,
+)
+from tracetypes.compiler.runtime.blocks import folds
+from tracetypes.graph import Apply, Fused, Node, Restore, RowPosition, Sort, steps_of, title
+from tracetypes.markers import show_markers
+from tracetypes.sources import edge_given
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
+
+__all__ = ["Runs", "combining_run", "explain", "keyed_runs", "show_graph", "show_plan", "stateless_runs"]
+
+
+@attrs.frozen
+class Runs:
+    """An operator of a plan and how it runs: over columns (``native``), or in Python and ``reason`` says why."""
+
+    node: Node
+    name: str
+    native: bool
+    reason: str | None = None
+
+
+def explain(checked: Checked, *, parallelism: int, key_groups: int) -> str:
+    """The whole story of a compilation."""
+    compiled = program(checked, parallelism=parallelism, key_groups=key_groups)
+    lines = [f"dataflow {checked.graph.name}", "", "graph", *show_graph(checked)]
+    if len(compiled.segments) == 1 and not compiled.shared:
+        return "\n".join([*lines, *_compilation(checked, compiled.plans[0])])
+    lines += [
+        "",
+        f"cut into {_many(len(compiled.segments), 'query', 'queries')}",
+        *[f"    {line}" for line in compiled.shared],
+    ]
+    for segment, plan in zip(compiled.segments, compiled.plans, strict=True):
+        lines += ["", f"query {segment.name!r}", *show_graph(segment.checked), *_compilation(segment.checked, plan)]
+    return "\n".join(lines)
+
+
+def _compilation(checked: Checked, planned: Plan) -> Iterator[str]:
+    """The passes over an in-tree, and its plan."""
+    for one in passes(parallelism=planned.parallelism, key_groups=planned.key_groups):
+        before = list(show_graph(checked))
+        checked = one.run(checked)
+        after = list(show_graph(checked))
+        yield ""
+        yield f"after {one.name}:  {one.equation}"
+        yield from after if after != before else ["    (no change)"]
+    yield ""
+    yield from show_plan(planned)
+
+
+def show_graph(checked: Checked) -> Iterator[str]:
+    """A line a node: number, name, the type of the edge that leaves it, and where it reads from."""
+    for node in checked.graph.nodes:
+        reads = f" <- {', '.join(map(str, node.inputs))}" if node.inputs else ""
+        name = f"[{title(node)}]" if isinstance(node, Fused) else title(node)
+        copies = next(
+            (f" x{n.parallelism}" for n in steps_of(node) if isinstance(n, Apply) and n.parallelism is not None), ""
+        )
+        yield f"    {node.id:>3}  {name}{copies}{reads} : {checked.types[node.id]}"
+
+
+def show_plan(plan: Plan) -> Iterator[str]:
+    """Stages, exchanges, sorts, and where Python runs and where Catalyst does."""
+    yield f"plan: {_many(len(plan.stages), 'stage')}, parallelism {plan.width}, {plan.key_groups} key groups"
+    for stage in plan.stages:
+        yield from _stage(plan, stage)
+    (tail,) = links(plan.region)
+    yield f"    sink {plan.sink.name!r} : {plan.edge}"
+    for one in stateless_runs(tail):
+        yield from _shown(one, "native")
+    yield "        Arrow     write rows where they are; files are moved into place with the commit"
+
+
+def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
+    for link in links(stage.region):
+        match link.leaf:
+            case FromSource(source=source):
+                yield f"    {title(source)} : {edge_given(source)}   markers: {show_markers(source.markers)}"
+                yield "        Catalyst  find files, in pieces (the pieces are the RR split: no data moves)"
+                yield "        Arrow     columns of Parquet, or of text that Python parses; key, time, block"
+            case FromChannel(name=name, edge=edge):
+                yield f"    channel {name!r} : {edge}"
+                yield "        Catalyst  find what another query has committed: rows, and the markers that close their blocks"
+                yield "        Arrow     read columns of Parquet"
+            case FromStage(stage=earlier):
+                yield f"    from stage {earlier.number}"
+        for one in stateless_runs(link):
+            yield from _shown(one, "native")
+        yield from _combining(stage)
+        yield f"        Exchange  HASH to {plan.key_groups} key groups: items and markers in Arrow batches, shuffled by Catalyst"
+    many = len(links(stage.region)) > 1
+    steps = [*(["MRG"] if many else []), *[_step(stage, at) for at in range(len(stage.steps))]]
+    yield f"    stage {stage.number}, one stateful operator by key group, {_tasks(plan)} : {_edge(stage)}"
+    if not stage.steps:
+        yield f"        Arrow     {' ; '.join([*steps, 'close blocks'])}"
+        return
+    if many:
+        yield "        Arrow     MRG"
+    for one in keyed_runs(stage):
+        yield from _shown(one, "Arrow")
+
+
+def _shown(one: Runs, native: str) -> Iterator[str]:
+    yield f"        {native if one.native else 'Python':<6}    {one.name}"
+    if one.reason is not None:
+        yield f"                  because {one.reason}"
+
+
+def stateless_runs(link: Link) -> Iterator[Runs]:
+    """The stateless operators between a source or stage and the next stage. Those of a source take columns up to the first that
+    runs in Python, and from the last on; between stages all do, or none."""
+    python = [at for at, mapped in enumerate(link.path) if isinstance(mapped.traced, Opaque)]
+    for at, mapped in enumerate(link.path):
+        if isinstance(mapped.traced, Opaque):
+            reason: str | None = mapped.traced.reason
+        elif not python or (isinstance(link.leaf, FromSource) and not python[0] < at < python[-1]):
+            reason = None
+        else:
+            reason = f"{title(link.path[min(python, key=lambda one: abs(one - at))].node)} beside it runs in Python"
+        yield Runs(mapped.node, title(mapped.node), reason is None, reason)
+
+
+def combining_run(stage: Stage) -> Runs | None:
+    """The operator whose items are combined before they come to a stage, if there is one."""
+    if not folds(stage):
+        return None
+    step = stage.steps[0]
+    reason = step.monoid.reason if isinstance(step.monoid, Opaque) else None
+    return Runs(step.node, title(step.node), reason is None, reason)
+
+
+def keyed_runs(stage: Stage) -> Iterator[Runs]:
+    """The sorts and keyed operators of a stage."""
+    for at, step in enumerate(stage.steps):
+        native = at == 0 and not isinstance(step.keyed, Opaque) and folds(stage)
+        reason = None if native else _why(stage, at)
+        yield Runs(step.node, _step(stage, at), native, reason)
+
+
+def _combining(stage: Stage) -> Iterator[str]:
+    """What is combined before the exchange."""
+    one = combining_run(stage)
+    if one is None:
+        return
+    monoid = stage.steps[0].monoid
+    if isinstance(monoid, Opaque):
+        name = f"combine by {one.name} before the exchange, where that makes the items fewer"
+    else:
+        name = f"combine by {one.name} before the exchange: {', '.join(part.reduction for part in monoid.parts)}"
+    yield from _shown(attrs.evolve(one, name=name), "Arrow")
+
+
+def _why(stage: Stage, at: int) -> str:
+    step = stage.steps[at]
+    if isinstance(step.node, Sort):
+        return "by is called for each item; numbers, times and text that it gives are sorted as columns"
+    if isinstance(step.node, Restore):
+        return "each item is kept with its place in the source"
+    assert isinstance(step.node, Apply)
+    op = step.node.op
+    if isinstance(op, OpKeyedOrdered):
+        return "the items of a key are taken one after the other"
+    if overrides(op, "on_item"):
+        return "it emits for single items"
+    if at > 0:
+        return "its items come from the operator before it"
+    assert isinstance(step.keyed, Opaque)
+    return step.keyed.reason
+
+
+def _tasks(plan: Plan) -> str:
+    return _many(plan.width, "task")
+
+
+def _many(count: int, what: str, many: str | None = None) -> str:
+    return f"{count} {what if count == 1 else many or f'{what}s'}"
+
+
+def _edge(stage: Stage) -> str:
+    return "ordered per key" if stage.gives.ordered else "unordered"
+
+
+def _step(stage: Stage, at: int) -> str:
+    step = stage.steps[at]
+    match step.node:
+        case Sort():
+            return "SORT (fused)"
+        case Restore():
+            by = [link.leaf.source.ordered_by for link in links(stage.region) if isinstance(link.leaf, FromSource)]
+            own = [b for b in by if b is not None and not isinstance(b, RowPosition)]
+            return "SORT by the source's own order (fused)" if own else "SORT by position (fused)"
+        case Apply(op=op):
+            name = title(step.node)
+            if isinstance(op, OpKeyedUnordered):
+                folds = (
+                    "items folded as they come"
+                    if not overrides(op, "on_item") and at == 0
+                    else "items kept to the marker"
+                )
+                skips = ", untouched keys skipped" if op.skips_untouched else ", every key visited at every marker"
+                if op.forgets_idle and not op.skips_untouched:
+                    skips += ", idle keys forgotten"
+                return f"{name} ({folds}{skips})"
+            return name
+    raise AssertionError

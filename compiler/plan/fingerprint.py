@@ -1,0 +1,442 @@
+"""What of a plan a checkpoint depends on, and what may change: as labelled lines that a person can compare.
+
+A checkpoint holds, for each stage and key group, the progress of each link, what has come for open blocks, and the states of
+the keys of each step. Spark adds how far each source was read, by its place in the query, and numbers the stateful operators
+by theirs. So a plan can go on with it when it has the same stages in the same places, which read the same sources in the same
+order, the same steps, and the same types in what is held. All of that is ``kept``. What lies between is ``free``: stateless
+operators, what they make of the items to come, the columns and the format of the sink. The code of functions is compared
+nowhere.
+
+Secrets are compared by a hash with the key of the checkpoint (:mod:`.key`). What becomes of each field of each node is in
+:data:`FIELDS`.
+
+Parameters of keyed operators are kept: a state means something for the parameters that it was made with (a window's panes, the
+best k of a block), and nobody but the author can say what it means for others (``may_change``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NewType, TypeVar, get_args, get_origin
+
+import attrs
+
+from tracetypes.compiler.analysis.content import Hidden, Incomparable, content, shortened
+from tracetypes.compiler.analysis.identity import parts_of
+from tracetypes.compiler.analysis.secret import Key
+from tracetypes.compiler.plan.plan import (
+    FromChannel,
+    FromSource,
+    FromStage,
+    Link,
+    Mapped,
+    Plan,
+    Region,
+    Stage,
+    United,
+    links,
+)
+from tracetypes.compiler.runtime.blocks import folds
+from tracetypes.compiler.runtime.stage import is_straight
+from tracetypes.edges import edge_type
+from tracetypes.errors import UsageError
+from tracetypes.formats import Csv, JsonLines, Kafka, Layout, Parquet
+from tracetypes.graph import (
+    Apply,
+    Fused,
+    Gather,
+    Merge,
+    Receive,
+    Restore,
+    RowPosition,
+    Sink,
+    Sort,
+    Source,
+    Split,
+    title,
+)
+from tracetypes.markers import EventTime, InBand
+from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, name_of, show_type
+from tracetypes.redaction import hidden_fields
+from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpKeyedUnordered, type_arguments
+
+__all__ = ["Fingerprint", "described", "fingerprint"]
+
+KEPT, FREE, DERIVED = "kept", "free", "derived"
+
+FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
+    Source: {
+        "id": DERIVED,
+        "where": FREE,
+        "name": KEPT,
+        "edge": FREE,
+        "markers": KEPT,
+        "key": KEPT,
+        "ordered_by": KEPT,
+        "format": FREE,
+        "output": KEPT,
+        "inputs": DERIVED,
+    },
+    Apply: {"id": DERIVED, "where": FREE, "inputs": DERIVED, "op": KEPT, "parallelism": FREE},
+    Sort: {"id": DERIVED, "where": FREE, "inputs": DERIVED, "by": KEPT, "parallelism": FREE},
+    Merge: {"id": DERIVED, "where": FREE, "inputs": KEPT},
+    Sink: {
+        "id": DERIVED,
+        "where": FREE,
+        "inputs": DERIVED,
+        "name": KEPT,
+        "marker": FREE,
+        "position": FREE,
+        "format": FREE,
+    },
+    Split: dict.fromkeys(("id", "where", "inputs", "how", "ways"), DERIVED),
+    Gather: dict.fromkeys(("id", "where", "inputs"), DERIVED),
+    Restore: dict.fromkeys(("id", "where", "inputs"), DERIVED),
+    Receive: {"id": DERIVED, "where": DERIVED, "name": KEPT, "edge": KEPT, "inputs": DERIVED},
+    Fused: dict.fromkeys(("id", "where", "inputs", "steps"), DERIVED),
+    EventTime: dict.fromkeys(("period", "delay", "time", "unit"), KEPT),
+    InBand: dict.fromkeys(("is_marker", "time", "unit"), KEPT),
+    Csv: dict.fromkeys(("separator", "columns", "zone", "extension"), FREE),
+    JsonLines: dict.fromkeys(("zone", "extension"), FREE),
+    Parquet: dict.fromkeys(("zone", "extension"), FREE),
+    Kafka: dict.fromkeys(("headers", "marker", "markers", "zone"), FREE),
+    Layout: dict.fromkeys(("key", "value", "reserved"), DERIVED),
+}
+"""What becomes of each field of what an author writes: it is ``kept``, or ``free``, or derived from others (the place of a node,
+which the stages tell; what the passes make). Of functions nothing is kept but that they are there; a ``partial`` or an
+object that can be called is kept by its values."""
+
+NOTHING = "nothing"
+TELLS = "late rows are told by"
+
+
+@attrs.frozen
+class Fingerprint:
+    """A plan as a checkpoint knows it. ``kept``: what it depends on, text by label; ``free``: what may change."""
+
+    kept: Mapping[str, str]
+    free: Mapping[str, str]
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Mapping[str, str]]) -> Fingerprint:
+        """The inverse of :attr:`plain`. Raises :class:`KeyError` and :class:`TypeError` for what is none."""
+        return cls(dict(plain["kept"]), dict(plain["free"]))
+
+    @property
+    def plain(self) -> dict[str, dict[str, str]]:
+        """For JSON."""
+        return {"kept": dict(self.kept), "free": dict(self.free)}
+
+    def refused(self, new: Fingerprint) -> list[str]:
+        """Why another plan cannot go on where this one was: what changed."""
+        return [*map(self._named, changes(self.kept, new.kept)), *self._swapped(new)]
+
+    def changed(self, new: Fingerprint) -> list[str]:
+        """What is other for a plan that can."""
+        return list(map(self._named, changes(self.free, new.free)))
+
+    def _named(self, line: str) -> str:
+        """A line about a step, with its operator."""
+        step = re.match(r"stage \d+, step \d+(?=, )", line)
+        return line if step is None else f"{step[0]} ({self.kept.get(step[0], NOTHING)}){line[step.end() :]}"
+
+    def _swapped(self, new: Fingerprint) -> Iterator[str]:
+        """Stages of one make that have changed places: each would go on with the state of the other."""
+        if self.kept["stages"] != new.kept["stages"]:
+            return
+        mine, theirs, makes = self._of_stages(self.free), self._of_stages(new.free), self._of_stages(self.kept)
+        for at, before in enumerate(mine):
+            for other, after in enumerate(theirs):
+                moved = before == after and before != theirs[at] and after != mine[other]
+                if moved and makes[at] == makes[other]:
+                    yield f"stage {at} has changed places with stage {other}: {', '.join(before)}"
+
+    def _of_stages(self, lines: Mapping[str, str]) -> list[list[str]]:
+        """The lines of each stage without its number, but for those that say where it stands."""
+        starts = [f"stage {at}, " for at in range(int(self.kept["stages"]))]
+        return [
+            [
+                f"{label.removeprefix(start)}: {text}"
+                for label, text in lines.items()
+                if label.startswith(start) and not label.endswith((", reads", TELLS))
+            ]
+            for start in starts
+        ]
+
+
+def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """The labels that differ, with what was there and what is."""
+    return [
+        f"{label}: was {old.get(label, NOTHING)}, is {new.get(label, NOTHING)}"
+        for label in dict.fromkeys([*old, *new])
+        if old.get(label) != new.get(label)
+    ]
+
+
+_ANY_KEY: Final = Key()
+
+
+def fingerprint(
+    plan: Plan, *, sends: bool = False, channels: Mapping[str, str] | None = None, key: Key = _ANY_KEY
+) -> Fingerprint:
+    """The fingerprint of a plan. ``sends``: its sink feeds a channel; ``channels``: names under which a checkpoint knows
+    channels, where these are others; ``key``: of the checkpoint, by which secrets are compared (one of this process)."""
+    return _Describer(plan, sends, channels or {}, key).run()
+
+
+def described(plan: Plan) -> list[dict[str, Any]]:
+    """The stages for whoever looks into a checkpoint: names of operators, and which earlier stages each reads."""
+    return [
+        {
+            "stage": stage.number,
+            "operators": [title(step.node) for step in stage.steps],
+            "reads": [link.leaf.stage.number for link in links(stage.region) if isinstance(link.leaf, FromStage)],
+        }
+        for stage in plan.stages
+    ]
+
+
+class _Describer:
+    def __init__(self, plan: Plan, sends: bool, channels: Mapping[str, str], key: Key) -> None:
+        self.plan, self.sends, self.channels, self.hide = plan, sends, channels, key.hide
+        self.kept: dict[str, str] = {}
+        self.free: dict[str, str] = {}
+
+    def run(self) -> Fingerprint:
+        plan, straight = self.plan, is_straight(self.plan)
+        self.kept["key groups"] = str(plan.key_groups)
+        self.kept["stages"] = str(len(plan.stages))
+        self.kept["blocks are closed"] = "by the driver" if straight else "by stages"
+        for stage in plan.stages:
+            self.stage(stage, holds=not straight)
+        (behind,) = links(plan.region)
+        self.free["behind the last stage"] = self.path(behind)
+        if self.sends:
+            self.add(self.kept, "channel, key", fields_of(plan.region.stream.key))
+            self.add(self.kept, "channel, value", fields_of(plan.region.stream.value))
+        else:
+            sink = plan.sink
+            self.kept["sink"] = sink.name
+            columns = [name for name in (sink.marker, sink.position) if name is not None]
+            self.free["sink, type"] = str(plan.edge)
+            self.free["sink, columns for marker and position"] = ", ".join(columns) or NOTHING
+            self.free["sink, format"] = NOTHING if sink.format is None else self.loosely(sink.format)
+            self.add(self.free, "sink, key", fields_of(plan.region.stream.key))
+            self.add(self.free, "sink, value", fields_of(plan.region.stream.value))
+        return Fingerprint(self.kept, self.free)
+
+    @staticmethod
+    def add(to: dict[str, str], label: str, fields: Mapping[str, str]) -> None:
+        to |= {label + path: text for path, text in fields.items()}
+
+    def stage(self, stage: Stage, *, holds: bool) -> None:
+        name = f"stage {stage.number}"
+        self.kept[f"{name}, reads"] = self.reads(stage.region)
+        for link in links(stage.region):
+            self.leaf(name, link)
+        if holds:
+            self.held(name, stage)
+        for at, step in enumerate(stage.steps):
+            node, label = step.node, f"{name}, step {at}"
+            self.kept[label] = type(node.op).__qualname__ if isinstance(node, Apply) else title(node)
+            if isinstance(node, Apply):
+                self.add(self.kept, f"{label}, key", fields_of(step.takes.key))
+                self.operator(label, node.op, step.takes.value)
+            elif isinstance(node, Sort):
+                self.kept[f"{label}, by"] = self.strictly(node.by, f"{label}, by")
+
+    def reads(self, region: Region) -> str:
+        match region:
+            case FromSource(source=source):
+                return {"items": "", "late": "late items of ", "rejects": "rejects of "}[
+                    source.output
+                ] + f"source {source.name}"
+            case FromChannel(name=name):
+                return f"channel {self.channels.get(name, name)}"
+            case FromStage(stage=stage):
+                return f"stage {stage.number}"
+            case Mapped():
+                return self.reads(region.upstream)
+            case United():
+                return f"merge of ({', '.join(map(self.reads, region.upstreams))})"
+
+    def leaf(self, name: str, link: Link) -> None:
+        leaf, where = link.leaf, self.reads(link.leaf)
+        label = f"{name}, from {where}"
+        while label in self.free:
+            label += " again"
+        self.free[label] = self.path(link)
+        match leaf:
+            case FromSource(source=source):
+                how, by = source.markers, source.ordered_by
+                self.kept[f"{where}, markers"] = _times(how) if isinstance(how, EventTime) else "in band"
+                self.kept[f"{where}, unit of time"] = how.unit
+                self.kept[f"{where}, ordered by"] = "the position of rows" if isinstance(by, RowPosition) else NOTHING
+                functions = {"key": source.key, "time": how.time, "ordered_by": by}
+                functions |= {} if isinstance(how, EventTime) else {"is_marker": how.is_marker}
+                for name, function in functions.items():
+                    if function is not None and not isinstance(function, RowPosition):
+                        self.kept[f"{where}, {name}"] = self.strictly(function, f"{where}, {name}")
+                self.free[f"{where}, format"] = NOTHING if source.format is None else self.loosely(source.format)
+                tells = "another reading of the source" if leaf.quiet else "this reading"
+                self.kept[f"{label}, {TELLS}"] = tells
+                self.free[f"{where}, type"] = str(edge_type(source.edge))
+                self.add(self.free, f"{where}, value", fields_of(leaf.items.value))
+            case FromChannel():
+                self.add(self.kept, f"{where}, key", fields_of(leaf.stream.key))
+                self.add(self.kept, f"{where}, value", fields_of(leaf.stream.value))
+            case FromStage():
+                pass
+
+    def held(self, name: str, stage: Stage) -> None:
+        """What is kept of items for blocks that are open."""
+        first = stage.steps[0].node if stage.steps else None
+        self.add(self.kept, f"{name}, open blocks, key", fields_of(stage.takes.key))
+        if isinstance(first, Apply) and folds(stage):
+            self.kept[f"{name}, open blocks"] = f"aggregates of {title(first)}"
+            return
+        self.kept[f"{name}, open blocks"] = "items with their places" if isinstance(first, Restore) else "items"
+        self.add(self.kept, f"{name}, open blocks, value", fields_of(stage.takes.value))
+
+    def path(self, link: Link) -> str:
+        """The stateless operators of a link, whose parameters may change."""
+        return " ; ".join(self.loosely(mapped.node.op) for mapped in link.path) or NOTHING
+
+    def loosely(self, value: object) -> str:
+        """What may change by its value where that can be compared, else by its class."""
+        if isinstance(value, TEMPLATES):
+            parts = (f"{name}={self.loosely(part)}" for name, part in self.parameters(value))
+            return f"{type(value).__qualname__}({', '.join(parts)})"
+        try:
+            return shortened(content(value, self.hide))
+        except Incomparable:
+            return type(value).__name__
+
+    def strictly(self, value: object, what: str) -> str:
+        """What may not change. Raises :class:`UsageError` ``TT409`` where it cannot be compared."""
+        try:
+            return shortened(content(value, self.hide))
+        except Incomparable as error:
+            raise UsageError(
+                "TT409",
+                f"{what} holds a {error}, and a later run could not tell whether it is another one",
+                fix="give plain values, or a frozen class of such; may_change names the parameters of an operator that may",
+            ) from error
+
+    def parameters(self, op: Operator) -> Iterator[tuple[str, object]]:
+        """The parameters of an operator; those with ``repr=False`` as a keyed hash."""
+        cls: Any = type(op)
+        for name, value in parts_of(op).items():
+            yield name, Hidden(value) if name in hidden_fields(cls) else value
+
+    def operator(self, label: str, op: Operator, value: Schema) -> None:
+        may_change = op.may_change if isinstance(op, OpKeyedUnordered | OpKeyedOrdered) else ()
+        for parameter, given in self.parameters(op):
+            line = f"{label}, parameter {parameter}"
+            if parameter in may_change:
+                self.free[line] = self.loosely(given)
+            else:
+                self.kept[line] = self.strictly(given, f"{type(op).__qualname__}.{parameter}")
+        types: dict[str, tuple[Any, Any]] = {}
+        if isinstance(op, OpKeyedUnordered):
+            *_, state, agg = type_arguments(op, OpKeyedUnordered)
+            types = {"state": (state, op.initial_state), "aggregate": (agg, op.identity)}
+            self.kept[f"{label}, keys without items"] = "are skipped" if op.skips_untouched else "are visited"
+            if op.forgets_idle:
+                self.free[f"{label}, idle keys"] = "are forgotten"
+        elif isinstance(op, OpKeyedOrdered):
+            types = {"state": (type_arguments(op, OpKeyedOrdered)[-1], op.initial_state)}
+        for what, (annotation, first) in types.items():
+            self.add(self.kept, f"{label}, {what}", fields_of_type(annotation))
+            self.kept[f"{label}, {what} at first"] = _first(first)
+            generic: Any = getattr(annotation, "__parameters__", None)
+            if isinstance(annotation, TypeVar) or generic:
+                self.add(self.kept, f"{label}, items", fields_of(value))
+
+
+def _times(how: EventTime) -> str:
+    return f"every {how.period / 1e6:g} s, delay {how.delay / 1e6:g} s"
+
+
+# --------------------------------------------------------------------------------------------------- types
+
+
+def fields_of(schema: Schema, path: str = "") -> dict[str, str]:
+    """A schema as lines: its name, and that of each field of its records, by path."""
+    match schema:
+        case Record(cls, fields):
+            found = {path: _class(cls)}
+            for name, inner in fields:
+                found |= fields_of(inner, f"{path}.{name}")
+            return found
+        case Optional(item):
+            found = fields_of(item, path)
+            return found | {path: f"{found[path]} | None"}
+        case ListOf(item, frozen):
+            return {path: "tuple" if frozen else "list"} | fields_of(item, f"{path}[]")
+        case OneOf(members):
+            found = {path: " | ".join(_class(member.cls) for member in members)}
+            for member in members:
+                found |= fields_of(member, f"{path}<{member.cls.__name__}>")
+            return found
+        case _:
+            return {path: name_of(schema)}
+
+
+def fields_of_type(annotation: Any, path: str = "", above: tuple[Any, ...] = ()) -> dict[str, str]:
+    """The same for the type of a state, which need not have a schema: any class, and any generic type of such."""
+    if isinstance(annotation, NewType):
+        return fields_of_type(annotation.__supertype__, path, above)
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is typing.Annotated:
+        return fields_of_type(args[0], path, above)
+    cls = origin if isinstance(origin, type) else annotation
+    found = {path: _class(cls) if isinstance(cls, type) and not args else show_type(annotation)}
+    if annotation in above:
+        return found
+    inner = (*above, annotation)
+    for at, arg in enumerate(args):
+        if arg is not ... and arg is not type(None):
+            found |= fields_of_type(arg, f"{path}[{at}]", inner)
+    if isinstance(cls, type) and cls.__module__ not in ("builtins", "typing"):
+        for name, field in _annotations(cls).items():
+            found |= fields_of_type(field, f"{path}.{name}", inner)
+    return found
+
+
+def _annotations(cls: type[Any]) -> dict[str, Any]:
+    try:
+        hints = typing.get_type_hints(cls)
+    except Exception:  # names that only the author's file knows
+        hints = getattr(cls, "__annotations__", {})
+    return {name: hint for name, hint in hints.items() if get_origin(hint) is not typing.ClassVar}
+
+
+def _class(cls: type[Any]) -> str:
+    """A class by the name by which it is pickled."""
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _first(make: Any) -> str:
+    """The types in the value that a pure function of the author's gives."""
+    try:
+        return _types(make(), 6)
+    except Exception as error:  # a run will say so
+        return f"raises {type(error).__name__}"
+
+
+def _types(value: object, depth: int) -> str:
+    cls: Any = type(value)
+    inner: list[str] = []
+    if depth and isinstance(value, list | tuple | set | frozenset):
+        inner = sorted({_types(one, depth - 1) for one in value})
+    elif depth and isinstance(value, dict):
+        inner = sorted({f"{_types(key, depth - 1)}: {_types(one, depth - 1)}" for key, one in value.items()})
+    elif depth and attrs.has(cls):
+        inner = [f"{a.name}: {_types(getattr(value, a.name), depth - 1)}" for a in attrs.fields(cls)]
+    elif depth and dataclasses.is_dataclass(value):
+        inner = [f"{f.name}: {_types(getattr(value, f.name), depth - 1)}" for f in dataclasses.fields(value)]
+    return _class(cls) + (f"({', '.join(inner)})" if inner else "")

@@ -1,0 +1,213 @@
+"""The plan: stages that run without moving data, joined by exchanges by key group.
+
+A :class:`Stage` is keyed: it owns, for each key group, the state of a chain of sorts and keyed operators. What lies between
+stages is a :class:`Region`: sources, stateless operators and merges, a tree whose leaves are sources and earlier stages.
+A region's operators run where the data comes from (each leaf's :class:`Link` has its own path of them), except for what
+they emit at markers: that is computed where the blocks are closed, so that it is emitted once (design, corner 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias, final
+
+import attrs
+
+from tracetypes.compiler.analysis.monoids import Monoid
+from tracetypes.compiler.runtime.column_states import Keyed
+from tracetypes.compiler.runtime.limits import EVERY
+from tracetypes.compiler.tracing.expr import Tree
+from tracetypes.edges import EdgeType
+from tracetypes.formats import Layout
+from tracetypes.graph import Apply, Merge, Restore, Sink, Sort, Source
+from tracetypes.trace import StreamType
+
+__all__ = [
+    "FromChannel",
+    "FromSource",
+    "FromStage",
+    "Leaf",
+    "Link",
+    "Mapped",
+    "Opaque",
+    "Plan",
+    "Region",
+    "Stage",
+    "Step",
+    "United",
+    "links",
+]
+
+
+@final
+@attrs.frozen
+class Opaque:
+    """What must run in Python, item by item, and why."""
+
+    reason: str
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class FromSource:
+    """A source, read in pieces by several workers, for its items or for one of its other outputs. ``stream``: what it gives;
+    ``items``: the stream of its items. ``traced_key`` and ``traced_time``: its functions as expressions of ``value``; for a
+    source without ``key=`` the first means nothing. ``quiet``: another reading of the same source tells of its late and
+    rejected rows; ``reading``: how many readings of it lie before this one in the plan."""
+
+    source: Source
+    layout: Layout
+    stream: StreamType
+    items: StreamType
+    traced_key: Tree | Opaque = Opaque("it was not traced")
+    traced_time: Tree | Opaque = Opaque("it was not traced")
+    quiet: bool = False
+    reading: int = 0
+
+    @property
+    def label(self) -> str:
+        """A name for this reading among all of the plan: each has a progress of its own."""
+        return f"{self.source.name}:{self.reading}" if self.reading else self.source.name
+
+    @property
+    def gives_items(self) -> bool:
+        """Is it read for its items, not for the late or rejected ones?"""
+        return self.source.output == "items"
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class FromStage:
+    """The output of an earlier stage."""
+
+    stage: Stage
+    stream: StreamType
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class FromChannel:
+    """The output of another query. Its rows lie in columns as ``layout`` has them."""
+
+    name: str
+    edge: EdgeType
+    layout: Layout
+    stream: StreamType
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Mapped:
+    """A stateless operator. ``traced``: what it does to an item, as expressions."""
+
+    node: Apply
+    upstream: Region
+    stream: StreamType
+    traced: Tree | Opaque = Opaque("it was not traced")
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class United:
+    """MRG of several streams."""
+
+    node: Merge
+    upstreams: tuple[Region, ...]
+    stream: StreamType
+
+
+Leaf: TypeAlias = FromSource | FromStage | FromChannel
+Region: TypeAlias = Leaf | Mapped | United
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Step:
+    """A sort or keyed operator inside a stage, with the streams it takes and gives. ``monoid``: of an ``OpKeyedUnordered``,
+    where its aggregates can be combined as columns; ``keyed``: what it does with them, where states can be columns."""
+
+    node: Apply | Sort | Restore
+    takes: StreamType
+    gives: StreamType
+    monoid: Monoid | Opaque = Opaque("it has none")
+    keyed: Keyed | Opaque = Opaque("it has no monoid")
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Stage:
+    """A keyed stage. ``takes``: the stream at its head, after the region. A stage without steps only closes blocks."""
+
+    number: int
+    region: Region
+    takes: StreamType
+    gives: StreamType
+    steps: tuple[Step, ...]
+    parallelism: int
+
+    @property
+    def restores(self) -> bool:
+        """Does it need the position of items? Then no stateless operator lies on the way to it: what they emit has no order."""
+        return any(isinstance(step.node, Restore) for step in self.steps)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Link:
+    """A way from a leaf of a region to its root: the leaf and the stateless operators that lie between, in order."""
+
+    number: int
+    leaf: Leaf
+    path: tuple[Mapped, ...]
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Plan:
+    """What a backend runs: stages in topological order, the sink, and what lies between the last stage and the sink.
+    ``verify_every``: of so many rows one is computed in plain Python too (:mod:`.runtime.verification`); 0 for none."""
+
+    name: str
+    stages: tuple[Stage, ...]
+    sink: Sink
+    region: Region
+    layout: Layout
+    edge: EdgeType
+    parallelism: int
+    key_groups: int
+    verify_every: int = EVERY
+
+    @property
+    def width(self) -> int:
+        """Tasks of every stage where a backend has one number for all: the most that any of them asks for."""
+        return max(stage.parallelism for stage in self.stages)
+
+    @property
+    def sources(self) -> tuple[FromSource, ...]:
+        """The sources, in the order of the stages that read them."""
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, FromSource))
+
+    @property
+    def channels(self) -> tuple[FromChannel, ...]:
+        """The channels that it reads."""
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, FromChannel))
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """Everything that a stage reads."""
+        return tuple(link.leaf for stage in self.stages for link in links(stage.region))
+
+
+def links(region: Region) -> tuple[Link, ...]:
+    """The links of a region, numbered from the left."""
+    found = _leaves(region, ())
+    return tuple(Link(number=at, leaf=leaf, path=path) for at, (leaf, path) in enumerate(found))
+
+
+def _leaves(region: Region, path: tuple[Mapped, ...]) -> Iterator[tuple[Leaf, tuple[Mapped, ...]]]:
+    match region:
+        case FromSource() | FromStage() | FromChannel():
+            yield region, path
+        case Mapped():
+            yield from _leaves(region.upstream, (region, *path))
+        case United():
+            for one in region.upstreams:
+                yield from _leaves(one, path)

@@ -1,0 +1,261 @@
+"""From the fused graph to the plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from typing import Any
+
+from tracetypes.check import Checked
+from tracetypes.compiler.analysis.identity import Once
+from tracetypes.compiler.analysis.monoids import Monoid, monoid_of
+from tracetypes.compiler.graph.passes import compile_graph
+from tracetypes.compiler.plan.plan import (
+    FromChannel,
+    FromSource,
+    FromStage,
+    Mapped,
+    Opaque,
+    Plan,
+    Region,
+    Stage,
+    Step,
+    United,
+)
+from tracetypes.compiler.runtime.column_states import Keyed, keyed_of
+from tracetypes.compiler.tracing.expr import Tree
+from tracetypes.compiler.tracing.tracer import Untraceable, trace_function, trace_on_item
+from tracetypes.edges import edge_type
+from tracetypes.errors import UsageError
+from tracetypes.formats import Layout
+from tracetypes.graph import (
+    Apply,
+    Fused,
+    Gather,
+    Merge,
+    Node,
+    Receive,
+    Restore,
+    Sink,
+    Sort,
+    Source,
+    Split,
+    steps_of,
+    title,
+)
+from tracetypes.markers import EventTime
+from tracetypes.records import Schema
+from tracetypes.templates import Operator, OpKeyedUnordered, OpStateless
+from tracetypes.trace import StreamType, stream_type
+
+__all__ = ["DEFAULT_KEY_GROUPS", "plan", "plan_of"]
+
+DEFAULT_KEY_GROUPS = 16
+"""Key groups of a plan unless the run says otherwise: fixed for the life of a checkpoint, and the most parallelism."""
+
+
+def plan(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Plan:
+    """Compile a checked graph: all passes, then the plan.
+
+    Raises :class:`UsageError` ``TT404`` for a parallelism below 1 or above the key groups, and ``TT405`` for a graph that
+    is no in-tree with one sink (several consumers of a stream, several sinks).
+    """
+    require_groups(parallelism, key_groups)
+    refuse_sharing(checked)
+    compiled = compile_graph(checked, parallelism=parallelism, key_groups=key_groups)
+    return plan_of(compiled, parallelism=parallelism, key_groups=key_groups)
+
+
+def require_groups(parallelism: int, key_groups: int) -> None:
+    """Raise ``TT404`` unless the numbers make sense together."""
+    if parallelism < 1 or key_groups < 1:
+        raise UsageError("TT404", f"parallelism {parallelism}, {key_groups} key groups", fix="give numbers from 1")
+    if parallelism > key_groups:
+        raise UsageError(
+            "TT404",
+            f"parallelism {parallelism} is more than the {key_groups} key groups",
+            fix=f"use --key-groups {parallelism} or more (for a new checkpoint), or less parallelism",
+        )
+
+
+def refuse_sharing(checked: Checked) -> None:
+    """Raise ``TT405`` unless the graph is an in-tree with one sink."""
+    sinks = checked.graph.sinks
+    if len(sinks) != 1:
+        names = ", ".join(sink.name for sink in sinks)
+        raise UsageError(
+            "TT405",
+            f"dataflow {checked.graph.name!r} has {len(sinks)} sinks ({names}), and a plan has one",
+            fix="compile it by compiler.segments.program(), which makes as many plans as it takes",
+        )
+    consumers = checked.graph.consumers
+    for node in checked.graph.nodes:
+        readers = consumers[node.id]
+        if len(readers) > 1:
+            names = ", ".join(f"{title(r)} ({r.where})" for r in readers)
+            raise UsageError(
+                "TT405",
+                f"{title(node)} ({node.where}) has {len(readers)} consumers ({names}), and a plan is a tree",
+                fix="compile it by compiler.segments.program(), which makes as many plans as it takes",
+            )
+
+
+def plan_of(
+    compiled: Checked, *, parallelism: int, key_groups: int, quiet: Collection[int] = (), once: Once | None = None
+) -> Plan:
+    """The plan of a graph to which any of the passes were applied, parallelisation among them. ``quiet``: sources whose late
+    and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of."""
+    return _Planner(compiled, parallelism, key_groups, quiet, once or Once()).run()
+
+
+class _Planner:
+    def __init__(
+        self, compiled: Checked, parallelism: int, key_groups: int, quiet: Collection[int], once: Once
+    ) -> None:
+        self.streams, self.types = compiled.streams, compiled.types
+        self.parallelism, self.key_groups = parallelism, key_groups
+        self.compiled, self.quiet, self.once = compiled, quiet, once
+        self.nodes: dict[int, Node] = {}
+        self.inputs: dict[int, tuple[int, ...]] = {}
+        for node in compiled.graph.nodes:
+            given = node.inputs
+            for step in steps_of(node):
+                self.nodes[step.id], self.inputs[step.id] = step, given
+                given = (step.id,)
+        self.stages: list[Stage] = []
+        self.readings: Counter[str] = Counter()
+
+    def run(self) -> Plan:
+        sink = next(node for node in self.nodes.values() if isinstance(node, Sink))
+        above = self.inputs[sink.id][0]
+        region: Region = self.region(above) if self.is_from_one_stage(above) else self.stage(above, [])
+        return Plan(
+            name=self.compiled.graph.name,
+            stages=tuple(self.stages),
+            sink=sink,
+            region=region,
+            layout=self.compiled.layout(sink),
+            edge=self.types[sink.id],
+            parallelism=self.parallelism,
+            key_groups=self.key_groups,
+        )
+
+    def is_from_one_stage(self, id: int) -> bool:
+        """Do only stateless operators lie between a node and a stage? If not, its blocks are closed by a stage yet to make."""
+        while _is_stateless(self.nodes[id]) or isinstance(self.nodes[id], Split | Gather):
+            id = self.inputs[id][0]
+        return not isinstance(self.nodes[id], Source | Receive | Merge)
+
+    def region(self, id: int) -> Region:
+        """What feeds the edge that leaves a node, down to sources and stages."""
+        node, inputs = self.nodes[id], self.inputs[id]
+        match node:
+            case Source():
+                items, markers = stream_type(edge_type(node.edge)), node.markers
+                value = items.value
+                reading = self.readings[node.name]
+                self.readings[node.name] += 1
+                return FromSource(
+                    source=node,
+                    layout=self.compiled.layout(node),
+                    stream=self.streams[id],
+                    items=items,
+                    traced_key=function_in(node.key, value) if node.key is not None else Opaque("there is none"),
+                    traced_time=function_in(markers.time, value)
+                    if isinstance(markers, EventTime)
+                    else Opaque("in band"),
+                    quiet=reading > 0 or node.id in self.quiet,
+                    reading=reading,
+                )
+            case Receive(name=name):
+                stream = self.streams[id]
+                return FromChannel(
+                    name=name, edge=self.types[id], layout=Layout(stream.key, stream.value), stream=stream
+                )
+            case Merge():
+                regions = tuple(self.region(i) for i in inputs)
+                return United(node=node, upstreams=regions, stream=self.streams[id])
+            case Apply(op=OpStateless()):
+                return Mapped(
+                    node=node,
+                    upstream=self.region(inputs[0]),
+                    stream=self.streams[id],
+                    traced=self.once(traced, node.op, self.streams[inputs[0]]),
+                )
+            case Apply() | Sort() | Restore():
+                return self.stage(id, [])
+            case Split() | Gather():
+                return self.region(inputs[0])
+            case Sink() | Fused():
+                raise AssertionError(f"{title(node)} feeds nothing")
+
+    def stage(self, id: int, steps: list[Step]) -> FromStage:
+        """The stage whose last step is the node, or an empty one that closes the blocks of the edge that leaves it."""
+        last = id
+        while True:
+            node = self.nodes[id]
+            if not isinstance(node, Sort | Restore | Apply) or _is_stateless(node):
+                break
+            takes = self.streams[self.inputs[id][0]]
+            gives = self.streams[id]
+            monoid: Monoid | Opaque = Opaque("it is no operator")
+            keyed: Keyed | Opaque = Opaque("it is no operator")
+            if isinstance(node, Apply):
+                monoid = self.once(monoid_in, node.op, takes)
+                keyed = self.once(keyed_in, node.op, monoid, takes, gives)
+            steps.insert(0, Step(node=node, takes=takes, gives=gives, monoid=monoid, keyed=keyed))
+            id = self.inputs[id][0]
+        region = self.region(id)
+        asked = [n.node.parallelism for n in steps if not isinstance(n.node, Restore) and n.node.parallelism]
+        made = Stage(
+            number=len(self.stages),
+            region=region,
+            takes=self.streams[id],
+            gives=self.streams[last],
+            steps=tuple(steps),
+            parallelism=min(max(asked, default=self.parallelism), self.key_groups),
+        )
+        self.stages.append(made)
+        return FromStage(stage=made, stream=made.gives)
+
+
+def function_in(function: Callable[[Any], Any], value: Schema) -> Tree | Opaque:
+    """A function of a source's values, as expressions where it can be said."""
+    try:
+        return trace_function(function, value)
+    except Untraceable as why:
+        return Opaque(str(why))
+
+
+def traced(op: Operator, takes: StreamType) -> Tree | Opaque:
+    """What a stateless operator does to an item, as expressions where it can be said."""
+    assert isinstance(op, OpStateless)
+    try:
+        return trace_on_item(op, takes.key, takes.value)
+    except Untraceable as why:
+        return Opaque(str(why))
+
+
+def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
+    """The monoid of a keyed unordered operator, where columns can be combined by it."""
+    if not isinstance(op, OpKeyedUnordered):
+        return Opaque("its items are ordered")
+    try:
+        return monoid_of(op, takes.key, takes.value)
+    except Untraceable as why:
+        return Opaque(str(why))
+
+
+def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: StreamType) -> Keyed | Opaque:
+    """What a keyed unordered operator does with its aggregates, where its states can be columns."""
+    if isinstance(monoid, Opaque):
+        return monoid
+    assert isinstance(op, OpKeyedUnordered)
+    try:
+        return keyed_of(op, monoid, takes.key, gives)
+    except Untraceable as why:
+        return Opaque(str(why))
+
+
+def _is_stateless(node: Node) -> bool:
+    return isinstance(node, Apply) and isinstance(node.op, OpStateless)

@@ -1,0 +1,172 @@
+"""What a stage holds of a block that is open: items, aggregates by key, or items with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.analysis.monoids import Monoid
+from tracetypes.compiler.columns.arrow import Batch, from_array
+from tracetypes.compiler.columns.ordering import Pairs, Runs
+from tracetypes.compiler.plan.plan import FromSource, Stage, links
+from tracetypes.compiler.runtime.messages import Piece
+from tracetypes.compiler.runtime.partial_aggregation import objects, parts_of
+from tracetypes.graph import Apply, RowPosition
+from tracetypes.interpreter import failed, guarded
+from tracetypes.places import place
+from tracetypes.records import canonical
+from tracetypes.templates import OpKeyedUnordered, overrides
+from tracetypes.trace import StreamType
+
+__all__ = ["MISSING", "Folded", "Gatherer", "Lists", "Placed", "combining", "folds", "runs_of"]
+
+
+def folds(stage: Stage) -> bool:
+    """Is the first operator one that only sums its items up, so that they may be combined on their way?"""
+    node = stage.steps[0].node if stage.steps else None
+    op = node.op if isinstance(node, Apply) else None
+    return isinstance(op, OpKeyedUnordered) and not overrides(op, "on_item")
+
+
+def combining(stage: Stage) -> Monoid | None:
+    """The monoid by which columns of items may be combined on their way to a stage."""
+    monoid = stage.steps[0].monoid if folds(stage) else None
+    return monoid if isinstance(monoid, Monoid) else None
+
+
+class Lists:
+    """Holds a block as it comes: keys and values."""
+
+    def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
+        """Add items to their blocks."""
+        last, pair = None, None
+        for key, value, end in zip(batch.keys, batch.values, batch.ends, strict=True):
+            if end != last or pair is None:
+                last, pair = end, held.setdefault(end, ([], []))
+            pair[0].append(key)
+            pair[1].append(value)
+
+    def unite(self, one: Any, other: Any) -> None:
+        """Add the items of another block to one."""
+        one[0].extend(other[0])
+        one[1].extend(other[1])
+
+    def take(self, block: Any) -> Any:
+        """The block for the first step: pairs."""
+        return Pairs([], []) if block is None else Pairs(*block)
+
+
+MISSING = object()
+"""Stands for an aggregate that is not there; None may be one."""
+
+
+def runs_of(ends: list[int]) -> list[tuple[int, int]]:
+    """Start and end of each run of equal numbers."""
+    if not ends:
+        return []
+    array = np.array(ends, np.int64)
+    starts = [0, *(np.nonzero(array[1:] != array[:-1])[0] + 1).tolist()]
+    return list(zip(starts, [*starts[1:], len(ends)], strict=True))
+
+
+class Folded:
+    """Holds a block as its aggregates by key: for an ``OpKeyedUnordered`` that emits nothing for single items."""
+
+    def __init__(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid | None) -> None:
+        self.op, self.monoid = op, monoid
+
+    def decode(self, stream: StreamType, payload: bytes) -> tuple[list[Any], list[Any], list[int]]:
+        """Keys, aggregates and ends of a message of aggregates."""
+        assert self.monoid is not None
+        table = pa.ipc.open_stream(payload).read_next_batch()
+        aggs = objects(self.monoid, parts_of(self.monoid, table), table.num_rows)
+        return from_array(stream.key, table.column("key")), aggs, table.column("end").to_numpy().tolist()
+
+    def absorb(self, held: dict[int, Any], keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
+        """Add aggregates to their blocks."""
+        combine_ = self.op.combine
+        key: Any = None
+        try:
+            last, sums = None, {}
+            for key, agg, end in zip(keys, aggs, ends, strict=True):
+                if end != last:
+                    last, sums = end, held.setdefault(end, {})
+                other = sums.get(key, MISSING)
+                sums[key] = agg if other is MISSING else combine_(other, agg)
+        except Exception as error:
+            raise failed(self.op, "combine", f"key {key!r}, two parts of a block", error) from error
+
+    def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
+        """Add items to their blocks."""
+        op = self.op
+        lift, combine, identity = op.lift, op.combine, op.identity
+        count = 0
+        try:
+            for start, end in runs_of(batch.ends):
+                keys, values = batch.keys[start:end], batch.values[start:end]
+                sums = held.setdefault(batch.ends[start], {})
+                count, get = start, sums.get
+                for key, lifted in zip(keys, map(lift, keys, values), strict=True):
+                    agg = get(key, MISSING)
+                    sums[key] = combine(identity() if agg is MISSING else agg, lifted)
+                    count += 1
+        except Exception as error:
+            key, value = batch.keys[count], batch.values[count]
+            raise failed(op, self._raising(key, value), f"item ({key!r}, {value!r})", error) from error
+
+    def _raising(self, key: Any, value: Any) -> str:
+        """Which method raised for an item. They are pure: they may be asked again."""
+        for method, call in (("identity", self.op.identity), ("lift", lambda: self.op.lift(key, value))):
+            try:
+                call()
+            except Exception:
+                return method
+        return "combine"
+
+    def unite(self, one: Any, other: Any) -> None:
+        """Add the aggregates of another block to one."""
+        for key, agg in other.items():
+            at = f"key {key!r}, two parts of a block"
+            one[key] = guarded(self.op, "combine", at, self.op.combine, one[key], agg) if key in one else agg
+
+    def take(self, block: Any) -> Any:
+        """The block for the first step: aggregates by key."""
+        return {} if block is None else block
+
+
+class Placed:
+    """Holds a block with the place of each item, for a stage that must restore the order of an O edge."""
+
+    def __init__(self, stage: Stage) -> None:
+        whole = canonical(stage.takes.value)
+        self.by: list[Callable[[Any], Any] | None] = []
+        for link in links(stage.region):
+            by = link.leaf.source.ordered_by if isinstance(link.leaf, FromSource) else None
+            if by is None or isinstance(by, RowPosition):
+                self.by.append(None)
+            else:
+                self.by.append(lambda v, by=by: (place(by(v)), whole(v)))  # type: ignore[misc]
+
+    def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
+        """Add items to their blocks."""
+        by = self.by[link]
+        places: Iterable[Any] = batch.positions or [0] * len(batch)
+        for key, value, end, position in zip(batch.keys, batch.values, batch.ends, places, strict=True):
+            order = (link, by(value)) if by is not None else (link, piece, position)
+            held.setdefault(end, []).append((order, key, value))
+
+    def unite(self, one: Any, other: Any) -> None:
+        """Add the items of another block to one."""
+        one.extend(other)
+
+    def take(self, block: Any) -> Any:
+        """The block for the first step: lists of values by key, in order."""
+        placed = sorted(block or (), key=itemgetter(0))
+        return Runs.of([key for _, key, _ in placed], [value for _, _, value in placed])
+
+
+Gatherer: TypeAlias = Lists | Folded | Placed

@@ -1,0 +1,150 @@
+"""Rows of a source as columns, all the way to the exchange: no Python object a row where no operator asks for one."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracetypes.compiler.columns.arrow import from_array, to_bytes
+from tracetypes.compiler.columns.column import from_arrow
+from tracetypes.compiler.runtime.partial_aggregation import groups_of
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.formats import Row
+from tracetypes.markers import EventTime
+from tracetypes.records import Integer, Schema, String, stable_hash
+
+__all__ = ["Chunk", "Placed", "hashes", "place", "scatter"]
+
+NEVER = -(2**62)
+
+
+class Chunk:
+    """Adjacent rows of a piece, none of them a reject. ``times``: int64 microseconds. Columns are read when they are asked
+    for: ``load(path)`` gives the Arrow array of ``("key", ...)`` or ``("value", field, ...)``; ``row(n)`` gives one of the rows
+    as the row path would have it."""
+
+    def __init__(self, times: Any, load: Callable[[Path], Any], row: Callable[[int], Row]) -> None:
+        self.times, self.load, self.row = times, load, row
+        self.loaded: dict[Path, Any] = {}
+        self.emitted: Any = None
+        """What Spark has computed already: for each row the list of pairs that the first operator emits."""
+
+    @classmethod
+    def of(cls, times: Any, keys: Any, values: Any, row: Callable[[int], Row]) -> Chunk:
+        """From whole columns of keys and values."""
+        return cls(times, lambda path: inside(keys if path[0] == "key" else values, path[1:]), row)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def column(self, path: Path) -> Any:
+        """The column of a path, read once."""
+        if path not in self.loaded:
+            self.loaded[path] = self.load(path)
+        return self.loaded[path]
+
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+def inside(column: Any, path: Path) -> Any:
+    """What lies inside a column of structs, its nulls included."""
+    for name in path:
+        column = pc.struct_field(column, [str(name)]) if column.null_count else column.field(str(name))
+    return column
+
+
+@attrs.frozen
+class Placed:
+    """A chunk with the end of each row's block, its late rows taken out. ``kept``: which rows are left, None for all;
+    ``late``: row, end, and marker sent before."""
+
+    chunk: Chunk
+    kept: Any
+    ends: Any
+    late: tuple[tuple[int, int, int], ...]
+    newest: int
+
+    @property
+    def at(self) -> Any:
+        """int64: the number of each row within the chunk."""
+        return np.arange(len(self.chunk)) if self.kept is None else np.flatnonzero(self.kept)
+
+    def column(self, path: Path) -> Any:
+        """The column of a path, without the late rows."""
+        whole = self.chunk.column(path)
+        return whole if self.kept is None else whole.filter(pa.array(self.kept))
+
+    def only_late(self, period: int) -> Placed:
+        """The late rows alone, each with the end of the first block that was open when it came."""
+        kept = np.zeros(len(self.chunk), np.bool_)
+        kept[[row for row, _, _ in self.late]] = True
+        ends = np.array([sent + period for _, _, sent in self.late], np.int64)
+        return Placed(self.chunk, kept, ends, (), self.newest)
+
+
+def place(how: EventTime, chunk: Chunk, newest: int | None) -> Placed:
+    """Blocks and late rows of a chunk, exactly as row by row. ``newest``: the newest time before the chunk."""
+    times, start = chunk.times, NEVER if newest is None else newest
+    ends = times // how.period
+    ends += 1
+    ends *= how.period
+    if not len(times) or (times[0] >= start and (times[1:] >= times[:-1]).all()):
+        return Placed(chunk, None, ends, (), int(times[-1]) if len(times) else start)
+    before = np.maximum.accumulate(np.concatenate(([start], times)))
+    # The block of a row is closed when the frontier is past its end: rounding it down to a marker changes nothing.
+    is_late = ends <= before[:-1] - how.delay
+    if not is_late.any():
+        return Placed(chunk, None, ends, (), int(before[-1]))
+    late = tuple((int(n), int(ends[n]), how.frontier(int(before[n]))) for n in np.flatnonzero(is_late))
+    kept = ~is_late
+    return Placed(chunk, kept, ends[kept], late, int(before[-1]))
+
+
+def hashes(schema: Schema, keys: Any) -> Any:
+    """:func:`tracetypes.records.stable_hash` of every key of an Arrow array, as uint64."""
+    if isinstance(schema, Integer):
+        return mixed(keys.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64))
+    if isinstance(schema, String):
+        if pa.types.is_dictionary(keys.type) and (keys.dictionary.null_count or len(keys.dictionary) > len(keys)):
+            keys = keys.dictionary_decode()
+        encoded = keys if pa.types.is_dictionary(keys.type) else keys.dictionary_encode()
+        octets = encoded.dictionary.cast(pa.binary()).to_pylist()
+        sums = np.fromiter(map(zlib.crc32, octets), np.uint64, len(octets))
+        return mixed(sums)[encoded.indices.to_numpy(zero_copy_only=False)]
+    each = stable_hash(schema)
+    try:
+        groups = groups_of(from_arrow(schema, keys), len(keys))
+    except Undefined:
+        return np.array([each(key) for key in from_array(schema, keys)], np.uint64)
+    some = from_array(schema, keys.take(pa.array(groups.first)))
+    return np.array([each(key) for key in some], np.uint64)[groups.of_row]
+
+
+def mixed(x: Any) -> Any:
+    """:func:`tracetypes.records.mix` of many, as uint64."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int) -> Iterator[tuple[int, bytes]]:
+    """Rows by key group, each group as an encoded batch: ``key``, then the other columns. Keys that are text may be
+    dictionary encoded; in the batches they are not."""
+    groups = (hashes(key, keys) % np.uint64(key_groups)).astype(np.uint16)
+    order = pa.array(np.argsort(groups, kind="stable"))
+    placed = [column.take(order) for column in (keys, *columns.values())]
+    if pa.types.is_dictionary(placed[0].type):
+        placed[0] = placed[0].dictionary_decode()
+    batch = pa.RecordBatch.from_arrays(placed, names=["key", *columns])
+    starts = np.concatenate(([0], np.cumsum(np.bincount(groups, minlength=key_groups))))
+    for group in range(key_groups):
+        start, end = int(starts[group]), int(starts[group + 1])
+        if end > start:
+            yield group, to_bytes(batch.slice(start, end - start))

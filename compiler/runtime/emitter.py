@@ -1,0 +1,203 @@
+"""Where the output of a stage goes: to a later stage, or to the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
+from tracetypes.compiler.columns.column import concat, from_arrow, inputs_of, to_arrow
+from tracetypes.compiler.columns.ordering import Runs
+from tracetypes.compiler.plan.plan import Link, Mapped, Plan, Stage, links
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.messages import Kind, Message, header
+from tracetypes.compiler.runtime.operators import Flowing
+from tracetypes.compiler.runtime.partial_aggregation import Flow, through
+from tracetypes.compiler.runtime.partitioner import Outbox
+from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, flush, speaks, spoken_by, trees_of
+from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.markers import Marker
+
+__all__ = ["Outlet", "Passing", "ToSink", "ToStage", "joined"]
+
+
+class Passing:
+    """The output of a stage on its way out: through the stateless operators of a path, as many items at once as can be."""
+
+    def __init__(self, stage: Stage, path: Sequence[Mapped], verifier: Verifier | None) -> None:
+        self.gives, self.path = stage.gives, path
+        self.seen = None if verifier is None else verifier.along(path)
+        self.end = self.position = 0
+        self.ahead: list[Ahead] = []
+        self.push = chain(path, self.put, self)
+        self.trees = trees_of(path)
+        """None where items have to come as objects."""
+        self.ready: list[Message] = []
+        self.pending = Batch([], [], [], [])
+        """Items before the path."""
+
+    def put(self, key: Any, value: Any) -> None:
+        """Take an item that comes out of the path; its block and position are the owner's."""
+        raise NotImplementedError
+
+    def extend(self, batch: Batch) -> None:
+        """Take items that come out of the path."""
+        raise NotImplementedError
+
+    def columns(self, flows: list[tuple[Flow, Any]], positions: Any = None) -> bool:
+        """Take items before the path as columns, each with the end of its block, and of the only flow with its position
+        (None: 0); False when they have to come as objects."""
+        if self.trees is None:
+            return False
+        made: list[Message] = []
+        try:
+            for whole, ends in flows:
+                for flow in through(self.trees, whole, self.seen):
+                    some = slice(None) if flow.rows is None else flow.rows
+                    made.extend(self._messages(flow, ends[some], None if positions is None else positions[some]))
+        except Undefined:
+            return False
+        self.ready.extend(made)
+        return True
+
+    def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:
+        """Messages of items that come out of the path as columns."""
+        raise NotImplementedError
+
+    def _pend(self, flowing: Flowing, end: int, positions: Iterable[int]) -> None:
+        """Add the items of a block."""
+        pending = self.pending
+        pending.keys.extend(flowing.key_of_each())
+        pending.values.extend(flowing.values)
+        pending.ends.extend(repeat(end, len(flowing.values)))
+        pending.positions.extend(positions)  # type: ignore[union-attr]
+
+    def _flush(self) -> None:
+        """Pass on what was added."""
+        batch, self.pending = self.pending, Batch([], [], [], [])
+        if not len(batch):
+            return
+        if not self.path:
+            self.extend(batch)
+        elif not self._through_columns(batch):
+            made = batch_in_bulk(self.path, batch)
+            if made is not None:
+                self.extend(made)
+                return
+            assert batch.positions is not None
+            rows_ = zip(batch.keys, batch.values, batch.ends, batch.positions, strict=True)
+            for key, value, self.end, self.position in rows_:
+                self.push(key, value)
+            flush(self.ahead)
+
+    def _through_columns(self, batch: Batch) -> bool:
+        if self.trees is None or len(batch) < sizes.MANY:
+            return False
+        key, value = self.gives.key, self.gives.value
+        keys, values = from_arrow(key, array(key, batch.keys)), from_arrow(value, array(value, batch.values))
+        flow = Flow(len(batch), None, inputs_of({"key": keys, "value": values}), keys, values)
+        return self.columns([(flow, np.array(batch.ends, np.int64))], np.array(batch.positions, np.int64))
+
+
+class ToStage(Passing):
+    """The output of a stage on its way to a later one, by key group."""
+
+    def __init__(
+        self, stage: Stage, later: Stage, link: Link, key_groups: int, verifier: Verifier | None = None
+    ) -> None:
+        self.link, self.key_groups = link.number, key_groups
+        sums = None if verifier is None else verifier.sums(later)
+        self.outbox = Outbox(later, link.number, key_groups, later.restores, sums)
+        super().__init__(stage, link.path, verifier)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Take an item that comes out of the path."""
+        self.outbox.put(key, value, self.end, self.position)
+
+    def extend(self, batch: Batch) -> None:
+        """Take items that come out of the path."""
+        self.outbox.extend(batch)
+
+    def block(self, flowing: Flowing, marker: Marker, group: int) -> None:
+        """Take the output of a block."""
+        self._pend(flowing, marker.micros, range(len(flowing.values)))
+
+    def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:
+        return self.outbox.columns(header(link=self.link, piece=None), flow, ends, positions)
+
+    def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
+        """All that a step sends."""
+        self._flush()
+        yield from self.ready
+        self.ready = []
+        yield from self.outbox.messages(None)
+        if group == 0 and (markers or complete):
+            head = header(link=self.link, markers=markers, complete=complete)
+            for to in range(self.key_groups):
+                yield Message(to, Kind.MARKERS, head)
+
+
+class ToSink(Passing):
+    """The output of the last stage on its way to the sink, as rows."""
+
+    def __init__(self, plan: Plan, verifier: Verifier | None = None) -> None:
+        self.region, self.layout = plan.region, plan.layout
+        self.batch = Batch([], [], [], [])
+        (link,) = links(plan.region)
+        super().__init__(plan.stages[-1], link.path, verifier)
+        self.stream = plan.region.stream
+        self.speaks = speaks(plan.region)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Take an item that comes out of the path."""
+        self.batch.put(key, value, self.end, self.position)
+
+    def extend(self, batch: Batch) -> None:
+        """Take items that come out of the path."""
+        self.batch.extend(batch)
+
+    def block(self, flowing: Flowing, marker: Marker, group: int) -> None:
+        """Take the output of a block."""
+        positions = flowing.places().tolist() if isinstance(flowing, Runs) else repeat(0, len(flowing.values))
+        self._pend(flowing, marker.micros, positions)
+        if self.speaks and group == 0:
+            self.end, self.position = marker.micros, 0
+            for key, value in spoken_by(self.region, marker, {0}, [0])[1]:
+                self.put(key, value)
+
+    def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:
+        assert flow.key is not None
+        assert flow.value is not None
+        keys = to_arrow(self.stream.key, flow.key, flow.count)
+        values = to_arrow(self.stream.value, flow.value, flow.count)
+        yield Message(0, Kind.ROWS, b"", to_bytes(rows_of_columns(self.layout, keys, values, ends, positions)))
+
+    def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
+        """All that a step sends."""
+        self._flush()
+        yield from self.ready
+        self.ready = []
+        batch, self.batch = self.batch, Batch([], [], [], [])
+        for at in range(0, len(batch), sizes.BATCH):
+            to = at + sizes.BATCH
+            places = (batch.positions or [])[at:to]
+            part = Batch(batch.keys[at:to], batch.values[at:to], batch.ends[at:to], places)
+            yield Message(0, Kind.ROWS, b"", to_bytes(rows(self.layout, part)))
+
+
+def joined(emitted: dict[int, list[Flow]]) -> list[tuple[Flow, Any]]:
+    """The output of several blocks as one. Raises :class:`Undefined` when it has no structure in common."""
+    flows = [(end, flow) for end, found in emitted.items() for flow in found]
+    if not flows:
+        return []
+    keys = concat([(flow.key, flow.count) for _, flow in flows if flow.key is not None])
+    values = concat([(flow.value, flow.count) for _, flow in flows if flow.value is not None])
+    ends = np.repeat([end for end, _ in flows], [flow.count for _, flow in flows])
+    return [(Flow(len(ends), None, inputs_of({"key": keys, "value": values}), keys, values), ends)]
+
+
+Outlet: TypeAlias = ToStage | ToSink

@@ -1,0 +1,215 @@
+"""The steps of a stage, a block at a time: sorts, ordered and unordered operators over items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from tracetypes.compiler.columns.arrow import Batch, array
+from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter
+from tracetypes.compiler.plan.plan import Step
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.blocks import Folded
+from tracetypes.compiler.runtime.eviction import forget
+from tracetypes.compiler.runtime.stateless import checked_later, conforming, exactly
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.errors import OperatorFailed
+from tracetypes.graph import Sort
+from tracetypes.interpreter import emitted_wrongly, failed, sort_order
+from tracetypes.markers import Marker
+from tracetypes.records import Mismatch, Schema, conformer
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
+
+__all__ = ["Emissions", "Flowing", "Runner", "UnorderedState", "ordered_runner", "sorter_of", "unordered_runner"]
+
+
+@attrs.define
+class UnorderedState:
+    """State of an ``OpKeyedUnordered``: by key, and for keys not seen yet."""
+
+    states: dict[Any, Any]
+    start: Any
+    plain: bool = False
+    """It has held what columns cannot hold, and stays as it is."""
+
+
+Flowing: TypeAlias = Pairs | Runs
+"""A block between two steps. (A step that only sums up may take aggregates by key instead.)"""
+
+Runner: TypeAlias = Callable[[list[Any], int, Any, Marker], Flowing]
+"""Takes the states of all steps, the number of its own, a block and its marker; gives what comes out."""
+
+
+def sorter_of(node: Sort, step: Step) -> Runner:
+    """Sorts the items of each key."""
+    order, sorter, schema = sort_order(node, step.takes.value), Sorter(node, step.takes.value), step.takes.value
+
+    def run(states: list[Any], at: int, flowing: Flowing, marker: Marker) -> Runs:
+        runs = flowing.by_key()
+        if len(runs.values) >= sizes.MANY:
+            codes = np.repeat(np.arange(len(runs.keys)), runs.counts)
+            with suppress(Undefined):
+                rows_ = sorter.rows([codes], runs.values, lambda: array(schema, runs.values))
+                return Runs(runs.keys, runs.counts, list(map(runs.values.__getitem__, rows_.tolist())))
+        made: list[Any] = []
+        for _, values in runs.runs():
+            values.sort(key=order)
+            made.extend(values)
+        return Runs(runs.keys, runs.counts, made)
+
+    return run
+
+
+class Emissions:
+    """Collects what an operator emits for one key after another, made to fit the type of its output.
+
+    Where nothing but an error shows when it is done, that is done for all of them at once.
+    """
+
+    def __init__(self, op: object, schema: Schema) -> None:
+        self.op, self.schema, self.fit = op, schema, conformer(schema)
+        self.later = checked_later(schema)
+
+    def start(self) -> Callable[[Any], None]:
+        """Begin anew: the ``emit`` for what follows."""
+        self.keys: list[Any] = []
+        self.counts: list[int] = []
+        self.values: list[Any] = []
+        self.key: Any = None
+        self.done = 0
+        return self.values.append if self.later else self._emit
+
+    def _emit(self, value: Any) -> None:
+        try:
+            self.values.append(self.fit(value))
+        except Mismatch as error:
+            raise emitted_wrongly(self.op, error, self.key, value) from None
+
+    def next(self, key: Any) -> None:
+        """What was emitted since the last call was of ``key``."""
+        count = len(self.values) - self.done
+        if count:
+            self.keys.append(key)
+            self.counts.append(count)
+            self.done = len(self.values)
+
+    def end(self) -> Runs:
+        """All that was emitted."""
+        made = Runs(self.keys, self.counts, self.values)
+        if self.later and not exactly(self.schema, self.values):
+            fitted: list[Any] = []
+            for key, value in zip(made.key_of_each(), self.values, strict=True):
+                try:
+                    fitted.append(self.fit(value))
+                except Mismatch as error:
+                    raise emitted_wrongly(self.op, error, key, value) from None
+            made.values = fitted
+        return made
+
+
+def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Runner:
+    """Runs an ordered operator, key by key."""
+    marks, emissions = overrides(op, "on_marker"), Emissions(op, step.gives.value)
+
+    def run(states: list[Any], at: int, flowing: Flowing, marker: Marker) -> Runs:
+        kept: dict[Any, Any] = states[at]
+        key: Any = None
+        method, shown = "on_item", ""
+        value: Any = None
+        emit, on_item, following = emissions.start(), op.on_item, emissions.next
+        try:
+            for key, values in flowing.by_key().runs():
+                emissions.key = key
+                if key in kept:
+                    state = kept[key]
+                else:
+                    method, value = "initial_state", values[0]
+                    state = op.initial_state()
+                    method = "on_item"
+                for value in values:
+                    state = on_item(state, key, value, emit)
+                kept[key] = state
+                following(key)
+            out = emissions.end()
+            if not marks:
+                return out
+            method, shown = "on_marker", f"marker {marker}"
+            emit, on_marker = emissions.start(), op.on_marker
+            for key in kept:
+                emissions.key = key
+                kept[key] = on_marker(kept[key], key, marker, emit)
+                following(key)
+            return out.followed_by(emissions.end())
+        except OperatorFailed:
+            raise
+        except Exception as error:
+            following(key)
+            emissions.end()  # what was emitted before may be the first error
+            what = f"key {key!r}, {shown}" if shown else f"item ({key!r}, {value!r})"
+            raise failed(op, method, what, error) from error
+
+    return run
+
+
+def unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: Step, *, folded: bool) -> Runner:
+    """Runs an unordered operator; ``folded``: the block comes as aggregates by key."""
+    emits_items, skips = overrides(op, "on_item"), op.skips_untouched
+    forgets = op.forgets_idle and not skips  # a key that is not visited does not become idle
+    fold = Folded(op, None)
+
+    def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Pairs:
+        kept: UnorderedState = states[at]
+        out = Pairs([], [])
+        add_key, add_value = out.keys.append, out.values.append
+
+        def add(key: Any, value: Any) -> None:
+            add_key(key)
+            add_value(value)
+
+        emit = conforming(op, step.gives, add)
+        key: Any = None
+        value: Any = None
+        method, where = "on_item", "item ({key!r}, {value!r})"
+        try:
+            if folded:
+                sums = flowing
+            else:
+                keys, values = flowing.key_of_each(), flowing.values
+                if emits_items:
+                    for key, value in zip(keys, values, strict=True):
+                        op.on_item(kept.states.get(key, kept.start), key, value, emit)
+                held: dict[int, Any] = {}
+                fold.hold(held, 0, (0, 0, 0), Batch(keys, values, [0] * len(keys)))
+                sums = held.get(0, {})
+            start, current = kept.start, kept.states
+            if skips:
+                touched: Iterable[Any] = sums
+            else:
+                for key in sums:
+                    if key not in current:
+                        current[key] = start
+                touched = current
+            where = "key {key!r}, marker {marker}"
+            identity, update_state, on_marker = op.identity, op.update_state, op.on_marker
+            for key in touched:
+                method = "update_state"
+                agg = sums[key] if key in sums else identity()
+                state = current[key] = update_state(current.get(key, start), agg)
+                method = "on_marker"
+                on_marker(state, key, marker, emit)
+            if not skips:
+                method, where = "update_state", "marker {marker}"
+                kept.start = op.update_state(start, op.identity())
+                if forgets:
+                    forget(current, sums, kept.start)
+        except OperatorFailed:
+            raise
+        except Exception as error:
+            raise failed(op, method, where.format(key=key, value=value, marker=marker), error) from error
+        return out
+
+    return run

@@ -1,0 +1,513 @@
+"""Items as columns on their way from a source to an exchange: through traced operators, then combined by block and key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.analysis.monoids import Monoid, Part
+from tracetypes.compiler.columns.column import Column, Columns, Struct, from_arrow, inputs_of, take, to_arrow, values_of
+from tracetypes.compiler.columns.dictionary import Coded
+from tracetypes.compiler.columns.evaluation import Emitted, run
+from tracetypes.compiler.columns.exact import Exacts, exact_group_sums
+from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
+from tracetypes.records import (
+    UNIT,
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+)
+from tracetypes.trace import StreamType
+
+__all__ = [
+    "Combined",
+    "Flow",
+    "Groups",
+    "Inputs",
+    "Seen",
+    "SeenSums",
+    "combine",
+    "dtype_of",
+    "encode_parts",
+    "fit",
+    "fit_key",
+    "groups_of",
+    "listed",
+    "objects",
+    "parts_of",
+    "read_by",
+    "reduce_part",
+    "reduced",
+    "structured",
+    "through",
+]
+
+Inputs: TypeAlias = Callable[[Input], Column]
+
+
+@attrs.frozen(eq=False)
+class Flow:
+    """Items as columns. ``rows``: which row of the chunk each comes from, None for one each; ``inputs``: their columns by
+    the paths of ``key`` and ``value``; ``key`` and ``value``: whole, None where they have to be read yet."""
+
+    count: int
+    rows: Any
+    inputs: Inputs
+    key: Columns | None = None
+    value: Columns | None = None
+
+
+def read_by(column: Callable[[tuple[str | int, ...]], Any]) -> Inputs:
+    """Inputs from Arrow arrays by path, each converted once."""
+    known: dict[Input, Column] = {}
+
+    def find(given: Input) -> Column:
+        if given not in known:
+            schema: Any = given.kind
+            found = from_arrow(schema, column(given.path))
+            known[given] = found if isinstance(found, Column) else Column(UnitValue(), UNIT, found.valid)
+        return known[given]
+
+    return find
+
+
+def through(
+    trees: Sequence[tuple[Tree, StreamType]], flow: Flow, seen: Seen | None = None, first: int = 0
+) -> list[Flow]:
+    """The items that come out of a chain of traced stateless operators, each with the stream that it gives. ``seen``: sees what
+    each of them takes and emits; ``first``: the number of the first one.
+
+    Raises :class:`Undefined` when a row must be run in Python.
+    """
+    flows = [flow]
+    for number, (tree, stream) in enumerate(trees, first):
+        made = []
+        for one in flows:
+            shown: list[Emitted] = []
+            for emitted in run(tree, one.inputs, one.count).emissions:
+                count = one.count if emitted.rows is None else len(emitted.rows)
+                if not count:
+                    continue
+                assert emitted.key is not None
+                key, value = fit_key(stream.key, emitted.key), fit(stream.value, emitted.value)
+                rows = (
+                    emitted.rows if one.rows is None else one.rows if emitted.rows is None else one.rows[emitted.rows]
+                )
+                made.append(Flow(count, rows, inputs_of({"key": key, "value": value}), key, value))
+                shown.append(Emitted(emitted.rows, emitted.number, key, value))
+            if seen is not None:
+                seen(number, one, shown)
+        flows = made
+    return flows
+
+
+Seen: TypeAlias = Callable[[int, Flow, Sequence[Emitted]], None]
+"""Sees the number of an operator, the items that come to it, and what it emits, fitted to its stream."""
+
+
+def listed(stream: StreamType, emitted: Any) -> Flow:
+    """The items of a column of lists of pairs."""
+    pairs = emitted.flatten()
+    rows = np.repeat(np.arange(len(emitted)), emitted.value_lengths().to_numpy())
+    key = fit_key(stream.key, from_arrow(stream.key, pairs.field("key")))
+    value = fit(stream.value, from_arrow(stream.value, pairs.field("value")))
+    return Flow(len(rows), rows, inputs_of({"key": key, "value": value}), key, value)
+
+
+def fit(schema: Schema, columns: Columns) -> Columns:
+    """The columns as they conform to a schema: integers become floats where floats are declared.
+
+    Raises :class:`Undefined` when they do not.
+    """
+    if isinstance(schema, Optional):
+        if isinstance(columns, Column) and columns.kind is None:
+            return Column(None, None)
+        return (
+            fit(schema.item, attrs.evolve(columns, valid=None))
+            if columns.valid is None
+            else _masked(schema.item, columns)
+        )
+    if columns.valid is not None and not columns.valid.all():
+        raise Undefined(int(np.argmin(columns.valid)))
+    match schema:
+        case Record(cls, fields):
+            if not isinstance(columns, Struct) or columns.cls is not cls:
+                raise Undefined(0)
+            given = dict(zip(columns.names, columns.parts, strict=True))
+            parts = tuple(None if given[name] is None else fit(inner, given[name]) for name, inner in fields)  # type: ignore[arg-type]
+            return Struct(cls, tuple(name for name, _ in fields), parts)
+        case OneOf(members):
+            for member in members:
+                if isinstance(columns, Struct) and columns.cls is member.cls:
+                    return fit(member, columns)
+            raise Undefined(0)
+        case _:
+            pass
+    if not isinstance(columns, Column):
+        raise Undefined(0)
+    if isinstance(schema, Float) and isinstance(columns.kind, Integer):
+        values = columns.values
+        return Column(schema, values.astype(np.float64) if isinstance(values, np.ndarray) else float(values))
+    if columns.kind != schema:
+        raise Undefined(0)
+    return Column(columns.kind, columns.held)
+
+
+def _masked(schema: Schema, columns: Columns) -> Columns:
+    fitted = fit(schema, attrs.evolve(columns, valid=None))
+    return attrs.evolve(fitted, valid=columns.valid)
+
+
+def fit_key(schema: Schema, columns: Columns) -> Columns:
+    """The same for keys: none is missing or NaN, and ``-0.0`` becomes ``0.0``."""
+    return _zeros(fit(schema, columns), schema)
+
+
+def _zeros(columns: Columns, schema: Schema) -> Columns:
+    match schema:
+        case Optional():
+            raise Undefined(0)  # None is no key: Python says so of the right row
+        case Float():
+            assert isinstance(columns, Column)
+            values = columns.values + 0.0
+            if np.isnan(values).any():
+                raise Undefined(0)
+            return Column(schema, values)
+        case Record(_, fields) if isinstance(columns, Struct):
+            pairs = zip(columns.parts, fields, strict=True)
+            parts = tuple(part if part is None else _inside(part, inner) for part, (_, inner) in pairs)
+            return Struct(columns.cls, columns.names, parts)
+        case _:
+            return columns
+
+
+def _inside(columns: Columns, schema: Schema) -> Columns:
+    """Within a key a part may be missing."""
+    if isinstance(schema, Optional):
+        if isinstance(columns, Column) and columns.kind is None:
+            return columns
+        return attrs.evolve(_zeros(attrs.evolve(columns, valid=None), schema.item), valid=columns.valid)
+    return _zeros(columns, schema)
+
+
+# ------------------------------------------------------------------------------------------------ grouping
+
+
+@attrs.frozen(eq=False)
+class Combined:
+    """Aggregates by block and key, as columns: one row a block and key. ``parts`` in the order of the monoid's."""
+
+    ends: Any
+    keys: Columns
+    parts: tuple[Column, ...]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+
+def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums | None = None) -> Combined:
+    """Lift the items of a flow and combine those of one block and key. ``ends``: int64, the block of each; ``seen``: sees both.
+
+    Raises :class:`Undefined` when a number leaves its type, or a row must be run in Python.
+    """
+    lifted = run(monoid.lift, flow.inputs, flow.count).result
+    assert lifted is not None
+    parts = [_part(lifted, part, flow.count) for part in monoid.parts]
+    groups = Groups.of(*_codes(ends, key, flow.count))
+    made = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
+    if seen is not None and flow.count:
+        seen(monoid, flow, parts, groups, made)
+    return Combined(ends[groups.first], take(key, groups.first), made)
+
+
+def reduced(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Combined:
+    """One row a block and key: the columns reduced as the parts say."""
+    groups = Groups.of(*_codes(ends, key, count))
+    made = tuple(reduce_part(part, column, groups) for part, column in zip(parts, columns, strict=True))
+    return Combined(ends[groups.first], take(key, groups.first), made)
+
+
+def _part(columns: Columns | None, part: Part, count: int) -> Column:
+    for step in part.path:
+        assert isinstance(columns, Struct)
+        columns = columns.parts[step]
+    assert isinstance(columns, Column)
+    bare: Any = part.kind.item if isinstance(part.kind, Optional) else part.kind
+    if columns.kind is None:
+        return Column(bare, _zero(bare), np.zeros(count, np.bool_))
+    if columns.kind != bare:
+        raise Undefined(0)
+    return columns
+
+
+def _zero(kind: Kind) -> Any:
+    return False if isinstance(kind, Boolean) else 0.0 if isinstance(kind, Float) else 0
+
+
+@attrs.frozen(eq=False)
+class Groups:
+    """Rows by group. ``of``: int64, the group of each row, from 0; ``first``: the first row of each group; ``sizes``."""
+
+    of_row: Any
+    first: Any
+    sizes: Any
+    counted: dict[tuple[int, int], tuple[Any, Any]] = attrs.field(factory=dict, init=False)
+
+    @property
+    def number(self) -> int:
+        """How many groups there are."""
+        return len(self.first)
+
+    @classmethod
+    def of(cls, codes: Any, number: int) -> Groups:
+        """Groups of equal codes, which are below ``number``."""
+        count = len(codes)
+        if number <= max(4 * count, 1 << 16):
+            of_row, sizes = codes, np.bincount(codes, minlength=number)
+            present = np.flatnonzero(sizes)
+            if len(present) < number:
+                places = np.zeros(number, np.int64)
+                places[present] = np.arange(len(present))
+                of_row, sizes = places[codes], sizes[present]
+        else:
+            encoded = pa.array(codes).dictionary_encode()
+            of_row = encoded.indices.to_numpy().astype(np.int64)
+            sizes = np.bincount(of_row, minlength=len(encoded.dictionary))
+        first = np.empty(len(sizes), np.int64)
+        first[of_row[::-1]] = np.arange(count - 1, -1, -1)
+        return cls(of_row, first, sizes)
+
+    def counts(self, coded: Coded) -> Any:
+        """int64, groups by entries: how many rows of a group have an entry. None where there are too many of these.
+
+        Columns that share their codes are counted once.
+        """
+        codes, size = coded.codes, len(coded.entries)
+        if self.number * size > 4 * len(codes):
+            return None
+        if (id(codes), size) not in self.counted:
+            counts = np.bincount(self.of_row * size + codes, minlength=self.number * size)
+            self.counted[id(codes), size] = codes, counts.reshape(self.number, size)
+        return self.counted[id(codes), size][1]
+
+
+SeenSums: TypeAlias = Callable[[Monoid, Flow, Sequence[Column], Groups, Sequence[Column]], None]
+"""Sees items, the parts of what each was lifted to, which were combined, and the parts of that."""
+
+
+def groups_of(key: Columns, count: int) -> Groups:
+    """Rows by key."""
+    codes, number = _codes(np.zeros(count, np.int64), key, count)
+    return Groups.of(codes, number)
+
+
+def _codes(ends: Any, key: Columns, count: int) -> tuple[Any, int]:
+    """A number for each block and key, and a bound of these numbers."""
+    codes, number = _of_integers(ends, count)
+    for column in _scalars(key):
+        more, size = _of_column(column, count)
+        if size == 1:
+            continue
+        if number * size > 1 << 62:
+            codes, number = _dense(codes)
+            more, size = _dense(more)
+        codes, number = codes * size + more, number * size
+    return codes, number
+
+
+def _scalars(columns: Columns) -> Iterator[Column]:
+    if isinstance(columns, Struct):
+        if columns.valid is not None:
+            yield Column(Boolean(), columns.valid)
+        for part in columns.parts:
+            assert part is not None
+            yield from _scalars(part)
+    else:
+        yield columns
+
+
+def _of_column(column: Column, count: int) -> tuple[Any, int]:
+    if column.valid is not None:
+        codes, number = _of_column(attrs.evolve(column, valid=None), count)
+        return np.where(column.valid, codes + 1, 0), number + 1
+    if column.coded is not None:
+        entries = column.coded.entries
+        of_entries, number = _of_column(Column(column.kind, entries), len(entries))
+        if number == len(entries) and (of_entries == np.arange(number)).all():
+            return column.coded.codes, number
+        return of_entries[column.coded.codes], number
+    if column.scalar or isinstance(column.kind, UnitValue):
+        return np.zeros(count, np.int64), 1
+    match column.kind:
+        case Integer() | Timestamp() | Date():
+            return _of_integers(column.values, count)
+        case Boolean():
+            return column.values.astype(np.int64), 2
+        case Float():
+            return _of_integers(column.values.view(np.int64), count)
+        case String() | Bytes():
+            encoded = column.values.dictionary_encode()
+            return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
+        case _:
+            raise Undefined(0)
+
+
+def _of_integers(values: Any, count: int) -> tuple[Any, int]:
+    if not count:
+        return np.zeros(0, np.int64), 1
+    low, high = int(values.min()), int(values.max())
+    span = high - low + 1
+    if span <= max(4 * count, 1 << 16):
+        return values - low, span
+    starts = np.flatnonzero(values[1:] != values[:-1]) + 1
+    if 16 * len(starts) < count:
+        # Neighbours are mostly equal, as blocks are of rows in the order of their times.
+        codes, number = _of_integers(values[np.concatenate(([0], starts))], len(starts) + 1)
+        return np.repeat(codes, np.diff(starts, prepend=0, append=count)), number
+    # Differences of numbers that lie further apart would wrap.
+    step = int(np.gcd.reduce(values[:: 1 + (count >> 12)] - low)) if span < 1 << 63 else 1
+    if step > 1 and span // step <= max(4 * count, 1 << 16):
+        scaled = (values - low) // step
+        if (scaled * step + low == values).all():
+            return scaled, span // step + 1
+    return _dense(values)
+
+
+def _dense(values: Any) -> tuple[Any, int]:
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
+
+
+def reduce_part(part: Part, column: Column, groups: Groups) -> Column:
+    """The scalars of a part, one for each group."""
+    number = groups.number
+    bare: Any = column.kind
+    if part.reduction == "sum" and (made := _sums_of_entries(bare, column.coded, groups)) is not None:
+        return Column(bare, made)
+    values = column.values
+    if isinstance(bare, Exact):
+        if isinstance(values, Exacts):
+            return Column(bare, values.grouped(groups.of_row, number))
+        if column.scalar:
+            return Column(
+                bare,
+                Exacts.from_sums([values]).take(np.zeros(len(groups.of_row), np.int64)).grouped(groups.of_row, number),
+            )
+        return Column(bare, exact_group_sums(values, groups.of_row, number))
+    if part.reduction == "sum":
+        return Column(bare, _sums(bare, values, column.scalar, groups))
+    if column.scalar and column.valid is None:
+        return Column(bare, np.full(number, values, dtype_of(bare)))
+    return _extreme(part, column, groups)
+
+
+def dtype_of(kind: Kind | None) -> Any:
+    """In which numbers of numpy a kind lies."""
+    return np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
+
+
+def _sums_of_entries(kind: Kind, coded: Coded | None, groups: Groups) -> Any:
+    """The sums of integers that are few: how often a group has each, times what it is. None where that will not do."""
+    if coded is None or not len(coded) or not isinstance(kind, Integer):
+        return None
+    counts = groups.counts(coded)
+    if counts is None:
+        return None
+    largest = max(abs(int(coded.entries.min())), abs(int(coded.entries.max())))
+    # Entries that no row has may be large.
+    return counts @ coded.entries if largest * len(coded) < 1 << 63 else None
+
+
+def _sums(kind: Kind, values: Any, scalar: bool, groups: Groups) -> Any:
+    if isinstance(kind, Float):
+        weights = np.full(len(groups.of_row), values) if scalar else values
+        return np.bincount(groups.of_row, weights=weights, minlength=groups.number)
+    most = int(groups.sizes.max()) if len(groups.sizes) else 0
+    size = abs(values) if scalar else max(abs(int(values.min())), abs(int(values.max()))) if len(values) else 0
+    if size * most >= 1 << 63:
+        raise Undefined(0)
+    if scalar:
+        return groups.sizes * values
+    if size * most < 1 << 53:
+        return np.bincount(groups.of_row, weights=values, minlength=groups.number).astype(np.int64)
+    made = np.zeros(groups.number, np.int64)
+    np.add.at(made, groups.of_row, values)
+    return made
+
+
+def _extreme(part: Part, column: Column, groups: Groups) -> Column:
+    kind: Any = column.kind
+    smallest = part.reduction == "min"
+    values = np.full(len(groups.of_row), column.values, dtype_of(kind)) if column.scalar else column.values
+    at = groups.of_row
+    valid = None
+    if column.valid is not None:
+        values, at = values[column.valid], at[column.valid]
+        valid = np.bincount(at, minlength=groups.number) > 0
+        valid = None if valid.all() else valid
+    if isinstance(kind, Float):
+        made = np.full(groups.number, np.inf if smallest else -np.inf)
+    elif isinstance(kind, Boolean):
+        values = values.astype(np.int64)
+        made = np.full(groups.number, 1 if smallest else 0, np.int64)
+    else:
+        bounds = np.iinfo(np.int64)
+        made = np.full(groups.number, bounds.max if smallest else bounds.min, np.int64)
+    with np.errstate(invalid="ignore"):
+        (np.minimum if smallest else np.maximum).at(made, at, values)
+    return Column(kind, made.astype(np.bool_) if isinstance(kind, Boolean) else made, valid)
+
+
+# ---------------------------------------------------------------------------------------------- messages
+
+
+def encode_parts(monoid: Monoid, combined: Combined) -> dict[str, Any]:
+    """The columns of a message behind the keys."""
+    columns = {"end": pa.array(combined.ends)}
+    for number, (part, column) in enumerate(zip(monoid.parts, combined.parts, strict=True)):
+        if isinstance(part.kind, Exact):
+            columns[f"part{number}"] = column.values.to_arrow()
+        else:
+            columns[f"part{number}"] = to_arrow(part.kind, column, len(combined))
+    return columns
+
+
+def parts_of(monoid: Monoid, table: Any) -> tuple[Column, ...]:
+    """The inverse of :func:`encode_parts`: columns from the record batch of a message."""
+    made = []
+    for number, part in enumerate(monoid.parts):
+        array = table.column(f"part{number}")
+        if isinstance(part.kind, Exact):
+            made.append(Column(part.kind, Exacts.from_arrow(array)))
+        else:
+            found = from_arrow(part.kind, array)
+            assert isinstance(found, Column)
+            made.append(found)
+    return tuple(made)
+
+
+def objects(monoid: Monoid, parts: Sequence[Column], count: int) -> list[Any]:
+    """Aggregates as the author's objects."""
+    by_path = {part.path: column for part, column in zip(monoid.parts, parts, strict=True)}
+    return values_of(structured(monoid.shape, by_path, ()), count)
+
+
+def structured(shape: Value, by_path: dict[tuple[int, ...], Column], path: tuple[int, ...]) -> Columns:
+    """Columns put together as a shape has them; ``path``: where in the whole it stands."""
+    if isinstance(shape, Pack):
+        parts = tuple(structured(part, by_path, (*path, at)) for at, part in enumerate(shape.parts))
+        return Struct(shape.cls, shape.names, parts)
+    return by_path[path]

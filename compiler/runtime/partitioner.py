@@ -1,0 +1,176 @@
+"""Items on their way to a stage, or to the sink, as messages: by key group, combined where that makes them fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
+from tracetypes.compiler.columns.column import from_arrow, inputs_of, to_arrow, to_coded_arrow
+from tracetypes.compiler.plan.plan import Stage
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.blocks import Folded, combining, folds
+from tracetypes.compiler.runtime.chunks import scatter
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, dumps, header
+from tracetypes.compiler.runtime.partial_aggregation import Flow, SeenSums, combine, encode_parts
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.formats import Layout
+from tracetypes.graph import Apply
+from tracetypes.records import stable_hash
+from tracetypes.templates import OpKeyedUnordered
+
+__all__ = ["Folding", "Outbox", "Straight"]
+
+
+class Outbox:
+    """Collects items on their way to a stage and makes messages of them, by key group."""
+
+    def __init__(
+        self, stage: Stage, link: int, key_groups: int, positioned: bool, sums: SeenSums | None = None
+    ) -> None:
+        """``sums``: sees items while they are combined."""
+        self.sums = sums
+        self.stream, self.link, self.key_groups, self.positioned = stage.takes, link, key_groups, positioned
+        self.hash = stable_hash(self.stream.key)
+        self.group_of: dict[Any, int] = {}
+        self.monoid = combining(stage)
+        self.folding = Folding(stage) if self.monoid is None and folds(stage) else None
+        self.start()
+
+    def start(self) -> None:
+        """Begin anew, with nothing collected."""
+        self.batch = Batch([], [], [], [] if self.positioned else None)
+
+    def put(self, key: Any, value: Any, end: int, position: int) -> None:
+        """Add an item."""
+        self.batch.put(key, value, end, position)
+
+    def extend(self, more: Batch) -> None:
+        """Add many items."""
+        self.batch.extend(more)
+
+    def columns(self, head: bytes, flow: Flow, ends: Any, positions: Any) -> Iterator[Message]:
+        """Messages of items that come as columns. Raises :class:`Undefined` before the first one when they have to be
+        taken one by one."""
+        schema, count = self.stream.key, flow.count
+        if self.monoid is not None:
+            assert flow.key is not None
+            combined = combine(self.monoid, flow, ends, flow.key, self.sums)
+            keys = to_arrow(schema, combined.keys, len(combined))
+            columns, kind = encode_parts(self.monoid, combined), Kind.AGGREGATES
+        else:
+            assert flow.key is not None
+            assert flow.value is not None
+            keys = to_coded_arrow(schema, flow.key, count)
+            columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(ends)}
+            if self.positioned:
+                columns["position"] = pa.array(positions)
+            kind = Kind.ITEMS
+        yield from self.scattered(kind, head, keys, columns)
+
+    def scattered(self, kind: Kind, head: bytes, keys: Any, columns: dict[str, Any]) -> Iterator[Message]:
+        """A message to each key group that has rows."""
+        for group, payload in scatter(self.stream.key, keys, columns, self.key_groups):
+            yield Message(group, kind, head, payload)
+
+    def messages(self, piece: Piece | None) -> Iterator[Message]:
+        """All that was collected, and a fresh start."""
+        batch, head = self.batch, header(link=self.link, piece=piece)
+        self.start()
+        if not len(batch):
+            return
+        if self.monoid is not None and len(batch) >= sizes.MANY:
+            try:
+                yield from self.combined(head, batch)
+                return
+            except Undefined:
+                pass  # a number that columns cannot hold: the items go as they are
+        elif self.folding is not None and self.folding.pays:
+            yield from self.folded(head, batch)
+            return
+        yield from self.items(head, batch)
+
+    def combined(self, head: bytes, batch: Batch) -> Iterator[Message]:
+        """The items combined as columns."""
+        stream = self.stream
+        keys = from_arrow(stream.key, array(stream.key, batch.keys))
+        values = from_arrow(stream.value, array(stream.value, batch.values))
+        flow = Flow(len(batch), None, inputs_of({"key": keys, "value": values}), keys, values)
+        return self.columns(head, flow, np.array(batch.ends, np.int64), None)
+
+    def folded(self, head: bytes, batch: Batch) -> Iterator[Message]:
+        """The items combined as objects."""
+        assert self.folding is not None
+        groups: dict[int, tuple[list[Any], list[Any], list[int]]] = {}
+        for end, sums in self.folding.fold(batch).items():
+            for key, agg in sums.items():
+                keys, aggs, ends = groups.setdefault(self.group(key), ([], [], []))
+                keys.append(key)
+                aggs.append(agg)
+                ends.append(end)
+        for group, parts in groups.items():
+            yield Message(group, Kind.PARTIALS, head, dumps(parts))
+
+    def group(self, key: Any) -> int:
+        """The key group of a key."""
+        group = self.group_of.get(key)
+        if group is None:
+            group = self.group_of[key] = self.hash(key) % self.key_groups
+        return group
+
+    def items(self, head: bytes, batch: Batch) -> Iterator[Message]:
+        """The items as they are."""
+        stream = self.stream
+        keys = array(stream.key, batch.keys)
+        columns = {"value": array(stream.value, batch.values), "end": pa.array(batch.ends, pa.int64())}
+        if batch.positions is not None:
+            columns["position"] = pa.array(batch.positions, pa.int64())
+        yield from self.scattered(Kind.ITEMS, head, keys, columns)
+
+
+class Straight(Outbox):
+    """Makes rows of the sink of items that need not pass a stage."""
+
+    def __init__(self, stage: Stage, layout: Layout) -> None:
+        super().__init__(stage, 0, 1, False)
+        self.layout = layout
+
+    def columns(self, head: bytes, flow: Flow, ends: Any, positions: Any) -> Iterator[Message]:
+        """Rows of items that come as columns."""
+        assert flow.key is not None
+        assert flow.value is not None
+        keys = to_arrow(self.stream.key, flow.key, flow.count)
+        values = to_arrow(self.stream.value, flow.value, flow.count)
+        for at in range(0, flow.count, sizes.BATCH):
+            part = slice(at, at + sizes.BATCH)
+            table = rows_of_columns(self.layout, keys[part], values[part], ends[part])
+            yield Message(0, Kind.ROWS, b"", to_bytes(table))
+
+    def messages(self, piece: Piece | None) -> Iterator[Message]:
+        """All that was collected, and a fresh start."""
+        batch = self.batch
+        self.start()
+        for at in range(0, len(batch), sizes.BATCH):
+            part = slice(at, at + sizes.BATCH)
+            made = Batch(batch.keys[part], batch.values[part], batch.ends[part], [0] * len(batch.keys[part]))
+            yield Message(0, Kind.ROWS, b"", to_bytes(rows(self.layout, made)))
+
+
+class Folding:
+    """Combines items by the author's own methods, as long as that makes them fewer."""
+
+    def __init__(self, stage: Stage) -> None:
+        node = stage.steps[0].node
+        assert isinstance(node, Apply)
+        assert isinstance(node.op, OpKeyedUnordered)
+        self.gather, self.pays = Folded(node.op, None), True
+
+    def fold(self, batch: Batch) -> dict[int, dict[Any, Any]]:
+        """Aggregates by block and key."""
+        held: dict[int, Any] = {}
+        self.gather.hold(held, 0, (0, 0, 0), batch)
+        self.pays = 2 * sum(map(len, held.values())) < len(batch)
+        return held

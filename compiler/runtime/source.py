@@ -1,0 +1,422 @@
+"""What runs where a stage reads: pieces of sources and records of channels become messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import pairwise, repeat, takewhile
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.columns.arrow import END, POSITION, from_array, from_rows, pairs_of_rows
+from tracetypes.compiler.columns.column import Columns, from_arrow, inputs_of, take, values_of
+from tracetypes.compiler.columns.evaluation import Emitted
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, Link, Opaque, Stage
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.chunks import Chunk, place
+from tracetypes.compiler.runtime.chunks import Placed as PlacedChunk
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, header
+from tracetypes.compiler.runtime.partial_aggregation import Flow, fit, fit_key, listed, read_by, through
+from tracetypes.compiler.runtime.partitioner import Outbox, Straight
+from tracetypes.compiler.runtime.stateless import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
+from tracetypes.compiler.runtime.verification import Verifier, verified
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.formats import Layout, Row
+from tracetypes.graph import RowPosition
+from tracetypes.markers import EventTime
+from tracetypes.records import UNIT, to_plain
+from tracetypes.sources import Rejected
+
+__all__ = ["FIRST", "ChannelKernel", "Collected", "SourceKernel", "Taken", "passed_over"]
+
+FIRST = -(2**62)
+"""A bound for the block of what comes before the first item of a source with event time."""
+
+
+ALL = slice(None)
+
+
+def _objects_of(keys: Columns, values: Columns, rows: slice, /) -> tuple[list[Any], list[Any]]:
+    """A part of columns as Python values."""
+    at = np.arange(rows.start, rows.stop)
+    return values_of(take(keys, at), len(at)), values_of(take(values, at), len(at))
+
+
+def passed_over(key: Any, value: Any) -> None:
+    """An :data:`Emit` for items of a source that is read for something else."""
+
+
+class Collected:
+    """Pairs that come out of a path."""
+
+    def __init__(self) -> None:
+        self.end = self.position = 0
+        self.ahead: list[Ahead] = []
+        self.pairs: list[tuple[Any, Any]] = []
+
+    def put(self, key: Any, value: Any) -> None:
+        """Take a pair."""
+        self.pairs.append((key, value))
+
+
+@attrs.define
+class Taken:
+    """A row as it came, for the late and reject outputs: ``show()`` gives it as text."""
+
+    row: Row
+    show: Callable[[], str]
+
+
+class SourceKernel:
+    """The source end of a link: rows of one piece in, messages to the stage's key groups out.
+
+    Where the link is fed by late items or rejects, each goes out with a lower bound for the block that was open when it came:
+    what the other pieces of the step have closed before, the stage will say (:meth:`StageKernel._end_column`).
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        link: Link,
+        key_groups: int,
+        straight: Layout | None = None,
+        verifier: Verifier | None = None,
+    ) -> None:
+        """``straight``: the layout of the sink, where its rows need not pass the stage (:func:`is_straight`). ``verifier``: the
+        worker's."""
+        assert isinstance(link.leaf, FromSource)
+        self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
+        self.name, self.aloud = link.leaf.source.name, not link.leaf.quiet
+        positioned = stage.restores and isinstance(link.leaf.source.ordered_by, RowPosition)
+        self.verifier = verifier
+        self.seen = None if verifier is None else verifier.along(link.path)
+        sums = None if verifier is None else verifier.sums(stage)
+        self.outbox = (
+            Outbox(stage, link.number, key_groups, positioned, sums) if straight is None else Straight(stage, straight)
+        )
+        self.end = self.position = self.part = 0
+        self.parts, self.idle = 1, False
+        self.ahead: list[Ahead] = []
+        self.push = chain(link.path, self._put, self)
+        output = link.leaf.source.output
+        self.gives_items, self.gives_late, self.gives_rejects = output == "items", output == "late", output == "rejects"
+        traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
+        self.trees = [(mapped.traced, mapped.stream) for mapped in traced if not isinstance(mapped.traced, Opaque)]
+        python = [at for at, mapped in enumerate(link.path) if isinstance(mapped.traced, Opaque)]
+        self.opaque = link.path[len(traced) : python[-1] + 1] if python else ()
+        self.behind = trees_of(link.path[len(traced) + len(self.opaque) :]) or []
+        self.rest = chain(link.path[len(traced) :], self._put, self)
+        self.whole = len(traced) == len(link.path)
+        self.late_schema = (link.leaf.items.key, link.leaf.items.value)
+
+    def _put(self, key: Any, value: Any) -> None:
+        self.outbox.put(key, value, self.end, self.position)
+
+    def piece(
+        self,
+        piece: Piece,
+        taken: Iterable[Taken | Chunk],
+        before: int | None,
+        part: int = 0,
+        parts: int = 1,
+        idle: bool = False,
+    ) -> Iterator[Message]:
+        """One piece in its order. ``before``: the newest event time that came before the piece, None for none. ``part`` of
+        ``parts``: where the source is the merge of several, which of them the piece belongs to. ``idle``: the piece is empty,
+        and says that nobody waits for its part."""
+        how = self.leaf.source.markers
+        self.part, self.parts, self.idle = part, parts, idle
+        self.open: int | None = None
+        if self.verifier is not None:
+            self.verifier.start(*piece, part)
+        if isinstance(how, EventTime):
+            yield from self._by_time(how, piece, taken, before)
+        else:
+            yield from self._in_band(piece, taken)
+        yield from verified(self.verifier)
+
+    def _by_time(
+        self, how: EventTime, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None
+    ) -> Iterator[Message]:
+        newest, seen, count, late, rejects = before, None, 0, 0, 0
+        closed = None if before is None else how.frontier(before)
+        blocks: set[int] = set()
+        push, period, delay = self.push if self.gives_items else passed_over, how.period, how.delay
+        for one in taken:
+            if isinstance(one, Chunk):
+                placed = place(how, one, newest)
+                late += len(placed.late)
+                for at, end, sent in placed.late if self.aloud else ():
+                    yield self._late(piece, one.row(at), end, sent)
+                if placed.late and self.gives_late:
+                    aside = placed.only_late(period)
+                    self.open = int(aside.ends[-1])
+                    yield from self._chunk(piece, aside, count)
+                if len(placed.ends):
+                    changes = np.flatnonzero(placed.ends[1:] != placed.ends[:-1])
+                    blocks.update(placed.ends[changes].tolist(), (int(placed.ends[-1]),))
+                    top = int(one.times.max())
+                    seen = top if seen is None else max(seen, top)
+                    newest, closed = placed.newest, how.frontier(placed.newest)
+                    if self.gives_items:
+                        yield from self._chunk(piece, placed, count)
+                count += len(one)
+                continue
+            row = one.row
+            count += 1
+            time = row.time
+            if row.kind == "reject":
+                rejects += 1
+                if self.aloud:
+                    yield self._aside(Kind.REJECT, row.reason, one.show())
+                if self.gives_rejects:
+                    rejected = Rejected.of(self.name, one.show(), row.reason)
+                    yield from self._open(piece, UNIT, rejected, FIRST if closed is None else closed + period)
+                continue
+            if row.kind == "marker":  # a heartbeat: like an empty block that ends there
+                end = how.heartbeat(time)
+                if closed is None or end > closed:
+                    blocks.add(end)
+                    beat = time + delay
+                    newest = beat if newest is None else max(newest, beat)
+                    seen = beat if seen is None else max(seen, beat)
+                    closed = how.frontier(newest)
+                continue
+            end = (time // period + 1) * period
+            if closed is not None and end <= closed:
+                late += 1
+                if self.aloud:
+                    yield self._late(piece, row, end, closed)
+                if self.gives_late:
+                    yield from self._open(piece, row.key, row.value, closed + period)
+                continue
+            if newest is None or time > newest:
+                newest = time
+                closed = (time - delay) // period * period
+            if seen is None or time > seen:
+                seen = time
+            blocks.add(end)
+            self.end, self.position = end, count
+            push(row.key, row.value)
+            if count % sizes.FLUSH == 0:
+                yield from self.outbox.messages(piece)
+        flush(self.ahead)
+        yield from self.outbox.messages(piece)
+        ends = sorted(blocks)
+        jump = max(pairwise(ends), key=lambda pair: pair[1] - pair[0], default=None)
+        report = Report(
+            link=self.link.number,
+            piece=piece,
+            rows=count,
+            newest=seen,
+            first=ends[0] if ends else None,
+            before=before,
+            jump=jump,
+            last=ends[-1] if ends else None,
+            open=self.open,
+            late=late if self.aloud else 0,
+            rejects=rejects if self.aloud else 0,
+        )
+        yield from self._to_all(report)
+
+    def _open(self, piece: Piece, key: Any, value: Any, end: int) -> Iterator[Message]:
+        """A late item or a reject that is sent on. ``end``: of the first block that is open, as far as the piece tells."""
+        self.open = self.end = end
+        self.push(key, value)
+        if len(self.outbox.batch) >= sizes.FLUSH:
+            yield from self.outbox.messages(piece)
+
+    def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
+        """Rows as columns: through the traced operators, and from there as objects where one is opaque."""
+        flush(self.ahead)
+        yield from self.outbox.messages(piece)
+        messages: list[Message] = []
+        try:
+            self._columns(piece, placed, count, messages)
+        except Undefined:  # one of the rows must be run in Python: all of them are
+            self.outbox.start()
+            for one in self.ahead:
+                one.items = []
+            messages = []
+            items = self._items(placed.column(("key",)), placed.column(("value",)))
+            self._objects(self.push, placed.ends, (placed.at + (count + 1)).tolist(), *items)
+        yield from messages
+        flush(self.ahead)
+        yield from self.outbox.messages(piece)
+
+    def _columns(self, piece: Piece, placed: PlacedChunk, count: int, messages: list[Message]) -> None:
+        key, value = self.late_schema
+        stream = self.outbox.stream
+        head = header(link=self.link.number, piece=piece)
+        positions = placed.at + (count + 1) if self.outbox.positioned else None
+        flows = [Flow(len(placed.ends), None, read_by(placed.column))]
+        trees = self.trees
+        first = 0
+        if placed.chunk.emitted is not None and trees:
+            emitted = placed.chunk.emitted
+            native = listed(trees[0][1], emitted if placed.kept is None else emitted.filter(placed.kept))
+            if self.seen is not None:
+                assert native.key is not None
+                assert native.value is not None
+                self.seen(0, flows[0], [Emitted(native.rows, 0, native.key, native.value)])
+            flows, trees, first = [native], trees[1:], 1
+        for flow in [made for one in flows for made in through(trees, one, self.seen, first)]:
+            ends = placed.ends if flow.rows is None else placed.ends[flow.rows]
+            if self.trees:
+                if not self.whole:
+                    assert flow.key is not None
+                    assert flow.value is not None
+                    messages.extend(self._opaque(head, ends, partial(_objects_of, flow.key, flow.value)))
+                    continue
+            elif not self.whole:
+                items = placed.column(("key",)), placed.column(("value",))
+                messages.extend(self._opaque(head, ends, partial(self._items, *items)))
+                continue
+            else:
+                needed = self.outbox.monoid is None
+                keys_ = fit_key(stream.key, from_arrow(key, placed.column(("key",))))
+                values_ = fit(stream.value, from_arrow(value, placed.column(("value",)))) if needed else None
+                flow = attrs.evolve(flow, key=keys_, value=values_)
+            messages.extend(self.outbox.columns(head, flow, ends, positions))
+
+    def _items(self, keys: Any, values: Any, rows: slice = ALL) -> tuple[list[Any], list[Any]]:
+        key, value = self.late_schema
+        return from_array(key, keys[rows]), from_array(value, values[rows])
+
+    def _opaque(
+        self, head: bytes, ends: Any, items: Callable[[slice], tuple[list[Any], list[Any]]]
+    ) -> Iterator[Message]:
+        """Items as objects through the operators up to the last opaque one, a slab at a time: in bulk, or else one by one. Those
+        behind take columns again."""
+        key, value = self.opaque[-1].stream.key, self.opaque[-1].stream.value
+        made: list[tuple[Any, Any, Any]] = []
+        for at in range(0, len(ends), sizes.SLAB):
+            slab = slice(at, min(at + sizes.SLAB, len(ends)))
+            keys, values = items(slab)
+            ends_ = ends[slab]
+            emitted = columns_in_bulk(self.opaque, keys, values, counted=bool((ends_ != ends_[0]).any()))
+            if emitted is None:
+                self._objects(self.rest, ends_, repeat(0, len(keys)), keys, values)
+                continue
+            key_, value_, rows_ = emitted
+            made.append((key_, value_, np.full(len(key_), ends_[0]) if rows_ is None else ends_[rows_]))
+        if not any(len(ends_) for _, _, ends_ in made):
+            return
+        columns = zip(*made, strict=True)
+        key_, value_ = (from_arrow(schema, pa.concat_arrays(next(columns))) for schema in (key, value))
+        ends = np.concatenate(next(columns))
+        whole = Flow(len(ends), None, inputs_of({"key": key_, "value": value_}), key_, value_)
+        first = len(self.trees) + len(self.opaque)
+        for flow in through(self.behind, whole, self.seen, first):
+            at_ = slice(None) if flow.rows is None else flow.rows
+            yield from self.outbox.columns(head, flow, ends[at_], None)
+
+    def _objects(self, push: Emit, ends: Any, places: Iterable[int], keys: list[Any], values: list[Any]) -> None:
+        rows_ = zip(keys, values, ends.tolist(), places, strict=True)
+        for key, value, self.end, self.position in rows_:
+            push(key, value)
+
+    def _in_band(self, piece: Piece, taken: Iterable[Taken | Chunk]) -> Iterator[Message]:
+        markers: list[int] = []
+        counts = [0]
+        rejects = 0
+        push = self.push if self.gives_items else passed_over
+        for at, one in enumerate(taken):
+            assert isinstance(one, Taken)
+            row = one.row
+            if row.kind == "reject":
+                if self.aloud:
+                    yield self._aside(Kind.REJECT, row.reason, one.show())
+                if self.gives_rejects:
+                    rejects += 1
+                    counts[-1] += 1
+                    yield from self._open(piece, UNIT, Rejected.of(self.name, one.show(), row.reason), len(markers))
+            elif row.kind == "marker":
+                markers.append(row.time)
+                counts.append(0)
+            else:
+                counts[-1] += 1
+                self.end, self.position = len(markers), at
+                push(row.key, row.value)
+        flush(self.ahead)
+        yield from self.outbox.messages(piece)
+        yield from self._to_all(
+            Report(
+                link=self.link.number,
+                piece=piece,
+                rows=sum(counts) - rejects + len(markers),
+                markers=tuple(markers),
+                counts=tuple(counts),
+            )
+        )
+
+    def _to_all(self, report: Report) -> Iterator[Message]:
+        head = attrs.evolve(report, part=self.part, parts=self.parts, idle=self.idle).to_header()
+        for group in range(1 if isinstance(self.outbox, Straight) else self.key_groups):
+            yield Message(group, Kind.REPORT, head)
+
+    def _late(self, piece: Piece, row: Row, end: int, closed: int) -> Message:
+        key, value = self.late_schema
+        shown = json.dumps({"key": to_plain(key, row.key), "value": to_plain(value, row.value)}, ensure_ascii=False)
+        head = header(source=self.name, link=self.link.number, piece=piece, block=end, closed=closed)
+        return Message(0, Kind.LATE, head, shown.encode())
+
+    def _aside(self, kind: Kind, reason: str, text: str) -> Message:
+        return Message(0, kind, header(source=self.name, reason=reason), text.encode("utf-8", "surrogatepass"))
+
+
+class ChannelKernel:
+    """The far end of a channel: rows that another query has sent in, messages to the stage's key groups out."""
+
+    def __init__(self, stage: Stage, link: Link, key_groups: int, verifier: Verifier | None = None) -> None:
+        assert isinstance(link.leaf, FromChannel)
+        self.leaf, self.link, self.key_groups, self.verifier = link.leaf, link, key_groups, verifier
+        self.seen = None if verifier is None else verifier.along(link.path)
+        sums = None if verifier is None else verifier.sums(stage)
+        self.outbox = Outbox(stage, link.number, key_groups, stage.restores, sums)
+        self.end = self.position = 0
+        self.ahead: list[Ahead] = []
+        self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position), self)
+        self.trees = trees_of(link.path)
+
+    def rows(self, table: Any) -> Iterator[Message]:
+        """Items of one file. ``table``: an Arrow record batch of rows, as stages send them."""
+        leaf, count = self.leaf, table.num_rows
+        if not count:
+            return
+        ends, positions = table.column(END).to_numpy(), table.column(POSITION).to_numpy()
+        if self.verifier is not None:
+            self.verifier.start(int(ends[0]), count)
+        if self.trees is not None:
+            head, made = header(link=self.link.number, piece=None), list[Message]()
+            try:
+                keys, values = pairs_of_rows(leaf.layout, table)
+                key, value = from_arrow(leaf.stream.key, keys), from_arrow(leaf.stream.value, values)
+                whole = Flow(count, None, inputs_of({"key": key, "value": value}), key, value)
+                for flow in through(self.trees, whole, self.seen):
+                    at = slice(None) if flow.rows is None else flow.rows
+                    made.extend(self.outbox.columns(head, flow, ends[at], positions[at]))
+            except Undefined:
+                pass  # one of the rows must be run in Python: all of them are
+            else:
+                yield from made
+                yield from verified(self.verifier)
+                return
+        batch = from_rows(leaf.layout, table)
+        self.outbox.start()
+        rows_ = zip(batch.keys, batch.values, ends.tolist(), positions.tolist(), strict=True)
+        for key_, value_, self.end, self.position in rows_:
+            self.push(key_, value_)
+        flush(self.ahead)
+        yield from self.outbox.messages(None)
+        yield from verified(self.verifier)
+
+    def markers(self, markers: list[int], complete: bool) -> Iterator[Message]:
+        """What was closed with the rows."""
+        head = header(link=self.link.number, markers=markers, complete=complete)
+        for group in range(self.key_groups):
+            yield Message(group, Kind.MARKERS, head)

@@ -1,0 +1,362 @@
+"""Stateless operators on the way between two exchanges: as functions of an item, of many, and at a marker."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.columns.arrow import Batch, array
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Mapped, Opaque, Region, United
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.tracing.expr import Tree
+from tracetypes.errors import OperatorFailed
+from tracetypes.interpreter import emitted_wrongly, failed, guarded
+from tracetypes.markers import Marker
+from tracetypes.records import (
+    INT_MAX,
+    INT_MIN,
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    ListOf,
+    Mismatch,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    Unit,
+    UnitValue,
+    always_a_key,
+    conformer,
+    has_floats,
+    key_conformer,
+    key_problem,
+)
+from tracetypes.templates import OpStateless, overrides
+from tracetypes.trace import StreamType
+
+__all__ = [
+    "Ahead",
+    "Emit",
+    "Placing",
+    "batch_in_bulk",
+    "chain",
+    "checked_later",
+    "columns_in_bulk",
+    "conforming",
+    "exact_array",
+    "exactly",
+    "flush",
+    "in_bulk",
+    "speaks",
+    "spoken_by",
+    "stateless",
+    "trees_of",
+]
+
+Emit: TypeAlias = Callable[[Any, Any], None]
+
+
+def conforming(op: object, stream: StreamType, then: Emit) -> Emit:
+    """An ``emit`` that makes what an operator emits fit its output type, and passes it on."""
+    fit_key, fit_value, key_schema = key_conformer(stream.key), conformer(stream.value), stream.key
+
+    def emit(key: Any, value: Any) -> None:
+        try:
+            fitted_key, fitted = fit_key(key), fit_value(value)
+        except Mismatch as error:
+            raise emitted_wrongly(op, error, key, value) from None
+        if problem := key_problem(key_schema, fitted_key):
+            raise emitted_wrongly(op, problem, key, value)
+        then(fitted_key, fitted)
+
+    def emit_sound(key: Any, value: Any) -> None:
+        try:
+            fitted_key, fitted = fit_key(key), fit_value(value)
+        except Mismatch as error:
+            raise emitted_wrongly(op, error, key, value) from None
+        then(fitted_key, fitted)
+
+    return emit_sound if always_a_key(key_schema) else emit
+
+
+class Placing(Protocol):
+    """Who runs a path: block and position of the item that is on its way, and who holds items back."""
+
+    end: int
+    position: int
+    ahead: list[Ahead]
+
+
+class Ahead:
+    """Holds items back before an operator that wants a hint of them, ``prefetch``. Each keeps its block and position."""
+
+    def __init__(self, op: OpStateless[Any, Any, Any, Any], push: Emit, owner: Placing) -> None:
+        self.op, self.then, self.owner = op, push, owner
+        self.items: list[tuple[Any, Any, int, int]] = []
+
+    def push(self, key: Any, value: Any) -> None:
+        """Take an item."""
+        self.items.append((key, value, self.owner.end, self.owner.position))
+        if len(self.items) >= sizes.AHEAD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Give the hint, and pass the items on."""
+        owner, items = self.owner, self.items
+        if not items:
+            return
+        self.items = []
+        pairs = [(key, value) for key, value, _, _ in items]
+        guarded(
+            self.op,
+            "prefetch",
+            f"{len(pairs)} items, the first ({pairs[0][0]!r}, {pairs[0][1]!r})",
+            self.op.prefetch,
+            pairs,
+        )
+        now = owner.end, owner.position
+        for key, value, owner.end, owner.position in items:
+            self.then(key, value)
+        owner.end, owner.position = now
+
+
+def flush(ahead: Sequence[Ahead]) -> None:
+    """Pass all on that is held back. Of one path the last operator comes first in the list."""
+    for one in reversed(ahead):
+        one.flush()
+
+
+def chain(path: Sequence[Mapped], last: Emit, owner: Placing) -> Emit:
+    """The stateless operators of a path as one function of an item; what comes out goes to ``last``, but what is held back
+    when ``owner`` flushes."""
+    for mapped in reversed(path):
+        op = mapped.node.op
+        last = stateless(mapped, conforming(op, mapped.stream, last))
+        if isinstance(op, OpStateless) and overrides(op, "prefetch"):
+            owner.ahead.append(Ahead(op, last, owner))
+            last = owner.ahead[-1].push
+    return last
+
+
+def stateless(mapped: Mapped, emit: Emit) -> Emit:
+    """``on_item`` of an operator; what it raises says which item it was."""
+    op = mapped.node.op
+    assert isinstance(op, OpStateless)
+    on_item = op.on_item
+
+    def push(key: Any, value: Any) -> None:
+        try:
+            on_item(key, value, emit)
+        except OperatorFailed:
+            raise
+        except Exception as error:
+            raise failed(op, "on_item", f"item ({key!r}, {value!r})", error) from error
+
+    return push
+
+
+def _all_at_once(
+    mapped: Mapped, keys: list[Any], values: list[Any], *, counted: bool
+) -> tuple[list[Any], list[Any], Any] | None:
+    """What an operator emits for items, and with ``counted`` how many pairs for each of them: without a look at single values,
+    whose types are to be checked by the column.
+
+    None where it raises; then the items are taken one by one, which finds out for which of them.
+    """
+    op = mapped.node.op
+    assert isinstance(op, OpStateless)
+    out_keys: list[Any] = []
+    out_values: list[Any] = []
+    ends: list[int] = []
+    add_key, add_value, add_end, on_item = out_keys.append, out_values.append, ends.append, op.on_item
+
+    def emit(key: Any, value: Any) -> None:
+        add_key(key)
+        add_value(value)
+
+    try:
+        if overrides(op, "prefetch"):
+            for at in range(0, len(keys), sizes.AHEAD):
+                part = slice(at, at + sizes.AHEAD)
+                op.prefetch(list(zip(keys[part], values[part], strict=True)))
+        if counted:
+            for key, value in zip(keys, values, strict=True):
+                on_item(key, value, emit)
+                add_end(len(out_keys))
+        else:
+            for key, value in zip(keys, values, strict=True):
+                on_item(key, value, emit)
+    except Exception:
+        return None
+    return out_keys, out_values, np.diff(np.array(ends, np.int64), prepend=0) if counted else None
+
+
+def in_bulk(
+    path: Sequence[Mapped], keys: list[Any], values: list[Any], *, counted: bool = True
+) -> tuple[list[Any], list[Any], Any] | None:
+    """What comes out of a path for items, all taken together: keys, values, and with ``counted`` the row that each came from.
+
+    None where they have to be taken one by one.
+    """
+    rows_ = np.arange(len(keys)) if counted else None
+    for mapped in path:
+        made = _all_at_once(mapped, keys, values, counted=counted) if _is_plain(mapped.stream.key) else None
+        if made is None:
+            return None
+        keys, values, counts = made
+        if not exactly(mapped.stream.key, keys) or not exactly(mapped.stream.value, values):
+            return None
+        rows_ = None if rows_ is None else np.repeat(rows_, counts)
+    return keys, values, rows_
+
+
+def columns_in_bulk(
+    path: Sequence[Mapped], keys: list[Any], values: list[Any], *, counted: bool
+) -> tuple[Any, Any, Any] | None:
+    """As :func:`in_bulk` of a path that is not empty, keys and values as Arrow arrays."""
+    *first, last = path
+    before = in_bulk(first, keys, values, counted=counted)
+    if before is None or not _is_plain(last.stream.key):
+        return None
+    keys, values, rows_ = before
+    made = _all_at_once(last, keys, values, counted=counted)
+    if made is None:
+        return None
+    columns = exact_array(last.stream.key, made[0]), exact_array(last.stream.value, made[1])
+    if columns[0] is None or columns[1] is None:
+        return None
+    return *columns, None if rows_ is None else np.repeat(rows_, made[2])
+
+
+def _is_plain(key: Schema) -> bool:
+    """Are keys of a schema always sound, and never converted?"""
+    return not isinstance(key, Optional | ListOf | OneOf) and not has_floats(key)
+
+
+def batch_in_bulk(path: Sequence[Mapped], batch: Batch) -> Batch | None:
+    """What comes out of a path for items with their blocks and places, by :func:`in_bulk`."""
+    made = in_bulk(path, batch.keys, batch.values)
+    if made is None:
+        return None
+    keys, values, rows_ = made
+    places = None if batch.positions is None else np.array(batch.positions, np.int64)[rows_].tolist()
+    return Batch(keys, values, np.array(batch.ends, np.int64)[rows_].tolist(), places)
+
+
+_EXACT_TYPES: dict[type[Any], type[Any]] = {
+    Float: float,
+    String: str,
+    Boolean: bool,
+    Bytes: bytes,
+    UnitValue: Unit,
+    Date: dt.date,
+}
+
+
+def exactly(schema: Schema, values: list[Any]) -> bool:
+    """Do all values fit the schema as they are, so that nothing has to be converted? (False where that is not plain.)"""
+    types = set(map(type, values))
+    match schema:
+        case Integer():
+            return types <= {int} and (not values or (min(values) >= INT_MIN and max(values) <= INT_MAX))
+        case Float() | Boolean() | Bytes() | UnitValue() | Date():
+            return types <= {_EXACT_TYPES[type(schema)]}
+        case Timestamp():
+            return types <= {dt.datetime} and all(value.tzinfo is dt.UTC for value in values)
+        case String():
+            return types <= {str} and _is_text("".join(values))
+        case Optional(item):
+            return exactly(item, [value for value in values if value is not None])
+        case Record(cls, fields):
+            return types <= {cls} and all(exactly(inner, list(map(attrgetter(name), values))) for name, inner in fields)
+        case _:
+            return False
+
+
+def exact_array(schema: Schema, values: list[Any]) -> Any:
+    """The Arrow array of values that fit the schema as they are; None where :func:`exactly` is false."""
+    if isinstance(schema, Integer) and set(map(type, values)) <= {int}:
+        try:
+            return pa.array(np.fromiter(values, np.int64, len(values)))
+        except OverflowError:
+            return None
+    return array(schema, values) if exactly(schema, values) else None
+
+
+def checked_later(schema: Schema) -> bool:
+    """Does it make no difference whether values are looked at when they are emitted or later? So it is where they cannot
+    change, and :func:`exactly` can tell of them."""
+    match schema:
+        case ListOf() | OneOf():
+            return False
+        case Optional(item):
+            return checked_later(item)
+        case Record(_, fields):
+            return all(checked_later(inner) for _, inner in fields)
+        case _:
+            return True
+
+
+def _is_text(value: str) -> bool:
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
+
+
+def speaks(region: Region) -> bool:
+    """Does a stateless operator of a region emit something at markers?"""
+    match region:
+        case FromSource() | FromStage() | FromChannel():
+            return False
+        case Mapped():
+            return overrides(region.node.op, "on_marker") or speaks(region.upstream)
+        case United():
+            return any(map(speaks, region.upstreams))
+
+
+def spoken_by(region: Region, marker: Marker, present: set[int], leaf: list[int]) -> tuple[bool, list[tuple[Any, Any]]]:
+    """What the stateless operators of a region emit at a marker that the leaves ``present`` have sent."""
+    match region:
+        case FromSource() | FromStage() | FromChannel():
+            leaf[0] += 1
+            return leaf[0] - 1 in present, []
+        case United():
+            parts = [spoken_by(one, marker, present, leaf) for one in region.upstreams]
+            return any(has for has, _ in parts), [pair for _, pairs in parts for pair in pairs]
+        case Mapped():
+            has, pairs = spoken_by(region.upstream, marker, present, leaf)
+            out: list[tuple[Any, Any]] = []
+            op = region.node.op
+            assert isinstance(op, OpStateless)
+            emit = conforming(op, region.stream, lambda key, value: out.append((key, value)))
+            push = stateless(region, emit)
+            for key, value in pairs:
+                push(key, value)
+            if has:
+                try:
+                    op.on_marker(marker, emit)
+                except OperatorFailed:
+                    raise
+                except Exception as error:
+                    raise failed(op, "on_marker", f"marker {marker}", error) from error
+            return has, out
+
+
+def trees_of(path: Sequence[Mapped]) -> list[tuple[Tree, StreamType]] | None:
+    """The traced operators of a path, each with the stream that it gives; None when one of them is opaque."""
+    found = [(mapped.traced, mapped.stream) for mapped in path if not isinstance(mapped.traced, Opaque)]
+    return found if len(found) == len(path) else None

@@ -1,0 +1,302 @@
+"""Whose a checkpoint is: a plan takes it anew, goes on with it, or is refused it with what changed (:mod:`..fingerprint`).
+
+::
+
+    CHECKPOINT/graph.json      of one query: the run's name, its fingerprint, its stages, and those of graphs before it
+    CHECKPOINT/program.json    of several queries: where each lies, by the name that it has in the graph
+
+Queries are known by what they are. A sink's query has the sink's name. A channel's is looked for by its content first, then by
+its name: names of channels are numbered where two would be equal, so one that is added may take the name of another.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tracetypes.compiler.analysis.secret import HIDDEN, Key
+from tracetypes.compiler.graph.segments import Program, Segment
+from tracetypes.compiler.plan.fingerprint import Fingerprint, described, fingerprint
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.store.small_files import read_json, writable, write_json
+from tracetypes.compiler.store.version import look, stamp
+from tracetypes.errors import RunError
+
+if TYPE_CHECKING:
+    from tracetypes.compiler.spark.channel_topics import Topics
+
+__all__ = ["Claim", "Claims", "claim", "claim_all", "last_batch", "queries_of"]
+
+MOST = 12
+"""How many changes are named."""
+
+
+def last_batch(path: Path, log: str) -> int:
+    """The number of the last micro-batch in one of Spark's logs: ``offsets`` (begun) or ``commits`` (ended); -1 for none."""
+    return max((int(p.name) for p in (path / "spark" / log).glob("[0-9]*")), default=-1)
+
+
+@attrs.frozen
+class Claim:
+    """A directory that a plan may have as its checkpoint. ``known``: what its ``graph.json`` says, None where it is new;
+    ``changed``: in what the plan is another than there; ``key``: of secrets, which lies in ``home``."""
+
+    path: Path
+    graph: Fingerprint
+    stages: list[dict[str, Any]]
+    known: dict[str, Any] | None
+    key: Key
+    home: Path
+    changed: tuple[str, ...] = ()
+
+    def write(self) -> str:
+        """Take it; the name of its run. Raises :class:`RunError` ``TT209``."""
+        writable(self.path)
+        self.key.write(self.home)
+        stamp(self.path)
+        mine = {"graph": self.graph.plain, "stages": self.stages}
+        if self.known is None:
+            run = uuid.uuid4().hex[:8]
+            write_json(self.path / "graph.json", {"run": run, **mine, "before": []})
+            return run
+        if self.changed:
+            old = {"graph": self.known["graph"], "stages": self.known["stages"]}
+            ended = [*self.known["before"], old | {"until": last_batch(self.path, "commits") + 1}]
+            write_json(self.path / "graph.json", {"run": self.known["run"], **mine, "before": ended})
+        return str(self.known["run"])
+
+
+def claim(path: Path, plan: Plan) -> Claim:
+    """A checkpoint for a plan that runs alone. Raises :class:`RunError` ``TT211``."""
+    key = Key.of(path)
+    made, refused = _compared(path, plan, fingerprint(plan, key=key), key, path)
+    _refuse(path, refused)
+    _not_between(made)
+    return made
+
+
+def _known(path: Path) -> dict[str, Any] | None:
+    look(path)
+    known: dict[str, Any] | None = read_json(path / "graph.json")
+    if known is None:
+        return None
+    try:
+        Fingerprint.of(known["graph"])
+        known["run"], known["stages"], known["before"]
+    except (KeyError, TypeError) as error:
+        raise RunError(
+            "TT211",
+            f"the checkpoint {path} was made by another version",
+            fix="go on with that version, or start anew with another --checkpoint and output",
+        ) from error
+    return known
+
+
+def _compared(path: Path, plan: Plan, graph: Fingerprint, key: Key, home: Path) -> tuple[Claim, list[str]]:
+    known = _known(path)
+    if known is None:
+        return Claim(path, graph, described(plan), None, key, home), []
+    if not key.kept and HIDDEN in json.dumps(known["graph"]):
+        raise RunError(
+            "TT211",
+            f"the checkpoint {path} compares secrets by {home / 'key'}, which is gone",
+            fix="put the file back, or start anew with another --checkpoint and output",
+        )
+    old = Fingerprint.of(known["graph"])
+    return Claim(path, graph, described(plan), known, key, home, tuple(old.changed(graph))), old.refused(graph)
+
+
+def _refuse(path: Path, changes: list[str]) -> None:
+    if changes:
+        more = [f"and {len(changes) - MOST} more"] if len(changes) > MOST else []
+        raise RunError(
+            "TT211",
+            "\n    ".join([f"the checkpoint {path} cannot go on with this graph:", *changes[:MOST], *more]),
+            fix="the graph as it was goes on; give a changed one another --checkpoint and output",
+        )
+
+
+def _not_between(made: Claim, channel: Path | None = None) -> None:
+    """Refuse a change between the answer of a micro-batch and its state: one would be of the old graph, the other of the new."""
+    number = last_batch(made.path, "commits") + 1
+    shown = [made.path / "commits" / f"{number:08d}.json"]
+    shown += [] if channel is None else [channel / "manifests" / f"{number:08d}.jsonl"]
+    if made.changed and any(one.exists() for one in shown):
+        raise RunError(
+            "TT211",
+            f"the checkpoint {made.path} cannot go on with a changed graph yet: the graph as it was has answered "
+            f"micro-batch {number}, and its state is still to come. Changed: {made.changed[0]}",
+            fix="run the graph as it was once more, then the changed one",
+        )
+
+
+# ---------------------------------------------------------------------------------------------- several queries
+
+
+@attrs.frozen
+class Claims:
+    """The checkpoints of the queries of a program below one directory, by segment; ``channels``: where channels lie."""
+
+    root: Path
+    queries: Mapping[str, Claim]
+    channels: Mapping[str, Path]
+    plain: dict[str, Any]
+    changed: tuple[str, ...]
+
+    def write(self) -> None:
+        """Write down where they are; each is taken by itself."""
+        writable(self.root)
+        stamp(self.root)
+        about = self.root / "program.json"
+        if read_json(about) != self.plain:
+            write_json(about, self.plain)
+
+    def run(self, topics: Topics | None) -> str:
+        """The name of the run, by which its channels are called where they are ``topics``. Raises :class:`RunError` ``TT211``
+        where they were elsewhere: what they hold would be lost."""
+        note = self.root / "channels.json"
+        mine = None if topics is None else topics.prefix
+        known = read_json(note)
+        if known is None:
+            begun = any(claim.known is not None for claim in self.queries.values())
+            known = {"run": uuid.uuid4().hex[:8], "topics": None if begun else mine}
+            write_json(note, known)
+        if known["topics"] != mine:
+            raise RunError(
+                "TT211",
+                f"the checkpoint {self.root} has its channels in {_channels(known['topics'])}, not in {_channels(mine)}",
+                fix="give the --channels that it began with, or another --checkpoint and output",
+            )
+        return str(known["run"])
+
+
+def _channels(prefix: str | None) -> str:
+    return "files" if prefix is None else f"topics {prefix}-*"
+
+
+def queries_of(root: Path) -> dict[str, str] | None:
+    """The directories of the queries of a program by name; None where there is no program. Raises :class:`RunError` ``TT220``."""
+    look(root)
+    about = read_json(root / "program.json")
+    return None if about is None else about["queries"]
+
+
+def claim_all(root: Path, program: Program) -> Claims:
+    """The checkpoints for a program. Raises :class:`RunError` ``TT211``; then nothing was written."""
+    return _Matching(root, program).run()
+
+
+def _is_titled(name: str, title: str) -> bool:
+    return name == title or (name.startswith(f"{title}-") and name.removeprefix(f"{title}-").isdecimal())
+
+
+class _Matching:
+    def __init__(self, root: Path, program: Program) -> None:
+        self.root, self.program, self.key = root, program, Key.of(root)
+        look(root)
+        known = read_json(root / "program.json")
+        if known is not None:
+            pass
+        elif (alone := _known(root)) is not None:  # it had one query, which lies at the top
+            known = {"queries": {alone["graph"]["kept"]["sink"]: "."}, "gone": []}
+        else:
+            known = {"queries": {}, "gone": []}
+        self.known: dict[str, str] = known["queries"]
+        self.gone: list[str] = known["gone"]
+        self.graphs = {name: _known(root / directory) for name, directory in self.known.items()}
+        self.is_channel = {
+            name: about is not None and "sink" not in about["graph"]["kept"] for name, about in self.graphs.items()
+        }
+        self.left = list(self.known)
+        self.matched: dict[str, str] = {}
+        """Names in the checkpoint by names in the graph."""
+        self.refused: list[str] = []
+
+    def run(self) -> Claims:
+        plans = dict(self.program.named)
+        self.match()
+        queries: dict[str, Claim] = {}
+        directories: dict[str, str] = {}
+        changed: list[str] = []
+        for segment in self.program.segments:
+            directories[segment.name] = self.directory(segment, directories.values())
+        names = {name: Path(directory).name for name, directory in directories.items()}
+        for segment in self.program.segments:
+            name = segment.name
+            graph = fingerprint(plans[name], sends=segment.sends is not None, channels=names, key=self.key)
+            made, refused = _compared(self.root / directories[name], plans[name], graph, self.key, self.root)
+            queries[name] = made
+            self.refused += [f"query {name}, {line}" for line in refused]
+            changed += [f"query {name}, {line}" for line in made.changed]
+            if self.known and name not in self.matched:
+                self.is_allowed(segment)
+                changed.append(f"query {name} is new, and begins where its sources begin")
+        _refuse(self.root, self.refused)
+        channels = {
+            segment.sends: self.root / "channels" / names[segment.name]
+            for segment in self.program.segments
+            if segment.sends is not None
+        }
+        for segment in self.program.segments:
+            _not_between(queries[segment.name], channels.get(segment.sends or ""))
+        changed += [f"query {name} is gone; what it has answered stays" for name in self.left]
+        gone = [*self.gone, *(Path(self.known[name]).name if self.known[name] != "." else name for name in self.left)]
+        plain = {"queries": directories, "gone": gone}
+        return Claims(self.root, queries, channels, plain, tuple(changed))
+
+    def match(self) -> None:
+        """Find the query in the checkpoint for each segment that has one."""
+        for segment in self.program.segments:
+            if segment.sends is None and segment.name in self.left:
+                self.take(segment.name, segment.name)
+        channels = [segment for segment in self.program.segments if segment.sends is not None]
+        names = {segment.name: f"{segment.name}, which is new" for segment in channels}
+        plans = dict(self.program.named)
+        for segment in channels:
+            plain = fingerprint(plans[segment.name], sends=True, channels=names, key=self.key).plain
+            same = [old for old in self.left if (about := self.graphs[old]) is not None and about["graph"] == plain]
+            if same:
+                self.take(segment.name, segment.name if segment.name in same else same[0])
+                names[segment.name] = Path(self.known[self.matched[segment.name]]).name
+        for segment in channels:
+            if segment.name in self.left and self.graphs[segment.name] is None:
+                self.take(segment.name, segment.name)  # the first start ended before it was there
+            if segment.name not in self.matched:
+                news = [one for one in channels if one.title == segment.title and one.name not in self.matched]
+                olds = [old for old in self.left if self.is_channel[old] and _is_titled(old, segment.title)]
+                if len(news) == len(olds) == 1:
+                    self.take(segment.name, olds[0])
+                elif olds:
+                    those = ", ".join(olds)
+                    self.refused.append(f"query {segment.name} may be any of those that were {those}")
+
+    def take(self, name: str, old: str) -> None:
+        self.matched[name] = old
+        self.left.remove(old)
+
+    def directory(self, segment: Segment, taken: Iterable[str]) -> str:
+        """Where a query lies, or will lie."""
+        if segment.name in self.matched:
+            return self.known[self.matched[segment.name]]
+        used = {Path(one).name for one in (*self.known.values(), *taken)} | set(self.gone)
+        name, count = segment.name, 1
+        while name in used:
+            count += 1
+            name = f"{segment.name}-{count}"
+        return f"queries/{name}"
+
+    def is_allowed(self, segment: Segment) -> None:
+        """May a query be added?"""
+        if segment.name in self.gone:
+            self.refused.append(f"query {segment.name} was taken away before: give its sink another name")
+        old = [name for name in segment.receives if name in self.matched]
+        if old:
+            self.refused.append(
+                f"query {segment.name} is new, and reads channel {old[0]!r}, which need not hold any longer what went "
+                "through it before"
+            )

@@ -1,0 +1,233 @@
+"""What a run tells while it goes on: of each micro-batch, of each operator; as JSON lines, and for Prometheus."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tracetypes.compiler.plan.plan import Plan, Stage
+from tracetypes.errors import RunError, UsageError
+from tracetypes.graph import title
+
+__all__ = [
+    "Batch",
+    "OperatorMetrics",
+    "StageMetrics",
+    "instant",
+    "json_lines",
+    "operators_of",
+    "prometheus",
+    "stage_metrics",
+]
+
+
+@attrs.frozen
+class OperatorMetrics:
+    """What an operator of a stage did in a micro-batch. ``items``: that it took (the first one of a stage: aggregates of them
+    where they are combined before the exchange); ``emitted``: that it gave; ``keys``: of which it has a state after it."""
+
+    operator: str
+    items: int
+    emitted: int
+    keys: int
+
+
+@attrs.frozen
+class StageMetrics:
+    """What the key groups of a stage did in a micro-batch. ``items``: that came, or aggregates of them; ``emitted``: that it sent
+    on; ``markers``: that it closed; ``marker``: the last one so far (microseconds); ``bytes``: of state after it."""
+
+    stage: int
+    items: int
+    emitted: int
+    markers: int
+    marker: int | None
+    bytes: int
+    operators: tuple[OperatorMetrics, ...]
+
+
+@attrs.frozen
+class Batch:
+    """What one micro-batch did. ``marker``: the last marker that was closed at the sink (microseconds), if any; ``query``: the
+    segment of a program that has several, else empty; ``newest``: event times so far, by source (microseconds), also of the
+    sources of the queries that it reads from; ``read``: rows by source; ``written``: rows that went to the sink; ``verified``:
+    how many rows were compared with plain Python, and the seconds of processor time that it took."""
+
+    number: int
+    rows: int
+    markers: int
+    marker: int | None
+    late: Mapping[str, int]
+    rejects: Mapping[str, int]
+    seconds: float
+    query: str = ""
+    newest: Mapping[str, int] = attrs.Factory(dict)
+    stages: tuple[StageMetrics, ...] = ()
+    read: Mapping[str, int] = attrs.Factory(dict)
+    written: int = 0
+    verified: tuple[int, float] = (0, 0.0)
+
+    def lag_of(self, marker: int | None) -> float | None:
+        """Seconds of event time between the newest item and a marker."""
+        if marker is None or not self.newest:
+            return None
+        return max(0.0, (max(self.newest.values()) - marker) / 1e6)
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds of event time between the newest item and the last closed marker."""
+        return self.lag_of(self.marker)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        stages = [attrs.asdict(one) | {"lag": self.lag_of(one.marker)} for one in self.stages]
+        return attrs.asdict(self) | {"lag": self.lag, "stages": stages}
+
+
+def stage_metrics(plan: Plan, heads: Iterable[Mapping[str, Any]]) -> tuple[StageMetrics, ...]:
+    """The metrics of a micro-batch from the headers of its ``METRICS`` messages."""
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for head in heads:
+        found.setdefault(head["stage"], []).append(head)
+    return tuple(_of_stage(stage, found[stage.number]) for stage in plan.stages if stage.number in found)
+
+
+def _of_stage(stage: Stage, heads: Sequence[Mapping[str, Any]]) -> StageMetrics:
+    flowed = [sum(head["flowed"][at] for head in heads) for at in range(len(stage.steps) + 1)]
+    keys = [sum(head["keys"][at] for head in heads) for at in range(len(stage.steps))]
+    closed = [head["marker"] for head in heads if head["marker"] is not None]
+    return StageMetrics(
+        stage.number,
+        flowed[0],
+        sum(head["emitted"] for head in heads),
+        max(head["markers"] for head in heads),
+        max(closed, default=None),
+        sum(head["bytes"] for head in heads),
+        tuple(
+            OperatorMetrics(name, flowed[at], flowed[at + 1], keys[at]) for at, name in enumerate(operators_of(stage))
+        ),
+    )
+
+
+def operators_of(stage: Stage) -> list[str]:
+    """The names of the steps of a stage; numbered from the second of a name on."""
+    found: list[str] = []
+    for step in stage.steps:
+        name, count = title(step.node), 1
+        while name in found:
+            count += 1
+            name = f"{title(step.node)} {count}"
+        found.append(name)
+    return found
+
+
+def instant(micros: int) -> str:
+    """An event time for people."""
+    try:
+        return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)).isoformat(" ") + "Z"
+    except OverflowError:
+        return f"{micros} us"
+
+
+def json_lines(path: str) -> Callable[[Batch], None]:
+    """A function that appends a line for each micro-batch to a file, with the time at which it was out (seconds since the
+    epoch). Raises :class:`UsageError` ``TT402``; the function raises :class:`RunError` ``TT209``."""
+    try:
+        Path(path).open("a").close()
+    except OSError as error:
+        raise UsageError(
+            "TT402", f"--metrics {path}: {error.strerror}", fix="give a file that can be written"
+        ) from error
+
+    def told(batch: Batch) -> None:
+        try:
+            with Path(path).open("a") as file:
+                file.write(json.dumps({"at": round(time.time(), 3), **batch.plain}) + "\n")
+        except OSError as error:
+            raise RunError(
+                "TT209", f"--metrics {path} cannot be written: {error.strerror}", fix="make room; run again to go on"
+            ) from error
+
+    return told
+
+
+def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Batch], None]:
+    """A function that shows each micro-batch at ``http://ADDRESS:PORT/metrics``.
+
+    Raises :class:`UsageError` ``TT401`` without the library, ``TT402`` when the port is taken or is none.
+    """
+    if not 0 < port < 65536:
+        raise UsageError("TT402", f"--prometheus {port} is no port", fix="give a port from 1 to 65535")
+    try:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+    except ModuleNotFoundError as error:
+        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[metrics]'") from error
+    registry = CollectorRegistry()
+    of_query, of_source = ("flow", "query"), ("flow", "query", "source")
+    of_stage, of_operator = (*of_query, "stage"), (*of_query, "stage", "operator")
+
+    def counter(name: str, about: str, labels: tuple[str, ...]) -> Any:
+        return Counter(f"tracetypes_{name}", about, labels, registry=registry)
+
+    def gauge(name: str, about: str, labels: tuple[str, ...]) -> Any:
+        return Gauge(f"tracetypes_{name}", about, labels, registry=registry)
+
+    batches = counter("batches", "Micro-batches.", of_query)
+    rows = counter("rows", "Rows that came in.", of_query)
+    markers = counter("markers", "Markers that were closed at the sink.", of_query)
+    late = counter("late", "Late items.", of_source)
+    rejects = counter("rejects", "Rejected rows.", of_source)
+    seconds = counter("batch_seconds", "Time spent in micro-batches.", of_query)
+    lag = gauge("lag_seconds", "Event time between the newest item and the last closed marker.", of_query)
+    written = counter("written", "Rows that went to the sink.", of_query)
+    read = counter("read", "Rows of a source.", of_source)
+    newest = gauge("newest_seconds", "Newest event time of a source.", of_source)
+    stage_items = counter("stage_items", "Items or aggregates that a stage took.", of_stage)
+    stage_emitted = counter("stage_emitted", "Items that a stage sent on.", of_stage)
+    stage_markers = counter("stage_markers", "Markers that a stage closed.", of_stage)
+    stage_lag = gauge("stage_lag_seconds", "Event time between the newest item and a stage's last marker.", of_stage)
+    size = gauge("state_bytes", "State of a stage.", of_stage)
+    items = counter("items", "Items that an operator took, or aggregates of them.", of_operator)
+    emitted = counter("emitted", "Items that an operator gave.", of_operator)
+    keys = gauge("keys", "Keys of which an operator has a state.", of_operator)
+    try:
+        start_http_server(port, addr=address, registry=registry)
+    except OSError as error:
+        raise UsageError("TT402", f"--prometheus {port}: {error.strerror}", fix="give a port that is free") from error
+
+    def told(batch: Batch) -> None:
+        query = (flow, batch.query)
+        batches.labels(*query).inc()
+        rows.labels(*query).inc(batch.rows)
+        markers.labels(*query).inc(batch.markers)
+        seconds.labels(*query).inc(batch.seconds)
+        if batch.lag is not None:
+            lag.labels(*query).set(batch.lag)
+        written.labels(*query).inc(batch.written)
+        for counted, counts in ((late, batch.late), (rejects, batch.rejects), (read, batch.read)):
+            for source, count in counts.items():
+                counted.labels(*query, source).inc(count)
+        for source, micros in batch.newest.items():
+            newest.labels(*query, source).set(micros / 1e6)
+        for stage in batch.stages:
+            here = (*query, str(stage.stage))
+            stage_items.labels(*here).inc(stage.items)
+            stage_emitted.labels(*here).inc(stage.emitted)
+            stage_markers.labels(*here).inc(stage.markers)
+            size.labels(*here).set(stage.bytes)
+            behind = batch.lag_of(stage.marker)
+            if behind is not None:
+                stage_lag.labels(*here).set(behind)
+            for one in stage.operators:
+                items.labels(*here, one.operator).inc(one.items)
+                emitted.labels(*here, one.operator).inc(one.emitted)
+                keys.labels(*here, one.operator).set(one.keys)
+
+    return told

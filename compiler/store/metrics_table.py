@@ -1,0 +1,141 @@
+"""A run at a glance: a row for each source, operator and sink, with what it has done so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from tracetypes.compiler.graph.segments import Program
+from tracetypes.compiler.plan.plan import FromChannel, Plan, links
+from tracetypes.compiler.runtime.stage import is_straight
+from tracetypes.compiler.store.metrics import Batch, instant, operators_of
+
+__all__ = ["Table"]
+
+COLUMNS = ("items", "out", "markers", "up to", "lag", "keys", "state", "late", "rejected")
+
+
+@attrs.define
+class Row:
+    """What is known of a source, operator or sink; None where it has no such thing. ``items`` and ``out`` are sums over the
+    run, and so are ``markers``, ``late`` and ``rejected``; the others are as of now."""
+
+    name: str
+    items: int | None = None
+    out: int | None = None
+    markers: int | None = None
+    marker: int | None = None
+    lag: float | None = None
+    keys: int | None = None
+    state: int | None = None
+    late: int | None = None
+    rejected: int | None = None
+
+    @property
+    def cells(self) -> list[str]:
+        """As text, in the order of the columns."""
+        counts = [_count(one) for one in (self.items, self.out, self.markers)]
+        time = "" if self.marker is None else instant(self.marker)
+        lag = "" if self.lag is None else f"{self.lag:,.1f} s"
+        aside = [_count(one) for one in (self.late, self.rejected)]
+        return [*counts, time, lag, _count(self.keys), _size(self.state), *aside]
+
+
+class _Query:
+    """The rows of a query."""
+
+    def __init__(self, plan: Plan, name: str, sends: str | None) -> None:
+        self.name, self.batches, self.seconds = name, 0, 0.0
+        self.straight = is_straight(plan)
+        """Its items do not pass the stage."""
+        self.sources = {leaf.source.name: Row(f"source {leaf.source.name}", 0) for leaf in plan.sources}
+        self.stages = [_rows_of_stage(plan, number) for number in range(len(plan.stages))]
+        self.sink = Row(f"channel {sends}" if sends is not None else f"sink {plan.sink.name}", None, 0, 0)
+
+    def add(self, batch: Batch) -> None:
+        self.batches += 1
+        self.seconds = batch.seconds
+        for source, row in self.sources.items():
+            row.items = (row.items or 0) + batch.read.get(source, 0)
+            row.marker = batch.newest.get(source, row.marker)
+            row.late = (row.late or 0) + batch.late.get(source, 0)
+            row.rejected = (row.rejected or 0) + batch.rejects.get(source, 0)
+        for stage in batch.stages:
+            rows = self.stages[stage.stage]
+            rows[0].markers = (rows[0].markers or 0) + stage.markers
+            rows[0].marker = stage.marker if stage.marker is not None else rows[0].marker
+            rows[0].lag = batch.lag_of(stage.marker)
+            rows[0].state = stage.bytes
+            if not stage.operators and not self.straight:
+                rows[0].items, rows[0].out = (rows[0].items or 0) + stage.items, (rows[0].out or 0) + stage.emitted
+            for row, done in zip(rows, stage.operators, strict=False):
+                row.items, row.out = (row.items or 0) + done.items, (row.out or 0) + done.emitted
+                row.keys = done.keys
+        self.sink.out = (self.sink.out or 0) + batch.written
+        self.sink.markers = (self.sink.markers or 0) + batch.markers
+        self.sink.marker = batch.marker if batch.marker is not None else self.sink.marker
+        self.sink.lag = batch.lag_of(self.sink.marker)
+
+    @property
+    def rows(self) -> Iterator[Row]:
+        yield from self.sources.values()
+        for stage in self.stages:
+            yield from stage
+        yield self.sink
+
+
+def _rows_of_stage(plan: Plan, number: int) -> list[Row]:
+    stage = plan.stages[number]
+    reads = [f"channel {link.leaf.name}" for link in links(stage.region) if isinstance(link.leaf, FromChannel)]
+    names = operators_of(stage) or ["closes blocks"]
+    names[0] += f" of {', '.join(reads)}" if reads else ""
+    return [Row(f"{number} {name}") for name in names]
+
+
+class Table:
+    """The rows of all queries of a program, as its micro-batches come."""
+
+    def __init__(self, program: Program) -> None:
+        pairs = zip(program.segments, program.plans, strict=True)
+        several = len(program.plans) > 1
+        self.queries = {
+            segment.name if several else "": _Query(plan, segment.name, segment.sends) for segment, plan in pairs
+        }
+
+    def add(self, batch: Batch) -> None:
+        """Count a micro-batch."""
+        self.queries[batch.query].add(batch)
+
+    def lines(self) -> list[str]:
+        """The table as text, with columns as wide as they must be."""
+        rows: list[tuple[str, list[str]]] = [("", list(COLUMNS))]
+        for query in self.queries.values():
+            batches = f"{query.batches:,} micro-batch{'' if query.batches == 1 else 'es'}"
+            last = f", {query.seconds:.1f} s the last" if query.batches else ""
+            rows.append((f"{query.name}: {batches}{last}", []))
+            rows += [(f"  {row.name}", row.cells) for row in query.rows]
+        first = max(len(name) for name, cells in rows if cells)
+        widths = [max((len(cells[at]) for _, cells in rows if cells), default=0) for at in range(len(COLUMNS))]
+        return [
+            "  ".join([name.ljust(first), *(c.rjust(w) for c, w in zip(cells, widths, strict=True))]).rstrip()
+            if cells
+            else name
+            for name, cells in rows
+        ]
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def _size(size: int | None) -> str:
+    """Bytes for people."""
+    if size is None:
+        return ""
+    amount = float(size)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:,.{0 if unit == 'B' else 1}f} {unit}"
+        amount /= 1000
+    return f"{amount:,.1f} GB"

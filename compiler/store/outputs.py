@@ -1,0 +1,390 @@
+"""Where a run's output goes, exactly once: files that are moved into place batch by batch, a topic, a table, or a list in memory.
+
+Few rows of a batch come to the driver, which writes them; many lie in files that workers wrote. When the batch is
+known to be sound, its files are moved to the output directory under names that hold the run and the batch, and a commit record
+is written into the checkpoint. A batch that was begun and not committed is removed and written again. A reader may see some
+files of a batch before the others; it never sees one twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
+from tracetypes.compiler.connectors.row_files import open_rows
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, header
+from tracetypes.compiler.runtime.stage import reason_of
+from tracetypes.compiler.spark.delta import TableSink, is_table
+from tracetypes.compiler.spark.kafka import TopicSink, is_topic
+from tracetypes.compiler.store.small_files import writable
+from tracetypes.compiler.store.staging import DROP, SEND, Delivery
+from tracetypes.compiler.trial.simulate import Answer, Collector
+from tracetypes.errors import RunError, UsageError
+from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
+
+__all__ = [
+    "Asides",
+    "FileOutput",
+    "Frontiers",
+    "MemoryOutput",
+    "NoOutput",
+    "Output",
+    "TableOutput",
+    "TopicOutput",
+    "open_output",
+]
+
+HIDDEN = "_tracetypes"
+
+Frontiers = Mapping[tuple[int, Piece], int]
+"""The last marker before each piece of a link, where late rows come straight from their source."""
+
+
+class Output(ABC):
+    """Takes the messages of one micro-batch after the other."""
+
+    delivery: Delivery
+
+    places: Sequence[Path] = ()
+    """Directories that belong to one run at a time."""
+
+    @abstractmethod
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Show a batch. Idempotent in ``batch``."""
+
+    def visible(self, batch: int) -> str | None:
+        """Where something of a batch may have been seen already; None where nobody has seen any of it."""
+        return None
+
+    def tidy(self) -> None:  # noqa: B027
+        """Remove what attempts that failed have left. Called when no batch is under way."""
+
+
+class Attempts:
+    """Which batches may have left files: the first that this process takes, and one that it takes once more. To look for files
+    each time would cost more with each file of the output."""
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+
+    def may_have_left(self, batch: int) -> bool:
+        """May an attempt that failed have left files of this batch, which is taken now?"""
+        before, self.last = self.last, batch
+        return before is None or batch <= before
+
+
+class Asides:
+    """Where late and rejected rows go: a directory each, and in it one for each source."""
+
+    def __init__(self, late: Path, rejects: Path, run: str) -> None:
+        self.late, self.rejects, self.run, self.attempts = late, rejects, run, Attempts()
+        for directory in (late, rejects):
+            writable(directory)
+
+    def visible(self, batch: int) -> str | None:
+        """As of an output."""
+        return _shown_in([*_below(self.late), *_below(self.rejects)], self.run, batch)
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path) -> None:
+        """Write those of a batch. ``staged``: where workers have put files."""
+        if self.attempts.may_have_left(batch):
+            for directory in [*_below(self.late), *_below(self.rejects)]:
+                for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
+                    left.unlink()
+        found: dict[tuple[int, str], list[Message]] = {}
+        for message in messages:
+            if message.kind in (Kind.LATE, Kind.REJECT):
+                found.setdefault((message.kind, message.head["source"]), []).append(message)
+            elif message.kind == Kind.FILE and message.head["kind"] != Kind.ROWS:
+                found.setdefault((message.head["kind"], message.head["source"]), []).append(message)
+        for (kind, source), about in sorted(found.items()):
+            directory = self.late if kind == Kind.LATE else self.rejects
+            aside = directory / HIDDEN / self.run / f"aside-{uuid.uuid4().hex}"  # on the disk where it is to go
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            with aside.open("w", encoding="utf-8") as lines:
+                for head, text in _shown(about, staged):
+                    row = json.loads(text) if kind == Kind.LATE else text
+                    line = {"reason": reason_of(head, frontiers), "row": row}
+                    lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+            move(aside, directory / source / f"part-{self.run}-{batch:08d}-0000.jsonl")
+
+    def tidy(self) -> None:
+        """Remove what attempts that failed have left."""
+        for directory in (self.late, self.rejects):
+            shutil.rmtree(directory / HIDDEN / self.run, ignore_errors=True)
+
+
+def _shown_in(directories: Iterable[Path], run: str, batch: int) -> str | None:
+    """The first of some directories that has files of a batch."""
+    return next((str(one) for one in directories if any(one.glob(f"part-{run}-{batch:08d}-*"))), None)
+
+
+def _shown(messages: list[Message], staged: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """Headers and rows as text."""
+    for message in messages:
+        if message.kind != Kind.FILE:
+            yield message.head, message.payload.decode("utf-8", "backslashreplace")
+            continue
+        with (staged / message.head["name"]).open(encoding="utf-8") as lines:
+            for line in lines:
+                head, text = json.loads(line)
+                yield head, text
+
+
+def move(file: Path, to: Path) -> None:
+    """Move a file that is whole to its place, where nobody sees it before."""
+    with file.open("rb") as whole:
+        os.fsync(whole.fileno())
+    to.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(file, to)
+
+
+def rows_of(plan: Plan, messages: Sequence[Message]) -> list[pa.RecordBatch]:
+    """The rows that came to the driver, in as few batches as can be."""
+    batches = [batch for m in messages if m.kind == Kind.ROWS for batch in pa.ipc.open_stream(m.payload)]
+    found: list[pa.RecordBatch] = (
+        pa.Table.from_batches(batches, schema_of_rows(plan.layout)).combine_chunks().to_batches()
+    )
+    return found
+
+
+def rows_file(plan: Plan, delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
+    """A staged file of the rows that came to the driver, if any."""
+    whole = rows_of(plan, messages)
+    if not whole:
+        return []
+    path = Path(delivery.directory, f"rows-{uuid.uuid4().hex}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    assert delivery.format is not None
+    assert delivery.shown is not None
+    file = open_rows(delivery.format, str(path))
+    for batch in whole:
+        file.write(delivery.shown.of(batch))
+    file.close()
+    return [path]
+
+
+def staged_rows(delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
+    """The files of rows that workers have staged."""
+    heads = [message.head for message in messages if message.kind == Kind.FILE]
+    return [Path(delivery.directory, head["name"]) for head in heads if head["kind"] == Kind.ROWS]
+
+
+def rows_sent(messages: Iterable[Message]) -> int:
+    """How many rows of the sink there are in the messages of a batch, and in the files that they name."""
+    count = 0
+    for message in messages:
+        if message.kind == Kind.ROWS:
+            count += sum(batch.num_rows for batch in pa.ipc.open_stream(message.payload))
+        elif message.kind == Kind.FILE and message.head["kind"] == Kind.ROWS:
+            count += message.head["count"]
+    return count
+
+
+class FileOutput(Output):
+    """Files in a directory: JSON lines, CSV or Parquet."""
+
+    def __init__(self, plan: Plan, path: str, run: str, late: str | None, rejects: str | None) -> None:
+        self.plan, self.path, self.run, self.attempts = plan, Path(os.path.abspath(path)), run, Attempts()
+        self.format: Format = format_of(path, plan.sink.format, JsonLines())
+        late_place = Path(os.path.abspath(late)) if late else self.path / "_late"
+        rejects_place = Path(os.path.abspath(rejects)) if rejects else self.path / "_rejects"
+        if isinstance(self.format, Csv):
+            refuse_nested(plan)
+        places = [Path(os.path.realpath(place)) for place in (self.path, late_place, rejects_place)]
+        if len(set(places)) < 3:
+            raise UsageError(
+                "TT402",
+                f"output, late items and rejects: {', '.join(map(str, places))}",
+                fix="give each a directory of its own with --output, --late and --rejects",
+            )
+        writable(self.path)
+        self.places = [self.path]
+        self.asides = Asides(late_place, rejects_place, run)
+        self.staged = self.path / HIDDEN / run
+        self.delivery = Delivery.staged(plan.layout, plan.sink, self.format, str(self.staged))
+
+    def visible(self, batch: int) -> str | None:
+        """By the names of files."""
+        return _shown_in([self.path], self.run, batch) or self.asides.visible(batch)
+
+    def undo(self, batch: int) -> None:
+        """Remove what a batch that did not commit may have left."""
+        if self.attempts.may_have_left(batch):
+            for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
+                left.unlink()
+
+    def tidy(self) -> None:
+        """Remove what attempts that failed have left."""
+        shutil.rmtree(self.staged, ignore_errors=True)
+        self.asides.tidy()
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Show a batch."""
+        self.undo(batch)
+        files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
+        for number, file in enumerate(files):
+            move(file, self.path / f"part-{self.run}-{batch:08d}-{number:04d}.{self.format.extension}")
+        self.asides.take(messages, batch, frontiers, self.staged)
+        self.tidy()
+
+
+class MemoryOutput(Output):
+    """Collects the trace at the sink, late items and rejects on the driver: for tests."""
+
+    delivery = SEND
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.collector = plan, Collector(plan)
+        self.taken: set[int] = set()
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Collect a batch."""
+        if batch in self.taken:
+            return
+        self.taken.add(batch)
+        for message in messages:
+            if message.kind == Kind.LATE:
+                head = message.head
+                message = message._replace(header=header(source=head["source"], reason=reason_of(head, frontiers)))
+            if message.kind not in (Kind.REPORT, Kind.DRAIN, Kind.METRICS, Kind.VERIFIED):
+                self.collector.take(message)
+
+    @property
+    def answer(self) -> Answer:
+        """What has come so far."""
+        return self.collector.answer(self.plan.region.stream)
+
+
+class TopicOutput(Output):
+    """A topic of Kafka; late and rejected rows go to directories. The rows of a micro-batch come to the driver, which sends
+    them in one transaction."""
+
+    delivery = SEND
+
+    def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
+        self.asides = _asides(address, run, late, rejects)
+        self.plan, self.topic = plan, TopicSink(plan, address, run)
+
+    def visible(self, batch: int) -> str | None:
+        """By the offset that is committed with the rows."""
+        return str(self.topic.address) if self.topic.transactions.holds(batch) else self.asides.visible(batch)
+
+    def tidy(self) -> None:
+        """Remove what attempts that failed have left."""
+        self.asides.tidy()
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Send a batch."""
+        self.asides.take(messages, batch, frontiers, Path())
+        last = self.plan.stages[-1].number
+        heads = [message.head for message in messages if message.kind == Kind.PROGRESS]
+        markers = [marker for head in heads if head["stage"] == last for marker in head["markers"]]
+        self.topic.put(batch, self.items(messages), markers)
+
+    def items(self, messages: Sequence[Message]) -> Iterator[tuple[int, int, Any, Any]]:
+        """End of block, position, key and value of each row."""
+        for message in messages:
+            for table in pa.ipc.open_stream(message.payload) if message.kind == Kind.ROWS else ():
+                found = from_rows(self.plan.layout, table)
+                places = found.positions or [0] * len(found)
+                yield from zip(found.ends, places, found.keys, found.values, strict=True)
+
+
+class TableOutput(Output):
+    """A Delta table; late and rejected rows go to directories. Files are staged in a hidden directory of the table."""
+
+    def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
+        self.asides = _asides(address, run, late, rejects)
+        self.plan, self.run, self.table, self.attempts = plan, run, TableSink(plan, address, run), Attempts()
+        self.path = self.table.path
+        writable(self.path)
+        self.staged = self.path / HIDDEN / run
+        self.delivery = Delivery.staged(plan.layout, plan.sink, Parquet(), str(self.staged))
+
+    def visible(self, batch: int) -> str | None:
+        """By the transaction of the table."""
+        return str(self.path) if self.table.holds(batch) else self.asides.visible(batch)
+
+    def tidy(self) -> None:
+        """Remove what attempts that failed have left."""
+        shutil.rmtree(self.staged, ignore_errors=True)
+        self.asides.tidy()
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Show a batch: what has no commit yet is taken back first."""
+        self.asides.take(messages, batch, frontiers, self.staged)
+        if not self.table.holds(batch):
+            if self.attempts.may_have_left(batch):
+                for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
+                    left.unlink()
+            files: list[Path] = []
+            for file in (*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)):
+                files.append(self.path / f"part-{self.run}-{batch:08d}-{len(files):04d}.parquet")
+                move(file, files[-1])
+            if files:
+                self.table.commit(batch, files)
+        self.tidy()
+
+
+def _asides(address: str, run: str, late: str | None, rejects: str | None) -> Asides:
+    """Of an output that takes rows of the sink only."""
+    if late is None or rejects is None:
+        raise UsageError(
+            "TT402",
+            f"{address} takes no late items and no rejects",
+            fix="give directories with --late and --rejects",
+        )
+    return Asides(Path(late).absolute(), Path(rejects).absolute(), run)
+
+
+class NoOutput(Output):
+    """Computes everything and keeps nothing: for benchmarks, like Spark's ``noop``."""
+
+    delivery = DROP
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """There is nothing to do."""
+
+
+def open_output(plan: Plan, path: str, run: str, late: str | None = None, rejects: str | None = None) -> Output:
+    """The output for a path, or for an address of a topic or table. ``noop:`` keeps nothing."""
+    if path == "noop:":
+        return NoOutput(plan)
+    if is_topic(path):
+        return TopicOutput(plan, path, run, late, rejects)
+    if is_table(path):
+        return TableOutput(plan, path, run, late, rejects)
+    if "://" in path:
+        raise RunError(
+            "TT209", f"{path} is not a local directory", fix="write to a directory of a local or mounted disk"
+        )
+    return FileOutput(plan, path, run, late, rejects)
+
+
+def refuse_nested(plan: Plan) -> None:
+    """CSV has flat columns only."""
+    for field in schema_of_rows(plan.layout):
+        if pa.types.is_nested(field.type):
+            raise RunError(
+                "TT207",
+                f"sink {plan.sink.name!r}: CSV cannot hold the nested column {field.name!r}",
+                fix="write JSON lines or Parquet: declare format=json_lines() at the sink, or name the output *.parquet",
+            )
+
+
+def _below(directory: Path) -> list[Path]:
+    return [p for p in directory.iterdir() if p.is_dir()] if directory.is_dir() else []

@@ -1,1 +1,0 @@
-"""Symbolic values: how Python code is run without values, for :mod:`tracetypes.compiler.tracing`."""

@@ -1,0 +1,1 @@
+"""Python to expressions: the tracer, syntax, symbolic values, and what expressions mean."""

@@ -1,0 +1,513 @@
+"""Tables, records, sequences and text: parts of values, and whether they are in one another."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tracetypes.asked import AskedTable
+from tracetypes.compiler.analysis.identity import Same, exact
+from tracetypes.compiler.tracing.expr import Call, Const
+from tracetypes.compiler.tracing.symbolic.allowed import (
+    ATTRIBUTES,
+    CONTAINERS,
+    DURATION_ATTRIBUTES,
+    DURATION_METHODS,
+    ITERATED,
+    MAPPINGS,
+    METHODS,
+    PURE,
+    module_of,
+)
+from tracetypes.compiler.tracing.symbolic.arithmetic import Arithmetic
+from tracetypes.compiler.tracing.symbolic.known import (
+    BOOLEAN,
+    CLASSES,
+    COLUMNS,
+    DAY,
+    FLOAT,
+    INTEGER,
+    STRING,
+    TIMESTAMP,
+    at_path,
+    fields_of,
+    super_of,
+)
+from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
+from tracetypes.compiler.tracing.symbolic.proxies import (
+    Proxy,
+    TracedDeferred,
+    TracedDuration,
+    TracedMethod,
+    TracedParts,
+    TracedSymbol,
+    describe,
+)
+from tracetypes.records import (
+    INT_MAX,
+    INT_MIN,
+    UNIT,
+    Boolean,
+    Date,
+    Integer,
+    Timestamp,
+    UnitValue,
+    name_of,
+)
+
+__all__ = ["Containers"]
+
+
+def _content(value: Any) -> Any:
+    """What is equal only for values that nobody can tell apart. Raises ``TypeError`` where that cannot be said."""
+    found = exact(value)
+    if not isinstance(found, Same):
+        return found
+    cls = type(value)
+    names = fields_of(cls)
+    if cls is not tuple and names is None:
+        raise TypeError(f"{cls.__name__} may hold more than can be seen")
+    parts = value if names is None else [getattr(value, name) for name in names]
+    return cls, tuple(map(_content, parts))
+
+
+class Table:
+    """Equal to another table where nobody can tell them apart. What it holds is looked at only if there is as much in both."""
+
+    def __init__(self, entries: Mapping[Any, Any]) -> None:
+        self.entries = entries
+
+    def __hash__(self) -> int:
+        return len(self.entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and self.content is not None and self.content == other.content
+
+    @functools.cached_property
+    def content(self) -> Any:
+        """None where that cannot be said."""
+        try:
+            return tuple((_content(k), _content(v)) for k, v in self.entries.items())
+        except TypeError:
+            return None
+
+
+class Containers(Arithmetic):
+    """Parts of values."""
+
+    def contains(self, part: Any, whole: Any) -> Any:
+        """``part in whole``."""
+        if isa(whole, TracedSymbol):
+            if self.kind(whole) == STRING and self.kind(part) == STRING:
+                return self.make("contains", BOOLEAN, whole._expr, self.expr(part))
+            self.refuse(f"uses in on {describe(whole)}")
+        if isa(whole, TracedParts):
+            made = self.applied(f"{whole._name}_has", whole._text, part, *whole._how)
+            return False if made is None and self.kind(part) != STRING else made
+        if isa(whole, type({}.keys())):
+            whole = whole.mapping
+        if not self.holds(part):
+            if not self.holds(whole) or type(whole) in (dict, set):
+                return part in whole
+            if isa(getattr(type(whole), "__contains__", None), types.FunctionType):
+                return self.condition(self.call(type(whole).__contains__, whole, part))
+            if type(whole) in (list, tuple):
+                return self.contains_any(part, whole)
+            self.refuse(f"uses in on {describe(whole)}")
+        if type(whole) is str and self.kind(part) == STRING:
+            return self.make("contains", BOOLEAN, self.expr(whole), part._expr)
+        if type(whole) in (list, tuple):
+            kind = self.kind(part)
+            if len(whole) <= 16 or self.holds(whole) or any(self.kind(one) != kind for one in whole) or kind == FLOAT:
+                return self.contains_any(part, whole)
+            return self.has(self.members(whole), part)
+        if type(whole) in (set, frozenset):
+            return self.has(self.members(whole), part)
+        if self.is_table(whole):
+            return self.has(self.mapping(whole), part)
+        if isa(whole, range) and whole.step == 1 and self.kind(part) == INTEGER:
+            return self.joined(True, self.compare("LtE", whole.start, part), self.compare("Lt", part, whole.stop))
+        self.refuse(f"uses in on {describe(whole)}")
+
+    def members(self, whole: Any) -> Mapping[Any, Any]:
+        """The table that holds the members of a set, tuple or list."""
+        return self.table(whole, "members", lambda: dict.fromkeys(sorted(whole, key=repr)))
+
+    def contains_any(self, part: Any, whole: Sequence[Any]) -> Any:
+        made: Any = False
+        for one in whole:
+            one = self.settle(one)
+            if isa(part, Proxy) or isa(one, Proxy):
+                here = self.compare_inside("Eq", part, one)
+            else:
+                here = part is one or self.compare("Eq", one, part)
+            if isa(made, TracedSymbol) and (isa(here, TracedSymbol) or isa(here, bool)):
+                made = self.joined(False, made, here) if here is not False else made
+            elif here is True or made is True:
+                made = True
+            else:
+                made = here
+        return made
+
+    # ------------------------------------------------------------------------------------------------ tables
+
+    def is_table(self, whole: Any) -> bool:
+        return type(whole) in MAPPINGS
+
+    def table(self, whole: Any, role: str, make: Callable[[], dict[Any, Any]]) -> Mapping[Any, Any]:
+        """The one mapping that stands for a container, or one with the same content, in this trace."""
+        known = self.tables.get((role, id(whole)))
+        if known is not None and id(whole) not in self.now.owned:
+            return known[1]
+        made = Table(make())
+        if id(whole) in self.now.owned and made.content is None:
+            self.refuse("looks up in a table that it makes itself")
+        table = self.contents.setdefault(made, made.entries)
+        self.tables[role, id(whole)] = (whole, table)
+        return table
+
+    def mapping(self, whole: Any) -> Mapping[Any, Any]:
+        """The table of a dict."""
+        return self.table(whole, "dict", lambda: dict(whole))
+
+    def has(self, table: Mapping[Any, Any], key: Any) -> Any:
+        key = self.table_key(table, key)
+        return self.make("has", BOOLEAN, key._expr, table=table) if table else False
+
+    def table_key(self, table: Mapping[Any, Any], key: Any) -> Any:
+        kind = self.kind(key)
+        cls = CLASSES[type(kind)] if isa(key, TracedSymbol) and kind in (INTEGER, STRING, BOOLEAN) else None
+        if not isa(key, TracedSymbol) or cls is None:
+            self.refuse(f"looks up {describe(key)}")
+        if (id(table), cls) not in self.checked:
+            if not set(map(type, table)) <= {cls}:
+                self.refuse(f"looks up {describe(key)} in a table with other keys")
+            self.checked.add((id(table), cls))
+        return key
+
+    def look_up(self, table: Mapping[Any, Any], key: Any) -> Any:
+        """What the table holds for a key that it holds."""
+        if id(table) not in self.layouts:
+            self.layouts[id(table)] = self.layout(list(table.values()))
+        return self.part(table, table, key, self.layouts[id(table)], ())
+
+    def layout(self, values: list[Any]) -> Any:
+        """A kind, None for only None, a pair of class and parts, or (None, layout) where some are None."""
+        some = [value for value in values if value is not None]
+        if not some:
+            return None
+        if len(some) < len(values):
+            return (None, self.layout(some))
+        classes = {type(value) for value in values}
+        (cls, *others) = classes
+        if others:
+            self.refuse("looks up in a table with values of several types")
+        kind = self.kind(values[0])
+        if kind is not None:
+            if kind in (INTEGER, TIMESTAMP, STRING):
+                for value in values if kind == TIMESTAMP else set(values):
+                    self.check_constant(value)
+            return kind
+        if cls is tuple:
+            if len({len(value) for value in values}) > 1:
+                self.refuse("looks up in a table with tuples of several lengths")
+            return (tuple, [(at, self.layout([value[at] for value in values])) for at in range(len(values[0]))])
+        names = fields_of(cls)
+        if names is None:
+            self.refuse(f"looks up in a table of {describe(values[0])}")
+        return (cls, [(name, self.layout([getattr(value, name) for value in values])) for name in names])
+
+    def part(
+        self,
+        table: Mapping[Any, Any],
+        full: Mapping[Any, Any],
+        key: TracedSymbol,
+        layout: Any,
+        path: tuple[str | int, ...],
+    ) -> Any:
+        if layout is None:
+            return None
+        if not isinstance(layout, tuple):
+            if isinstance(layout, UnitValue):
+                return UNIT
+            return self.make("lookup", layout, key._expr, table=full, path=path)
+        cls, inner = layout
+        if cls is None:
+            mark = ("some", id(full), path)
+            if mark not in self.tables:
+                some = {k: None for k, value in full.items() if at_path(value, path) is not None}
+                self.tables[mark] = (full, some)
+            if not self.truth(self.make("has", BOOLEAN, key._expr, table=self.tables[mark][1])):
+                return None
+            return self.part(table, full, key, inner, path)
+        parts = [(name, self.part(table, full, key, one, (*path, name))) for name, one in inner]
+        return tuple(value for _, value in parts) if cls is tuple else self.record(cls, parts)
+
+    def get(self, whole: Any, key: Any, default: Any) -> Any:
+        """``whole.get(key, default)``."""
+        table = self.mapping(whole)
+        has = self.has(table, key)
+        if has is False:
+            return default
+        if id(table) not in self.layouts:
+            self.layouts[id(table)] = self.layout(list(table.values()))
+        if self.layouts[id(table)] == self.kind(default) is not None and not isa(default, Proxy):
+            return self.either(has, self.look_up(table, key), default)
+        return self.look_up(table, key) if self.truth(has) else default
+
+    def ask(self, table: AskedTable, key: Any) -> Any:
+        """``table.get(key)``: a record, or None."""
+        key, schema = self.settle(key), table.row
+        if self.kind(key) not in (INTEGER, STRING, BOOLEAN) or not isa(key, TracedSymbol):
+            self.refuse(f"asks a table for {describe(key)}")
+        for name, kind in schema.fields:
+            if not isa(kind, COLUMNS):
+                self.refuse(f"asks a table whose {name} is {name_of(kind)}")
+        if not self.truth(self.make("has", BOOLEAN, key._expr, table=table)):
+            return None
+        return self.record(
+            schema.cls,
+            [(name, self.make("lookup", kind, key._expr, table=table, path=(name,))) for name, kind in schema.fields],
+        )
+
+    # ----------------------------------------------------------------------------------- attributes and items
+
+    def attribute(self, value: Any, name: str) -> Any:
+        """``value.name``."""
+        value = self.settle(value)
+        if name == "__class__":
+            return self.class_of(value)
+        if isa(value, TracedSymbol):
+            return self.symbol_attribute(value, name)
+        if isa(value, TracedDuration):
+            return self.duration_attribute(value, name)
+        if isa(value, TracedParts):
+            self.refuse(f"calls {name} of a list of text")
+        if isa(value, type | types.ModuleType):
+            return getattr(value, name)
+        if isa(value, super):
+            bases, value = super_of(value)
+            return self.member(value, name, bases, inherited=True)
+        return self.member(value, name, type(value).__mro__)
+
+    def member(self, value: Any, name: str, bases: tuple[type[Any], ...], *, inherited: bool = False) -> Any:
+        """What is found in one of these classes, of a value that is no scalar; a field, where it is one."""
+        holds = self.holds(value)
+        cls = next((base for base in bases if name in base.__dict__), None)
+        found = None if cls is None else cls.__dict__[name]
+        if type(found) is property and (holds or module_of(type(value)) not in PURE):
+            return self.seen(self.call(found.fget, value))
+        if not holds and not inherited:
+            return getattr(value, name)
+        if cls is not None and cls in CONTAINERS:
+            if name not in CONTAINERS[cls]:
+                self.refuse(f"calls {name} of {describe(value)}")
+            return getattr(value, name)
+        if name in (fields_of(type(value)) or ()) and not inherited:
+            return self.seen(self.touch(getattr(value, name)))
+        if cls is None:
+            if inherited:
+                raise AttributeError(name)
+            self.refuse(f"reads {name}, which {type(value).__name__} does not have")
+        return self.bound(name, found, value)
+
+    def bound(self, name: str, found: Any, value: Any) -> Any:
+        """A member of a class, as an instance sees it."""
+        if isa(found, types.FunctionType):
+            return types.MethodType(found, value)
+        if isa(found, classmethod):
+            return types.MethodType(found.__func__, type(value))
+        if isa(found, staticmethod):
+            return found.__func__
+        if hasattr(type(found), "__get__"):
+            self.refuse(f"reads the computed attribute {name}")
+        return found
+
+    def symbol_attribute(self, value: TracedSymbol, name: str) -> Any:
+        kind = self.kind(value)
+        cls = CLASSES.get(type(kind))
+        if cls is None:
+            self.refuse(f"looks into a {type(kind).__name__}")
+        if name in METHODS.get(type(kind), ()):
+            return TracedMethod(self, value, name)
+        if name not in ATTRIBUTES.get(type(kind), ()):
+            if not hasattr(cls, name):
+                raise AttributeError(name)
+            self.refuse(f"{'calls' if callable(getattr(cls, name)) else 'reads'} {cls.__name__}.{name}")
+        match kind:
+            case Timestamp() if name == "tzinfo":
+                return dt.UTC
+            case Timestamp() | Date():
+                return self.make(name, INTEGER, value._expr)
+            case Integer() | Boolean():
+                return self.as_number(value, INTEGER)
+            case _:
+                return value
+
+    def duration_attribute(self, value: TracedDuration, name: str) -> Any:
+        micros = value._micros
+        if name in DURATION_METHODS:
+            return TracedMethod(self, value, name)
+        if name not in DURATION_ATTRIBUTES:
+            self.refuse(f"{'calls' if callable(getattr(dt.timedelta, name)) else 'reads'} timedelta.{name}")
+        match name:
+            case "days":
+                return self.binary("FloorDiv", micros, DAY)
+            case "seconds":
+                return self.binary("FloorDiv", self.binary("Mod", micros, DAY), 1_000_000)
+            case _:
+                return self.binary("Mod", micros, 1_000_000)
+
+    def slice(self, start: Any, stop: Any, step: Any) -> slice:
+        """``start:stop:step``."""
+        return slice(self.settle(start), self.settle(stop), self.settle(step))
+
+    def item(self, whole: Any, index: Any) -> Any:
+        """``whole[index]``."""
+        whole, index = self.settle(whole), self.settle(index)
+        if isa(whole, TracedSymbol):
+            if self.kind(whole) == STRING:
+                return self.character(whole, index)
+            self.refuse(f"takes an item of {describe(whole)}")
+        if isa(whole, TracedDuration):
+            raise TypeError("timedelta has no items")
+        if isa(whole, TracedParts):
+            made = self.applied(whole._name, whole._text, index, *whole._how)
+            if made is None:
+                self.refuse("takes several parts of a text that is split")
+            return made
+        method = getattr(type(whole), "__getitem__", None)
+        if isa(method, types.FunctionType) and (self.holds(whole) or self.holds(index)):
+            return self.call(method, whole, index)
+        if self.holds(index):
+            if isa(index, TracedSymbol) and self.is_table(whole):
+                return self.found(self.mapping(whole), index)
+            if isa(index, TracedSymbol) and type(whole) in (tuple, list):
+                return self.element(whole, self.as_number(index, INTEGER))
+            self.refuse(f"looks up {describe(index)} in {describe(whole)}")
+        if self.holds(whole) and method not in (tuple.__getitem__, list.__getitem__, dict.__getitem__):
+            self.refuse(f"takes an item of {describe(whole)}")
+        if hasattr(type(whole), "__missing__") and id(whole) not in self.now.owned:
+            self.refuse(f"looks up in a {type(whole).__name__}, which changes by that")
+        made = self.seen(whole[index])
+        return self.own(made) if type(whole) is list and isa(index, slice) else made
+
+    def found(self, table: Mapping[Any, Any], key: Any) -> Any:
+        if not self.truth(self.has(table, key)):
+            raise KeyError
+        return self.look_up(table, key)
+
+    def element(self, whole: Sequence[Any], index: TracedSymbol) -> Any:
+        if self.holds(whole):
+            self.refuse("takes an item of a sequence by a place that is not known")
+        table = self.table(whole, "places", lambda: {at: whole[at] for at in range(-len(whole), len(whole))})
+        match index._expr:
+            case Call("mod", (_, Const(divisor))) if 0 < divisor <= len(whole):
+                self.table_key(table, index)
+                return self.look_up(table, index)
+        return self.found(table, index)
+
+    def character(self, text: TracedSymbol, index: Any) -> Any:
+        if isa(index, slice):
+            if any(type(at) not in (int, types.NoneType) for at in (index.start, index.stop, index.step)):
+                self.refuse("takes a slice of a str with places that are not constant")
+            if index.step not in (None, 1):
+                if (index.start, index.stop) != (None, None):
+                    if index.step < 0:
+                        self.refuse("takes a slice of a str backwards, between two places")
+                    text = self.character(text, slice(index.start, index.stop))
+                return self.applied("step", text, index.step)
+            bounds = [
+                self.intern(Const(None, None)) if at is None else self.expr(min(max(at, INT_MIN), INT_MAX))
+                for at in (index.start, index.stop)
+            ]
+            return self.make("slice", STRING, text._expr, *bounds)
+        if type(index) is not int:
+            self.refuse("takes a character of a str at a place that is not constant")
+        place = index + 1 if index >= 0 else -index
+        if not self.truth(self.compare("LtE", place, self.length(text))):
+            raise IndexError
+        return self.character(text, slice(index, index + 1 or None))
+
+    def length(self, value: Any) -> Any:
+        if isa(value, TracedSymbol):
+            if self.kind(value) != STRING:
+                self.refuse(f"takes the length of {describe(value)}")
+            return self.make("length", INTEGER, value._expr)
+        if isa(value, TracedParts):
+            return self.applied(f"{value._name}_length", value._text, *value._how)
+        return len(value)
+
+    # ---------------------------------------------------------------------------------- containers and the rest
+
+    def own(self, value: Any) -> Any:
+        """A container that the function has just made."""
+        if isa(value, dict | set) and any(map(self.holds, value)):
+            self.refuse("hashes a value")
+        self.now.owned[id(value)] = value
+        return value
+
+    def place(self, index: Any) -> Any:
+        """A key or place of a container that is about to be changed there."""
+        index = self.settle(index)
+        if self.holds(index):
+            self.refuse("hashes a value")
+        return index
+
+    def entries(self, value: Any) -> Any:
+        """``**value``."""
+        value = self.settle(value)
+        if self.holds(value) and type(value) is not dict:
+            self.refuse(f"takes {describe(value)} for a mapping")
+        return value
+
+    def changed(self, value: Any) -> Any:
+        """A container that is about to be changed."""
+        value = self.settle(value)
+        if self.now.trials:
+            raise Undo
+        if id(value) not in self.now.owned:
+            self.refuse(f"changes {describe(value)} that outlives the call")
+        return value
+
+    def iterate(self, value: Any, names: int | None = None) -> Any:
+        """What a loop or an assignment to several names takes apart; so many names there are, where that is known."""
+        value = self.settle(value)
+        if isa(value, TracedParts) and names is not None:
+            if not self.truth(self.compare("Eq", self.length(value), names)):
+                raise ValueError("another number of values to unpack")
+            return [self.item(value, at) for at in range(names)]
+        if isa(value, Proxy):
+            self.refuse(f"iterates over {describe(value)}")
+        if isa(value, tuple | list) and any(isa(one, TracedDeferred) for one in value):
+            return [self.seen(one) for one in value]
+        if self.now.trials and isa(value, Iterator):
+            raise Undo
+        method = getattr(type(value), "__iter__", None)
+        if self.holds(value) and method not in ITERATED and not isa(value, Iterator):
+            if not isa(method, types.FunctionType):
+                self.refuse(f"iterates over {describe(value)}")
+            value = self.call(method, value)
+            if not isa(value, types.GeneratorType):
+                self.refuse(f"iterates over {describe(value)}")
+        return value
+
+    def unpack(self, value: Any, names: Sequence[Any]) -> Any:
+        """What is assigned to names: True for a name, False for ``*name``, and a sequence for several names in one place."""
+        starred = False in names
+        value = self.iterate(value, None if starred else len(names))
+        if all(isinstance(one, bool) for one in names):
+            return value
+        parts = list(value)
+        for at, inner in enumerate(names):
+            place = at if not starred or at < names.index(False) else len(parts) - len(names) + at
+            if not isinstance(inner, bool) and 0 <= place < len(parts) and len(parts) >= len(names) - starred:
+                parts[place] = self.unpack(parts[place], inner)
+        return parts
+
+    def unpacked(self, value: Any, names: Sequence[Any]) -> Iterator[Any]:
+        """The elements of a loop over tuples."""
+        return (self.unpack(one, names) for one in value)

@@ -1,0 +1,634 @@
+"""The core of the tracer: expressions, decisions, and what is tried without one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import functools
+import re
+import sys
+import types
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Final, NoReturn
+
+import attrs
+
+from tracetypes.asked import AskedTable
+from tracetypes.compiler.analysis.identity import exact
+from tracetypes.compiler.tracing.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Pack, Value
+from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
+from tracetypes.compiler.tracing.symbolic.allowed import LENGTHS, VIEWS
+from tracetypes.compiler.tracing.symbolic.known import (
+    BOOLEAN,
+    CLASSES,
+    FLOAT,
+    INTEGER,
+    KINDS,
+    NUMBERS,
+    STRING,
+    TIMESTAMP,
+    WIDEST,
+    fields_of,
+    is_total,
+    problem_of,
+    super_of,
+)
+from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Undo, Way, isa, reach
+from tracetypes.compiler.tracing.symbolic.proxies import (
+    Observer,
+    Proxy,
+    TracedDeferred,
+    TracedDuration,
+    TracedEmit,
+    TracedMethod,
+    TracedParts,
+    TracedSymbol,
+    describe,
+    expr_of,
+)
+from tracetypes.compiler.tracing.symbolic.shapes import Fixed, Given, Nested, Shape
+from tracetypes.compiler.tracing.syntax import PREFIX, is_rewritten
+from tracetypes.records import (
+    INT_MAX,
+    INT_MIN,
+    UNIT,
+    Boolean,
+    Date,
+    Float,
+    Integer,
+    Optional,
+    Record,
+    String,
+    Timestamp,
+    UnitValue,
+)
+
+__all__ = ["Core"]
+
+_FOLDS: Final = ("percent", "str.format")
+_ITS_OWN: Final = {"__bool__": "truth value", "__len__": "length"}
+_MOST_NODES: Final = 20_000
+_MOST_CONDITIONS: Final = 200_000
+_MOST_DEPTH: Final = 150
+
+
+class Core(Observer):
+    """What the layers of the tracer share: expressions, decisions, and trials."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.run: Way | None = None
+        self.home: str | None = None
+        self.interned: dict[Any, Expr] = {}
+        self.depths: dict[int, int] = {}
+        self.functions: dict[int, tuple[Any, Any]] = {}
+        self.tables: dict[Any, tuple[Any, Mapping[Any, Any]]] = {}
+        self.contents: dict[Any, Mapping[Any, Any]] = {}
+        self.layouts: dict[Any, Any] = {}
+        self.checked: set[tuple[int, type[Any]]] = set()
+        self.touched: dict[tuple[str | int, ...], Input] = {}
+        """The inputs that the author's code has read as attributes."""
+
+    @property
+    def now(self) -> Way:
+        if self.run is None:
+            raise Stop("uses a value after the call has ended")
+        return self.run
+
+    # -------------------------------------------------------------------------------------------- refusing
+
+    def line(self, traceback: types.TracebackType | None = None) -> str:
+        """The author's line that is being run, with its file where that is not the operator's."""
+        found: tuple[types.CodeType, int] | None = None
+        while traceback is not None:
+            if is_rewritten(traceback.tb_frame.f_code):
+                found = traceback.tb_frame.f_code, traceback.tb_lineno
+            traceback = traceback.tb_next
+        frame = sys._getframe(1) if found is None else None
+        while frame is not None and found is None:
+            if is_rewritten(frame.f_code):
+                found = frame.f_code, frame.f_lineno
+            frame = frame.f_back
+        if found is None:
+            return ""
+        file = found[0].co_filename.removeprefix(PREFIX)
+        return f" at line {found[1]}" + ("" if file in (self.home, "") else f" of {PurePath(file).name}")
+
+    def refuse(self, what: str) -> NoReturn:
+        """Give up."""
+        stop = Stop(what + self.line())
+        if self.run is not None:
+            self.run.ended = stop
+        raise stop
+
+    def raises(self) -> NoReturn:
+        """End this path in an exception."""
+        raised = Raised()
+        if self.run is not None and self.run.ended is None:
+            self.run.ended = raised
+        raise raised
+
+    # ------------------------------------------------------------------------------------------ expressions
+
+    def intern(self, expr: Expr) -> Expr:
+        """The one object that stands for an expression in this trace."""
+        match expr:
+            case Input(path, kind):
+                key: Any = ("input", path, kind)
+                depth = 0
+            case Const(value, kind):
+                key, depth = ("const", exact(value), kind), 0
+            case Call(op, args, kind, table, path):
+                key = (op, tuple(map(id, args)), kind, id(table), path)
+                depth = 1 + max((self.depths[id(arg)] for arg in args), default=0)
+        if (found := self.interned.get(key)) is not None:
+            return found
+        if len(self.interned) > _MOST_NODES or depth > _MOST_DEPTH:
+            self.refuse("makes an expression that is too large")
+        self.interned[key] = expr
+        self.depths[id(expr)] = depth
+        return expr
+
+    def make(
+        self,
+        op: str,
+        kind: Kind,
+        *args: Expr,
+        table: Mapping[Any, Any] | AskedTable | None = None,
+        path: tuple[str | int, ...] = (),
+        partial: bool = False,
+    ) -> TracedSymbol:
+        """An operation on expressions that are not all constant. ``partial``: Python raises for some arguments."""
+        made = self.intern(Call(op, args, kind, table, path))
+        if partial:
+            self.now.partial[id(made)] = made
+        return TracedSymbol(self, made)
+
+    def applied(self, op: str, *args: Any) -> Any:
+        """A function of ``FUNCTIONS``; None where it does not take such arguments."""
+        function = FUNCTIONS.get(op)
+        kinds = None if function is None else function.kinds(len(args))
+        if function is None or kinds is None or (op == "repr" and self.kind(args[0]) == TIMESTAMP):
+            return None
+        made = []
+        for at, (kind, arg) in enumerate(zip(kinds, args, strict=True)):
+            own = self.kind(arg)
+            if kind == FLOAT and own in NUMBERS:
+                arg = self.as_number(arg, FLOAT)
+            elif own not in SCALARS if kind is None else own != kind:
+                return None
+            if at in function.fixed:
+                if isa(arg, Proxy):
+                    return None
+                self.bounded(op, arg, TIMESTAMP in map(self.kind, args))
+            made.append(self.expr(arg))
+        return self.make(op, function.gives, *made, partial=not function.total)
+
+    def bounded(self, op: str, constant: Any, times: bool) -> None:
+        """Refuse a constant that asks for very long text, or lets a value say how long it is, or shows of a time what
+        columns do not keep (its ``fold``)."""
+        widths = [constant] if type(constant) is int else list(map(int, re.findall(r"\d+", constant)))
+        if any(width > WIDEST for width in widths):
+            self.refuse(f"makes text of more than {WIDEST} characters")
+        if (op == "percent" and "*" in constant) or (op == "str.format" and re.search(r"{[^{}]*{[^{]", constant)):
+            self.refuse("formats a value by a width that is not constant")
+        if times and op in _FOLDS and re.search(r"%[^a-zA-Z%]*[ra]|![ra]|{[^{}:]*[.\[]", constant):
+            self.refuse("shows a datetime as only Python does")
+
+    def kind(self, value: Any) -> Kind | None:
+        """The kind of a scalar, symbolic or not; None for what is no scalar (None, records, ...)."""
+        if isa(value, TracedSymbol):
+            return expr_of(value).kind
+        return KINDS.get(type(value))
+
+    def expr(self, value: Any) -> Expr:
+        """A scalar as an expression."""
+        if isa(value, TracedSymbol):
+            return expr_of(value)
+        kind = self.kind(value)
+        if kind is None:
+            self.refuse(f"uses {describe(value)} where a scalar is needed")
+        if kind == INTEGER and not INT_MIN <= value <= INT_MAX:
+            self.refuse("uses an integer beyond 64 bits")
+        if kind == STRING:
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                self.refuse("uses text that is not valid Unicode")
+        if kind == TIMESTAMP:
+            self.check_time(value)
+        return self.intern(Const(value, kind))
+
+    def check_time(self, value: dt.datetime, what: str = "uses") -> None:
+        """Columns keep no zone and no fold: a time that may become a part of a value is one of UTC."""
+        if value.tzinfo is None:
+            self.refuse(f"{what} a datetime without a time zone")
+        if value.tzinfo is not dt.UTC or value.fold:
+            self.refuse(f"{what} a datetime of a zone other than UTC")
+
+    def instant(self, value: Any) -> Expr:
+        """A time of which only the instant counts, as for an order or a difference."""
+        if not isa(value, Proxy) and isinstance(value.tzinfo, dt.timezone):
+            value = value.astimezone(dt.UTC).replace(fold=0)
+        return self.expr(value)
+
+    def class_of(self, value: Any) -> type[Any]:
+        """The class that an author sees."""
+        if not isa(value, Proxy):
+            return type(value)
+        if isa(value, TracedDuration):
+            return dt.timedelta
+        if isa(value, TracedParts):
+            return list
+        kind = self.kind(value)
+        found = CLASSES.get(type(kind))
+        if found is None:
+            self.refuse(f"looks into a {type(kind).__name__}")
+        return found
+
+    def input(self, path: tuple[str | int, ...], kind: Kind) -> Any:
+        """What stands for an argument or a part of it."""
+        match kind:
+            case UnitValue():
+                return UNIT
+            case Record(cls, fields):
+                return self.record(cls, [(name, self.input((*path, name), inner)) for name, inner in fields])
+            case Optional():
+                return TracedDeferred(self, self.intern(Input(path, kind)))
+            case _:
+                return TracedSymbol(self, self.intern(Input(path, kind)))
+
+    def record(self, cls: type[Any], fields: Sequence[tuple[str, Any]]) -> Any:
+        """An instance with these fields, made without its constructor, through which they have been already."""
+        if issubclass(cls, tuple):
+            return tuple.__new__(cls, [value for _, value in fields])
+        problem = problem_of(cls, construct=False)
+        if problem is not None and problem != "has converters":
+            self.refuse(f"{cls.__name__} {problem}")
+        made = object.__new__(cls)
+        for name, value in fields:
+            object.__setattr__(made, name, value)
+        return made
+
+    def argument(self, shape: Shape) -> Any:
+        """What a function is called with."""
+        match shape:
+            case Given(name, schema):
+                return self.input((name,), schema)
+            case Fixed(value):
+                return value
+            case Nested(name, template):
+                return self.nested(template, (name,))
+
+    def nested(self, template: Value, path: tuple[str | int, ...]) -> Any:
+        if isinstance(template, Pack):
+            steps: Iterable[str | int] = template.names or range(len(template.parts))
+            parts = [self.nested(part, (*path, at)) for part, at in zip(template.parts, steps, strict=True)]
+            if template.cls is tuple:
+                return tuple(parts)
+            return self.record(template.cls, list(zip(template.names, parts, strict=True)))
+        return None if template.kind is None else self.input(path, template.kind)
+
+    def touch(self, value: Any) -> Any:
+        """A value that was read as an attribute."""
+        if isa(value, TracedSymbol | TracedDeferred) and isinstance(expr := expr_of(value), Input):
+            self.touched.setdefault(expr.path, expr)
+        return value
+
+    def settle(self, value: Any) -> Any:
+        """The value itself where it was not looked at yet: now it is decided whether it is None."""
+        if not isa(value, TracedDeferred):
+            if isa(value, TracedMethod | TracedEmit):
+                self.refuse("uses a method without calling it")
+            return value
+        held = expr_of(value)
+        if self.decide(self.intern(Call("is_null", (held,), BOOLEAN))):
+            return None
+        if not value._made:
+            assert isinstance(held.kind, Optional)
+            item = held.kind.item
+            if isinstance(held, Input):
+                value._made.append(self.input(held.path, item))
+            else:
+                value._made.append(TracedSymbol(self, self.intern(attrs.evolve(held, kind=item))))
+        return value._made[0]
+
+    def looked_at(self, value: TracedDeferred) -> bool:
+        """Was it decided whether the value is None?"""
+        return id(self.intern(Call("is_null", (expr_of(value),), BOOLEAN))) in self.now.known
+
+    def seen(self, value: Any) -> Any:
+        """The value itself where that takes no decision."""
+        return self.settle(value) if isa(value, TracedDeferred) and self.looked_at(value) else value
+
+    def value_of(self, value: Any, what: str) -> Value:
+        """What is emitted or returned, as the tree has it."""
+        if isa(value, TracedDeferred):
+            if not self.looked_at(value):
+                return expr_of(value)
+            value = self.settle(value)
+        if value is None:
+            return self.intern(Const(None, None))
+        if isa(value, TracedSymbol):
+            return expr_of(value)
+        kind = self.kind(value)
+        if kind is not None:
+            if kind == INTEGER and not INT_MIN <= value <= INT_MAX:
+                self.refuse(f"{what} an integer beyond 64 bits")
+            if kind == TIMESTAMP:
+                self.check_time(value, what)
+            return self.intern(Const(value, kind))
+        if type(value) is tuple:
+            return Pack(tuple, (), tuple(self.value_of(part, what) for part in value))
+        if isa(value, TracedMethod | TracedEmit):
+            self.refuse(f"{what} {describe(value)}")
+        names = None if isa(value, Proxy | type) else fields_of(type(value))
+        if names is None:
+            self.refuse(f"{what} {describe(value)}")
+        if problem := problem_of(type(value), construct=False):
+            self.refuse(f"{what} a {type(value).__name__}, which {problem}")
+        parts = value if isa(value, tuple) else [getattr(value, name) for name in names]
+        return Pack(type(value), names, tuple(self.value_of(part, what) for part in parts))
+
+    def emit(self, pairs: bool, args: tuple[Any, ...]) -> None:
+        """One call of the author's ``emit``."""
+        if self.now.trials:
+            raise Undo
+        if len(args) != 1 + pairs:
+            raise TypeError("emit takes a key and a value" if pairs else "emit takes a value")
+        key = self.value_of(args[0], "emits") if pairs else None
+        self.now.emissions.append(Emission(key, self.value_of(args[-1], "emits")))
+
+    # -------------------------------------------------------------------------------------------- decisions
+
+    def decide(self, condition: Expr) -> bool:
+        """The outcome of a condition on this path."""
+        run = self.now
+        if isinstance(condition, Const):
+            return bool(condition.value)
+        if isinstance(condition, Call) and condition.op == "not":
+            return not self.decide(condition.args[0])
+        if (known := run.known.get(id(condition))) is not None:
+            return known
+        if run.trials:
+            raise Undo
+        at = len(run.trail)
+        if at >= self.limit:
+            self.refuse(f"takes more than {self.limit} decisions on one way")
+        taken = run.forced[at] if at < len(run.forced) else True
+        run.trail.append((condition, taken))
+        run.known[id(condition)] = taken
+        return taken
+
+    def condition(self, value: Any) -> Any:
+        """``bool(value)`` as a bool or a Boolean symbol."""
+        value = self.settle(value)
+        if isa(value, TracedDuration):
+            return self.compare("NotEq", value._micros, 0)
+        if isa(value, TracedParts):
+            return self.compare("NotEq", self.length(value), 0)
+        if not isa(value, TracedSymbol):
+            return self.truth_of_its_own(value)
+        match self.kind(value):
+            case Boolean():
+                return value
+            case Integer():
+                return self.compare("NotEq", value, 0)
+            case Float():
+                return self.compare("NotEq", value, 0.0)
+            case String():
+                return self.compare("NotEq", self.length(value), 0)
+            case Timestamp() | Date() | Exact():
+                return True
+            case kind:
+                self.refuse(f"looks into a {type(kind).__name__}")
+
+    def truth_of_its_own(self, value: Any) -> Any:
+        """``bool(value)`` of what is no scalar, as its class defines it."""
+        if self.holds(value):
+            for name in _ITS_OWN:
+                method = getattr(type(value), name, None)
+                if method is None or method in LENGTHS:
+                    continue
+                if name == "__len__" or not isa(method, types.FunctionType):
+                    self.refuse(f"looks at a {type(value).__name__}, which has a {_ITS_OWN[name]} of its own")
+                made = self.settle(self.call(method, value))
+                if self.kind(made) != BOOLEAN:
+                    raise TypeError("__bool__ should return bool")
+                return made
+        return bool(value)
+
+    def truth(self, value: Any) -> bool:
+        """A condition of ``if``, ``while`` and the like."""
+        self.now.conditions += 1
+        if self.now.conditions > _MOST_CONDITIONS:
+            self.refuse("does not end")
+        condition = self.condition(value)
+        return self.decide(condition._expr) if isa(condition, TracedSymbol) else condition
+
+    def known(self, condition: TracedSymbol) -> bool | None:
+        """The outcome if it was decided."""
+        expr, turned = condition._expr, False
+        while isinstance(expr, Call) and expr.op == "not":
+            expr, turned = expr.args[0], not turned
+        found = self.now.known.get(id(expr))
+        return None if found is None else found != turned
+
+    def attempt(self, thunk: Callable[[], Any]) -> tuple[Any, dict[int, Expr]] | None:
+        """What an expression without effects gives, and what in it may be undefined; None if it takes a decision."""
+        run = self.now
+        before, run.partial = run.partial, {}
+        ended = run.ended
+        run.trials += 1
+        try:
+            made = self.settle(thunk())
+            return made, run.partial
+        except (Undo, Stop, Raised, Exception):
+            run.ended = ended
+            return None
+        finally:
+            run.trials -= 1
+            run.partial = before
+
+    def attempt_scalar(self, thunk: Callable[[], Any]) -> tuple[Any, bool] | None:
+        """A scalar that says by itself all that may be undefined in it, and whether there is something; or None."""
+        tried = self.attempt(thunk)
+        if tried is None or (isa(tried[0], Proxy) and not isa(tried[0], TracedSymbol)):
+            return None
+        made, partial = tried
+        if self.kind(made) is None or isinstance(self.kind(made), UnitValue):
+            return None
+        reached: set[int] = set()
+        reach(self.expr(made), reached)
+        return (made, bool(partial)) if reached.issuperset(partial) else None
+
+    def choose(self, plain: bool, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+        """``then if test else otherwise``. ``plain``: both may be evaluated on trial."""
+        condition = self.condition(test)
+        if isa(condition, TracedSymbol) and (known := self.known(condition)) is not None:
+            condition = known
+        if not isa(condition, TracedSymbol):
+            return then() if condition else otherwise()
+        if plain:
+            first, second = self.attempt_scalar(then), self.attempt_scalar(otherwise)
+            if first is not None and second is not None and self.kind(first[0]) == self.kind(second[0]):
+                return self.counted(self.either(condition, first[0], second[0]), first[1] or second[1])
+        return then() if self.decide(condition._expr) else otherwise()
+
+    def counted(self, value: Any, partial: bool) -> Any:
+        """The value, which may be undefined where Python raises if ``partial`` says so."""
+        if partial:
+            expr = self.expr(value)
+            self.now.partial[id(expr)] = expr
+        return value
+
+    def either(self, condition: Any, then: Any, otherwise: Any) -> Any:
+        """One of two scalars; without a decision if they are of one kind."""
+        if not isa(condition, TracedSymbol):
+            return then if condition else otherwise
+        if (known := self.known(condition)) is not None:
+            return then if known else otherwise
+        kind = self.kind(then)
+        if kind is None or kind != self.kind(otherwise) or isinstance(kind, UnitValue):
+            return then if self.decide(condition._expr) else otherwise
+        first, second = self.expr(then), self.expr(otherwise)
+        if first is second:
+            return then
+        return self.make("if", kind, condition._expr, first, second)
+
+    def all_of(self, plain: bool, first: Any, *others: Callable[[], Any]) -> Any:
+        """``first and ...``."""
+        return self.junction(plain, True, first, others)
+
+    def any_of(self, plain: bool, first: Any, *others: Callable[[], Any]) -> Any:
+        """``first or ...``."""
+        return self.junction(plain, False, first, others)
+
+    def junction(self, plain: bool, conjunction: bool, first: Any, others: Sequence[Callable[[], Any]]) -> Any:
+        value = self.settle(first)
+        for thunk in others:
+            if plain and isa(value, TracedSymbol) and self.kind(value) == BOOLEAN and self.known(value) is None:
+                other = self.attempt_scalar(thunk)
+                if other is not None and self.kind(other[0]) == BOOLEAN:
+                    value = self.counted(self.joined(conjunction, value, other[0]), other[1])
+                    continue
+            if self.truth(value) is not conjunction:
+                return value
+            value = self.settle(thunk())
+        return value
+
+    def joined(self, conjunction: bool, a: TracedSymbol, b: Any) -> Any:
+        """``a and b`` or ``a or b`` of two Booleans."""
+        if not isa(b, TracedSymbol):
+            return a if b is conjunction else b
+        second = self.expr(b)
+        if is_total(second):
+            return self.make("and" if conjunction else "or", BOOLEAN, a._expr, second)
+        fixed = self.expr(not conjunction)
+        return self.make("if", BOOLEAN, a._expr, *((second, fixed) if conjunction else (fixed, second)))
+
+    def chain(self, names: tuple[str, ...], plain: bool, first: Any, *others: Callable[[], Any]) -> Any:
+        """``a < b < c``."""
+        left = [first]
+
+        def step(name: str, thunk: Callable[[], Any]) -> Any:
+            a, b = left[0], thunk()
+            left[0] = b
+            return self.compare(name, a, b)
+
+        tried = self.attempt(lambda: [first, *(thunk() for thunk in others)]) if plain else None
+        if tried is not None and not tried[1]:
+            pairs = zip(names, tried[0], tried[0][1:], strict=False)
+            steps = [functools.partial(self.compare, name, a, b) for name, a, b in pairs]
+            return self.junction(True, True, steps[0](), steps[1:])
+        return self.in_turn([functools.partial(step, name, thunk) for name, thunk in zip(names, others, strict=True)])
+
+    def in_turn(self, steps: Sequence[Callable[[], Any]]) -> Any:
+        value: Any = True
+        for step in steps:
+            value = step()
+            if not self.truth(value):
+                return value
+        return value
+
+    def check_constant(self, value: Any) -> None:
+        """As :meth:`expr` does, without keeping it."""
+        if type(value) is int and not INT_MIN <= value <= INT_MAX:
+            self.refuse("looks up an integer beyond 64 bits")
+        if type(value) is dt.datetime:
+            self.check_time(value)
+        if type(value) is str and not value.isascii():
+            self.expr(value)
+
+    def holds(self, value: Any, depth: int = 0) -> bool:
+        """Are there symbols in it?"""
+        if isa(value, Proxy | TracedMethod | TracedEmit):
+            return True
+        cls = type(value)
+        if cls in (int, float, str, bool, bytes, types.NoneType) or depth > 12:
+            return False
+        if isa(value, tuple):
+            return any(self.holds(one, depth + 1) for one in value)
+        if cls in (list, set, dict) or isa(value, list | set | dict):
+            if id(value) not in self.now.owned:
+                return False
+            parts = [*value.keys(), *value.values()] if isa(value, dict) else value
+            return any(self.holds(one, depth + 1) for one in parts)
+        if isa(value, types.FunctionType):
+            return is_rewritten(value.__code__)
+        if isa(value, types.MethodType | types.MethodWrapperType):
+            return self.holds(value.__self__, depth + 1)
+        if isa(value, super):
+            return self.holds(super_of(value)[1], depth + 1)
+        if isa(value, VIEWS):
+            return self.holds(tuple(value), depth + 1)
+        if isa(value, types.BuiltinMethodType):
+            return not isinstance(value.__self__, types.ModuleType | type) and self.holds(value.__self__, depth + 1)
+        if isa(value, functools.partial):
+            return self.holds((value.func, value.args, tuple(value.keywords.values())), depth + 1)
+        if isa(value, slice):
+            return self.holds((value.start, value.stop, value.step), depth + 1)
+        if isa(value, types.GeneratorType | enumerate | zip | map | filter | reversed):
+            return True
+        if isa(value, Iterator):
+            return True
+        if isa(value, type | enum.Enum | types.ModuleType):
+            return False
+        names = fields_of(cls)
+        return names is not None and any(self.holds(getattr(value, name, None), depth + 1) for name in names)
+
+    # ------------------------------------------------------------------------------------------ of the layers above
+
+    @abstractmethod
+    def as_number(self, value: Any, kind: Kind) -> Any:
+        """A number as Python converts it before arithmetic with one of ``kind``."""
+
+    @abstractmethod
+    def call(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
+        """``function(*args, **keywords)``."""
+
+    @abstractmethod
+    def contains(self, part: Any, whole: Any) -> Any:
+        """``part in whole``."""
+
+    @abstractmethod
+    def item(self, whole: Any, index: Any) -> Any:
+        """``whole[index]``."""
+
+    @abstractmethod
+    def iterate(self, value: Any, names: int | None = None) -> Any:
+        """What a loop takes apart."""
+
+    @abstractmethod
+    def length(self, value: Any) -> Any:
+        """``len(value)``."""
+
+    @abstractmethod
+    def own(self, value: Any) -> Any:
+        """A container that the function has made."""
+
+    @abstractmethod
+    def changed(self, value: Any) -> Any:
+        """A container that is about to be changed."""

@@ -1,0 +1,200 @@
+"""Tracing: an operator's Python methods, called with symbolic arguments, as the trees of :mod:`tracetypes.compiler.tracing.expr`.
+
+A method is run once for each way through it. Its arguments are symbols that record what is done with them; a condition on
+symbols is a decision, and the method is run again for each outcome that was not seen yet. The author's functions are
+compiled again first (:mod:`tracetypes.compiler.tracing.syntax`), so that every operation passes through the ``Tracer`` of
+:mod:`tracetypes.compiler.tracing.symbolic`.
+
+A tree is never wrong. For every row :func:`tracetypes.compiler.tracing.expr.run` gives what the method would have given, or it is
+undefined: where Python raises, where an integer leaves 64 bits, and where the answer would depend on something that
+expressions cannot say (is a NaN in a tuple the same object as another; is an integer beyond 2**53 less than a float). What
+cannot be traced raises :class:`Untraceable` with the reason and the author's line.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, final
+
+import attrs
+
+from tracetypes.compiler.tracing.expr import Branch, Call, Leaf, Pack, Tree, Value
+from tracetypes.compiler.tracing.symbolic.calls import Tracer
+from tracetypes.compiler.tracing.symbolic.known import BOOLEAN
+from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Untraceable, Way, reach
+from tracetypes.compiler.tracing.symbolic.proxies import (
+    TracedDeferred,
+    TracedDuration,
+    TracedEmit,
+    TracedMethod,
+    TracedParts,
+    TracedSymbol,
+)
+from tracetypes.compiler.tracing.symbolic.shapes import Fixed, Given, Nested, Shape, shape_of
+from tracetypes.records import Schema
+from tracetypes.templates import OpKeyedUnordered, OpStateless
+
+__all__ = [
+    "Fixed",
+    "Given",
+    "Nested",
+    "Shape",
+    "Untraceable",
+    "shape_of",
+    "trace",
+    "trace_function",
+    "trace_lift",
+    "trace_method",
+    "trace_on_item",
+]
+
+Emits: TypeAlias = Literal["pairs", "values", None]
+
+_STAND_INS = tuple(
+    cls.__name__ for cls in (TracedSymbol, TracedDeferred, TracedDuration, TracedParts, TracedMethod, TracedEmit)
+)
+"""Classes that Python names where it cannot do without a value."""
+
+
+def trace(function: Callable[..., Any], arguments: Sequence[Shape], *, emits: Emits, limit: int = 64) -> Tree:
+    """The tree of a function of these arguments.
+
+    ``emits``: a last argument ``emit`` is added that takes a key and a value, or a value only; None: it is not. With
+    ``"pairs"`` what the function returns does not count. ``limit``: the most paths. Raises :class:`Untraceable`.
+    """
+    return _Explorer(function, tuple(arguments), emits, limit).tree()
+
+
+def trace_method(op: object, method: str, arguments: Sequence[Shape], *, emits: Emits, limit: int = 64) -> Tree:
+    """The tree of a method of an operator, aggregate or other frozen object. Raises :class:`Untraceable`."""
+    return trace(getattr(op, method), arguments, emits=emits, limit=limit)
+
+
+def trace_on_item(op: OpStateless[Any, Any, Any, Any], key: Schema, value: Schema, *, limit: int = 64) -> Tree:
+    """The tree of ``on_item`` of a stateless operator; inputs ``key`` and ``value``. Raises :class:`Untraceable`."""
+    return trace(op.on_item, (Given("key", key), Given("value", value)), emits="pairs", limit=limit)
+
+
+def trace_lift(
+    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], key: Schema, value: Schema, *, limit: int = 64
+) -> Tree:
+    """The tree of ``lift``; inputs ``key`` and ``value``. Raises :class:`Untraceable`."""
+    return trace(op.lift, (Given("key", key), Given("value", value)), emits=None, limit=limit)
+
+
+def trace_function(function: Callable[[Any], Any], schema: Schema, *, limit: int = 64) -> Tree:
+    """The tree of a function of one value, as of ``every(time=...)`` and ``key=``; input ``value``.
+
+    Raises :class:`Untraceable`.
+    """
+    return trace(function, (Given("value", schema),), emits=None, limit=limit)
+
+
+@final
+class _Explorer:
+    """Runs a function once for each way through it: depth first, the outcome True before False."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Shape, ...], emits: Emits, limit: int) -> None:
+        self.function, self.arguments, self.emits, self.limit = function, arguments, emits, limit
+        self.tracer = Tracer(limit)
+        self.tracer.home = _file(function)
+        self.paths = 0
+        self.first_exception: str | None = None
+        self.returned = False
+
+    def tree(self) -> Tree:
+        try:
+            made = self.explore(())
+            if not self.returned:
+                raise Stop(f"always raises {self.first_exception}")
+            return attrs.evolve(made, touched=tuple(self.tracer.touched.values()))
+        except Stop as stop:
+            raise Untraceable(str(stop)) from None
+
+    def explore(self, forced: tuple[bool, ...]) -> Tree:
+        self.paths += 1
+        if self.paths > self.limit:
+            raise Stop(f"takes more than {self.limit} ways")
+        run, leaf = self.once(forced)
+        again, other = self.once(tuple(taken for _, taken in run.trail))
+        if [id(c) for c, _ in run.trail] != [id(c) for c, _ in again.trail] or not _same_leaf(leaf, other):
+            raise Stop("is not deterministic: two runs of the same path differ")
+        tree = self.guarded(run, leaf)
+        for at in reversed(range(len(forced), len(run.trail))):
+            before = tuple(taken for _, taken in run.trail[:at])
+            tree = Branch(run.trail[at][0], tree, self.explore((*before, False)))
+        return tree
+
+    def once(self, forced: tuple[bool, ...]) -> tuple[Way, Leaf]:
+        """Run it, taking the decisions in ``forced`` and then the outcome True."""
+        tracer = self.tracer
+        run = tracer.run = Way(forced)
+        leaf: Leaf | None = None
+        try:
+            arguments = [tracer.argument(shape) for shape in self.arguments]
+            if self.emits is not None:
+                arguments.append(TracedEmit(tracer, self.emits))
+            returned = tracer.call(self.function, *arguments)
+            if type(returned) is types.GeneratorType:
+                raise Stop("yields instead of calling emit")
+            result = None if self.emits == "pairs" else tracer.value_of(returned, "returns")
+            leaf = Leaf(tuple(run.emissions), result)
+        except Raised:
+            self.first_exception = self.first_exception or "an exception"
+        except RecursionError:
+            raise Stop("recurses too deep") from None
+        except Exception as error:
+            if any(name in str(error) for name in _STAND_INS):
+                raise Stop(f"needs a real value ({type(error).__name__}){tracer.line(error.__traceback__)}") from error
+            self.first_exception = self.first_exception or f"{type(error).__name__}: {error}"
+        finally:
+            tracer.run = None
+        if isinstance(run.ended, Stop):
+            raise run.ended
+        if leaf is None or run.ended is not None:
+            return run, Leaf(raises=True)
+        self.returned = True
+        if len(run.trail) < len(forced):
+            raise Stop("is not deterministic: two runs of the same path differ")
+        return run, leaf
+
+    def guarded(self, run: Way, leaf: Leaf) -> Tree:
+        """What Python computed for nothing may still have raised: then the path must not give an answer."""
+        if leaf.raises or not run.partial:
+            return leaf
+        reached: set[int] = set()
+        for condition, _ in run.trail:
+            reach(condition, reached)
+        for emission in leaf.emissions:
+            if emission.key is not None:
+                reach(emission.key, reached)
+            reach(emission.value, reached)
+        if leaf.result is not None:
+            reach(leaf.result, reached)
+        tree: Tree = leaf
+        for expr in reversed(run.partial.values()):
+            if id(expr) not in reached:
+                reach(expr, reached)
+                tree = Branch(self.tracer.intern(Call("eq", (expr, expr), BOOLEAN)), tree, tree)
+        return tree
+
+
+def _file(function: Any) -> str | None:
+    """Where a function is written; None where that is not known."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return None if code is None else str(code.co_filename)
+
+
+def _same_leaf(a: Leaf, b: Leaf) -> bool:
+    def same(x: Value | None, y: Value | None) -> bool:
+        if isinstance(x, Pack) and isinstance(y, Pack):
+            return x.cls is y.cls and len(x.parts) == len(y.parts) and all(map(same, x.parts, y.parts))
+        return x is y
+
+    return (
+        a.raises == b.raises
+        and len(a.emissions) == len(b.emissions)
+        and all(same(x.key, y.key) and same(x.value, y.value) for x, y in zip(a.emissions, b.emissions, strict=True))
+        and same(a.result, b.result)
+    )

@@ -1,0 +1,1 @@
+"""Scripted sources, the adversary and rehearsals: for `tracetypes.testing` and `tracetypes.recovery` only."""

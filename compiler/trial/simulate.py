@@ -1,0 +1,378 @@
+"""A seeded adversarial executor of a plan: everything that a backend may do to the data, without a backend.
+
+Rows are cut into steps and steps into pieces at random, some of them as columns; the messages of a step are shuffled;
+groups run in random order; all state and all messages are serialised and read back between steps. Whatever seed it is
+given, the traces at the sink must be those of the interpreter.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, TypeAlias
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.columns.arrow import array, from_rows
+from tracetypes.compiler.graph.segments import Program
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, links
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Reread, dumps, loads
+from tracetypes.compiler.runtime.source import ChannelKernel, SourceKernel, Taken
+from tracetypes.compiler.runtime.stage import StageKernel, StageState
+from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.formats import Row
+from tracetypes.markers import EventTime, Marker
+from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String
+from tracetypes.sources import reader
+from tracetypes.trace import Element, Item, StreamType, Trace
+
+__all__ = ["IDLE", "Answer", "Collector", "simulate", "simulate_program", "simulate_scripts", "simulate_steps"]
+
+
+@attrs.define
+class Answer:
+    """What a run gave: the trace at the sink, late items and rejects as ``(source, reason, text)``."""
+
+    trace: Trace[Element]
+    late: list[tuple[str, str, str]]
+    rejects: list[tuple[str, str, str]]
+
+
+@attrs.define
+class Collector:
+    """Puts the messages that leave the last stage together to an :class:`Answer`."""
+
+    plan: Plan
+    items: list[tuple[int, int, int, Item]] = attrs.Factory(list)
+    markers: list[int] = attrs.Factory(list)
+    late: list[tuple[str, str, str]] = attrs.Factory(list)
+    rejects: list[tuple[str, str, str]] = attrs.Factory(list)
+    newest: dict[str, list[int | None]] = attrs.Factory(dict)
+    verified: int = 0
+    """How many rows were compared with plain Python."""
+
+    def take(self, message: Message) -> None:
+        """Take one message."""
+        match message.kind:
+            case Kind.ROWS:
+                self.table(pa.ipc.open_stream(message.payload).read_next_batch())
+            case Kind.PROGRESS:
+                head = message.head
+                self.newest.update(head["newest"])
+                if head["stage"] == self.plan.stages[-1].number:
+                    self.markers.extend(head["markers"])
+            case Kind.LATE | Kind.REJECT:
+                head = message.head
+                aside = self.late if message.kind == Kind.LATE else self.rejects
+                aside.append((head["source"], head["reason"], message.payload.decode()))
+            case Kind.VERIFIED:
+                self.verified += message.head["rows"]
+            case _:
+                raise AssertionError(f"unexpected message {message.kind}")
+
+    def table(self, table: Any) -> None:
+        """Take rows, as a pyarrow record batch or table."""
+        batch = from_rows(self.plan.layout, table)
+        places = batch.positions or [0] * len(batch)
+        for key, value, end, place in zip(batch.keys, batch.values, batch.ends, places, strict=True):
+            self.items.append((end, place, len(self.items), Item(key, value)))
+
+    def answer(self, stream: StreamType) -> Answer:
+        """The answer so far."""
+        elements: list[tuple[int, int, int, int, Element]] = [(e, 0, p, n, item) for e, p, n, item in self.items]
+        elements += [(end, 1, 0, 0, Marker(end)) for end in self.markers]
+        elements.sort(key=lambda one: one[:4])
+        return Answer(Trace(stream, tuple(one[4] for one in elements)), self.late, self.rejects)
+
+
+Cut: TypeAlias = Mapping[str, Sequence[Sequence[list[Any]]]]
+"""The rows of each step of each part of each source."""
+
+IDLE: Final = Row("marker", reason="idle")
+"""Stands for what a source says of a part that it does not wait for."""
+
+
+def simulate(
+    plan: Plan,
+    inputs: Mapping[str, Sequence[Any]],
+    *,
+    seed: int,
+    steps: int = 4,
+    pieces: int = 3,
+    drain: bool = True,
+    in_parts: Mapping[str, Sequence[Sequence[Any]]] | None = None,
+    then: Sequence[Plan] = (),
+) -> Answer:
+    """Run a plan on rows (for each source its values, or pairs where the rows have a key column). ``in_parts``: rows of the
+    sources that are in parts, such as the partitions of a topic. A row may be a :class:`Row`, read already. ``then``: plans
+    that go on with what this one has left behind (:mod:`.fingerprint` says which can), at steps drawn at random."""
+    in_parts = in_parts or {}
+    given = {s.label: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
+    chance = random.Random(seed)
+    answer, _ = _run((plan, *then), _cut_all(given, steps, chance), {}, chance, steps, pieces, drain=drain)
+    return answer
+
+
+def simulate_program(
+    program: Program,
+    inputs: Mapping[str, Sequence[Any]],
+    *,
+    seed: int,
+    steps: int = 4,
+    pieces: int = 3,
+    drain: bool = True,
+) -> dict[str, Answer]:
+    """Run all segments of a program, by name: each cuts what it reads into steps of its own, also what channels bring."""
+    chance = random.Random(seed)
+
+    def of(plan: Plan) -> Cut:
+        return _cut_all({s.label: [inputs.get(s.source.name, ())] for s in plan.sources}, steps, chance)
+
+    return _run_all(program, of, chance, steps, pieces, drain=drain)
+
+
+def simulate_scripts(
+    program: Program,
+    scripts: Mapping[str, Sequence[Sequence[Row]]],
+    *,
+    seed: int,
+    crashes: Collection[int] = (),
+    pieces: int = 3,
+) -> dict[str, Answer]:
+    """The same where the steps of each source are given. ``crashes``: steps that are lost when they are done, and done again
+    from the states before them."""
+    chance = random.Random(seed)
+
+    def of(plan: Plan) -> Cut:
+        return {s.label: [[list(step) for step in scripts.get(s.source.name, ())]] for s in plan.sources}
+
+    return _run_all(program, of, chance, 4, pieces, drain=True, crashes=crashes)
+
+
+def _run_all(
+    program: Program,
+    cut: Callable[[Plan], Cut],
+    chance: random.Random,
+    steps: int,
+    pieces: int,
+    *,
+    drain: bool,
+    crashes: Collection[int] = (),
+) -> dict[str, Answer]:
+    answers: dict[str, Answer] = {}
+    channels: dict[str, list[Sent]] = {}
+    for segment, plan in zip(program.segments, program.plans, strict=True):
+        answers[segment.name], sent = _run(
+            (plan,), cut(plan), channels, chance, steps, pieces, drain=drain, crashes=crashes
+        )
+        if segment.sends is not None:
+            channels[segment.sends] = sent
+    return answers
+
+
+def simulate_steps(plan: Plan, steps: Cut, *, seed: int, pieces: int = 3, drain: bool = True) -> Answer:
+    """Run a plan where the rows of each step of each part of each source are given; :data:`IDLE` among those of a part says that
+    it is idle in that step."""
+    answer, _ = _run((plan,), steps, {}, random.Random(seed), 1, pieces, drain=drain)
+    return answer
+
+
+@attrs.frozen
+class Sent:
+    """What one step of a segment puts into its channel."""
+
+    rows: list[Any]
+    markers: list[int]
+    complete: bool
+
+    @classmethod
+    def of(cls, plan: Plan, messages: Sequence[Message]) -> Sent:
+        """From the messages that leave the last stage."""
+        rows = [pa.ipc.open_stream(m.payload).read_next_batch() for m in messages if m.kind == Kind.ROWS]
+        heads = [m.head for m in messages if m.kind == Kind.PROGRESS]
+        (last,) = [head for head in heads if head["stage"] == plan.stages[-1].number] or [{}]
+        return cls(rows, last.get("markers", []), last.get("complete", False))
+
+
+def _cut_all(given: Mapping[str, Sequence[Sequence[Any]]], steps: int, chance: random.Random) -> Cut:
+    return {
+        name: [_cut(list(rows), chance.randint(1, steps), chance) for rows in parts] for name, parts in given.items()
+    }
+
+
+def _run(
+    plans: Sequence[Plan],
+    cut: Cut,
+    channels: Mapping[str, Sequence[Sent]],
+    chance: random.Random,
+    steps: int,
+    pieces: int,
+    *,
+    drain: bool,
+    crashes: Collection[int] = (),
+) -> tuple[Answer, list[Sent]]:
+    plan, left = plans[0], list(plans[1:])
+    collector = Collector(plan)
+    states: dict[tuple[int, int], bytes] = {}
+    brought = {c.name: _cut(list(channels[c.name]), chance.randint(1, steps), chance) for c in plan.channels}
+    sent: list[Sent] = []
+    lengths = [len(of_part) for parts in cut.values() for of_part in parts]
+    for number in range(max([*lengths, *map(len, brought.values())], default=0)):
+        now = {name: [of_part[number] if number < len(of_part) else [] for of_part in p] for name, p in cut.items()}
+        sliced = {
+            name: [_cut(rows, chance.randint(1, pieces), chance) if rows else [] for rows in parts]
+            for name, parts in now.items()
+        }
+        if left and number and chance.random() < 0.5:
+            plan = collector.plan = left.pop(0)
+        come = {name: parts[number] if number < len(parts) else [] for name, parts in brought.items()}
+        if number in crashes:
+            lost = Collector(plan, newest=dict(collector.newest))
+            _step(plan, sliced, come, number, dict(states), lost, chance, drained=False)
+        sent.append(_step(plan, sliced, come, number, states, collector, chance, drained=False))
+    plan = collector.plan = left[0] if left else plan
+    if drain:
+        sent.append(_step(plan, {}, {}, 10**6, states, collector, chance, drained=True))
+    return collector.answer(plan.region.stream), sent
+
+
+def _cut(rows: list[Any], parts: int, chance: random.Random) -> list[list[Any]]:
+    at = sorted(chance.randint(0, len(rows)) for _ in range(parts - 1))
+    return [rows[a:b] for a, b in zip([0, *at], [*at, len(rows)], strict=True)]
+
+
+def _step(
+    plan: Plan,
+    sliced: Mapping[str, list[list[list[Any]]]],
+    come: Mapping[str, Sequence[Sent]],
+    number: int,
+    states: dict[tuple[int, int], bytes],
+    collector: Collector,
+    chance: random.Random,
+    *,
+    drained: bool,
+) -> Sent:
+    """One step of all stages; done again from the same states when a stage asks for it."""
+    before: dict[str, dict[Piece, int | None]] = {}
+    while True:
+        attempt = dict(states)
+        out: list[Message] = []
+        try:
+            waiting: dict[int, list[Message]] = {stage.number: [] for stage in plan.stages}
+            for stage in plan.stages:
+                for link in links(stage.region):
+                    if isinstance(link.leaf, FromSource):
+                        parts = sliced.get(link.leaf.label, [])
+                        for part in range(len(parts)):
+                            read = _read(plan, stage.number, link, parts, part, number, collector, before, chance)
+                            waiting[stage.number].extend(read)
+                    elif isinstance(link.leaf, FromChannel):
+                        for sent in come.get(link.leaf.name, ()):
+                            receiver = ChannelKernel(stage, link, plan.key_groups, Verifier.of(plan))
+                            waiting[stage.number].extend(receiver.markers(sent.markers, sent.complete))
+                            for table in sent.rows:
+                                waiting[stage.number].extend(receiver.rows(table))
+                messages = [Message(*_copied(m)) for m in waiting[stage.number]]
+                if drained:
+                    messages += [Message(group, Kind.DRAIN, b"") for group in range(plan.key_groups)]
+                chance.shuffle(messages)
+                groups = sorted({m.group for m in messages}, key=lambda _: chance.random())
+                kernel = StageKernel(plan, stage)
+                for group in groups:
+                    if chance.random() < 0.5:  # a worker runs several groups with one kernel
+                        kernel = StageKernel(plan, stage)
+                    state: StageState = (
+                        loads(attempt[stage.number, group]) if (stage.number, group) in attempt else kernel.fresh()
+                    )
+                    given = list(kernel.step(state, group, [m for m in messages if m.group == group]))
+                    attempt[stage.number, group] = dumps(state)
+                    after = _target(plan, stage.number)
+                    (out if after is None else waiting[after]).extend(given)
+        except Reread as again:
+            before |= {name: dict(pieces) for name, pieces in again.before.items()}
+            continue
+        states.update(attempt)
+        chance.shuffle(out)
+        for message in out:
+            collector.take(message)
+        return Sent.of(plan, out)
+
+
+def _copied(message: Message) -> tuple[int, int, bytes, bytes]:
+    return message.group, int(message.kind), bytes(message.header), bytes(message.payload)
+
+
+def _target(plan: Plan, number: int) -> int | None:
+    for later in plan.stages:
+        for link in links(later.region):
+            if isinstance(link.leaf, FromStage) and link.leaf.stage.number == number:
+                return later.number
+    return None
+
+
+def _read(
+    plan: Plan,
+    stage: int,
+    link: Link,
+    parts: list[list[list[Any]]],
+    part: int,
+    number: int,
+    collector: Collector,
+    before: Mapping[str, Mapping[Piece, int | None]],
+    chance: random.Random,
+) -> list[Message]:
+    assert isinstance(link.leaf, FromSource)
+    source, keyed = link.leaf.source, link.leaf.layout.keyed
+    read = reader(source).read
+    messages: list[Message] = []
+    columnar = isinstance(source.markers, EventTime)
+    newest = collector.newest.get(link.leaf.label, [])
+    for at, rows in enumerate(parts[part]):
+        place = (number, part, at)
+        kernel = SourceKernel(plan.stages[stage], link, plan.key_groups, verifier=Verifier.of(plan))
+        known = before.get(link.leaf.label, {})
+        earlier = known[place] if place in known else newest[part] if part < len(newest) else None
+        idle = any(row is IDLE for row in rows)
+        rows = [row for row in rows if row is not IDLE]
+        taken = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
+        some = _chunked(taken, link.leaf.items, chance) if columnar and chance.random() < 0.5 else taken
+        messages.extend(kernel.piece(place, some, earlier, part, len(parts), idle))
+    return messages
+
+
+def _chunked(taken: list[Taken], stream: StreamType, chance: random.Random) -> Iterator[Taken | Chunk]:
+    """Some of the adjacent rows that are no rejects as columns."""
+    for is_item, group in groupby(taken, lambda one: one.row.kind == "item"):
+        for part in _cut(list(group), chance.randint(1, 3), chance):
+            if is_item and part and chance.random() < 0.7:
+                rows = [one.row for one in part]
+                yield Chunk.of(
+                    np.array([row.time for row in rows], np.int64),
+                    _encoded(stream.key, array(stream.key, [row.key for row in rows]), chance),
+                    _encoded(stream.value, array(stream.value, [row.value for row in rows]), chance),
+                    rows.__getitem__,
+                )
+            else:
+                yield from part
+
+
+def _encoded(schema: Schema, column: Any, chance: random.Random) -> Any:
+    """The column with some of its text dictionary encoded, as files may have it."""
+    match schema:
+        case String() | Bytes() if chance.random() < 0.5:
+            return column.dictionary_encode()
+        case Record(_, fields) if fields:
+            parts = [_encoded(inner, part, chance) for (_, inner), part in zip(fields, column.flatten(), strict=True)]
+            return pa.StructArray.from_arrays(parts, names=[name for name, _ in fields], mask=column.is_null())
+        case Optional(item):
+            return _encoded(item, column, chance)
+        case _:
+            return column
+
+
+def _taken(row: Row, raw: Any) -> Taken:
+    return Taken(row, lambda: raw.text if isinstance(raw, Row) else repr(raw))
