@@ -46,7 +46,8 @@ from tracetypes.records import (
 )
 from tracetypes.stdlib.annotations import function_or_none, returned, same_values
 from tracetypes.stdlib.orders import order_of, place_of
-from tracetypes.templates import OpKeyedUnordered, Typed, type_arguments
+from tracetypes.templates import OpKeyedUnordered, type_arguments
+from tracetypes.typed import Typed
 
 __all__ = [
     "Aggregate",

@@ -35,7 +35,7 @@ from tracetypes import (
     merge,
     sort,
 )
-from tracetypes.compiler.graph.segments import program
+from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.graph import Apply, Merge, Source, title

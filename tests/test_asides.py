@@ -47,16 +47,19 @@ from tracetypes import (
     sort,
 )
 from tracetypes.check import violations
-from tracetypes.compiler.graph.segments import cut, program
+from tracetypes.compiler.graph.segments import cut
 from tracetypes.compiler.plan.drawing import svg, typed_graph
 from tracetypes.compiler.plan.explain import explain
+from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.fingerprint import fingerprint
 from tracetypes.compiler.plan.page import page
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.plan.program import program
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Report
-from tracetypes.compiler.runtime.stage import StageKernel, is_straight
-from tracetypes.compiler.trial.simulate import Collector, simulate
+from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.store.answers import Collector
+from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
 from tracetypes.formats import Row
 from tracetypes.interpreter import arrange_parts, interpret, streams_of
@@ -128,7 +131,7 @@ def test_programs_with_asides_give_the_traces_of_their_graphs(case: Case) -> Non
 @given(asided())
 def test_so_do_those_that_combine_whatever_they_can(case: Case) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sizes, "MANY", 1)
+        patch.setattr(limits, "MANY", 1)
         assert wrong(case, case.checked) == []
 
 

@@ -21,13 +21,14 @@ from tracetypes.compiler.analysis.monoids import Part
 from tracetypes.compiler.columns.arrow import array, decode
 from tracetypes.compiler.columns.column import Column, from_arrow, values_of
 from tracetypes.compiler.columns.dictionary import Coded
+from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.plan.explain import stateless_runs
 from tracetypes.compiler.plan.plan import links
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, hashes, scatter
 from tracetypes.compiler.runtime.messages import Kind, Message
-from tracetypes.compiler.runtime.partial_aggregation import groups_of, reduced
+from tracetypes.compiler.runtime.partial_aggregation import reduced
 from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.edges import O
 from tracetypes.formats import Row
@@ -155,7 +156,7 @@ MIXED = [(key, value, ts) for ts in (0, 3) for value in (3, 7, 15) for key in "g
     period=st.integers(1, 20),
     delay=st.integers(0, 20),
     before=st.none() | st.integers(-9, 40),
-    slab=st.sampled_from([1, 2, 5, sizes.SLAB]),
+    slab=st.sampled_from([1, 2, 5, limits.SLAB]),
 )
 @example(rows=MIXED, cut=0, period=20, delay=0, before=None, slab=1)
 @example(rows=MIXED, cut=12, period=2, delay=2, before=None, slab=5)
@@ -180,7 +181,7 @@ def test_columns_are_taken_as_rows_are(
 
     chunks = [chunk(part) for part in (rows[:cut], rows[cut:]) if part]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sizes, "SLAB", slab)
+        patch.setattr(limits, "SLAB", slab)
         assert seen(kernel, list(kernel.piece((1, 2, 3), chunks, micros))) == expected
 
 

@@ -41,11 +41,12 @@ from tracetypes import (
     parquet,
     sort,
 )
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan import planner
 from tracetypes.compiler.plan.fingerprint import FIELDS, Fingerprint, fingerprint
-from tracetypes.compiler.plan.plan import Opaque, Plan
+from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.formats import Csv, Format, JsonLines, Kafka, Layout, Parquet
@@ -353,7 +354,7 @@ def test_stages_that_change_places_are_noticed() -> None:
         made.sink("out", merge(one, other))
         return made
 
-    from tracetypes.compiler.graph.segments import program
+    from tracetypes.compiler.plan.program import program
 
     one, swapped, other = (
         fingerprint(program(check(made), key_groups=2).plans[-1]) for made in (two(1, 2), two(2, 1), two(1, 3))
@@ -598,7 +599,7 @@ def test_TT409_what_cannot_be_compared_is_refused_by_name() -> None:
 def small_blocks() -> Iterator[None]:
     """States go over to columns at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sizes, "MANY", 2)
+        patch.setattr(limits, "MANY", 2)
         yield
 
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tests.stdlib.small import Added
 from tracetypes import Dataflow, ExactSum, Marker, OpKeyedUnordered, Stream, U, check, every, interpret_rows
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan import planner
-from tracetypes.compiler.plan.plan import Opaque, Plan
+from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
-from tracetypes.compiler.runtime import messages
+from tracetypes.compiler.runtime import limits, messages
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.eviction import forget, indistinguishable
 from tracetypes.compiler.runtime.operators import UnorderedState
@@ -216,12 +216,12 @@ def many(request: pytest.FixtureRequest) -> Iterator[None]:
     """Blocks in several messages; columns for blocks of any size."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "small messages":
-            patch.setattr(sizes, "BATCH", 2)
-            patch.setattr(sizes, "SLAB", 2)
-            patch.setattr(sizes, "FLUSH", 3)
+            patch.setattr(limits, "BATCH", 2)
+            patch.setattr(limits, "SLAB", 2)
+            patch.setattr(limits, "FLUSH", 3)
         elif request.param == "few is many":
-            patch.setattr(sizes, "MANY", 1)
-            patch.setattr(sizes, "FLUSH", 3)
+            patch.setattr(limits, "MANY", 1)
+            patch.setattr(limits, "FLUSH", 3)
         yield
 
 
@@ -304,10 +304,10 @@ def test_few_idle_keys_of_many_wait_in_columns(monkeypatch: pytest.MonkeyPatch) 
     """Removing one moves all: it is done when it pays."""
     steps = [[(f"k{n}", 0) for n in range(40)], *([(f"k{n}", at) for n in range(1, 40)] for at in range(1, 9))]
     seen = Watched(monkeypatch)
-    monkeypatch.setattr(sizes, "MANY", 1)
+    monkeypatch.setattr(limits, "MANY", 1)
     simulate.simulate_steps(plan_of("last three"), {"rows": [steps]}, seed=3, drain=False)
     assert seen.keys[-1] == 40
-    monkeypatch.setattr(sizes, "FEW", 40)
+    monkeypatch.setattr(limits, "FEW", 40)
     simulate.simulate_steps(plan_of("last three"), {"rows": [steps]}, seed=3, drain=False)
     assert seen.keys[-1] == 39
 

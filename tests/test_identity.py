@@ -14,13 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracetypes import Dataflow, Marker, OpKeyedUnordered, OpStateless, U, check, every, interpret_rows
-from tracetypes.compiler.analysis.identity import Once, Same, alike, exact, parts_of
-from tracetypes.compiler.graph.segments import program
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan import planner
-from tracetypes.compiler.plan.plan import Opaque, Plan, links
+from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.plan.program import program
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.tracing import tracer as tracing
+from tracetypes.compiler.tracing.identity import Once, Same, alike, exact, parts_of
 from tracetypes.compiler.trial.simulate import simulate_program
 
 RATE: Any = 2
@@ -249,7 +250,7 @@ ROWS = {"rows": [Row(f"k{n % 6}", n, n % 5 - 1) for n in range(24)]}
 @pytest.fixture(autouse=True)
 def put_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """States go over to columns at once; and what was changed is as before."""
-    monkeypatch.setattr(sizes, "MANY", 2)
+    monkeypatch.setattr(limits, "MANY", 2)
     yield
     for name in ("a global", "an attribute of a module", "an entry of a table", "an attribute of an object"):
         PLACES[name](2)(2)

@@ -18,11 +18,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.graphs import Case, cases
 from tests.test_parts import TIMED, caught_by, deal, sample
 from tracetypes import UNIT, Marker, UsageError, check, interpret
+from tracetypes.compiler.connectors.kafka import Address, Described, Silence
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.spark import kafka
-from tracetypes.compiler.spark.kafka import Address, Described, Place, Silence, TopicReader
-from tracetypes.compiler.trial.simulate import IDLE, Answer, simulate_steps
+from tracetypes.compiler.spark.kafka import Place, TopicReader
+from tracetypes.compiler.store.answers import Answer
+from tracetypes.compiler.trial.simulate import IDLE, simulate_steps
 from tracetypes.formats import Row
 from tracetypes.graph import Source
 from tracetypes.interpreter import Arranged, arrange, arrange_parts

@@ -22,7 +22,7 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import from_arrow
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter, canonical_columns, codes_of, codes_of_objects
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.stateless import exactly
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.trial import simulate
@@ -270,7 +270,7 @@ def minus_change(value: Change) -> float:
 def test_ordered_flows_give_the_traces_of_the_interpreter(
     many: int, more: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "MANY", many)
+    monkeypatch.setattr(limits, "MANY", many)
     checked = made(Changes(), *more)
     wanted, _ = interpret_rows(checked, ROWS)
     for seed in range(3):
@@ -305,7 +305,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("many", [1, 10_000])
 @pytest.mark.parametrize("name", BAD)
 def test_errors_in_the_middle_of_a_block_name_the_item(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "MANY", many)
+    monkeypatch.setattr(limits, "MANY", many)
     flow, message = BAD[name]
     checked = flow()
     for run in (lambda: interpret_rows(checked, ROWS), lambda: simulate.simulate(plan(checked), ROWS, seed=1)):
@@ -352,4 +352,4 @@ def test_the_garbage_collector_is_as_it_was_before_a_step(fails: bool, before: i
         assert gc.get_threshold() == (before, *usual[1:])
     finally:
         gc.set_threshold(*usual)
-    assert set(SEEN) == {max(before, sizes.YOUNG) if before else 0}
+    assert set(SEEN) == {max(before, limits.YOUNG) if before else 0}

@@ -31,7 +31,8 @@ from tracetypes import (
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.messages import Report
 from tracetypes.compiler.runtime.stage import StageKernel
-from tracetypes.compiler.trial.simulate import Answer, simulate
+from tracetypes.compiler.store.answers import Answer
+from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
 from tracetypes.formats import Row
 from tracetypes.graph import Source

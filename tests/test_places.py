@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tracetypes import Dataflow, O, OperatorFailed, U, Unit, check, every, interpret_rows, sort
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.errors import LawBroken
 from tracetypes.places import NoPlace, place
@@ -102,7 +102,7 @@ def sorted_by(given: list[Any], arrival: list[int]) -> Any:
 @given(given_=GIVEN)
 def test_two_arrival_orders_have_one_answer(many: int, given_: list[Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sizes, "MANY", many)
+        patch.setattr(limits, "MANY", many)
         answers = [sorted_by(given_, list(order)) for order in itertools.permutations(range(len(given_)))][:8]
     assert all(answer == answers[0] for answer in answers)
     if answers[0] == "TT204":

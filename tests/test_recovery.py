@@ -11,6 +11,7 @@ import pytest
 from tests.spark import dags, flows
 from tests.spark.flows import Reading
 from tracetypes import Dataflow, Item, LawBroken, Marker, U, UsageError, in_band
+from tracetypes.compiler.store.answers import Answer, Collector
 from tracetypes.compiler.trial import simulate
 from tracetypes.testing import Script, check_recovery, define_scripts, run_scripts
 
@@ -125,12 +126,12 @@ def test_TT311_what_is_missing_and_what_is_too_much(monkeypatch: pytest.MonkeyPa
 
 
 def test_TT311_rows_that_went_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = simulate.Collector.answer
+    real = Collector.answer
 
-    def forgetful(self: simulate.Collector, stream: Any) -> simulate.Answer:
+    def forgetful(self: Collector, stream: Any) -> Answer:
         return attrs.evolve(real(self, stream), late=[])
 
-    monkeypatch.setattr(simulate.Collector, "answer", forgetful)
+    monkeypatch.setattr(Collector, "answer", forgetful)
     with pytest.raises(LawBroken, match="other late rows after a crash") as broken:
         check_recovery(flows.delayed, {"readings": SCRIPT})
     assert "missing:  ('readings', " in str(broken.value)

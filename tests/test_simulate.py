@@ -69,9 +69,8 @@ from tracetypes.check import violations
 from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan, plan_of
-from tracetypes.compiler.runtime import chunks, messages
+from tracetypes.compiler.runtime import chunks, limits, messages
 from tracetypes.compiler.runtime import column_states as states
-from tracetypes.compiler.runtime import limits as sizes
 from tracetypes.compiler.runtime import stage as kernels
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.emitter import ToSink, ToStage
@@ -79,8 +78,8 @@ from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Reread
 from tracetypes.compiler.runtime.partitioner import Outbox
 from tracetypes.compiler.runtime.source import SourceKernel
 from tracetypes.compiler.runtime.stage import StageKernel, StageState
+from tracetypes.compiler.store.answers import Answer
 from tracetypes.compiler.trial import simulate
-from tracetypes.compiler.trial.simulate import Answer
 from tracetypes.formats import Row
 from tracetypes.interpreter import Arranged
 from tracetypes.records import to_plain
@@ -134,9 +133,9 @@ def test_a_plan_gives_the_traces_of_the_interpreter(case: Case) -> None:
 def small_messages() -> Iterator[None]:
     """A block is cut into several messages, which arrive in any order."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sizes, "BATCH", 2)
-        patch.setattr(sizes, "SLAB", 2)
-        patch.setattr(sizes, "FLUSH", 3)
+        patch.setattr(limits, "BATCH", 2)
+        patch.setattr(limits, "SLAB", 2)
+        patch.setattr(limits, "FLUSH", 3)
         yield
 
 
@@ -151,8 +150,8 @@ def test_blocks_may_travel_in_several_messages(case: Case) -> None:
 def few_is_many() -> Iterator[None]:
     """Columns are used for blocks of any size."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sizes, "MANY", 1)
-        patch.setattr(sizes, "FLUSH", 3)
+        patch.setattr(limits, "MANY", 1)
+        patch.setattr(limits, "FLUSH", 3)
         yield
 
 

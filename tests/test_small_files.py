@@ -10,8 +10,8 @@ import pytest
 
 from tests.test_parsed import Reading
 from tracetypes import Dataflow, RunError, U, check, every
-from tracetypes.compiler.graph.segments import program
 from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark.run import Checkpoint
 from tracetypes.compiler.store.compatibility import claim, claim_all, queries_of
 from tracetypes.compiler.store.small_files import read_json, write_json

@@ -10,10 +10,11 @@ import pytest
 
 from tracetypes import UNIT, Checked, Dataflow, Marker, OpKeyedUnordered, U, check, every, interpret_rows
 from tracetypes.algebra import greatest
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan import planner
-from tracetypes.compiler.plan.plan import Opaque, Plan
+from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.trial.simulate import simulate
 
 
@@ -53,7 +54,7 @@ class Told(OpKeyedUnordered[str, int, str, Odd | Even, int, int]):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_records_of_two_classes_in_one_step(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(sizes, "MANY", 1)
+    monkeypatch.setattr(limits, "MANY", 1)
     flow = Dataflow("told")
     rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=lambda n: n))
     flow.sink("told", rows.through(Told()))
@@ -82,7 +83,7 @@ def test_keys_that_go_over_to_columns_and_none_is_new(monkeypatch: pytest.Monkey
     wanted = interpret_rows(checked, {"rows": given})[0]["told"]
     for seed in range(10):
         with monkeypatch.context() as patch:
-            patch.setattr(sizes, "MANY", 2)
+            patch.setattr(limits, "MANY", 2)
             answer = simulate(made, {"rows": given}, seed=seed, steps=8, then=[plain(checked), made])
         assert answer.trace == wanted
 
@@ -143,7 +144,7 @@ class Nothing(Mixed):
 )
 def test_states_whose_types_no_column_has(monkeypatch: pytest.MonkeyPatch, op: Mixed, why: str | None) -> None:
     """An int that became a float would be another number: of two products near 2**57 the difference is 1."""
-    monkeypatch.setattr(sizes, "MANY", 1)
+    monkeypatch.setattr(limits, "MANY", 1)
     flow = Dataflow("mixed")
     rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=lambda n: n))
     flow.sink("told", rows.through(op))
@@ -195,7 +196,7 @@ class Queued(OpKeyedUnordered[str, int, str, float, Any, "tuple[int, float | Non
     ],
 )
 def test_states_that_begin_with_nothing(monkeypatch: pytest.MonkeyPatch, op: Queued) -> None:
-    monkeypatch.setattr(sizes, "MANY", 1)
+    monkeypatch.setattr(limits, "MANY", 1)
     flow = Dataflow("queued")
     rows = flow.source("rows", U[str, int], markers=every(seconds=1, time=lambda n: abs(n)))
     flow.sink("told", rows.through(op))

@@ -17,9 +17,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark import flows
 from tracetypes import RunError, UsageError, check
+from tracetypes.compiler.connectors.delta import Added, Log, Place, opened, path_of
+from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import delta
-from tracetypes.compiler.spark.delta import Log, OneFile, Place, TableReader, TableSink, opened, path_of
+from tracetypes.compiler.spark.delta import OneFile, TableReader
 from tracetypes.compiler.spark.scan import repeated
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.errors import from_text
@@ -235,4 +237,4 @@ def test_TT209_tables_that_a_sink_cannot_write(tmp_path: Path) -> None:
 
 def test_places_are_what_spark_keeps() -> None:
     assert Place(1, 2)._asdict() == {"version": 1, "file": 2}
-    assert OneFile(Place(1, 2), delta.Added("p", {"id": None})).row == ("p", 1, 2, '{"id": null}')
+    assert OneFile(Place(1, 2), Added("p", {"id": None})).row == ("p", 1, 2, '{"id": null}')

@@ -21,7 +21,8 @@ from tracetypes import (
     every,
 )
 from tracetypes.edges import edge_type
-from tracetypes.templates import Typed, overrides, template_types, type_arguments
+from tracetypes.templates import overrides, template_types, type_arguments
+from tracetypes.typed import Typed
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from tracetypes import Dataflow, Marker, OpKeyedUnordered, OpStateless, U, check, every
 from tracetypes.algebra import greatest
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import array
-from tracetypes.compiler.plan.plan import Opaque, Plan, links
+from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.runtime.verification import FIRST, Verifier, in_python, names_of
 from tracetypes.compiler.spark.scan import taker
@@ -133,7 +134,7 @@ def meant(seed: int) -> Any:
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> Plan:
-    monkeypatch.setattr(sizes, "MANY", 1)
+    monkeypatch.setattr(limits, "MANY", 1)
     return plan(check(flow()), parallelism=2, key_groups=2)
 
 
@@ -198,7 +199,7 @@ class Dropped(OpStateless[int, Seen, int, Seen]):
 def test_records_that_may_be_missing_are_alike(
     before: OpStateless[int, Seen, int, Seen] | None, missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "MANY", 1)
+    monkeypatch.setattr(limits, "MANY", 1)
     flow = Dataflow("farthest")
     markers = every(seconds=10, time=lambda seen: seen.ts)
     seen = flow.source("seen", U[int, Seen], key=lambda seen: seen.ts % 2, markers=markers)

@@ -25,8 +25,7 @@ from tests.test_verification import flow, rows
 from tracetypes import OpStateless, RunError, check, records, stdlib
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import column_states as states
-from tracetypes.compiler.runtime import limits as sizes
-from tracetypes.compiler.runtime import messages
+from tracetypes.compiler.runtime import limits, messages
 from tracetypes.compiler.spark.inspect_state import open_checkpoint
 from tracetypes.compiler.store import version
 from tracetypes.compiler.store.compatibility import queries_of
@@ -46,7 +45,7 @@ PICKLED = (
     *("compiler.runtime.partial_aggregation.Combined", "compiler.columns.exact.Exacts"),
     *("compiler.columns.column.Column", "compiler.columns.column.Struct", "compiler.columns.dictionary.Coded"),
     *("compiler.tracing.expr.Input", "compiler.tracing.expr.Pack", "compiler.tracing.expr.Exact"),
-    *("algebra.ExactSum", "sources.Rejected", "markers.Marker"),
+    *("algebra.ExactSum", "rejects.Rejected", "markers.Marker"),
 )
 """What states are made of behind fields of type ``Any``; a test finds what is missing here."""
 
@@ -216,7 +215,7 @@ def test_every_class_in_a_state_is_in_the_layout(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(simulate, "dumps", dumps)
     monkeypatch.setattr(states, "dumps", dumps)
-    monkeypatch.setattr(sizes, "MANY", 1)
+    monkeypatch.setattr(limits, "MANY", 1)
 
     @given(case=cases())
     @settings(max_examples=60, deadline=None)

@@ -18,11 +18,12 @@ from tracetypes.graph import ROW_POSITION, Dataflow, Graph, SourceStream, Stream
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
 from tracetypes.records import UNIT, Unit
-from tracetypes.sources import Rejected
+from tracetypes.rejects import Rejected
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Item, Trace
+from tracetypes.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "ROW_POSITION",

@@ -375,7 +375,7 @@ class _Checker:
                 "derive the operator from one of the three templates",
             )
             return None
-        takes, gives = template_types(node.op)
+        takes, gives = template_types(op)
         bound: dict[Any, Any] = {}
         fits = given is not None
         if given is not None:

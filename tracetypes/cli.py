@@ -29,8 +29,8 @@ from tracetypes.records import Mismatch
 from tracetypes.redaction import redact
 
 if TYPE_CHECKING:
-    from tracetypes.compiler.graph.segments import Program
     from tracetypes.compiler.plan.plan import Plan
+    from tracetypes.compiler.plan.program import Program
     from tracetypes.compiler.store.locks import Locks
     from tracetypes.compiler.store.metrics import Batch
 
@@ -327,9 +327,9 @@ def _svg(checked: Checked) -> str:
 
 def _page(given: argparse.Namespace, checked: Checked) -> str:
     try:
-        from tracetypes.compiler.graph.segments import program
         from tracetypes.compiler.plan.page import page
         from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
+        from tracetypes.compiler.plan.program import program
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
@@ -338,8 +338,8 @@ def _page(given: argparse.Namespace, checked: Checked) -> str:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from tracetypes.compiler.graph.segments import program
     from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
+    from tracetypes.compiler.plan.program import program
     from tracetypes.compiler.store.locks import Locks
 
     checked = check(load(given.target))
@@ -470,7 +470,7 @@ def _run_on_spark(
 
 def _state(given: argparse.Namespace) -> int:
     try:
-        from tracetypes.compiler.graph.segments import program
+        from tracetypes.compiler.plan.program import program
         from tracetypes.compiler.spark.inspect_state import find_key, open_all, summaries
         from tracetypes.compiler.spark.session import session
     except ModuleNotFoundError as error:

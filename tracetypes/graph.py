@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tracetypes.markers import Markers
     from tracetypes.places import Orderable
     from tracetypes.records import Unit
-    from tracetypes.sources import Rejected
-    from tracetypes.templates import Operator
+    from tracetypes.rejects import Rejected
+    from tracetypes.typed import Typed
 
 __all__ = [
     "ROW_POSITION",
@@ -95,7 +95,7 @@ class Apply:
     id: int
     where: Location
     inputs: tuple[int, ...]
-    op: Operator
+    op: Typed
     parallelism: int | None = None
 
 
@@ -434,7 +434,7 @@ class Dataflow:
                 self._nodes[at] = attrs.evolve(node, parallelism=parallelism)
 
 
-def extend(upstream: Stream[Any], op: Operator) -> Stream[Any]:
+def extend(upstream: Stream[Any], op: Typed) -> Stream[Any]:
     """Append an operator to the flow of a stream."""
     flow = upstream.flow
     return flow._add(Apply(id=len(flow._nodes), where=caller(), inputs=(upstream.id,), op=op))

@@ -48,8 +48,9 @@ from tracetypes.records import (
     show,
     stable_hash,
 )
-from tracetypes.sources import Rejected, reader
-from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
+from tracetypes.rejects import Rejected
+from tracetypes.sources import reader
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, as_operator
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
 
 __all__ = ["Arranged", "arrange", "arrange_parts", "interpret", "interpret_rows"]
@@ -515,13 +516,13 @@ class _Emitter:
 
 def _apply(checked: Checked, node: Apply, channel: Sequence[Element], *, speaks: bool) -> list[Element]:
     emitter = _Emitter(node.op, checked.streams[node.id])
-    match node.op:
+    match op := as_operator(node.op):
         case OpStateless():
-            _stateless(node.op, channel, emitter, speaks=speaks)
+            _stateless(op, channel, emitter, speaks=speaks)
         case OpKeyedOrdered():
-            _ordered(node.op, channel, emitter)
+            _ordered(op, channel, emitter)
         case OpKeyedUnordered():
-            _unordered(node.op, channel, emitter)
+            _unordered(op, channel, emitter)
     return emitter.out
 
 

@@ -69,7 +69,7 @@ def run_scripts(
     steps = _steps(checked, scripts)
     if on == "spark":
         return _on_spark(flow, steps, parallelism, key_groups)
-    from tracetypes.compiler.graph.segments import program
+    from tracetypes.compiler.plan.program import program
     from tracetypes.compiler.trial.simulate import simulate_scripts
 
     compiled = program(checked, parallelism=parallelism, key_groups=key_groups)

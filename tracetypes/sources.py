@@ -15,23 +15,9 @@ from tracetypes.graph import RowPosition, Source
 from tracetypes.markers import InBand, TimeUnit, micros_from
 from tracetypes.places import NoPlace, place
 from tracetypes.records import Mismatch, Unit, conformer, key_conformer, schema_of, show
+from tracetypes.rejects import Rejected
 
-__all__ = ["Reader", "Rejected", "edge_given", "reader", "record_reader"]
-
-
-@attrs.frozen
-class Rejected:
-    """A row that a source rejected, in its stream of rejects. ``source``: its name; ``row``: as the reject output shows it, the
-    line of a text or the columns as JSON (of a marker that comes too late: its time in microseconds); ``reason``: why."""
-
-    source: str
-    row: str
-    reason: str
-
-    @classmethod
-    def of(cls, source: str, row: str, reason: str) -> Rejected:
-        """With texts that can be written: a lone surrogate becomes its escape."""
-        return cls(source, *(text.encode("utf-8", "backslashreplace").decode() for text in (row, reason)))
+__all__ = ["Reader", "edge_given", "reader", "record_reader"]
 
 
 def edge_given(source: Source) -> EdgeType:

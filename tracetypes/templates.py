@@ -10,19 +10,20 @@ stream, such as what a function returns, the operator names itself: see :meth:`T
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker
+from tracetypes.typed import Typed
 
 __all__ = [
     "OpKeyedOrdered",
     "OpKeyedUnordered",
     "OpStateless",
     "Operator",
-    "Typed",
+    "as_operator",
     "overrides",
     "template_types",
     "type_arguments",
@@ -34,19 +35,6 @@ L = TypeVar("L")
 W = TypeVar("W")
 S = TypeVar("S")
 A = TypeVar("A")
-
-
-class Typed:
-    """What instances of generic classes know of their own types."""
-
-    def type_arguments(self) -> Mapping[str, Any]:
-        """Types for type parameters of this class that the instance knows; by default none.
-
-        Keys are the names of parameters of the class that defines the method, values annotations, which may hold type
-        variables that the upstream edge will bind: ``{"W": float}``, or ``{"W": list[V]}``. (``Count[str, int]()`` at run
-        time does not do: a frozen instance refuses to remember its ``[str, int]``.)
-        """
-        return {}
 
 
 class OpStateless(Typed, ABC, Generic[K, V, L, W]):
@@ -154,6 +142,13 @@ Operator = (
     | OpKeyedUnordered[Any, Any, Any, Any, Any, Any]
 )
 TEMPLATES = (OpStateless, OpKeyedOrdered, OpKeyedUnordered)
+
+
+def as_operator(op: Typed) -> Operator:
+    """The operator of a node, typed as one of the three templates. :mod:`tracetypes.check` refuses anything else."""
+    if not isinstance(op, OpStateless | OpKeyedOrdered | OpKeyedUnordered):
+        raise TypeError(f"{type(op).__name__} fills no template in")
+    return op
 
 
 def overrides(op: object, method: str) -> bool:

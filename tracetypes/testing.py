@@ -75,6 +75,7 @@ from tracetypes.templates import (
     OpKeyedOrdered,
     OpKeyedUnordered,
     OpStateless,
+    as_operator,
     substitute,
     template_types,
 )
@@ -1331,7 +1332,7 @@ def check_deployments(
     and :class:`LawBroken` ``TT310`` with the smallest rows and the deployment that differ. Deterministic.
     """
     __tracebackhide__ = True
-    from tracetypes.compiler.graph.segments import program
+    from tracetypes.compiler.plan.program import program
     from tracetypes.compiler.trial.simulate import simulate_program
 
     checked = check(flow)
@@ -1500,7 +1501,7 @@ def check_flow(
         if not isinstance(node, Apply):
             continue
         edge = checked.types[node.inputs[0]]
-        for law in laws(node.op, types=(edge.key, edge.value)):
+        for law in laws(as_operator(node.op), types=(edge.key, edge.value)):
             tell(f"{law}", partial(law.check, max_examples))
     reached = [0]
 

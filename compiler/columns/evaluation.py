@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.asked import AskedTable
-from tracetypes.compiler.analysis.identity import Same
 from tracetypes.compiler.columns.arrow import arrow_type, never_refuses
 from tracetypes.compiler.columns.column import (
     BOOLEAN,
@@ -53,6 +52,7 @@ from tracetypes.compiler.tracing.expr import (
     Undefined,
     Value,
 )
+from tracetypes.compiler.tracing.identity import Same
 from tracetypes.errors import CodedError
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Record, String, Timestamp
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.compiler.analysis.identity import Same
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.column import ZERO, Column, constant, has_utf8
 from tracetypes.compiler.tracing.expr import Kind
+from tracetypes.compiler.tracing.identity import Same
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Bytes, Date, Float, Integer, String, Timestamp
 
 __all__ = ["Index", "entries_of", "index_of", "table_entries", "table_keys"]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns, Struct, from_arrow, take
-from tracetypes.compiler.runtime.partial_aggregation import groups_of
+from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.graph import Sort
 from tracetypes.records import (

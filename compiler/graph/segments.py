@@ -18,16 +18,14 @@ from __future__ import annotations
 import attrs
 
 from tracetypes.check import Checked
-from tracetypes.compiler.analysis.identity import Once
-from tracetypes.compiler.graph.passes import compile_graph
-from tracetypes.compiler.plan.plan import Opaque, Plan
-from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups, traced
+from tracetypes.compiler.analysis.traced import Opaque, traced
+from tracetypes.compiler.tracing.identity import Once
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Csv, JsonLines, Kafka
 from tracetypes.graph import Apply, Graph, Merge, Node, Receive, Sink, Source, title
 from tracetypes.templates import OpStateless, overrides
 
-__all__ = ["Program", "Segment", "cut", "program"]
+__all__ = ["Segment", "cut"]
 
 COPIES = 4
 """How often a stream is computed at most before it gets a channel."""
@@ -50,70 +48,6 @@ class Segment:
         """The channels that it reads, each once."""
         found = [node.name for node in self.checked.graph.nodes if isinstance(node, Receive)]
         return tuple(dict.fromkeys(found))
-
-
-@attrs.frozen(eq=False)
-class Program:
-    """The plans of all segments, those first that others read from. ``shared``: what was decided about each stream with
-    several consumers, for people."""
-
-    name: str
-    segments: tuple[Segment, ...]
-    plans: tuple[Plan, ...]
-    shared: tuple[str, ...]
-
-    @property
-    def named(self) -> tuple[tuple[str, Plan], ...]:
-        """The plans with the names of their segments."""
-        return tuple((one.name, plan) for one, plan in zip(self.segments, self.plans, strict=True))
-
-    @property
-    def width(self) -> int:
-        """Tasks of the widest plan."""
-        return max(plan.width for plan in self.plans)
-
-    @property
-    def sinks(self) -> tuple[str, ...]:
-        """Names of the author's sinks."""
-        return tuple(segment.name for segment in self.segments if segment.sends is None)
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        """Names of the channels."""
-        return tuple(segment.sends for segment in self.segments if segment.sends is not None)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Names of the sources, each once."""
-        return tuple(dict.fromkeys(leaf.source.name for plan in self.plans for leaf in plan.sources))
-
-    @property
-    def sources_above(self) -> dict[str, tuple[str, ...]]:
-        """For each segment the sources of all that it comes from."""
-        found: dict[str, tuple[str, ...]] = {}
-        for segment, plan in zip(self.segments, self.plans, strict=True):
-            names = [leaf.source.name for leaf in plan.sources]
-            names += [name for channel in segment.receives for name in found[channel]]
-            found[segment.name] = tuple(dict.fromkeys(names))
-        return found
-
-
-def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Program:
-    """Compile a checked graph of any shape. Raises :class:`UsageError` ``TT404`` as :func:`.planner.plan` does."""
-    require_groups(parallelism, key_groups)
-    once = Once()
-    segments, shared = cut(checked, once)
-    plans = tuple(
-        plan_of(
-            compile_graph(segment.checked, parallelism=parallelism, key_groups=key_groups),
-            parallelism=parallelism,
-            key_groups=key_groups,
-            quiet=segment.quiet,
-            once=once,
-        )
-        for segment in segments
-    )
-    return Program(checked.graph.name, segments, plans, shared)
 
 
 def cut(checked: Checked, once: Once | None = None) -> tuple[tuple[Segment, ...], tuple[str, ...]]:

@@ -7,19 +7,11 @@ from collections.abc import Iterator
 import attrs
 
 from tracetypes.check import Checked
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.graph.passes import passes
-from tracetypes.compiler.graph.segments import program
-from tracetypes.compiler.plan.plan import (
-    FromChannel,
-    FromSource,
-    FromStage,
-    Link,
-    Opaque,
-    Plan,
-    Stage,
-    links,
-)
-from tracetypes.compiler.runtime.blocks import folds
+from tracetypes.compiler.plan.facts import folds
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
+from tracetypes.compiler.plan.program import program
 from tracetypes.graph import Apply, Fused, Node, Restore, RowPosition, Sort, steps_of, title
 from tracetypes.markers import show_markers
 from tracetypes.sources import edge_given

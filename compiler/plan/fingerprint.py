@@ -25,8 +25,8 @@ from typing import Any, Final, NewType, TypeVar, get_args, get_origin
 import attrs
 
 from tracetypes.compiler.analysis.content import Hidden, Incomparable, content, shortened
-from tracetypes.compiler.analysis.identity import parts_of
 from tracetypes.compiler.analysis.secret import Key
+from tracetypes.compiler.plan.facts import folds, is_straight
 from tracetypes.compiler.plan.plan import (
     FromChannel,
     FromSource,
@@ -39,8 +39,7 @@ from tracetypes.compiler.plan.plan import (
     United,
     links,
 )
-from tracetypes.compiler.runtime.blocks import folds
-from tracetypes.compiler.runtime.stage import is_straight
+from tracetypes.compiler.tracing.identity import parts_of
 from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
 from tracetypes.formats import Csv, JsonLines, Kafka, Layout, Parquet
@@ -61,7 +60,7 @@ from tracetypes.graph import (
 from tracetypes.markers import EventTime, InBand
 from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, name_of, show_type
 from tracetypes.redaction import hidden_fields
-from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpKeyedUnordered, type_arguments
+from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpKeyedUnordered, as_operator, type_arguments
 
 __all__ = ["Fingerprint", "described", "fingerprint"]
 
@@ -244,7 +243,7 @@ class _Describer:
             self.kept[label] = type(node.op).__qualname__ if isinstance(node, Apply) else title(node)
             if isinstance(node, Apply):
                 self.add(self.kept, f"{label}, key", fields_of(step.takes.key))
-                self.operator(label, node.op, step.takes.value)
+                self.operator(label, as_operator(node.op), step.takes.value)
             elif isinstance(node, Sort):
                 self.kept[f"{label}, by"] = self.strictly(node.by, f"{label}, by")
 

@@ -8,7 +8,7 @@ from html import escape
 import attrs
 
 from tracetypes.check import Checked
-from tracetypes.compiler.graph.segments import Program, Segment
+from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.drawing import (
     STYLE,
     Badge,
@@ -23,8 +23,9 @@ from tracetypes.compiler.plan.drawing import (
     typed_graph,
 )
 from tracetypes.compiler.plan.explain import Runs, combining_run, keyed_runs, show_plan, stateless_runs
+from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
-from tracetypes.compiler.runtime.stage import is_straight
+from tracetypes.compiler.plan.program import Program
 from tracetypes.graph import Apply, title
 
 __all__ = ["page", "plan_figure"]

@@ -9,13 +9,13 @@ they emit at markers: that is computed where the blocks are closed, so that it i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import attrs
 
+from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
-from tracetypes.compiler.runtime.column_states import Keyed
-from tracetypes.compiler.runtime.limits import EVERY
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Layout
@@ -23,13 +23,13 @@ from tracetypes.graph import Apply, Merge, Restore, Sink, Sort, Source
 from tracetypes.trace import StreamType
 
 __all__ = [
+    "EVERY",
     "FromChannel",
     "FromSource",
     "FromStage",
     "Leaf",
     "Link",
     "Mapped",
-    "Opaque",
     "Plan",
     "Region",
     "Stage",
@@ -39,12 +39,12 @@ __all__ = [
 ]
 
 
-@final
-@attrs.frozen
-class Opaque:
-    """What must run in Python, item by item, and why."""
+EVERY = 100_000
+"""Of so many rows that come to an operator one is computed in plain Python too."""
 
-    reason: str
+_UNTRACED: Final = Opaque("it was not traced")
+_NO_MONOID: Final = Opaque("it has none")
+_NOT_KEYED: Final = Opaque("it has no monoid")
 
 
 @final
@@ -59,8 +59,8 @@ class FromSource:
     layout: Layout
     stream: StreamType
     items: StreamType
-    traced_key: Tree | Opaque = Opaque("it was not traced")
-    traced_time: Tree | Opaque = Opaque("it was not traced")
+    traced_key: Tree | Opaque = _UNTRACED
+    traced_time: Tree | Opaque = _UNTRACED
     quiet: bool = False
     reading: int = 0
 
@@ -103,7 +103,7 @@ class Mapped:
     node: Apply
     upstream: Region
     stream: StreamType
-    traced: Tree | Opaque = Opaque("it was not traced")
+    traced: Tree | Opaque = _UNTRACED
 
 
 @final
@@ -129,8 +129,8 @@ class Step:
     node: Apply | Sort | Restore
     takes: StreamType
     gives: StreamType
-    monoid: Monoid | Opaque = Opaque("it has none")
-    keyed: Keyed | Opaque = Opaque("it has no monoid")
+    monoid: Monoid | Opaque = _NO_MONOID
+    keyed: Keyed | Opaque = _NOT_KEYED
 
 
 @final

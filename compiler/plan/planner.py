@@ -7,24 +7,14 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from tracetypes.check import Checked
-from tracetypes.compiler.analysis.identity import Once
-from tracetypes.compiler.analysis.monoids import Monoid, monoid_of
+from tracetypes.compiler.analysis.keyed import Keyed
+from tracetypes.compiler.analysis.monoids import Monoid
+from tracetypes.compiler.analysis.traced import Opaque, keyed_in, monoid_in, traced
 from tracetypes.compiler.graph.passes import compile_graph
-from tracetypes.compiler.plan.plan import (
-    FromChannel,
-    FromSource,
-    FromStage,
-    Mapped,
-    Opaque,
-    Plan,
-    Region,
-    Stage,
-    Step,
-    United,
-)
-from tracetypes.compiler.runtime.column_states import Keyed, keyed_of
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, Step, United
 from tracetypes.compiler.tracing.expr import Tree
-from tracetypes.compiler.tracing.tracer import Untraceable, trace_function, trace_on_item
+from tracetypes.compiler.tracing.identity import Once
+from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
 from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
 from tracetypes.formats import Layout
@@ -45,8 +35,8 @@ from tracetypes.graph import (
 )
 from tracetypes.markers import EventTime
 from tracetypes.records import Schema
-from tracetypes.templates import Operator, OpKeyedUnordered, OpStateless
-from tracetypes.trace import StreamType, stream_type
+from tracetypes.templates import OpStateless
+from tracetypes.trace import stream_type
 
 __all__ = ["DEFAULT_KEY_GROUPS", "plan", "plan_of"]
 
@@ -223,36 +213,6 @@ def function_in(function: Callable[[Any], Any], value: Schema) -> Tree | Opaque:
     """A function of a source's values, as expressions where it can be said."""
     try:
         return trace_function(function, value)
-    except Untraceable as why:
-        return Opaque(str(why))
-
-
-def traced(op: Operator, takes: StreamType) -> Tree | Opaque:
-    """What a stateless operator does to an item, as expressions where it can be said."""
-    assert isinstance(op, OpStateless)
-    try:
-        return trace_on_item(op, takes.key, takes.value)
-    except Untraceable as why:
-        return Opaque(str(why))
-
-
-def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
-    """The monoid of a keyed unordered operator, where columns can be combined by it."""
-    if not isinstance(op, OpKeyedUnordered):
-        return Opaque("its items are ordered")
-    try:
-        return monoid_of(op, takes.key, takes.value)
-    except Untraceable as why:
-        return Opaque(str(why))
-
-
-def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: StreamType) -> Keyed | Opaque:
-    """What a keyed unordered operator does with its aggregates, where its states can be columns."""
-    if isinstance(monoid, Opaque):
-        return monoid
-    assert isinstance(op, OpKeyedUnordered)
-    try:
-        return keyed_of(op, monoid, takes.key, gives)
     except Untraceable as why:
         return Opaque(str(why))
 

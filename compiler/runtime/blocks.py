@@ -15,27 +15,14 @@ from tracetypes.compiler.columns.ordering import Pairs, Runs
 from tracetypes.compiler.plan.plan import FromSource, Stage, links
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.partial_aggregation import objects, parts_of
-from tracetypes.graph import Apply, RowPosition
+from tracetypes.graph import RowPosition
 from tracetypes.interpreter import failed, guarded
 from tracetypes.places import place
 from tracetypes.records import canonical
-from tracetypes.templates import OpKeyedUnordered, overrides
+from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["MISSING", "Folded", "Gatherer", "Lists", "Placed", "combining", "folds", "runs_of"]
-
-
-def folds(stage: Stage) -> bool:
-    """Is the first operator one that only sums its items up, so that they may be combined on their way?"""
-    node = stage.steps[0].node if stage.steps else None
-    op = node.op if isinstance(node, Apply) else None
-    return isinstance(op, OpKeyedUnordered) and not overrides(op, "on_item")
-
-
-def combining(stage: Stage) -> Monoid | None:
-    """The monoid by which columns of items may be combined on their way to a stage."""
-    monoid = stage.steps[0].monoid if folds(stage) else None
-    return monoid if isinstance(monoid, Monoid) else None
+__all__ = ["MISSING", "Folded", "Gatherer", "Lists", "Placed", "runs_of"]
 
 
 class Lists:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.arrow import from_array, to_bytes
 from tracetypes.compiler.columns.column import from_arrow
-from tracetypes.compiler.runtime.partial_aggregation import groups_of
+from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Row
 from tracetypes.markers import EventTime

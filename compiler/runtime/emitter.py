@@ -11,13 +11,14 @@ import numpy as np
 from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
 from tracetypes.compiler.columns.column import concat, from_arrow, inputs_of, to_arrow
 from tracetypes.compiler.columns.ordering import Runs
+from tracetypes.compiler.plan.facts import speaks
 from tracetypes.compiler.plan.plan import Link, Mapped, Plan, Stage, links
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Kind, Message, header
 from tracetypes.compiler.runtime.operators import Flowing
 from tracetypes.compiler.runtime.partial_aggregation import Flow, through
 from tracetypes.compiler.runtime.partitioner import Outbox
-from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, flush, speaks, spoken_by, trees_of
+from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, flush, spoken_by, trees_of
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import Marker
@@ -95,7 +96,7 @@ class Passing:
             flush(self.ahead)
 
     def _through_columns(self, batch: Batch) -> bool:
-        if self.trees is None or len(batch) < sizes.MANY:
+        if self.trees is None or len(batch) < limits.MANY:
             return False
         key, value = self.gives.key, self.gives.value
         keys, values = from_arrow(key, array(key, batch.keys)), from_arrow(value, array(value, batch.values))
@@ -182,8 +183,8 @@ class ToSink(Passing):
         yield from self.ready
         self.ready = []
         batch, self.batch = self.batch, Batch([], [], [], [])
-        for at in range(0, len(batch), sizes.BATCH):
-            to = at + sizes.BATCH
+        for at in range(0, len(batch), limits.BATCH):
+            to = at + limits.BATCH
             places = (batch.positions or [])[at:to]
             part = Batch(batch.keys[at:to], batch.values[at:to], batch.ends[at:to], places)
             yield Message(0, Kind.ROWS, b"", to_bytes(rows(self.layout, part)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AHEAD", "BATCH", "EVERY", "FEW", "FLUSH", "MANY", "SLAB", "TOGETHER", "YOUNG"]
+__all__ = ["AHEAD", "BATCH", "FEW", "FLUSH", "MANY", "SLAB", "TOGETHER", "YOUNG"]
 
 BATCH = 50_000
 """Items of one message at most."""
@@ -24,9 +24,6 @@ YOUNG = 50_000
 
 MANY = 64
 """Items from which combining columns is worth its calls."""
-
-EVERY = 100_000
-"""Of so many rows that come to an operator one is computed in plain Python too."""
 
 FEW = 16
 """Idle keys are removed when they are so large a part of all keys (one of so many), or larger."""

@@ -12,7 +12,7 @@ import numpy as np
 from tracetypes.compiler.columns.arrow import Batch, array
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter
 from tracetypes.compiler.plan.plan import Step
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import Folded
 from tracetypes.compiler.runtime.eviction import forget
 from tracetypes.compiler.runtime.stateless import checked_later, conforming, exactly
@@ -50,7 +50,7 @@ def sorter_of(node: Sort, step: Step) -> Runner:
 
     def run(states: list[Any], at: int, flowing: Flowing, marker: Marker) -> Runs:
         runs = flowing.by_key()
-        if len(runs.values) >= sizes.MANY:
+        if len(runs.values) >= limits.MANY:
             codes = np.repeat(np.arange(len(runs.keys)), runs.counts)
             with suppress(Undefined):
                 rows_ = sorter.rows([codes], runs.values, lambda: array(schema, runs.values))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -14,20 +14,17 @@ from tracetypes.compiler.columns.column import Column, Columns, Struct, from_arr
 from tracetypes.compiler.columns.dictionary import Coded
 from tracetypes.compiler.columns.evaluation import Emitted, run
 from tracetypes.compiler.columns.exact import Exacts, exact_group_sums
+from tracetypes.compiler.columns.groups import Groups, codes_of
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
 from tracetypes.records import (
     UNIT,
     Boolean,
-    Bytes,
-    Date,
     Float,
     Integer,
     OneOf,
     Optional,
     Record,
     Schema,
-    String,
-    Timestamp,
     UnitValue,
 )
 from tracetypes.trace import StreamType
@@ -35,7 +32,6 @@ from tracetypes.trace import StreamType
 __all__ = [
     "Combined",
     "Flow",
-    "Groups",
     "Inputs",
     "Seen",
     "SeenSums",
@@ -44,7 +40,6 @@ __all__ = [
     "encode_parts",
     "fit",
     "fit_key",
-    "groups_of",
     "listed",
     "objects",
     "parts_of",
@@ -226,7 +221,7 @@ def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums 
     lifted = run(monoid.lift, flow.inputs, flow.count).result
     assert lifted is not None
     parts = [_part(lifted, part, flow.count) for part in monoid.parts]
-    groups = Groups.of(*_codes(ends, key, flow.count))
+    groups = Groups.of(*codes_of(ends, key, flow.count))
     made = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
     if seen is not None and flow.count:
         seen(monoid, flow, parts, groups, made)
@@ -235,7 +230,7 @@ def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums 
 
 def reduced(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Combined:
     """One row a block and key: the columns reduced as the parts say."""
-    groups = Groups.of(*_codes(ends, key, count))
+    groups = Groups.of(*codes_of(ends, key, count))
     made = tuple(reduce_part(part, column, groups) for part, column in zip(parts, columns, strict=True))
     return Combined(ends[groups.first], take(key, groups.first), made)
 
@@ -257,138 +252,8 @@ def _zero(kind: Kind) -> Any:
     return False if isinstance(kind, Boolean) else 0.0 if isinstance(kind, Float) else 0
 
 
-@attrs.frozen(eq=False)
-class Groups:
-    """Rows by group. ``of``: int64, the group of each row, from 0; ``first``: the first row of each group; ``sizes``."""
-
-    of_row: Any
-    first: Any
-    sizes: Any
-    counted: dict[tuple[int, int], tuple[Any, Any]] = attrs.field(factory=dict, init=False)
-
-    @property
-    def number(self) -> int:
-        """How many groups there are."""
-        return len(self.first)
-
-    @classmethod
-    def of(cls, codes: Any, number: int) -> Groups:
-        """Groups of equal codes, which are below ``number``."""
-        count = len(codes)
-        if number <= max(4 * count, 1 << 16):
-            of_row, sizes = codes, np.bincount(codes, minlength=number)
-            present = np.flatnonzero(sizes)
-            if len(present) < number:
-                places = np.zeros(number, np.int64)
-                places[present] = np.arange(len(present))
-                of_row, sizes = places[codes], sizes[present]
-        else:
-            encoded = pa.array(codes).dictionary_encode()
-            of_row = encoded.indices.to_numpy().astype(np.int64)
-            sizes = np.bincount(of_row, minlength=len(encoded.dictionary))
-        first = np.empty(len(sizes), np.int64)
-        first[of_row[::-1]] = np.arange(count - 1, -1, -1)
-        return cls(of_row, first, sizes)
-
-    def counts(self, coded: Coded) -> Any:
-        """int64, groups by entries: how many rows of a group have an entry. None where there are too many of these.
-
-        Columns that share their codes are counted once.
-        """
-        codes, size = coded.codes, len(coded.entries)
-        if self.number * size > 4 * len(codes):
-            return None
-        if (id(codes), size) not in self.counted:
-            counts = np.bincount(self.of_row * size + codes, minlength=self.number * size)
-            self.counted[id(codes), size] = codes, counts.reshape(self.number, size)
-        return self.counted[id(codes), size][1]
-
-
 SeenSums: TypeAlias = Callable[[Monoid, Flow, Sequence[Column], Groups, Sequence[Column]], None]
 """Sees items, the parts of what each was lifted to, which were combined, and the parts of that."""
-
-
-def groups_of(key: Columns, count: int) -> Groups:
-    """Rows by key."""
-    codes, number = _codes(np.zeros(count, np.int64), key, count)
-    return Groups.of(codes, number)
-
-
-def _codes(ends: Any, key: Columns, count: int) -> tuple[Any, int]:
-    """A number for each block and key, and a bound of these numbers."""
-    codes, number = _of_integers(ends, count)
-    for column in _scalars(key):
-        more, size = _of_column(column, count)
-        if size == 1:
-            continue
-        if number * size > 1 << 62:
-            codes, number = _dense(codes)
-            more, size = _dense(more)
-        codes, number = codes * size + more, number * size
-    return codes, number
-
-
-def _scalars(columns: Columns) -> Iterator[Column]:
-    if isinstance(columns, Struct):
-        if columns.valid is not None:
-            yield Column(Boolean(), columns.valid)
-        for part in columns.parts:
-            assert part is not None
-            yield from _scalars(part)
-    else:
-        yield columns
-
-
-def _of_column(column: Column, count: int) -> tuple[Any, int]:
-    if column.valid is not None:
-        codes, number = _of_column(attrs.evolve(column, valid=None), count)
-        return np.where(column.valid, codes + 1, 0), number + 1
-    if column.coded is not None:
-        entries = column.coded.entries
-        of_entries, number = _of_column(Column(column.kind, entries), len(entries))
-        if number == len(entries) and (of_entries == np.arange(number)).all():
-            return column.coded.codes, number
-        return of_entries[column.coded.codes], number
-    if column.scalar or isinstance(column.kind, UnitValue):
-        return np.zeros(count, np.int64), 1
-    match column.kind:
-        case Integer() | Timestamp() | Date():
-            return _of_integers(column.values, count)
-        case Boolean():
-            return column.values.astype(np.int64), 2
-        case Float():
-            return _of_integers(column.values.view(np.int64), count)
-        case String() | Bytes():
-            encoded = column.values.dictionary_encode()
-            return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
-        case _:
-            raise Undefined(0)
-
-
-def _of_integers(values: Any, count: int) -> tuple[Any, int]:
-    if not count:
-        return np.zeros(0, np.int64), 1
-    low, high = int(values.min()), int(values.max())
-    span = high - low + 1
-    if span <= max(4 * count, 1 << 16):
-        return values - low, span
-    starts = np.flatnonzero(values[1:] != values[:-1]) + 1
-    if 16 * len(starts) < count:
-        # Neighbours are mostly equal, as blocks are of rows in the order of their times.
-        codes, number = _of_integers(values[np.concatenate(([0], starts))], len(starts) + 1)
-        return np.repeat(codes, np.diff(starts, prepend=0, append=count)), number
-    # Differences of numbers that lie further apart would wrap.
-    step = int(np.gcd.reduce(values[:: 1 + (count >> 12)] - low)) if span < 1 << 63 else 1
-    if step > 1 and span // step <= max(4 * count, 1 << 16):
-        scaled = (values - low) // step
-        if (scaled * step + low == values).all():
-            return scaled, span // step + 1
-    return _dense(values)
-
-
-def _dense(values: Any) -> tuple[Any, int]:
-    encoded = pa.array(values).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
 
 
 def reduce_part(part: Part, column: Column, groups: Groups) -> Column:

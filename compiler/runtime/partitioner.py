@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
 from tracetypes.compiler.columns.column import from_arrow, inputs_of, to_arrow, to_coded_arrow
+from tracetypes.compiler.plan.facts import combining, folds
 from tracetypes.compiler.plan.plan import Stage
-from tracetypes.compiler.runtime import limits as sizes
-from tracetypes.compiler.runtime.blocks import Folded, combining, folds
+from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.blocks import Folded
 from tracetypes.compiler.runtime.chunks import scatter
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, dumps, header
 from tracetypes.compiler.runtime.partial_aggregation import Flow, SeenSums, combine, encode_parts
@@ -82,7 +83,7 @@ class Outbox:
         self.start()
         if not len(batch):
             return
-        if self.monoid is not None and len(batch) >= sizes.MANY:
+        if self.monoid is not None and len(batch) >= limits.MANY:
             try:
                 yield from self.combined(head, batch)
                 return
@@ -144,8 +145,8 @@ class Straight(Outbox):
         assert flow.value is not None
         keys = to_arrow(self.stream.key, flow.key, flow.count)
         values = to_arrow(self.stream.value, flow.value, flow.count)
-        for at in range(0, flow.count, sizes.BATCH):
-            part = slice(at, at + sizes.BATCH)
+        for at in range(0, flow.count, limits.BATCH):
+            part = slice(at, at + limits.BATCH)
             table = rows_of_columns(self.layout, keys[part], values[part], ends[part])
             yield Message(0, Kind.ROWS, b"", to_bytes(table))
 
@@ -153,8 +154,8 @@ class Straight(Outbox):
         """All that was collected, and a fresh start."""
         batch = self.batch
         self.start()
-        for at in range(0, len(batch), sizes.BATCH):
-            part = slice(at, at + sizes.BATCH)
+        for at in range(0, len(batch), limits.BATCH):
+            part = slice(at, at + limits.BATCH)
             made = Batch(batch.keys[part], batch.values[part], batch.ends[part], [0] * len(batch.keys[part]))
             yield Message(0, Kind.ROWS, b"", to_bytes(rows(self.layout, made)))
 

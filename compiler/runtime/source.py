@@ -12,11 +12,12 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import END, POSITION, from_array, from_rows, pairs_of_rows
 from tracetypes.compiler.columns.column import Columns, from_arrow, inputs_of, take, values_of
 from tracetypes.compiler.columns.evaluation import Emitted
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, Link, Opaque, Stage
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, Link, Stage
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import Placed as PlacedChunk
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, header
@@ -29,7 +30,7 @@ from tracetypes.formats import Layout, Row
 from tracetypes.graph import RowPosition
 from tracetypes.markers import EventTime
 from tracetypes.records import UNIT, to_plain
-from tracetypes.sources import Rejected
+from tracetypes.rejects import Rejected
 
 __all__ = ["FIRST", "ChannelKernel", "Collected", "SourceKernel", "Taken", "passed_over"]
 
@@ -202,7 +203,7 @@ class SourceKernel:
             blocks.add(end)
             self.end, self.position = end, count
             push(row.key, row.value)
-            if count % sizes.FLUSH == 0:
+            if count % limits.FLUSH == 0:
                 yield from self.outbox.messages(piece)
         flush(self.ahead)
         yield from self.outbox.messages(piece)
@@ -227,7 +228,7 @@ class SourceKernel:
         """A late item or a reject that is sent on. ``end``: of the first block that is open, as far as the piece tells."""
         self.open = self.end = end
         self.push(key, value)
-        if len(self.outbox.batch) >= sizes.FLUSH:
+        if len(self.outbox.batch) >= limits.FLUSH:
             yield from self.outbox.messages(piece)
 
     def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
@@ -294,8 +295,8 @@ class SourceKernel:
         behind take columns again."""
         key, value = self.opaque[-1].stream.key, self.opaque[-1].stream.value
         made: list[tuple[Any, Any, Any]] = []
-        for at in range(0, len(ends), sizes.SLAB):
-            slab = slice(at, min(at + sizes.SLAB, len(ends)))
+        for at in range(0, len(ends), limits.SLAB):
+            slab = slice(at, min(at + limits.SLAB, len(ends)))
             keys, values = items(slab)
             ends_ = ends[slab]
             emitted = columns_in_bulk(self.opaque, keys, values, counted=bool((ends_ != ends_[0]).any()))

@@ -16,24 +16,14 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import Batch, array, decode, from_array
 from tracetypes.compiler.columns.column import Columns, from_arrow, inputs_of, values_of
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter, codes_of
-from tracetypes.compiler.plan.plan import (
-    FromSource,
-    FromStage,
-    Link,
-    Mapped,
-    Opaque,
-    Plan,
-    Region,
-    Stage,
-    Step,
-    United,
-    links,
-)
-from tracetypes.compiler.runtime import limits as sizes
-from tracetypes.compiler.runtime.blocks import Folded, Gatherer, Lists, Placed, combining, folds
+from tracetypes.compiler.plan.facts import combining, folds, speaks
+from tracetypes.compiler.plan.plan import FromSource, FromStage, Link, Mapped, Plan, Region, Stage, Step, United, links
+from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.blocks import Folded, Gatherer, Lists, Placed
 from tracetypes.compiler.runtime.column_states import Columnar, ColumnState
 from tracetypes.compiler.runtime.emitter import Outlet, ToSink, ToStage, joined
 from tracetypes.compiler.runtime.frontier import Progress, due, reached
@@ -41,19 +31,18 @@ from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, R
 from tracetypes.compiler.runtime.operators import UnorderedState, ordered_runner, sorter_of, unordered_runner
 from tracetypes.compiler.runtime.partial_aggregation import Flow, parts_of
 from tracetypes.compiler.runtime.source import Collected
-from tracetypes.compiler.runtime.stateless import chain, flush, speaks, spoken_by
+from tracetypes.compiler.runtime.stateless import chain, flush, spoken_by
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.errors import RunError
-from tracetypes.formats import Kafka
 from tracetypes.graph import Apply, Merge, Restore, RowPosition, Sort, Source, title
 from tracetypes.interpreter import check_jump, first_open, guarded, overlapping
 from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.records import UNIT, stable_hash
-from tracetypes.sources import Rejected
+from tracetypes.rejects import Rejected
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered
 
-__all__ = ["OPEN", "StageKernel", "StageState", "is_straight", "keys_held", "rarely_collected", "reason_of"]
+__all__ = ["OPEN", "StageKernel", "StageState", "keys_held", "rarely_collected", "reason_of"]
 
 
 @contextmanager
@@ -61,24 +50,11 @@ def rarely_collected() -> Iterator[None]:
     """Look for cyclic garbage less often: a block makes many objects that all stay, and none of ours are cycles. By Python's
     own measure each 700 objects are worth a look, a fifth of the time of a large block."""
     before = gc.get_threshold()
-    gc.set_threshold(max(before[0], sizes.YOUNG) if before[0] else 0, *before[1:])
+    gc.set_threshold(max(before[0], limits.YOUNG) if before[0] else 0, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def is_straight(plan: Plan) -> bool:
-    """May items go straight to the sink? Where no keyed operator looks at them, no order has to be restored and nothing is
-    emitted at markers, a block need not be complete before its items go on: only its markers have to wait."""
-    (*_, last) = plan.stages
-    alone = len(plan.stages) == 1 and not last.steps and not speaks(last.region) and not speaks(plan.region)
-    timed = all(
-        isinstance(leaf, FromSource) and leaf.gives_items and isinstance(leaf.source.markers, EventTime)
-        for leaf in plan.leaves
-    )
-    told = isinstance(plan.sink.format, Kafka) and plan.sink.format.markers  # then items wait for their markers
-    return alone and timed and not told and not links(plan.region)[0].path and not plan.edge.ordered
 
 
 @attrs.define
@@ -458,14 +434,14 @@ class StageKernel:
         if not isinstance(objects_, UnorderedState) or objects_.plain:
             return
         assert self.columnar is not None
-        if len(objects_.states) < sizes.MANY or self.columnar.keyed.skips:
+        if len(objects_.states) < limits.MANY or self.columnar.keyed.skips:
             rows_, blocks = 0, set[int]()
             for message in items:
                 if message.kind == Kind.AGGREGATES:
                     ends = pa.ipc.open_stream(message.payload).read_next_batch().column("end")
                     rows_ += len(ends)
                     blocks.update(ends.unique().to_pylist())
-            if rows_ < sizes.MANY * max(len(blocks), 1):
+            if rows_ < limits.MANY * max(len(blocks), 1):
                 return
         try:
             made = self.columnar.from_objects(objects_.states, objects_.start, state.held)

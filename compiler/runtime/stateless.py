@@ -10,9 +10,10 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import Batch, array
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Mapped, Opaque, Region, United
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Mapped, Region, United
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.errors import OperatorFailed
 from tracetypes.interpreter import emitted_wrongly, failed, guarded
@@ -57,7 +58,6 @@ __all__ = [
     "exactly",
     "flush",
     "in_bulk",
-    "speaks",
     "spoken_by",
     "stateless",
     "trees_of",
@@ -107,7 +107,7 @@ class Ahead:
     def push(self, key: Any, value: Any) -> None:
         """Take an item."""
         self.items.append((key, value, self.owner.end, self.owner.position))
-        if len(self.items) >= sizes.AHEAD:
+        if len(self.items) >= limits.AHEAD:
             self.flush()
 
     def flush(self) -> None:
@@ -186,8 +186,8 @@ def _all_at_once(
 
     try:
         if overrides(op, "prefetch"):
-            for at in range(0, len(keys), sizes.AHEAD):
-                part = slice(at, at + sizes.AHEAD)
+            for at in range(0, len(keys), limits.AHEAD):
+                part = slice(at, at + limits.AHEAD)
                 op.prefetch(list(zip(keys[part], values[part], strict=True)))
         if counted:
             for key, value in zip(keys, values, strict=True):
@@ -315,17 +315,6 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:  # a lone surrogate
         return False
     return True
-
-
-def speaks(region: Region) -> bool:
-    """Does a stateless operator of a region emit something at markers?"""
-    match region:
-        case FromSource() | FromStage() | FromChannel():
-            return False
-        case Mapped():
-            return overrides(region.node.op, "on_marker") or speaks(region.upstream)
-        case United():
-            return any(map(speaks, region.upstreams))
 
 
 def spoken_by(region: Region, marker: Marker, present: set[int], leaf: list[int]) -> tuple[bool, list[tuple[Any, Any]]]:

@@ -25,15 +25,17 @@ import attrs
 import numpy as np
 
 from tracetypes.asked import AskedTable
+from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.column import Column, Columns, take, take_column, values_of
 from tracetypes.compiler.columns.evaluation import Emitted
+from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.plan.plan import (
     FromChannel,
     FromSource,
     FromStage,
     Mapped,
-    Opaque,
     Plan,
     Region,
     Stage,
@@ -41,9 +43,9 @@ from tracetypes.compiler.plan.plan import (
     United,
     links,
 )
-from tracetypes.compiler.runtime.column_states import Closed, Keyed
+from tracetypes.compiler.runtime.column_states import Closed
 from tracetypes.compiler.runtime.messages import Difference, Kind, Message, header
-from tracetypes.compiler.runtime.partial_aggregation import Flow, Groups, Seen, SeenSums, objects, reduce_part
+from tracetypes.compiler.runtime.partial_aggregation import Flow, Seen, SeenSums, objects, reduce_part
 from tracetypes.compiler.runtime.stateless import conforming
 from tracetypes.compiler.tracing.expr import Branch, Call, Expr, Input, Pack, Tree, Value
 from tracetypes.graph import Apply, title

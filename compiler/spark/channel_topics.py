@@ -31,19 +31,12 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from tracetypes.compiler.columns.arrow import to_bytes
+from tracetypes.compiler.connectors.kafka import SCHEME, Address, Watch, records, require_client
+from tracetypes.compiler.connectors.kafka_sink import Transactions
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.channels import Channel, Contents, Entry, markers_of
-from tracetypes.compiler.spark.kafka import (
-    SCHEME,
-    Address,
-    Place,
-    TopicReader,
-    Transactions,
-    Watch,
-    records,
-    require_client,
-)
+from tracetypes.compiler.spark.kafka import Place, TopicReader
 from tracetypes.compiler.spark.wire import settle, told
 from tracetypes.compiler.store.outputs import Asides, Frontiers, Output, rows_of
 from tracetypes.compiler.store.small_files import write_json

@@ -11,29 +11,20 @@ is not committed again.
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Callable, Iterator
 from itertools import chain as chained
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlparse
+from typing import TYPE_CHECKING, Any
 
-import attrs
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from tracetypes.compiler.columns.arrow import schema_of_rows
-from tracetypes.compiler.connectors.row_files import Shown
-from tracetypes.compiler.plan.plan import FromSource, Plan
+from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import Taken
@@ -41,208 +32,19 @@ from tracetypes.compiler.spark.files import check_types
 from tracetypes.compiler.spark.scan import ParquetScan, taker
 from tracetypes.compiler.spark.wire import settle, told
 from tracetypes.compiler.store.input_identity import InputIdentity
-from tracetypes.errors import RunError, UsageError
+from tracetypes.errors import RunError
 from tracetypes.formats import Parquet, Row
-from tracetypes.records import Optional, UnitValue
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    pass
+from tracetypes.compiler.connectors.delta import PAUSE, Added, Log, Place, opened, path_of
 
-__all__ = ["TableInput", "TableScan", "TableSink", "is_table"]
-
-SCHEME = "delta:"
-
-PAUSE = 0.1
-"""Seconds before a table without new versions is looked at again."""
-
-FEATURES = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
-"""What a table may ask of its readers. (Of deletion vectors that they are seen: the versions that have some are refused.)"""
-
-CONSTRAINT = "delta.constraints."
-"""The settings of a table that are CHECK constraints."""
-
-COMPUTED = ("delta.invariants", "delta.generationExpression", "delta.identity.")
-"""What a column says of itself that has conditions or values of its own."""
-
-WRITTEN = FEATURES | {
-    "appendOnly",
-    "changeDataFeed",
-    "checkConstraints",
-    "columnMapping",
-    "generatedColumns",
-    "identityColumns",
-    "invariants",
-}
-"""What a table may ask of its writers. (Of constraints and mapped columns that they are seen: tables with some are refused.)"""
+__all__ = ["TableInput", "TableScan"]
 
 FILES = "path string, version bigint, number bigint, partition string"
 
 
-def is_table(address: str) -> bool:
-    """Does an ``--input`` or ``--output`` name a Delta table?"""
-    return address.startswith(SCHEME)
-
-
-def path_of(address: str) -> Path:
-    """The directory of a table. Raises :class:`UsageError` ``TT402`` for what is none, and ``TT401`` without the package."""
-    text = address.removeprefix(SCHEME)
-    if not text or "://" in text:
-        raise UsageError("TT402", f"{address} is no address of a table", fix="write delta:DIRECTORY, on a local disk")
-    if importlib.util.find_spec("deltalake") is None:
-        raise UsageError("TT401", "deltalake is not installed", fix="pip install 'tracetypes[delta]'")
-    return Path(os.path.abspath(text))
-
-
 # ----------------------------------------------------------------------------------------------------- log
-
-
-class Place(NamedTuple):
-    """A place in a log: the next file is the ``file``-th that this version adds."""
-
-    version: int
-    file: int
-
-
-@attrs.frozen
-class Added:
-    """A file of rows that a version adds. ``partition``: the values of the table's partition columns, as text."""
-
-    path: str
-    partition: dict[str, str | None]
-
-
-@attrs.frozen
-class Log:
-    """The log of a table."""
-
-    table: Path
-
-    def entry(self, version: int) -> Path:
-        """The file of a version."""
-        return self.table / "_delta_log" / f"{version:020d}.json"
-
-    def versions(self) -> tuple[int, int]:
-        """The first version that the log still has, and the last one that it knows of. Raises :class:`RunError` ``TT218``."""
-        directory = self.entry(0).parent
-        names = [path.name for path in directory.glob("[0-9]" * 20 + ".*")]
-        first = [int(name[:20]) for name in names if name[20:] == ".json"]
-        checkpoints = [int(name[:20]) for name in names if name[20:].startswith(".checkpoint.")]
-        if not first:
-            raise self.changed("its log is gone")
-        return min(first), max(first + checkpoints)
-
-    def hole(self, version: int, last: int) -> RunError:
-        """The error for a hole."""
-        return RunError(
-            "TT208",
-            f"version {version} of {self.table} is missing in its log, which goes on to version {last}",
-            fix="put the file back, or start anew with a copy of the table",
-        )
-
-    def changed(self, why: str) -> RunError:
-        """The error for a table that is no longer what a run began with."""
-        return RunError(
-            "TT218",
-            f"{self.table} has changed since the run began: {why}",
-            fix="give another --checkpoint and output to start anew",
-        )
-
-    def added(self, version: int) -> list[Added]:
-        """The files that a version adds, in the order of its actions. Raises :class:`RunError` ``TT219`` when it removes rows."""
-        found: list[Added] = []
-        with self.trouble(version):
-            lines = self.entry(version).read_text(encoding="utf-8").splitlines()
-            actions = [json.loads(line) for line in lines if line.strip()]
-        operation = next((action["commitInfo"].get("operation") for action in actions if "commitInfo" in action), None)
-        for action in actions:
-            for kind in ("add", "remove"):
-                about = action.get(kind)
-                if about is None or not about.get("dataChange", True):
-                    continue
-                if kind == "remove" or about.get("deletionVector") is not None:
-                    raise RunError(
-                        "TT219",
-                        f"version {version} of {self.table} removes rows" + (f" ({operation})" if operation else ""),
-                        fix="a stream cannot take rows back: read a table that is only appended to, or start anew behind that "
-                        "version with a copy of the table",
-                    )
-                found.append(Added(self.place(about["path"]), about.get("partitionValues") or {}))
-        return found
-
-    def place(self, path: str) -> str:
-        """The file of an action: its path is quoted, and relative to the table as a rule."""
-        named = urlparse(path)
-        if named.scheme not in ("", "file"):
-            raise RunError(
-                "TT208", f"{self.table}: {path} is not on a local disk", fix="give a table with files of its own"
-            )
-        return str(self.table / unquote(named.path))
-
-    @contextmanager
-    def trouble(self, version: int) -> Iterator[None]:
-        """Inside, a log that cannot be read is an error of ours."""
-        try:
-            yield
-        except (OSError, ValueError) as error:
-            raise RunError(
-                "TT208",
-                f"version {version} of {self.table} cannot be read: {error}",
-                fix="see whether the log of the table is whole, then run again",
-            ) from error
-
-    def end(self, start: Place, until: int | None, most: int | None) -> Place:
-        """Behind the files from a place on: up to version ``until``, and ``most`` of them. The place itself if there are none.
-        Raises :class:`RunError` ``TT208`` for a hole in the log."""
-        version, number = start
-        taken = 0
-        last = max(self.versions()[1], -1 if until is None else until)
-        while until is None or version <= until:
-            if not self.entry(version).exists():
-                if version <= last:  # each is written when the one before it is there
-                    raise self.hole(version, last)
-                break
-            count = len(self.added(version))
-            if most is not None and count - number > most - taken:
-                number += most - taken
-                taken = most
-                break
-            taken += count - number
-            version, number = version + 1, 0
-        return Place(version, number) if taken else start
-
-    def between(self, start: Place, end: Place) -> Iterator[tuple[Place, Added]]:
-        """The files between two places."""
-        for version in range(start.version, end.version + 1):
-            if version < end.version or end.file:
-                files = self.added(version)
-                last = end.file if version == end.version else len(files)
-                for number in range(start.file if version == start.version else 0, last):
-                    yield Place(version, number), files[number]
-
-
-def opened(path: Path) -> DeltaTable:
-    """A table. Raises :class:`RunError` ``TT208`` when there is none, or none that can be read here."""
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    try:
-        table = DeltaTable(path)
-        protocol, configuration = table.protocol(), table.metadata().configuration
-    except (DeltaError, OSError) as error:
-        raise RunError(
-            "TT208", f"{path} cannot be read as a Delta table: {error}", fix="give an existing table"
-        ) from error
-    mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
-    unknown = (set(protocol.reader_features or ()) - FEATURES - {"columnMapping"}) | (
-        {"columnMapping"} if mapped else set()
-    )
-    if unknown:
-        raise RunError(
-            "TT208",
-            f"{path} asks its readers for {', '.join(sorted(unknown))}",
-            fix="copy it to a table without that",
-        )
-    return table
 
 
 # -------------------------------------------------------------------------------------------------- source
@@ -395,116 +197,3 @@ class TableScan(ParquetScan):
 
 
 # ---------------------------------------------------------------------------------------------------- sink
-
-
-class TableSink:
-    """A table that the files of a sink are added to, those of each micro-batch once."""
-
-    def __init__(self, plan: Plan, address: str, run: str) -> None:
-        self.path, self.application = path_of(address), f"tracetypes-{run}-{plan.sink.name}"
-        if plan.sink.format is not None and not isinstance(plan.sink.format, Parquet):
-            raise RunError(
-                "TT207",
-                f"sink {plan.sink.name!r}: files of a table are not {type(plan.sink.format).__name__}",
-                fix="declare format=parquet() or no format",
-            )
-        empty = pa.RecordBatch.from_pylist([], schema_of_rows(plan.layout))
-        self.schema = Shown(plan.layout, plan.sink).of(empty).schema
-        self.may_be_null = {name for name, one in plan.layout.columns if isinstance(one, Optional | UnitValue)}
-
-    @cached_property
-    def table(self) -> DeltaTable:
-        """The table; a new one if there is none. Raises :class:`RunError` ``TT209`` for one of other columns."""
-        from deltalake import DeltaTable
-        from deltalake import Schema as DeltaSchema
-
-        with self.trouble():
-            if not DeltaTable.is_deltatable(str(self.path)):
-                DeltaTable.create(self.path, schema=self.schema, mode="ignore")
-            table = DeltaTable(self.path)
-            wanted, found = (
-                {field.name: field.type.to_json().strip('"') for field in one.fields}
-                for one in (DeltaSchema.from_arrow(self.schema), table.schema())
-            )
-            partitions = table.metadata().partition_columns
-        self.keeps(table)
-        if found != wanted or partitions:
-            parts = f", in partitions by {', '.join(partitions)}" if partitions else ""
-            raise RunError(
-                "TT209",
-                f"{self.path} is a table of {_columns(found)}{parts}; the sink has {_columns(wanted)}",
-                fix="write to a table of its own: it is made when there is none",
-            )
-        return table
-
-    def keeps(self, table: DeltaTable) -> None:
-        """See that a table asks nothing of its rows that this sink does not keep. Raises :class:`RunError` ``TT209``."""
-        with self.trouble():
-            settings, fields = table.metadata().configuration, table.schema().fields
-            features = set(table.protocol().writer_features or ()) - WRITTEN
-        asked = [
-            f"CHECK constraint {name.removeprefix(CONSTRAINT)}: {text}"
-            for name, text in settings.items()
-            if name.startswith(CONSTRAINT)
-        ]
-        for field in fields:
-            if not field.nullable and field.name in self.may_be_null:
-                asked.append(f"column {field.name} is NOT NULL, and the sink may have None there")
-            asked += [f"column {field.name} has {name}" for name in field.metadata if name.startswith(COMPUTED)]
-        if settings.get("delta.columnMapping.mode", "none") != "none":
-            asked.append("its columns are mapped")
-        asked += [f"it asks its writers for {name}" for name in sorted(features)]
-        if asked:
-            raise RunError(
-                "TT209",
-                f"{self.path} asks of its rows what a sink does not check: {'; '.join(asked)}",
-                fix="write to a table of its own: it is made when there is none",
-            )
-
-    def holds(self, batch: int) -> bool:
-        """Has a micro-batch been committed?"""
-        with self.trouble():
-            self.table.update_incremental()
-            known = self.table.transaction_version(self.application)
-        self.keeps(self.table)
-        return known is not None and known >= batch
-
-    def commit(self, batch: int, files: Sequence[Path]) -> None:
-        """Add the files of a micro-batch, which lie in the table's directory."""
-        from deltalake import CommitProperties, Transaction
-        from deltalake.transaction import AddAction, RemoveAction
-
-        actions: list[AddAction | RemoveAction] = [
-            AddAction(
-                path=file.name,
-                size=file.stat().st_size,
-                partition_values={},
-                modification_time=int(file.stat().st_mtime * 1000),
-                data_change=True,
-                stats=json.dumps({"numRecords": pq.read_metadata(file).num_rows}),
-            )
-            for file in files
-        ]
-        with self.trouble():
-            self.table.create_write_transaction(
-                actions,
-                "append",
-                self.table.schema(),
-                commit_properties=CommitProperties(app_transactions=[Transaction(self.application, batch)]),
-            )
-
-    @contextmanager
-    def trouble(self) -> Iterator[None]:
-        """Inside, what the package raises becomes one of our errors."""
-        from deltalake.exceptions import DeltaError
-
-        try:
-            yield
-        except (DeltaError, OSError) as error:
-            raise RunError(
-                "TT209", f"the table {self.path} cannot be written: {error}", fix="see the cause; run again to go on"
-            ) from error
-
-
-def _columns(found: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in found.items())

@@ -25,9 +25,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
-from tracetypes.compiler.plan.plan import FromSource, Link, Opaque
+from tracetypes.compiler.plan.plan import FromSource, Link
 from tracetypes.compiler.spark.catalyst import NotNative, tree
 from tracetypes.compiler.store.input_identity import InputIdentity
 from tracetypes.compiler.tracing.expr import Input

@@ -20,9 +20,9 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Stage, links
 from tracetypes.compiler.runtime.messages import Kind
-from tracetypes.compiler.runtime.stage import is_straight
 from tracetypes.compiler.spark.channels import Channel, received
 from tracetypes.compiler.spark.delta import TableInput, TableScan
 from tracetypes.compiler.spark.files import FileInput, literal

@@ -25,17 +25,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tracetypes.compiler.graph.segments import Program
+from tracetypes.compiler.connectors.delta import is_table
+from tracetypes.compiler.connectors.kafka import is_topic
+from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromSource, Plan
+from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.messages import Difference, Kind, Message, Piece, Report, Reread, dumps, loads
-from tracetypes.compiler.runtime.stage import StageKernel, is_straight
+from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.verification import in_python
 from tracetypes.compiler.spark.channel_topics import TopicChannel, Topics
 from tracetypes.compiler.spark.channels import Channel, FileChannel
-from tracetypes.compiler.spark.delta import TableInput, is_table
+from tracetypes.compiler.spark.delta import TableInput
 from tracetypes.compiler.spark.files import FileInput, open_input
 from tracetypes.compiler.spark.java import java_lock
-from tracetypes.compiler.spark.kafka import TopicInput, is_topic
+from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.lowering import Input, lower
 from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
 from tracetypes.compiler.spark.session import configure
@@ -557,7 +560,7 @@ def run_program(
         locks.share(*java_lock(spark))
         claims = claim_all(root, program)
         claims.write()
-        name = claims.run(channels)
+        name = claims.run(None if channels is None else channels.prefix)
         joints = {one: _Joint(_channel(one, path, channels, name)) for one, path in claims.channels.items()}
         opened = _open_all(spark, program.plans, inputs, scratch, files_per_step, bounded=not follow)
         summary = Summary()

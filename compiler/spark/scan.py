@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import arrow_type, builder, from_array, has_gaps, never_refuses
 from tracetypes.compiler.columns.column import Column, from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.columns.evaluation import run
@@ -38,13 +39,13 @@ from tracetypes.compiler.connectors.text import (
     fit_of_csv,
     fit_of_json,
 )
-from tracetypes.compiler.plan.plan import FromSource, Link, Opaque, Plan, Stage
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.plan.facts import is_straight
+from tracetypes.compiler.plan.plan import FromSource, Link, Plan, Stage
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, inside
 from tracetypes.compiler.runtime.messages import Message, Piece
 from tracetypes.compiler.runtime.partial_aggregation import fit_key, read_by
 from tracetypes.compiler.runtime.source import SourceKernel, Taken
-from tracetypes.compiler.runtime.stage import is_straight
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
 from tracetypes.compiler.store.staging import Delivery, deliver
@@ -444,7 +445,7 @@ def together(groups: Iterable[RowGroup]) -> Iterator[RowGroup | RowGroups]:
     for group in groups:
         if not group.num_rows:
             continue
-        if held and size + group.bytes > sizes.TOGETHER:
+        if held and size + group.bytes > limits.TOGETHER:
             yield RowGroups(held) if len(held) > 1 else held[0]
             held, size = [], 0
         held.append(group)

@@ -15,20 +15,18 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from tracetypes.compiler.analysis.secret import HIDDEN, Key
-from tracetypes.compiler.graph.segments import Program, Segment
+from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.fingerprint import Fingerprint, described, fingerprint
 from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.small_files import read_json, writable, write_json
 from tracetypes.compiler.store.version import look, stamp
 from tracetypes.errors import RunError
-
-if TYPE_CHECKING:
-    from tracetypes.compiler.spark.channel_topics import Topics
 
 __all__ = ["Claim", "Claims", "claim", "claim_all", "last_batch", "queries_of"]
 
@@ -156,20 +154,19 @@ class Claims:
         if read_json(about) != self.plain:
             write_json(about, self.plain)
 
-    def run(self, topics: Topics | None) -> str:
-        """The name of the run, by which its channels are called where they are ``topics``. Raises :class:`RunError` ``TT211``
-        where they were elsewhere: what they hold would be lost."""
+    def run(self, prefix: str | None) -> str:
+        """The name of the run, by which its channels are called. ``prefix``: of their topics; None where they are files.
+        Raises :class:`RunError` ``TT211`` where they were elsewhere: what they hold would be lost."""
         note = self.root / "channels.json"
-        mine = None if topics is None else topics.prefix
         known = read_json(note)
         if known is None:
             begun = any(claim.known is not None for claim in self.queries.values())
-            known = {"run": uuid.uuid4().hex[:8], "topics": None if begun else mine}
+            known = {"run": uuid.uuid4().hex[:8], "topics": None if begun else prefix}
             write_json(note, known)
-        if known["topics"] != mine:
+        if known["topics"] != prefix:
             raise RunError(
                 "TT211",
-                f"the checkpoint {self.root} has its channels in {_channels(known['topics'])}, not in {_channels(mine)}",
+                f"the checkpoint {self.root} has its channels in {_channels(known['topics'])}, not in {_channels(prefix)}",
                 fix="give the --channels that it began with, or another --checkpoint and output",
             )
         return str(known["run"])

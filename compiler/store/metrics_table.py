@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import attrs
 
-from tracetypes.compiler.graph.segments import Program
+from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromChannel, Plan, links
-from tracetypes.compiler.runtime.stage import is_straight
+from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.metrics import Batch, instant, operators_of
 
 __all__ = ["Table"]

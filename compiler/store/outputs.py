@@ -20,15 +20,17 @@ from typing import Any
 import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
+from tracetypes.compiler.connectors.delta import is_table
+from tracetypes.compiler.connectors.delta_sink import TableSink
+from tracetypes.compiler.connectors.kafka import is_topic
+from tracetypes.compiler.connectors.kafka_sink import TopicSink
 from tracetypes.compiler.connectors.row_files import open_rows
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, header
 from tracetypes.compiler.runtime.stage import reason_of
-from tracetypes.compiler.spark.delta import TableSink, is_table
-from tracetypes.compiler.spark.kafka import TopicSink, is_topic
+from tracetypes.compiler.store.answers import Answer, Collector
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import DROP, SEND, Delivery
-from tracetypes.compiler.trial.simulate import Answer, Collector
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
 

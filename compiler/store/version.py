@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tracetypes import __version__
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.errors import RunError
+from tracetypes.version import VERSION
 
 __all__ = ["FORMAT", "look", "stamp"]
 
@@ -49,12 +49,12 @@ def look(path: Path) -> None:
 def stamp(path: Path) -> None:
     """Write the format into a checkpoint that is new."""
     if not (path / _FILE).exists():
-        write_json(path / _FILE, {"format": FORMAT, "tracetypes": __version__})
+        write_json(path / _FILE, {"format": FORMAT, "tracetypes": VERSION})
 
 
 def _other(path: Path, found: str, writer: str) -> RunError:
     return RunError(
         "TT220",
-        f"the checkpoint {path} has {found}, written by {writer}; tracetypes {__version__} reads format {FORMAT}",
+        f"the checkpoint {path} has {found}, written by {writer}; tracetypes {VERSION} reads format {FORMAT}",
         fix="go on with the version that wrote it, or start anew with another --checkpoint and output",
     )

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from tracetypes.compiler.analysis.identity import Same
 from tracetypes.compiler.tracing.functions import FUNCTIONS
+from tracetypes.compiler.tracing.identity import Same
 
 __all__ = ["PREFIX", "TRACER", "NoSource", "is_rewritten", "rewritten"]
 

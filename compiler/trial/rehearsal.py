@@ -28,16 +28,16 @@ import cloudpickle
 import pyarrow.parquet as pq
 
 from tracetypes.check import check
-from tracetypes.compiler.graph.segments import Program, program
 from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.channels import ChannelOutput, FileChannel
 from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.spark.scripted import Crashes, Scripted, write_steps
 from tracetypes.compiler.spark.session import session
+from tracetypes.compiler.store.answers import Collector
 from tracetypes.compiler.store.outputs import Asides, Frontiers, Output
 from tracetypes.compiler.store.small_files import write_json
-from tracetypes.compiler.trial.simulate import Collector
 from tracetypes.errors import CodedError, RunError, envelope, from_text
 from tracetypes.graph import Dataflow
 from tracetypes.scripts import Step

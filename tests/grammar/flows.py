@@ -19,13 +19,15 @@ from tests.grammar.writer import Text
 from tests.programs import plain
 from tracetypes import Dataflow, U, check, every, interpret_rows
 from tracetypes.compiler.analysis.monoids import Part
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.column import Column
-from tracetypes.compiler.plan.plan import Opaque, Plan, links
+from tracetypes.compiler.columns.groups import Groups
+from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime import partial_aggregation as columnar
 from tracetypes.compiler.runtime.messages import Difference
-from tracetypes.compiler.runtime.partial_aggregation import Groups, reduce_part
+from tracetypes.compiler.runtime.partial_aggregation import reduce_part
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.errors import TraceTypesError
 from tracetypes.records import Optional, conformer, key_conformer, key_problem, schema_of
@@ -60,14 +62,14 @@ class Deployment:
 
 @contextmanager
 def _set(values: dict[str, int]) -> Iterator[None]:
-    before = {name: getattr(sizes, name) for name in values}
+    before = {name: getattr(limits, name) for name in values}
     try:
         for name, value in values.items():
-            setattr(sizes, name, value)
+            setattr(limits, name, value)
         yield
     finally:
         for name, value in before.items():
-            setattr(sizes, name, value)
+            setattr(limits, name, value)
 
 
 @cache

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import pyarrow.compute as pc
 
-from tracetypes.compiler.analysis import monoids
+from tracetypes.compiler.analysis import keyed, monoids
 from tracetypes.compiler.columns import evaluation, operations
 from tracetypes.compiler.columns.column import Column, Columns, take
 from tracetypes.compiler.runtime import column_states as states
@@ -124,11 +124,11 @@ MUTATIONS: Final[Mapping[str, Mutation]] = {
     "`max` and `min` as a choice are exchanged": _swap(monoids.Case, "right", _right),
     "`and` of a monoid is taken for `or`": lambda: mock.patch.dict(monoids._EXTREMES, {"and": "max"}),
     "a monoid takes None for 0": _swap(columnar, "_extreme", _zeros_for_none),
-    "the branches of `update_state` are exchanged": _swap(states, "trace_method", _method),
+    "the branches of `update_state` are exchanged": _swap(keyed, "trace_method", _method),
     "`on_marker` gets the old state": _old_state,
     "`lift` of another row": _swap(columnar, "run", _rolled),
     "the first number of `lift` is one more": _swap(monoids, "trace_lift", _lift),
-    "the first number of `identity` is one more": _swap(states, "constant", _identity),
+    "the first number of `identity` is one more": _swap(keyed, "constant", _identity),
     "states go to the next key": _swap(states, "_put", _put),
     "None wins in `least` and `greatest`": _swap(evaluation._Rows, "extreme", _extreme),
     "`replace` does it once": lambda: _operation(("replace", String), act=_replace_once),

@@ -13,7 +13,7 @@ import pytest
 
 from tracetypes import Dataflow, Item, Trace, check, cli, interpret
 from tracetypes.check import Checked
-from tracetypes.compiler.trial.simulate import Answer
+from tracetypes.compiler.store.answers import Answer
 from tracetypes.formats import Csv, JsonLines, Row, text_parser
 from tracetypes.graph import Sink
 from tracetypes.interpreter import Arranged, arrange, streams_of

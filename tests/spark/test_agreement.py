@@ -43,8 +43,8 @@ from tracetypes import (
 )
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import Rows, collect, run
+from tracetypes.compiler.store.answers import Answer
 from tracetypes.compiler.store.outputs import open_output
-from tracetypes.compiler.trial.simulate import Answer
 from tracetypes.formats import Format, Layout
 from tracetypes.records import UNIT
 from tracetypes.trace import Element

@@ -18,7 +18,7 @@ from tests.spark.flows import Fragile, Reading, Sum, id_of, ts_of
 from tests.spark.support import all_defined, row, rows_in, rows_of, write_lines
 from tests.spark.test_rescale import Growing
 from tracetypes import Dataflow, OperatorFailed, OpStateless, RunError, U, check, every, sort
-from tracetypes.compiler.graph.segments import Program, program
+from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.spark.inspect_state import open_all
 from tracetypes.compiler.spark.run import Checkpoint
 from tracetypes.compiler.store.compatibility import Claim, Claims, claim, claim_all

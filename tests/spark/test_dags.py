@@ -14,8 +14,8 @@ from tests.spark.support import Cli, all_defined, asides, row, rows_in, rows_of,
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import Dataflow, OperatorFailed, RunError, check
 from tracetypes.check import Checked
-from tracetypes.compiler.graph.segments import program
 from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark import channels
 from tracetypes.compiler.spark.channel_topics import Topics
 from tracetypes.compiler.spark.channels import ChannelOutput

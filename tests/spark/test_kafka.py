@@ -27,11 +27,12 @@ from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, Unit, UsageError, check, every, in_band, interpret, kafka
 from tracetypes.compiler.columns.arrow import Batch as Encoded
 from tracetypes.compiler.columns.arrow import rows, to_bytes
+from tracetypes.compiler.connectors import kafka as topics_of_kafka
+from tracetypes.compiler.connectors.kafka_sink import TopicSink, Transactions
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.messages import Kind, Message, header
-from tracetypes.compiler.spark import kafka as topics_of_kafka
 from tracetypes.compiler.spark.channel_topics import KIND, ChannelReader, TopicChannel, Topics
-from tracetypes.compiler.spark.kafka import TopicInput, TopicSink, Transactions
+from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.run import Batch, Checkpoint, collect, run
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.compiler.store.outputs import Asides, FileOutput, MemoryOutput

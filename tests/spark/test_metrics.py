@@ -19,7 +19,7 @@ from tests.spark import dags
 from tests.spark.support import Cli, asides, row, rows_in, write_lines
 from tracetypes import check
 from tracetypes import cli as cli_module
-from tracetypes.compiler.graph.segments import program
+from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.store.metrics import Batch, OperatorMetrics, StageMetrics, prometheus
 from tracetypes.compiler.store.metrics_table import Table
 

@@ -14,8 +14,8 @@ from tests.spark import dags
 from tests.spark.support import all_defined, asides, row, rows_in, rows_of, write_lines
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import Dataflow, RunError, check
-from tracetypes.compiler.graph.segments import program
 from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark.channel_topics import Topics
 from tracetypes.compiler.spark.run import Checkpoint, run_program
 from tracetypes.compiler.store.outputs import Asides, FileOutput, Output, open_output

@@ -21,7 +21,7 @@ from tracetypes import Dataflow, OperatorFailed, OpStateless, U, Unit, check, ev
 from tracetypes.compiler.columns.arrow import decode
 from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.compiler.spark.files import SCAN, FileInput, emitted
 from tracetypes.compiler.spark.run import collect
@@ -272,13 +272,13 @@ def test_small_row_groups_are_read_together(tmp_path: Path, monkeypatch: pytest.
         for at, name in enumerate(arrow_of([]).column_names):
             assert whole.column(at).to_pylist() == [getattr(row, name) for row in rows]
     held = pq.read_metadata(tmp_path / "in.parquet")
-    monkeypatch.setattr(sizes, "TOGETHER", sum(held.row_group(at).total_byte_size for at in range(2)) - 1)
+    monkeypatch.setattr(limits, "TOGETHER", sum(held.row_group(at).total_byte_size for at in range(2)) - 1)
     assert [table.num_rows for table in scan.tables(str(tmp_path / "in.parquet"), 0, 1)] == [len(NOTED)] * 2
 
 
 def test_text_that_repeats_is_read_as_a_dictionary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Row group by row group: not where the file has none, nor where its values are mostly different."""
-    monkeypatch.setattr(sizes, "TOGETHER", 0)
+    monkeypatch.setattr(limits, "TOGETHER", 0)
     write_two_kinds(tmp_path / "in.parquet")
     scan, _ = scan_of(noted())
     columns = [[group.column(at) for at in range(5)] for group in scan.tables(str(tmp_path / "in.parquet"), 0, 1)]

@@ -25,7 +25,7 @@ from tracetypes.compiler.columns.ordering import Sorter
 from tracetypes.compiler.plan.explain import combining_run, keyed_runs, stateless_runs
 from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.emitter import Passing
 from tracetypes.compiler.runtime.messages import Kind
@@ -200,8 +200,8 @@ def several(function: Any) -> Any:
 def few_is_many() -> Iterator[None]:
     """Columns are used for blocks of any size."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sizes, "MANY", 1)
-        patch.setattr(sizes, "FLUSH", 3)
+        patch.setattr(limits, "MANY", 1)
+        patch.setattr(limits, "FLUSH", 3)
         yield
 
 

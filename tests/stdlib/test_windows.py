@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.stdlib.small import ROWS, Event, Largest, Mean, Number, Total, markers, source, told
 from tracetypes import Dataflow, LawBroken, Marker, Stream, U, UsageError, check, every, in_band, merge, sort
+from tracetypes.compiler.analysis.keyed import keyed_of
 from tracetypes.compiler.analysis.monoids import monoid_of
-from tracetypes.compiler.runtime.column_states import keyed_of
 from tracetypes.records import schema_of
 from tracetypes.stdlib import all_of, both, count, fast_sum, last
 from tracetypes.stdlib import max as max_

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tracetypes.asked import AskedTable
-from tracetypes.compiler.analysis.identity import Same, exact
 from tracetypes.compiler.tracing.expr import Call, Const
+from tracetypes.compiler.tracing.identity import Same, exact
 from tracetypes.compiler.tracing.symbolic.allowed import (
     ATTRIBUTES,
     CONTAINERS,

@@ -16,9 +16,9 @@ from typing import Any, Final, NoReturn
 import attrs
 
 from tracetypes.asked import AskedTable
-from tracetypes.compiler.analysis.identity import exact
 from tracetypes.compiler.tracing.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Pack, Value
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
+from tracetypes.compiler.tracing.identity import exact
 from tracetypes.compiler.tracing.symbolic.allowed import LENGTHS, VIEWS
 from tracetypes.compiler.tracing.symbolic.known import (
     BOOLEAN,

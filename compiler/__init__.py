@@ -1,1 +1,0 @@
-"""How a checked dataflow runs: passes, plan, and the backends. Imported as ``tracetypes.compiler``."""

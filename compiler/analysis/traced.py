@@ -1,0 +1,54 @@
+"""What operators are, as expressions, or why they are opaque."""
+
+from __future__ import annotations
+
+from typing import final
+
+import attrs
+
+from tracetypes.compiler.analysis.keyed import Keyed, keyed_of
+from tracetypes.compiler.analysis.monoids import Monoid, monoid_of
+from tracetypes.compiler.tracing.expr import Tree
+from tracetypes.compiler.tracing.tracer import Untraceable, trace_on_item
+from tracetypes.templates import Operator, OpKeyedUnordered, OpStateless
+from tracetypes.trace import StreamType
+
+__all__ = ["Opaque", "keyed_in", "monoid_in", "traced"]
+
+
+@final
+@attrs.frozen
+class Opaque:
+    """What must run in Python, item by item, and why."""
+
+    reason: str
+
+
+def traced(op: Operator, takes: StreamType) -> Tree | Opaque:
+    """What a stateless operator does to an item, as expressions where it can be said."""
+    assert isinstance(op, OpStateless)
+    try:
+        return trace_on_item(op, takes.key, takes.value)
+    except Untraceable as why:
+        return Opaque(str(why))
+
+
+def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
+    """The monoid of a keyed unordered operator, where columns can be combined by it."""
+    if not isinstance(op, OpKeyedUnordered):
+        return Opaque("its items are ordered")
+    try:
+        return monoid_of(op, takes.key, takes.value)
+    except Untraceable as why:
+        return Opaque(str(why))
+
+
+def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: StreamType) -> Keyed | Opaque:
+    """What a keyed unordered operator does with its aggregates, where its states can be columns."""
+    if isinstance(monoid, Opaque):
+        return monoid
+    assert isinstance(op, OpKeyedUnordered)
+    try:
+        return keyed_of(op, monoid, takes.key, gives)
+    except Untraceable as why:
+        return Opaque(str(why))

@@ -1,0 +1,180 @@
+"""Topics as sinks: each epoch in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer
+
+from tracetypes.compiler.connectors import kafka
+from tracetypes.compiler.connectors.kafka import Address, Watch, patiently
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.errors import RunError
+from tracetypes.formats import Csv, Kafka, Parquet, record_writer
+from tracetypes.markers import Marker
+
+__all__ = ["TopicSink", "Transactions", "delivered", "produce"]
+
+
+class TopicSink:
+    """A topic that the rows of a sink go to, each micro-batch once."""
+
+    def __init__(self, plan: Plan, text: str, run: str) -> None:
+        self.plan, self.address, self.run = plan, Address.of(text), run
+        if isinstance(plan.sink.format, Csv | Parquet):
+            raise RunError(
+                "TT207",
+                f"sink {plan.sink.name!r}: records of a topic are not {type(plan.sink.format).__name__}",
+                fix="declare format=kafka(...) or no format: records are JSON",
+            )
+        self.format = plan.sink.format if isinstance(plan.sink.format, Kafka) else Kafka()
+        self.write = record_writer(self.format, plan.layout)
+        self.partitions = Watch(self.address, writing=True).topic().partitions
+        self.transactions = Transactions(self.address, f"tracetypes-{run}-{plan.sink.name}", self.partitions[0])
+
+    def put(self, batch: int, items: Iterable[tuple[int, int, Any, Any]], markers: Sequence[int]) -> None:
+        """Send a batch, unless it was sent before. ``items``: end of block, position, key and value of each."""
+        records = [(end, position, *self.write(key, value)) for end, position, key, value in items]
+        # The same order whenever the batch is sent, so that a record's number means the same.
+        records.sort(key=lambda one: (one[0], one[1], one[2] or b"", one[3] or b"", one[4]))
+        told = markers if self.format.markers else ()
+        self.transactions.once(batch, lambda producer: self.send(producer, batch, records, told))
+
+    def send(self, producer: Producer, batch: int, records: Sequence[Any], markers: Sequence[int]) -> None:
+        """Records, and each marker behind its block."""
+        sink, waiting = self.plan.sink, list(markers)
+        # Without keys the order of an ordered stream is that of one partition.
+        alone = {"partition": self.partitions[0]} if self.plan.edge.ordered and not self.plan.layout.keyed else {}
+        for number, (end, position, key, value, headers) in enumerate(records):
+            while waiting and waiting[0] < end:
+                self.mark(producer, waiting.pop(0))
+            named = [*headers, ("tracetypes-id", f"{self.run}/{batch}/{number}".encode())]
+            if sink.marker is not None:
+                named.append((sink.marker, _instant(end)))
+            if sink.position is not None:
+                named.append((sink.position, str(position).encode()))
+            self.produce(producer, value=value, key=key, headers=named, **alone)
+        for marker in waiting:
+            self.mark(producer, marker)
+
+    def mark(self, producer: Producer, marker: int) -> None:
+        """A marker to every partition."""
+        for partition in self.partitions:
+            self.produce(producer, partition=partition, headers=[(self.format.marker, _instant(marker))])
+
+    def produce(self, producer: Producer, **record: Any) -> None:
+        """A record."""
+        produce(producer, self.address.topic, **record)
+
+
+class Transactions:
+    """Sends the micro-batches of a run to a topic, each once. ``name``: by which the broker knows whoever sends for this run, and
+    the group whose offset in ``partition`` is the number of the next micro-batch."""
+
+    def __init__(self, address: Address, name: str, partition: int) -> None:
+        self.address, self.partition = address, partition
+        self.name = name.encode("ascii", "backslashreplace").decode()  # the client takes no others
+
+    @cached_property
+    def producer(self) -> Producer:
+        """The only one that writes for this run: an earlier one that still lives is shut out, its transaction aborted."""
+        from confluent_kafka import Producer
+
+        settings = {
+            "transactional.id": self.name,
+            "transaction.timeout.ms": 600_000,
+            "partitioner": "murmur2_random",  # as of Java's clients: a key goes where they would send it
+        }
+        producer = self.address.client(Producer, settings)
+        patiently(producer.init_transactions)
+        return producer
+
+    @cached_property
+    def group(self) -> Consumer:
+        """The group whose offset is the number of the next batch. It never reads."""
+        from confluent_kafka import Consumer
+
+        settings = {"group.id": self.name, "enable.auto.commit": False, "isolation.level": "read_committed"}
+        return self.address.client(Consumer, settings)
+
+    def once(self, batch: int, send: Callable[[Producer], None]) -> None:
+        """Send a batch, unless it was sent before. Raises :class:`RunError` ``TT209``, also when the broker has not answered for
+        :data:`.kafka.PATIENCE` and :data:`.kafka.PARTING`. Whether the batch went through then is asked when it is sent again."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        with self.address.trouble(writing=True):
+            producer = self.producer
+            if self.holds(batch):
+                return
+            place = TopicPartition(self.address.topic, self.partition)
+            producer.begin_transaction()
+            try:
+                send(producer)
+                delivered(producer)
+                place.offset = batch + 1
+                group = self.group.consumer_group_metadata()
+                patiently(lambda left: producer.send_offsets_to_transaction([place], group, left))
+                patiently(producer.commit_transaction)
+            except KafkaException:
+                with suppress(KafkaException):  # the first error says more
+                    producer.abort_transaction(kafka.PARTING)
+                raise
+
+    def holds(self, batch: int) -> bool:
+        """Was a batch sent? Raises :class:`RunError` ``TT209``."""
+        from confluent_kafka import TopicPartition
+
+        with self.address.trouble(writing=True):
+            place = TopicPartition(self.address.topic, self.partition)
+            (known,) = patiently(lambda left: self.group.committed([place], left))
+            return bool(known.offset > batch)
+
+    def put(self, batch: int, records: Iterable[Mapping[str, Any]]) -> None:
+        """Send records as a batch, unless it was sent before."""
+
+        def send(producer: Producer) -> None:
+            for record in records:
+                produce(producer, self.address.topic, **record)
+
+        self.once(batch, send)
+
+
+def produce(producer: Producer, topic: str, **record: Any) -> None:
+    """Send a record, when there is room for it."""
+    while True:
+        try:
+            producer.produce(topic, **record)
+        except BufferError:
+            delivered(producer, some=True)
+        else:
+            return
+
+
+def delivered(producer: Producer, *, some: bool = False) -> None:
+    """Wait until all records are delivered, or ``some``. Raises KafkaException when none was for :data:`.kafka.PATIENCE`."""
+    from confluent_kafka import KafkaException
+
+    left, until = len(producer), time.monotonic() + kafka.PATIENCE
+    while left:
+        if some:
+            producer.poll(kafka.PAUSE)
+        else:
+            producer.flush(kafka.PAUSE)
+        after = len(producer)
+        if after < left:
+            if some:
+                return
+            until = time.monotonic() + kafka.PATIENCE
+        elif time.monotonic() > until:
+            raise KafkaException(
+                KafkaError(KafkaError._TIMED_OUT, f"the broker took no record for {kafka.PATIENCE:.0f} seconds")
+            )
+        left = after
+
+
+def _instant(micros: int) -> bytes:
+    return Marker(micros).datetime.isoformat().encode()

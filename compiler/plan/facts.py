@@ -1,0 +1,49 @@
+"""Facts about a plan that several layers ask for."""
+
+from __future__ import annotations
+
+from tracetypes.compiler.analysis.monoids import Monoid
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, United, links
+from tracetypes.formats import Kafka
+from tracetypes.graph import Apply
+from tracetypes.markers import EventTime
+from tracetypes.templates import OpKeyedUnordered, overrides
+
+__all__ = ["combining", "folds", "is_straight", "speaks"]
+
+
+def folds(stage: Stage) -> bool:
+    """Is the first operator one that only sums its items up, so that they may be combined on their way?"""
+    node = stage.steps[0].node if stage.steps else None
+    op = node.op if isinstance(node, Apply) else None
+    return isinstance(op, OpKeyedUnordered) and not overrides(op, "on_item")
+
+
+def combining(stage: Stage) -> Monoid | None:
+    """The monoid by which columns of items may be combined on their way to a stage."""
+    monoid = stage.steps[0].monoid if folds(stage) else None
+    return monoid if isinstance(monoid, Monoid) else None
+
+
+def speaks(region: Region) -> bool:
+    """Does a stateless operator of a region emit something at markers?"""
+    match region:
+        case FromSource() | FromStage() | FromChannel():
+            return False
+        case Mapped():
+            return overrides(region.node.op, "on_marker") or speaks(region.upstream)
+        case United():
+            return any(map(speaks, region.upstreams))
+
+
+def is_straight(plan: Plan) -> bool:
+    """May items go straight to the sink? Where no keyed operator looks at them, no order has to be restored and nothing is
+    emitted at markers, a block need not be complete before its items go on: only its markers have to wait."""
+    (*_, last) = plan.stages
+    alone = len(plan.stages) == 1 and not last.steps and not speaks(last.region) and not speaks(plan.region)
+    timed = all(
+        isinstance(leaf, FromSource) and leaf.gives_items and isinstance(leaf.source.markers, EventTime)
+        for leaf in plan.leaves
+    )
+    told = isinstance(plan.sink.format, Kafka) and plan.sink.format.markers  # then items wait for their markers
+    return alone and timed and not told and not links(plan.region)[0].path and not plan.edge.ordered

@@ -1,0 +1,22 @@
+"""Rows that a source rejected."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["Rejected"]
+
+
+@attrs.frozen
+class Rejected:
+    """A row that a source rejected, in its stream of rejects. ``source``: its name; ``row``: as the reject output shows it, the
+    line of a text or the columns as JSON (of a marker that comes too late: its time in microseconds); ``reason``: why."""
+
+    source: str
+    row: str
+    reason: str
+
+    @classmethod
+    def of(cls, source: str, row: str, reason: str) -> Rejected:
+        """With texts that can be written: a lone surrogate becomes its escape."""
+        return cls(source, *(text.encode("utf-8", "backslashreplace").decode() for text in (row, reason)))
