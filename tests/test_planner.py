@@ -26,7 +26,7 @@ from tests.graphs import (
 )
 from tracetypes import ROW_POSITION, Dataflow, O, U, UsageError, check, every, merge, sort
 from tracetypes.compiler.graph.passes import passes
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, United, links
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Mapped, Plan, Region, United, links
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan, plan_of
 from tracetypes.graph import Apply, Restore, title
 
@@ -50,17 +50,24 @@ def shape(plan: Plan) -> str:
 
 
 def region(one: Region) -> str:
+    shown: list[str] = []
+    for node in one.nodes:
+        shown.append(node_of(node, shown))
+    return shown[-1]
+
+
+def node_of(one: Leaf | Mapped | United, shown: list[str]) -> str:
     match one:
         case FromSource(source=source):
             return source.name
         case FromChannel(name=name):
             return f"<{name}>"
         case FromStage(stage=stage):
-            return f"#{stage.number}"
+            return f"#{stage}"
         case Mapped():
-            return f"{region(one.upstream)} {title(one.node)}"
+            return f"{shown[one.upstream]} {title(one.node)}"
         case United():
-            return f"({' + '.join(map(region, one.upstreams))})"
+            return f"({' + '.join(shown[at] for at in one.upstreams)})"
 
 
 def planned(build: Any, edge: Any = U[int, int], *, parallelism: int = 1, **more: Any) -> str:
@@ -151,7 +158,7 @@ def test_links_are_numbered_from_the_left_with_the_operators_on_their_way() -> N
     a, b = (source(flow, name) for name in "ab")
     flow.sink("out", merge(a.through(Keep(2)).through(Scale(3)), b).through(Announce((1,))).through(Total[int]()))
     (stage,) = plan(check(flow)).stages
-    shown = [(link.number, region(link.leaf), [title(m.node) for m in link.path]) for link in links(stage.region)]
+    shown = [(link.number, node_of(link.leaf, []), [title(m.node) for m in link.path]) for link in links(stage.region)]
     assert shown == [(0, "a", ["Keep", "Scale", "Announce"]), (1, "b", ["Announce"])]
 
 
@@ -218,13 +225,20 @@ def test_several_sinks_are_refused_by_name() -> None:
 
 def well_formed(plan: Plan, case: Case) -> None:
     assert [stage.number for stage in plan.stages] == list(range(len(plan.stages)))
-    read: list[Stage] = []
+    read: list[int] = []
     for stage in plan.stages:
         for link in links(stage.region):
             if isinstance(link.leaf, FromStage):
-                assert link.leaf.stage.number < stage.number
+                assert link.leaf.stage < stage.number
                 read.append(link.leaf.stage)
             assert not (stage.restores and link.path)
+        for at, node in enumerate(stage.region.nodes):
+            if isinstance(node, Mapped):
+                assert node.upstream < at
+                assert node.takes == stage.region.nodes[node.upstream].stream
+            if isinstance(node, United):
+                assert max(node.upstreams) < at
+        assert stage.takes == stage.region.stream
         streams = [stage.takes, *[step.gives for step in stage.steps]]
         assert [step.takes for step in stage.steps] == streams[:-1]
         assert stage.gives == streams[-1]
@@ -232,8 +246,8 @@ def well_formed(plan: Plan, case: Case) -> None:
         assert 1 <= stage.parallelism <= plan.key_groups
     (last,) = links(plan.region)
     assert isinstance(last.leaf, FromStage)
-    assert last.leaf.stage is plan.stages[-1]
-    assert sorted(stage.number for stage in read) == [stage.number for stage in plan.stages[:-1]]
+    assert last.leaf.stage == plan.stages[-1].number
+    assert sorted(read) == [stage.number for stage in plan.stages[:-1]]
     assert sorted(leaf.source.name for leaf in plan.sources) == sorted(case.rows)
     assert plan.edge == case.checked.types[plan.sink.id]
 
@@ -243,16 +257,7 @@ def operators(plan: Plan) -> list[int]:
     found: list[int] = []
 
     def visit(one: Region) -> None:
-        match one:
-            case Mapped():
-                found.append(one.node.id)
-                visit(one.upstream)
-            case United():
-                found.append(one.node.id)
-                for each in one.upstreams:
-                    visit(each)
-            case _:
-                pass
+        found.extend(node.node.id for node in one.nodes if isinstance(node, Mapped | United))
 
     for stage in plan.stages:
         visit(stage.region)

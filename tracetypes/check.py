@@ -11,7 +11,8 @@ import re
 import types
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, TypeVar, Union, assert_never, get_args, get_origin
+from typing import Any, Final, TypeVar, Union, assert_never, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 import attrs
 import cloudpickle
@@ -103,10 +104,23 @@ def violations(flow: Dataflow | Graph) -> tuple[Violation, ...]:
 def edge_of(stream: Stream[Any]) -> EdgeType | None:
     """The type of the edge behind a stream, in a dataflow that is still being built; None where it is not known because
     of a violation, which :func:`check` will report."""
-    checker = _Checker(stream.flow.graph)
+    flow, known = stream.flow, _KNOWN.setdefault(stream.flow, {})
+    new: dict[int, Node] = {}
+    pending = [stream.id]
+    while pending:
+        id = pending.pop()
+        if id not in known and id not in new and 0 <= id < len(flow._nodes):
+            new[id] = flow._nodes[id]
+            pending.extend(new[id].inputs)
+    checker = _Checker(Graph(flow.name, tuple(new.values())))
+    checker.types = known
     for node in checker.order():
-        checker.types[node.id] = checker.type_of(node)
-    return checker.types.get(stream.id)
+        checker.visit(node)
+    return known.get(stream.id)
+
+
+_KNOWN: Final = WeakKeyDictionary[Dataflow, dict[int, EdgeType | None]]()
+"""What :func:`edge_of` found: an edge keeps its type while a dataflow grows."""
 
 
 def _is_name(name: object) -> bool:
@@ -121,13 +135,15 @@ class _Checker:
         self.found: list[Violation] = []
         self.types: dict[int, EdgeType | None] = {}
         self.schemas: dict[Any, Schema | None] = {}
+        self.places = {node.id: at for at, node in enumerate(graph.nodes)}
+        self.origins: dict[int, int] = {}
 
     def run(self) -> tuple[list[Violation], dict[int, EdgeType]]:
         self.names()
         self.partners()
         order = self.order()
         for node in order:
-            self.types[node.id] = self.type_of(node)
+            self.visit(node)
             self.record_of(node)
             self.parallelism(node)
         self.columns()
@@ -250,6 +266,11 @@ class _Checker:
 
     # -------------------------------------------------------------------------------------------- types
 
+    def visit(self, node: Node) -> None:
+        """Find the type of the edge that leaves a node, behind all that it reads."""
+        self.types[node.id] = self.type_of(node)
+        self.origins[node.id] = self.origins_of(node)
+
     def type_of(self, node: Node) -> EdgeType | None:
         inputs = [self.types.get(i) for i in node.inputs]
         match node:
@@ -339,11 +360,15 @@ class _Checker:
 
     def disjoint(self, node: Merge) -> None:
         """Ordered inputs that take their keys from the same node overlap for sure; others are checked when they run."""
-        origins = [self.key_origins(i) for i in node.inputs]
+        origins = [self.origins.get(i, 0) for i in node.inputs]
+        seen = 0
         for at, one in enumerate(origins):
+            if not one & seen:
+                seen |= one
+                continue
             for other in origins[:at]:
                 if shared := one & other:
-                    origin = self.by_id[min(shared)]
+                    origin = self.graph.nodes[(shared & -shared).bit_length() - 1]
                     self.refuse(
                         "TT104",
                         node,
@@ -353,16 +378,15 @@ class _Checker:
                     )
                     return
 
-    def key_origins(self, id: int) -> set[int]:
-        found: set[int] = set()
-        pending = [id]
-        while pending:
-            node = self.by_id[pending.pop()]
-            if isinstance(node, Sort | Merge) or (isinstance(node, Apply) and isinstance(node.op, OpKeyedOrdered)):
-                pending.extend(i for i in node.inputs if i in self.by_id)
-            else:
-                found.add(node.id)
-        return found
+    def origins_of(self, node: Node) -> int:
+        """The nodes that the keys of a stream come from, as bits by their place in the graph: sets of all of them would take
+        memory with the square of the graph."""
+        if isinstance(node, Sort | Merge) or (isinstance(node, Apply) and isinstance(node.op, OpKeyedOrdered)):
+            found = 0
+            for upstream in node.inputs:
+                found |= self.origins.get(upstream, 0)
+            return found
+        return 1 << self.places[node.id]
 
     def apply_type(self, node: Apply, given: EdgeType | None) -> EdgeType | None:
         op: object = node.op

@@ -81,6 +81,7 @@ class _Cut:
 
     def choose(self) -> None:
         """Find the nodes whose output goes through a channel."""
+        dear = self.dear()
         copies: dict[int, int] = {}
         reasons: dict[int, str] = {}
         for node in reversed(self.checked.graph.nodes):
@@ -89,7 +90,7 @@ class _Cut:
             copies[node.id] = count if readers else int(isinstance(node, Sink))
             if count < 2:
                 continue
-            why = self.dear(node.id)
+            why = dear[node.id]
             if why is None and count > COPIES:
                 why = f"{count} copies of it would be needed"
             if why is not None:
@@ -120,9 +121,14 @@ class _Cut:
             if first.setdefault(source.name, source) is not source
         ]
 
-    def dear(self, id: int) -> str | None:
-        """Why a stream is not to be computed twice, None if it may be."""
-        node = self.by_id[id]
+    def dear(self) -> dict[int, str | None]:
+        """For each node why its stream is not to be computed twice, None if it may be."""
+        found: dict[int, str | None] = {}
+        for node in self.checked.graph.nodes:  # in topological order
+            found[node.id] = self.why(node, found)
+        return found
+
+    def why(self, node: Node, found: dict[int, str | None]) -> str | None:
         match node:
             case Source(format=Csv() | JsonLines()):
                 return "its rows are text, which Python parses"
@@ -131,12 +137,12 @@ class _Cut:
             case Source():
                 return None
             case Merge():
-                return next((why for why in map(self.dear, node.inputs) if why is not None), None)
+                return next((found[i] for i in node.inputs if found[i] is not None), None)
             case Apply(op=OpStateless()):
                 if overrides(node.op, "on_marker"):
                     return f"{title(node)} emits at markers"
                 said = self.once(traced, node.op, self.checked.streams[node.inputs[0]])
-                return f"{title(node)} runs in Python" if isinstance(said, Opaque) else self.dear(node.inputs[0])
+                return f"{title(node)} runs in Python" if isinstance(said, Opaque) else found[node.inputs[0]]
             case _:
                 return f"{title(node)} is keyed"
 
@@ -158,20 +164,29 @@ class _Cut:
             types[node.id] = self.checked.types[like]
             return node.id
 
-        def copy(id: int) -> int:
-            node, edge = self.by_id[id], self.checked.types[id]
-            if id in self.channels and id != root:
-                made = Receive(id=len(nodes), where=node.where, name=self.channels[id], edge=edge)
-                return add(made, id)
-            inputs = tuple(copy(upstream) for upstream in node.inputs)
-            made_id = add(attrs.evolve(node, id=len(nodes), inputs=inputs), id)
+        def receives(id: int) -> bool:
+            return id in self.channels and id != root
+
+        pending, order = [root], list[int]()
+        while pending:
+            id = pending.pop()
+            order.append(id)
+            pending.extend(() if receives(id) else self.by_id[id].inputs)
+        copied: list[int] = []
+        """The copies that no other has taken as an input yet."""
+        for id in reversed(order):
+            node = self.by_id[id]
+            if receives(id):
+                made = Receive(id=len(nodes), where=node.where, name=self.channels[id], edge=self.checked.types[id])
+                copied.append(add(made, id))
+                continue
+            first = len(copied) - len(node.inputs)
+            copied[first:] = [add(attrs.evolve(node, id=len(nodes), inputs=tuple(copied[first:])), id)]
             if isinstance(node, Source):
                 if node.name in self.told:
-                    quiet.add(made_id)
+                    quiet.add(copied[-1])
                 self.told.add(node.name)
-            return made_id
-
-        top = copy(root)
+        (top,) = copied
         if sends is not None:
             where = self.by_id[root].where
             add(Sink(id=len(nodes), where=where, inputs=(top,), name=sends), root)

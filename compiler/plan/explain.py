@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 
 import attrs
@@ -10,7 +11,7 @@ from tracetypes.check import Checked
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.facts import folds
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import program
 from tracetypes.graph import Apply, Fused, Node, Restore, RowPosition, Sort, steps_of, title
 from tracetypes.markers import show_markers
@@ -82,7 +83,12 @@ def show_plan(plan: Plan) -> Iterator[str]:
     yield "        Arrow     write rows where they are; files are moved into place with the commit"
 
 
+TAIL = 20
+"""Operators on the way from one source to a stage that are not shown again where another source joins them."""
+
+
 def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
+    shown: dict[tuple[int, bool, bool], str] = {}
     for link in links(stage.region):
         match link.leaf:
             case FromSource(source=source):
@@ -94,12 +100,11 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
                 yield "        Catalyst  find what another query has committed: rows, and the markers that close their blocks"
                 yield "        Arrow     read columns of Parquet"
             case FromStage(stage=earlier):
-                yield f"    from stage {earlier.number}"
-        for one in stateless_runs(link):
-            yield from _shown(one, "native")
+                yield f"    from stage {earlier}"
+        yield from _way(link, shown)
         yield from _combining(stage)
         yield f"        Exchange  HASH to {plan.key_groups} key groups: items and markers in Arrow batches, shuffled by Catalyst"
-    many = len(links(stage.region)) > 1
+    many = len(stage.region.leaves) > 1
     steps = [*(["MRG"] if many else []), *[_step(stage, at) for at in range(len(stage.steps))]]
     yield f"    stage {stage.number}, one stateful operator by key group, {_tasks(plan)} : {_edge(stage)}"
     if not stage.steps:
@@ -109,6 +114,31 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
         yield "        Arrow     MRG"
     for one in keyed_runs(stage):
         yield from _shown(one, "Arrow")
+
+
+def _way(link: Link, shown: dict[tuple[int, bool, bool], str]) -> Iterator[str]:
+    """The operators of a link. A long tail that other links have too is shown once: of many sources that join one chain each
+    would show all of it. ``shown``: operators, whether they follow a source, and one that runs in Python, and where they are."""
+    python = False
+    for at, one in enumerate(stateless_runs(link)):
+        key = link.path[at].node.id, isinstance(link.leaf, FromSource), python
+        left = len(link.path) - at
+        if key in shown and left > TAIL:
+            yield f"        {left} more, from {one.name} ({one.node.where}) on: as for {shown[key]}"
+            return
+        shown.setdefault(key, _leaf(link.leaf))
+        python = python or isinstance(link.path[at].traced, Opaque)
+        yield from _shown(one, "native")
+
+
+def _leaf(leaf: Leaf) -> str:
+    match leaf:
+        case FromSource(source=source):
+            return title(source)
+        case FromChannel(name=name):
+            return f"channel {name!r}"
+        case FromStage(stage=stage):
+            return f"stage {stage}"
 
 
 def _shown(one: Runs, native: str) -> Iterator[str]:
@@ -127,7 +157,9 @@ def stateless_runs(link: Link) -> Iterator[Runs]:
         elif not python or (isinstance(link.leaf, FromSource) and not python[0] < at < python[-1]):
             reason = None
         else:
-            reason = f"{title(link.path[min(python, key=lambda one: abs(one - at))].node)} beside it runs in Python"
+            behind = bisect(python, at)
+            near = min(python[max(behind - 1, 0) : behind + 1], key=lambda one: abs(one - at))
+            reason = f"{title(link.path[near].node)} beside it runs in Python"
         yield Runs(mapped.node, title(mapped.node), reason is None, reason)
 
 
@@ -197,7 +229,7 @@ def _step(stage: Stage, at: int) -> str:
         case Sort():
             return "SORT (fused)"
         case Restore():
-            by = [link.leaf.source.ordered_by for link in links(stage.region) if isinstance(link.leaf, FromSource)]
+            by = [leaf.source.ordered_by for leaf in stage.region.leaves if isinstance(leaf, FromSource)]
             own = [b for b in by if b is not None and not isinstance(b, RowPosition)]
             return "SORT by the source's own order (fused)" if own else "SORT by position (fused)"
         case Apply(op=op):

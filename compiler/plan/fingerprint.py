@@ -31,6 +31,7 @@ from tracetypes.compiler.plan.plan import (
     FromChannel,
     FromSource,
     FromStage,
+    Leaf,
     Link,
     Mapped,
     Plan,
@@ -110,6 +111,9 @@ object that can be called is kept by its values."""
 
 NOTHING = "nothing"
 TELLS = "late rows are told by"
+
+LONG = 100
+"""Operators of a link from which on they are told by a hash: of many sources that join one chain each has all of it."""
 
 
 @attrs.frozen
@@ -192,7 +196,7 @@ def described(plan: Plan) -> list[dict[str, Any]]:
         {
             "stage": stage.number,
             "operators": [title(step.node) for step in stage.steps],
-            "reads": [link.leaf.stage.number for link in links(stage.region) if isinstance(link.leaf, FromStage)],
+            "reads": [leaf.stage for leaf in stage.region.leaves if isinstance(leaf, FromStage)],
         }
         for stage in plan.stages
     ]
@@ -203,6 +207,8 @@ class _Describer:
         self.plan, self.sends, self.channels, self.hide = plan, sends, channels, key.hide
         self.kept: dict[str, str] = {}
         self.free: dict[str, str] = {}
+        self.labels: dict[str, int] = {}
+        self.operators: dict[int, str] = {}
 
     def run(self) -> Fingerprint:
         plan, straight = self.plan, is_straight(self.plan)
@@ -248,7 +254,30 @@ class _Describer:
                 self.kept[f"{label}, by"] = self.strictly(node.by, f"{label}, by")
 
     def reads(self, region: Region) -> str:
-        match region:
+        """What a region reads, and how it is merged."""
+        text: list[str] = []
+        pending: list[int | str] = [len(region.nodes) - 1]
+        while pending:
+            one = pending.pop()
+            if isinstance(one, str):
+                text.append(one)
+                continue
+            node = region.nodes[one]
+            match node:
+                case Mapped():
+                    pending.append(node.upstream)
+                case United():
+                    pending.append(")")
+                    for upstream in reversed(node.upstreams[1:]):
+                        pending += [upstream, ", "]
+                    pending += [node.upstreams[0], "merge of ("]
+                case FromSource() | FromStage() | FromChannel():
+                    text.append(self.read(node))
+        return "".join(text)
+
+    def read(self, leaf: Leaf) -> str:
+        """What a leaf reads."""
+        match leaf:
             case FromSource(source=source):
                 return {"items": "", "late": "late items of ", "rejects": "rejects of "}[
                     source.output
@@ -256,17 +285,13 @@ class _Describer:
             case FromChannel(name=name):
                 return f"channel {self.channels.get(name, name)}"
             case FromStage(stage=stage):
-                return f"stage {stage.number}"
-            case Mapped():
-                return self.reads(region.upstream)
-            case United():
-                return f"merge of ({', '.join(map(self.reads, region.upstreams))})"
+                return f"stage {stage}"
 
     def leaf(self, name: str, link: Link) -> None:
-        leaf, where = link.leaf, self.reads(link.leaf)
+        leaf, where = link.leaf, self.read(link.leaf)
         label = f"{name}, from {where}"
-        while label in self.free:
-            label += " again"
+        self.labels[label] = count = self.labels.get(label, 0) + 1
+        label += " again" * (count - 1) if count <= 4 else f" again, {count}"
         self.free[label] = self.path(link)
         match leaf:
             case FromSource(source=source):
@@ -302,7 +327,14 @@ class _Describer:
 
     def path(self, link: Link) -> str:
         """The stateless operators of a link, whose parameters may change."""
-        return " ; ".join(self.loosely(mapped.node.op) for mapped in link.path) or NOTHING
+        text = " ; ".join(map(self.of_operator, link.path)) or NOTHING
+        return text if len(link.path) <= LONG else shortened(text)
+
+    def of_operator(self, mapped: Mapped) -> str:
+        """An operator with its parameters, described once however many links have it."""
+        if mapped.node.id not in self.operators:
+            self.operators[mapped.node.id] = self.loosely(mapped.node.op)
+        return self.operators[mapped.node.id]
 
     def loosely(self, value: object) -> str:
         """What may change by its value where that can be compared, else by its class."""

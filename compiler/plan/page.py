@@ -60,7 +60,7 @@ class _Plan:
                         figure.box(above, self.reading(stage, link, Pill(channel, "channel"), manifests))
                         figure.arrow(("channel", channel), above)
                     case FromStage(stage=earlier):
-                        above = (query, "stage", earlier.number)
+                        above = (query, "stage", earlier)
                 figure.arrow(above, name, self.exchange())
             figure.box(name, self.stage(stage))
         end: Hashable = (query, "sink")
@@ -90,15 +90,15 @@ class _Plan:
     def stage(self, stage: Stage) -> Group:
         inside = Figure()
         first: list[Shape] = []
-        if len(links(stage.region)) > 1:
+        if len(stage.region.leaves) > 1:
             first.append(Pill("MRG", "The union of the blocks of all inputs, aligned on markers."))
         first += [_shape(one) for one in keyed_runs(stage)]
         if not stage.steps:
             first.append(Box("close blocks", ("no operator is keyed here",)))
         end = _chain(inside, [], first)
-        for later in self.plan.stages:
+        for later in self.plan.stages[stage.number + 1 :]:
             for link in links(later.region):
-                if isinstance(link.leaf, FromStage) and link.leaf.stage is stage:
+                if isinstance(link.leaf, FromStage) and link.leaf.stage == stage.number:
                     _chain(inside, end, [*_stateless(link), *_combining(later)])
         if stage is self.plan.stages[-1]:
             (tail,) = links(self.plan.region)

@@ -4,11 +4,13 @@ A :class:`Stage` is keyed: it owns, for each key group, the state of a chain of 
 stages is a :class:`Region`: sources, stateless operators and merges, a tree whose leaves are sources and earlier stages.
 A region's operators run where the data comes from (each leaf's :class:`Link` has its own path of them), except for what
 they emit at markers: that is computed where the blocks are closed, so that it is emitted once (design, corner 1).
+
+Nothing here is nested in what it feeds: a region is a list of nodes that name their inputs by place, and a stage is named by
+its number. So a plan of any depth is pickled, compared and walked without recursion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, TypeAlias, final
 
 import attrs
@@ -78,9 +80,9 @@ class FromSource:
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class FromStage:
-    """The output of an earlier stage."""
+    """The output of an earlier stage, by its number."""
 
-    stage: Stage
+    stage: int
     stream: StreamType
 
 
@@ -98,10 +100,12 @@ class FromChannel:
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class Mapped:
-    """A stateless operator. ``traced``: what it does to an item, as expressions."""
+    """A stateless operator. ``upstream``: the place in the region of what it reads; ``traced``: what it does to an item, as
+    expressions."""
 
     node: Apply
-    upstream: Region
+    upstream: int
+    takes: StreamType
     stream: StreamType
     traced: Tree | Opaque = _UNTRACED
 
@@ -109,15 +113,33 @@ class Mapped:
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class United:
-    """MRG of several streams."""
+    """MRG of several streams, by their places in the region."""
 
     node: Merge
-    upstreams: tuple[Region, ...]
+    upstreams: tuple[int, ...]
     stream: StreamType
 
 
 Leaf: TypeAlias = FromSource | FromStage | FromChannel
-Region: TypeAlias = Leaf | Mapped | United
+
+
+@final
+@attrs.frozen(eq=False)
+class Region:
+    """A tree of sources, earlier stages, stateless operators and merges. ``nodes``: inputs before what reads them, from the
+    left; the last one is the root."""
+
+    nodes: tuple[Leaf | Mapped | United, ...]
+
+    @property
+    def stream(self) -> StreamType:
+        """What it gives."""
+        return self.nodes[-1].stream
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """Where items come in, from the left."""
+        return tuple(node for node in self.nodes if not isinstance(node, Mapped | United))
 
 
 @final
@@ -193,21 +215,32 @@ class Plan:
     @property
     def leaves(self) -> tuple[Leaf, ...]:
         """Everything that a stage reads."""
-        return tuple(link.leaf for stage in self.stages for link in links(stage.region))
+        return tuple(leaf for stage in self.stages for leaf in stage.region.leaves)
 
 
 def links(region: Region) -> tuple[Link, ...]:
     """The links of a region, numbered from the left."""
-    found = _leaves(region, ())
-    return tuple(Link(number=at, leaf=leaf, path=path) for at, (leaf, path) in enumerate(found))
+    reader = [0] * len(region.nodes)
+    """The place of what reads each node."""
+    leaves: list[int] = []
+    for at, node in enumerate(region.nodes):
+        match node:
+            case Mapped(upstream=upstream):
+                reader[upstream] = at
+            case United(upstreams=upstreams):
+                for upstream in upstreams:
+                    reader[upstream] = at
+            case _:
+                leaves.append(at)
+    return tuple(_link(region, number, at, reader) for number, at in enumerate(leaves))
 
 
-def _leaves(region: Region, path: tuple[Mapped, ...]) -> Iterator[tuple[Leaf, tuple[Mapped, ...]]]:
-    match region:
-        case FromSource() | FromStage() | FromChannel():
-            yield region, path
-        case Mapped():
-            yield from _leaves(region.upstream, (region, *path))
-        case United():
-            for one in region.upstreams:
-                yield from _leaves(one, path)
+def _link(region: Region, number: int, at: int, reader: list[int]) -> Link:
+    leaf, path = region.nodes[at], list[Mapped]()
+    assert not isinstance(leaf, Mapped | United)
+    while at < len(region.nodes) - 1:
+        at = reader[at]
+        node = region.nodes[at]
+        if isinstance(node, Mapped):
+            path.append(node)
+    return Link(number=number, leaf=leaf, path=tuple(path))

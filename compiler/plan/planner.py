@@ -11,7 +11,7 @@ from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque, keyed_in, monoid_in, traced
 from tracetypes.compiler.graph.passes import compile_graph
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, Step, United
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Mapped, Plan, Region, Stage, Step, United
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.compiler.tracing.identity import Once
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
@@ -20,7 +20,6 @@ from tracetypes.errors import UsageError
 from tracetypes.formats import Layout
 from tracetypes.graph import (
     Apply,
-    Fused,
     Gather,
     Merge,
     Node,
@@ -118,17 +117,67 @@ class _Planner:
     def run(self) -> Plan:
         sink = next(node for node in self.nodes.values() if isinstance(node, Sink))
         above = self.inputs[sink.id][0]
-        region: Region = self.region(above) if self.is_from_one_stage(above) else self.stage(above, [])
+        parent, order = self.tree(above)
+        regions: dict[int, list[Leaf | Mapped | United]] = {}
+        """The nodes of each region so far, by the number of its root."""
+        root: dict[int, int] = {}
+        for id in reversed(order):
+            reader = parent.get(id)
+            root[id] = id if reader is None or self.is_step(reader) else root[reader]
+        place: dict[int, int] = {}
+        """Where in its region a node stands."""
+        steps: dict[int, list[Step]] = {}
+        """The steps of a stage, up to a node."""
+        for id in order:
+            if self.is_step(id):
+                upstream = self.inputs[id][0]
+                steps[id] = steps.pop(upstream, [])
+                steps[id].append(self.step(id))
+                reader = parent.get(id)
+                if reader is not None and self.is_step(reader):
+                    continue
+                first = steps[id][0].node.id
+                found: Leaf | Mapped | United = self.stage(
+                    Region(tuple(regions.pop(self.inputs[first][0]))), steps.pop(id), self.streams[id]
+                )
+            elif isinstance(self.nodes[id], Split | Gather):
+                place[id] = place[self.inputs[id][0]]
+                continue
+            else:
+                found = self.found(id, place)
+            region = regions.setdefault(root[id], [])
+            place[id] = len(region)
+            region.append(found)
+        region_ = Region(tuple(regions.pop(above)))
+        if not self.is_from_one_stage(above):
+            region_ = Region((self.stage(region_, [], self.streams[above]),))
         return Plan(
             name=self.compiled.graph.name,
             stages=tuple(self.stages),
             sink=sink,
-            region=region,
+            region=region_,
             layout=self.compiled.layout(sink),
             edge=self.types[sink.id],
             parallelism=self.parallelism,
             key_groups=self.key_groups,
         )
+
+    def tree(self, top: int) -> tuple[dict[int, int], list[int]]:
+        """What reads each node, and the nodes above one: inputs first, from the left."""
+        parent: dict[int, int] = {}
+        order: list[int] = []
+        pending = [top]
+        while pending:
+            id = pending.pop()
+            order.append(id)
+            parent.update(dict.fromkeys(self.inputs[id], id))
+            pending.extend(self.inputs[id])
+        return parent, order[::-1]
+
+    def is_step(self, id: int) -> bool:
+        """Does a stage run the node, not the way to it?"""
+        node = self.nodes[id]
+        return isinstance(node, Sort | Restore) or (isinstance(node, Apply) and not _is_stateless(node))
 
     def is_from_one_stage(self, id: int) -> bool:
         """Do only stateless operators lie between a node and a stage? If not, its blocks are closed by a stage yet to make."""
@@ -136,8 +185,8 @@ class _Planner:
             id = self.inputs[id][0]
         return not isinstance(self.nodes[id], Source | Receive | Merge)
 
-    def region(self, id: int) -> Region:
-        """What feeds the edge that leaves a node, down to sources and stages."""
+    def found(self, id: int, place: dict[int, int]) -> Leaf | Mapped | United:
+        """A node of a region. ``place``: where those stand that it reads."""
         node, inputs = self.nodes[id], self.inputs[id]
         match node:
             case Source():
@@ -163,50 +212,44 @@ class _Planner:
                     name=name, edge=self.types[id], layout=Layout(stream.key, stream.value), stream=stream
                 )
             case Merge():
-                regions = tuple(self.region(i) for i in inputs)
-                return United(node=node, upstreams=regions, stream=self.streams[id])
+                return United(node=node, upstreams=tuple(place[i] for i in inputs), stream=self.streams[id])
             case Apply(op=OpStateless()):
+                takes = self.streams[inputs[0]]
                 return Mapped(
                     node=node,
-                    upstream=self.region(inputs[0]),
+                    upstream=place[inputs[0]],
+                    takes=takes,
                     stream=self.streams[id],
-                    traced=self.once(traced, node.op, self.streams[inputs[0]]),
+                    traced=self.once(traced, node.op, takes),
                 )
-            case Apply() | Sort() | Restore():
-                return self.stage(id, [])
-            case Split() | Gather():
-                return self.region(inputs[0])
-            case Sink() | Fused():
-                raise AssertionError(f"{title(node)} feeds nothing")
+            case _:
+                raise AssertionError(f"{title(node)} is not on the way to a stage")
 
-    def stage(self, id: int, steps: list[Step]) -> FromStage:
-        """The stage whose last step is the node, or an empty one that closes the blocks of the edge that leaves it."""
-        last = id
-        while True:
-            node = self.nodes[id]
-            if not isinstance(node, Sort | Restore | Apply) or _is_stateless(node):
-                break
-            takes = self.streams[self.inputs[id][0]]
-            gives = self.streams[id]
-            monoid: Monoid | Opaque = Opaque("it is no operator")
-            keyed: Keyed | Opaque = Opaque("it is no operator")
-            if isinstance(node, Apply):
-                monoid = self.once(monoid_in, node.op, takes)
-                keyed = self.once(keyed_in, node.op, monoid, takes, gives)
-            steps.insert(0, Step(node=node, takes=takes, gives=gives, monoid=monoid, keyed=keyed))
-            id = self.inputs[id][0]
-        region = self.region(id)
+    def step(self, id: int) -> Step:
+        """A step of a stage."""
+        node = self.nodes[id]
+        assert isinstance(node, Sort | Restore | Apply)
+        takes, gives = self.streams[self.inputs[id][0]], self.streams[id]
+        monoid: Monoid | Opaque = Opaque("it is no operator")
+        keyed: Keyed | Opaque = Opaque("it is no operator")
+        if isinstance(node, Apply):
+            monoid = self.once(monoid_in, node.op, takes)
+            keyed = self.once(keyed_in, node.op, monoid, takes, gives)
+        return Step(node=node, takes=takes, gives=gives, monoid=monoid, keyed=keyed)
+
+    def stage(self, region: Region, steps: list[Step], gives: StreamType) -> FromStage:
+        """Make a stage; without steps it closes the blocks of its region."""
         asked = [n.node.parallelism for n in steps if not isinstance(n.node, Restore) and n.node.parallelism]
         made = Stage(
             number=len(self.stages),
             region=region,
-            takes=self.streams[id],
-            gives=self.streams[last],
+            takes=region.stream,
+            gives=gives,
             steps=tuple(steps),
             parallelism=min(max(asked, default=self.parallelism), self.key_groups),
         )
         self.stages.append(made)
-        return FromStage(stage=made, stream=made.gives)
+        return FromStage(stage=made.number, stream=gives)
 
 
 def function_in(function: Callable[[Any], Any], value: Schema) -> Tree | Opaque:

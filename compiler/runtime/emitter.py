@@ -167,7 +167,7 @@ class ToSink(Passing):
         self._pend(flowing, marker.micros, positions)
         if self.speaks and group == 0:
             self.end, self.position = marker.micros, 0
-            for key, value in spoken_by(self.region, marker, {0}, [0])[1]:
+            for key, value in spoken_by(self.region, marker, {0}):
                 self.put(key, value)
 
     def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:

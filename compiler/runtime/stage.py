@@ -110,9 +110,11 @@ class StageKernel:
 
     def _connect(self) -> None:
         """Find where the output of the stage goes: to a link of a later stage, or to the sink."""
-        for later in self.plan.stages:
+        for later in self.plan.stages[self.stage.number + 1 :]:
+            if not any(isinstance(leaf, FromStage) and leaf.stage == self.stage.number for leaf in later.region.leaves):
+                continue
             for link in links(later.region):
-                if isinstance(link.leaf, FromStage) and link.leaf.stage is self.stage:
+                if isinstance(link.leaf, FromStage) and link.leaf.stage == self.stage.number:
                     self.outlet: Outlet = ToStage(self.stage, later, link, self.key_groups, self.verifier)
                     return
         self.outlet = ToSink(self.plan, self.verifier)
@@ -654,7 +656,7 @@ class StageKernel:
         held = state.held.pop(end, None)
         if self.speaks:
             spoken = Batch([], [], [], None)
-            for key, value in spoken_by(self.stage.region, marker, present, [0])[1]:
+            for key, value in spoken_by(self.stage.region, marker, present):
                 if self.hash(key) % self.key_groups == group:
                     spoken.keys.append(key)
                     spoken.values.append(value)
@@ -724,6 +726,6 @@ def reason_of(head: dict[str, Any], frontiers: Mapping[tuple[int, Piece], int]) 
 
 
 def _ordered_merge(region: Region) -> Merge | None:
-    while isinstance(region, Mapped):
-        region = region.upstream
-    return region.node if isinstance(region, United) else None
+    behind = (node for node in reversed(region.nodes) if not isinstance(node, Mapped))
+    last = next(behind)
+    return last.node if isinstance(last, United) else None

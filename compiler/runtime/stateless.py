@@ -317,32 +317,46 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def spoken_by(region: Region, marker: Marker, present: set[int], leaf: list[int]) -> tuple[bool, list[tuple[Any, Any]]]:
+def speaks(region: Region) -> bool:
+    """Does a stateless operator of a region emit something at markers?"""
+    return any(isinstance(node, Mapped) and overrides(node.node.op, "on_marker") for node in region.nodes)
+
+
+def spoken_by(region: Region, marker: Marker, present: set[int]) -> list[tuple[Any, Any]]:
     """What the stateless operators of a region emit at a marker that the leaves ``present`` have sent."""
-    match region:
-        case FromSource() | FromStage() | FromChannel():
-            leaf[0] += 1
-            return leaf[0] - 1 in present, []
-        case United():
-            parts = [spoken_by(one, marker, present, leaf) for one in region.upstreams]
-            return any(has for has, _ in parts), [pair for _, pairs in parts for pair in pairs]
-        case Mapped():
-            has, pairs = spoken_by(region.upstream, marker, present, leaf)
-            out: list[tuple[Any, Any]] = []
-            op = region.node.op
-            assert isinstance(op, OpStateless)
-            emit = conforming(op, region.stream, lambda key, value: out.append((key, value)))
-            push = stateless(region, emit)
-            for key, value in pairs:
-                push(key, value)
-            if has:
-                try:
-                    op.on_marker(marker, emit)
-                except OperatorFailed:
-                    raise
-                except Exception as error:
-                    raise failed(op, "on_marker", f"marker {marker}", error) from error
-            return has, out
+    found: list[tuple[bool, list[tuple[Any, Any]]]] = []
+    leaf = 0
+    for node in region.nodes:
+        match node:
+            case United():
+                parts = [found[at] for at in node.upstreams]
+                found.append((any(has for has, _ in parts), [pair for _, pairs in parts for pair in pairs]))
+            case Mapped():
+                has, pairs = found[node.upstream]
+                found.append((has, _spoken(node, marker, pairs, has)))
+            case _:
+                found.append((leaf in present, []))
+                leaf += 1
+    return found[-1][1]
+
+
+def _spoken(mapped: Mapped, marker: Marker, pairs: list[tuple[Any, Any]], has: bool) -> list[tuple[Any, Any]]:
+    """What one of them emits for what those before it emitted at the marker, and at the marker itself."""
+    out: list[tuple[Any, Any]] = []
+    op = mapped.node.op
+    assert isinstance(op, OpStateless)
+    emit = conforming(op, mapped.stream, lambda key, value: out.append((key, value)))
+    push = stateless(mapped, emit)
+    for key, value in pairs:
+        push(key, value)
+    if has:
+        try:
+            op.on_marker(marker, emit)
+        except OperatorFailed:
+            raise
+        except Exception as error:
+            raise failed(op, "on_marker", f"marker {marker}", error) from error
+    return out
 
 
 def trees_of(path: Sequence[Mapped]) -> list[tuple[Tree, StreamType]] | None:

@@ -32,9 +32,8 @@ from tracetypes.compiler.columns.column import Column, Columns, take, take_colum
 from tracetypes.compiler.columns.evaluation import Emitted
 from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.plan.plan import (
-    FromChannel,
     FromSource,
-    FromStage,
+    Leaf,
     Mapped,
     Plan,
     Region,
@@ -93,23 +92,18 @@ def names_of(plan: Plan) -> dict[int, str]:
 
 def in_python(plan: Plan, names: Collection[str]) -> Plan:
     """The plan with some of its operators (:func:`names_of`) in plain Python."""
-    known, stages = names_of(plan), dict[int, Stage]()
+    known, stages = names_of(plan), list[Stage]()
     why = Opaque("what tracing made of it differed from plain Python")
 
+    def node(one: Leaf | Mapped | United) -> Leaf | Mapped | United:
+        if isinstance(one, FromSource) and known.get(id(one.source)) in names:
+            return attrs.evolve(one, traced_key=why, traced_time=why)
+        if isinstance(one, Mapped) and known[id(one.node.op)] in names:
+            return attrs.evolve(one, traced=why)
+        return one
+
     def region(one: Region) -> Region:
-        match one:
-            case FromSource():
-                chosen = known.get(id(one.source)) in names
-                return attrs.evolve(one, traced_key=why, traced_time=why) if chosen else one
-            case FromChannel():
-                return one
-            case FromStage():
-                return attrs.evolve(one, stage=stages[one.stage.number])
-            case Mapped():
-                traced = why if known[id(one.node.op)] in names else one.traced
-                return attrs.evolve(one, upstream=region(one.upstream), traced=traced)
-            case United():
-                return attrs.evolve(one, upstreams=tuple(map(region, one.upstreams)))
+        return Region(tuple(map(node, one.nodes)))
 
     def step(one: Step) -> Step:
         chosen = isinstance(one.node, Apply) and known[id(one.node.op)] in names
@@ -117,8 +111,8 @@ def in_python(plan: Plan, names: Collection[str]) -> Plan:
 
     for stage in plan.stages:
         steps = tuple(map(step, stage.steps))
-        stages[stage.number] = attrs.evolve(stage, region=region(stage.region), steps=steps)
-    return attrs.evolve(plan, stages=tuple(stages.values()), region=region(plan.region))
+        stages.append(attrs.evolve(stage, region=region(stage.region), steps=steps))
+    return attrs.evolve(plan, stages=tuple(stages), region=region(plan.region))
 
 
 # --------------------------------------------------------------------------------------------------- sampling
@@ -212,7 +206,7 @@ class Verifier:
         self, name: str, mapped: Mapped, read: Reads, flow: Flow, emitted: Sequence[Emitted], rows: Any
     ) -> None:
         """Compare what an operator emits for some rows."""
-        op, takes = mapped.node.op, mapped.upstream.stream
+        op, takes = mapped.node.op, mapped.takes
         assert isinstance(op, OpStateless)
         out: list[Any] = []
         emit = conforming(op, mapped.stream, lambda key, value: out.append((key, value)))

@@ -86,7 +86,7 @@ def _stage(
             case FromChannel(name=name):
                 arriving.append(received(spark, parcel, stage, link, ids, channels[name]))
             case FromStage(stage=earlier):
-                arriving.append(frames[earlier.number])
+                arriving.append(frames[earlier])
     if any(isinstance(link.leaf, FromSource) for link in links(stage.region)):
         arriving.append(_drain(spark, control, ids))
     together = reduce(DataFrame.unionAll, arriving)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import Broadcast, SparkContext, TaskContext
 
-from tracetypes.compiler.plan.plan import Plan, Stage, links
+from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.errors import CodedError, envelope
 from tracetypes.redaction import conceal, redact
@@ -84,8 +84,7 @@ def _parts(plan: Plan) -> dict[Any, Any]:
     parts: dict[Any, Any] = {(): plan}
     for stage in plan.stages:
         parts[stage.number,] = stage
-        for link in links(stage.region):
-            parts.update({(stage.number, link.number, at): one for at, one in enumerate((link.leaf, *link.path))})
+        parts.update({(stage.number, at): one for at, one in enumerate(stage.region.nodes)})
     return parts
 
 

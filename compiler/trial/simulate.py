@@ -254,7 +254,7 @@ def _copied(message: Message) -> tuple[int, int, bytes, bytes]:
 def _target(plan: Plan, number: int) -> int | None:
     for later in plan.stages:
         for link in links(later.region):
-            if isinstance(link.leaf, FromStage) and link.leaf.stage.number == number:
+            if isinstance(link.leaf, FromStage) and link.leaf.stage == number:
                 return later.number
     return None
 

@@ -28,20 +28,37 @@ def reorder(checked: Checked) -> Checked:
     to = Rewrite(checked)
     by_id, consumers = checked.graph.by_id, checked.graph.consumers
 
-    def waits(node: Node) -> bool:
+    waits: set[int] = set()
+    """The merges that a HASH moves in front of."""
+    for node in reversed(checked.graph.nodes):
         readers = consumers[node.id]
-        if not isinstance(node, Gather | Merge) or len(readers) != 1:
-            return False
-        reader = readers[0]
-        return (isinstance(reader, Split) and reader.how == "HASH") or (isinstance(reader, Merge) and waits(reader))
+        if isinstance(node, Gather | Merge) and len(readers) == 1:
+            (reader,) = readers
+            if (isinstance(reader, Split) and reader.how == "HASH") or (
+                isinstance(reader, Merge) and reader.id in waits
+            ):
+                waits.add(node.id)
 
-    def hashed(id: int, split: Split) -> int:
-        node = by_id[id]
-        if waits(node):
-            if isinstance(node, Merge):
-                return to.place(node, tuple(hashed(i, split) for i in node.inputs))
-            return to.place(node, (split_before(to.input_of(node.inputs[0]), split),))
-        return split_before(to.input_of(id), split)
+    def move(split: Split) -> int:
+        """Put copies of a HASH in front of all the merges before it: what gives its output now."""
+        pending, order = [split.inputs[0]], list[int]()
+        while pending:
+            id = pending.pop()
+            order.append(id)
+            if id in waits and isinstance(by_id[id], Merge):
+                pending.extend(by_id[id].inputs)
+        moved: list[int] = []
+        """What gives the output of the nodes that no merge has taken yet."""
+        for id in reversed(order):
+            node = by_id[id]
+            if id not in waits:
+                moved.append(split_before(to.input_of(id), split))
+            elif isinstance(node, Merge):
+                first = len(moved) - len(node.inputs)
+                moved[first:] = [to.place(node, tuple(moved[first:]))]
+            else:
+                moved.append(to.place(node, (split_before(to.input_of(node.inputs[0]), split),)))
+        return moved[0]
 
     def split_before(upstream: int, split: Split) -> int:
         below = to.add(hashing(split.ways), (upstream,), split)
@@ -49,10 +66,10 @@ def reorder(checked: Checked) -> Checked:
         return below
 
     for node in checked.graph.nodes:
-        if waits(node):
+        if node.id in waits:
             continue
-        if isinstance(node, Split) and node.how == "HASH" and waits(by_id[node.inputs[0]]):
-            to.moved[node.id] = hashed(node.inputs[0], node)
+        if isinstance(node, Split) and node.how == "HASH" and node.inputs[0] in waits:
+            to.moved[node.id] = move(node)
         else:
             to.place(node)
     return to.done()
