@@ -220,27 +220,32 @@ class Plan:
 
 def links(region: Region) -> tuple[Link, ...]:
     """The links of a region, numbered from the left."""
-    reader = [0] * len(region.nodes)
-    """The place of what reads each node."""
-    leaves: list[int] = []
+    last, reader = len(region.nodes) - 1, [0] * len(region.nodes)
+    """``reader``: the place of what reads each node."""
     for at, node in enumerate(region.nodes):
-        match node:
-            case Mapped(upstream=upstream):
+        if isinstance(node, Mapped):
+            reader[node.upstream] = at
+        elif isinstance(node, United):
+            for upstream in node.upstreams:
                 reader[upstream] = at
-            case United(upstreams=upstreams):
-                for upstream in upstreams:
-                    reader[upstream] = at
-            case _:
-                leaves.append(at)
-    return tuple(_link(region, number, at, reader) for number, at in enumerate(leaves))
-
-
-def _link(region: Region, number: int, at: int, reader: list[int]) -> Link:
-    leaf, path = region.nodes[at], list[Mapped]()
-    assert not isinstance(leaf, Mapped | United)
-    while at < len(region.nodes) - 1:
-        at = reader[at]
+    found: list[tuple[Leaf, tuple[Mapped, ...]]] = []
+    behind: dict[int, tuple[Mapped, ...]] = {}
+    """The operators behind each merge: what joins a chain shares the rest of it."""
+    for at in range(last, -1, -1):
         node = region.nodes[at]
         if isinstance(node, Mapped):
-            path.append(node)
-    return Link(number=number, leaf=leaf, path=tuple(path))
+            continue
+        path, tail, to = list[Mapped](), tuple[Mapped, ...](), at
+        while to < last:
+            to = reader[to]
+            below = region.nodes[to]
+            if not isinstance(below, Mapped):
+                tail = behind[to]
+                break
+            path.append(below)
+        whole = (*path, *tail) if path else tail
+        if isinstance(node, United):
+            behind[at] = whole
+        else:
+            found.append((node, whole))
+    return tuple(Link(number=at, leaf=leaf, path=path) for at, (leaf, path) in enumerate(reversed(found)))
