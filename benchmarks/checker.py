@@ -23,7 +23,8 @@ import cloudpickle
 from benchmarks.shapes import SHAPES, Reading
 from tracetypes import Dataflow, check, interpret_rows
 from tracetypes import __version__ as version
-from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.plan.explain import explain
+from tracetypes.compiler.plan.program import program
 
 
 def measured(shape: str, operators: int) -> tuple[int, dict[str, float]]:

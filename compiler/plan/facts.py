@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetypes.compiler.analysis.monoids import Monoid
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Mapped, Plan, Region, Stage, United, links
+from tracetypes.compiler.plan.plan import FromSource, Mapped, Plan, Region, Stage, links
 from tracetypes.formats import Kafka
 from tracetypes.graph import Apply
 from tracetypes.markers import EventTime
@@ -27,13 +27,7 @@ def combining(stage: Stage) -> Monoid | None:
 
 def speaks(region: Region) -> bool:
     """Does a stateless operator of a region emit something at markers?"""
-    match region:
-        case FromSource() | FromStage() | FromChannel():
-            return False
-        case Mapped():
-            return overrides(region.node.op, "on_marker") or speaks(region.upstream)
-        case United():
-            return any(map(speaks, region.upstreams))
+    return any(isinstance(node, Mapped) and overrides(node.node.op, "on_marker") for node in region.nodes)
 
 
 def is_straight(plan: Plan) -> bool:

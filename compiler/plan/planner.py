@@ -11,7 +11,18 @@ from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque, keyed_in, monoid_in, traced
 from tracetypes.compiler.graph.passes import compile_graph
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Mapped, Plan, Region, Stage, Step, United
+from tracetypes.compiler.plan.plan import (
+    FromChannel,
+    FromSource,
+    FromStage,
+    Leaf,
+    Mapped,
+    Plan,
+    Region,
+    Stage,
+    Step,
+    United,
+)
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.compiler.tracing.identity import Once
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
@@ -35,7 +46,7 @@ from tracetypes.graph import (
 from tracetypes.markers import EventTime
 from tracetypes.records import Schema
 from tracetypes.templates import OpStateless
-from tracetypes.trace import stream_type
+from tracetypes.trace import StreamType, stream_type
 
 __all__ = ["DEFAULT_KEY_GROUPS", "plan", "plan_of"]
 

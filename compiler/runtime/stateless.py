@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import Batch, array
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Mapped, Region, United
+from tracetypes.compiler.plan.plan import Mapped, Region, United
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.errors import OperatorFailed
@@ -315,11 +315,6 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:  # a lone surrogate
         return False
     return True
-
-
-def speaks(region: Region) -> bool:
-    """Does a stateless operator of a region emit something at markers?"""
-    return any(isinstance(node, Mapped) and overrides(node.node.op, "on_marker") for node in region.nodes)
 
 
 def spoken_by(region: Region, marker: Marker, present: set[int]) -> list[tuple[Any, Any]]:
