@@ -25,6 +25,7 @@ from tracetypes import Dataflow, check, interpret_rows
 from tracetypes import __version__ as version
 from tracetypes.compiler.plan.explain import explain
 from tracetypes.compiler.plan.program import program
+from tracetypes.compiler.spark.wording import SparkWording
 
 
 def measured(shape: str, operators: int) -> tuple[int, dict[str, float]]:
@@ -44,7 +45,7 @@ def measured(shape: str, operators: int) -> tuple[int, dict[str, float]]:
     timed("interpret", lambda: interpret_rows(checked, rows))
     made = timed("plan", lambda: program(checked, parallelism=4))
     timed("ship", lambda: [pickle.loads(cloudpickle.dumps(plan)) for plan in made.plans])
-    text = timed("explain", lambda: explain(checked, parallelism=4, key_groups=16))
+    text = timed("explain", lambda: explain(checked, SparkWording(), parallelism=4, key_groups=16))
     assert "plan:" in text
     return len(checked.graph.nodes), seconds
 

@@ -60,7 +60,7 @@ class Change(OpKeyedOrdered[str, Reading, Reading, int]):
         return 0
 
     def on_item(self, state: int, key: str, value: Reading, emit: Callable[[Reading], None]) -> int:
-        emit(Reading(value.value - state, value.ts))
+        emit(Reading((value.value - state) % 1_000, value.ts))
         return value.value
 
 

@@ -16,6 +16,7 @@ from tracetypes.compiler.plan.explain import show_plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect
 from tracetypes.compiler.spark.session import session
+from tracetypes.compiler.spark.wording import SparkWording
 from tracetypes.errors import TraceTypesError
 
 
@@ -31,7 +32,7 @@ def main() -> int:
             f"{len(measurements):,} measurements of smart plugs. Asked for: average load by type of device and second.\n"
         )
         print("The plan that the compiler made for parallelism 4:\n")
-        for line in show_plan(plan(checked, parallelism=4)):
+        for line in show_plan(plan(checked, parallelism=4), SparkWording()):
             print(f"  {line}")
 
         started = time.monotonic()

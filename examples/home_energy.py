@@ -75,10 +75,10 @@ second: Callable[[Load], int] = attrgetter("ts")
 watts: Callable[[Load], float] = attrgetter("watts")
 
 
-def average(readings: Stream[U[Unit, Measurement]], parallelism: int | None = None) -> Stream[O[str, Average]]:
+def average(readings: Stream[U[Unit, Measurement]]) -> Stream[O[str, Average]]:
     """JFM, SORT, LI, Map, SORT, AVG. Loads are filled in for every second between two of a plug, so a load that comes behind a
     marker may be ``MAX_GAP - 1`` seconds older; each second is averaged once, when no load can come for it any more."""
-    loads = readings.through(flat_map(join_filter_map), parallelism=parallelism)
+    loads = readings.through(flat_map(join_filter_map))
     fill_in = interpolate(time=second, number=watts, make=lambda _, ts, watts: Load(ts, watts), max_gap=MAX_GAP)
     filled = loads.through(sort(by=second)).through(fill_in)
     by_device = filled.through(rekey(lambda plug, _: device_of(plug), to=str)).through(sort(by=second))
@@ -94,7 +94,7 @@ readings = flow.source(
     markers=every(seconds=10, time=lambda m: m.timestamp),
     format=csv(separator=None, columns=["timestamp", "value", "property", "plug", "household", "house"]),
 )
-flow.sink("averages", average(readings, parallelism=2))
+flow.sink("averages", average(readings))
 
 
 def generate(seconds: int = 84, plugs: int = 470, seed: int = 1) -> Iterator[Measurement]:

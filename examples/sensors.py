@@ -90,7 +90,7 @@ TEN_SECONDS = every(seconds=10, time=lambda m: m.ts, delay=10)
 
 filled = Dataflow("filled")
 hub = filled.source("hub", U[Unit, Measurement], markers=TEN_SECONDS)
-near_windows = hub.through(JoinFilterMap(LOCATIONS), parallelism=2)
+near_windows = hub.through(JoinFilterMap(LOCATIONS))
 ordered = near_windows.through(sort(by=lambda r: r.ts))
 filled.sink("filled", ordered.through(LinearInterpolation()))
 

@@ -689,7 +689,7 @@ def chains(draw: DrawFn, stream: Any, shape: Shape, most: int) -> tuple[Any, Sha
     for _ in range(draw(st.integers(0, most))):
         ops, shape = draw(st.sampled_from(operators(shape)))
         op: Any = draw(ops)
-        stream = stream.through(op, parallelism=draw(WIDTHS))
+        stream = stream.through(op, parallelism=None if isinstance(op, OpStateless) else draw(WIDTHS))
     return stream, shape
 
 

@@ -58,6 +58,7 @@ from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Report
 from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.spark.wording import SparkWording
 from tracetypes.compiler.store.answers import Collector
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
@@ -413,7 +414,7 @@ def test_a_flow_of_late_items_is_not_straight() -> None:
 
 def test_people_and_checkpoints_can_tell_them_apart() -> None:
     checked = check(all_outputs())
-    text = explain(checked, parallelism=2, key_groups=4)
+    text = explain(checked, SparkWording(), parallelism=2, key_groups=4)
     assert "late items of source 's0' : U[int, Sample]   markers: every 10 s" in text
     assert "rejects of source 's0' : U[Unit, Rejected]   markers: every 10 s" in text
     assert "the source is read again for them" in text
@@ -426,7 +427,7 @@ def test_people_and_checkpoints_can_tell_them_apart() -> None:
     drawn = svg(typed_graph(checked), "all", style=True)
     assert "late items of the source" in drawn
     assert "rejects of the source" in drawn
-    assert page(checked, program(checked)).count("rejects of the source") > 1
+    assert page(checked, SparkWording(), program(checked)).count("rejects of the source") > 1
 
 
 def test_the_graph_is_checked_once_for_all_outputs_of_a_source() -> None:

@@ -35,7 +35,7 @@ from tracetypes import (
 )
 from tracetypes.check import edge_of, violations
 from tracetypes.edges import EdgeType
-from tracetypes.errors import Location, Violation
+from tracetypes.errors import Location, UsageError, Violation
 from tracetypes.graph import Apply, Fused, Gather, Graph, Merge, Restore, Sink, Sort, Source, Split
 from tracetypes.records import Integer, String
 from tracetypes.trace import StreamType
@@ -158,7 +158,7 @@ def test_TT101_the_papers_mistake_an_order_lost_in_a_parallel_map() -> None:
     flow = Dataflow("test")
     hub = flow.source("in", O[str, Reading], markers=TICKS, ordered_by=lambda r: r.ts)
     wrong: Any = Change()
-    made, at = hub.through(Same[str, Reading](), parallelism=2).through(wrong), line()
+    made, at = hub.through(Same[str, Reading]()).through(wrong), line()
     (one,) = violations(ended(flow, made))
     assert (one.code, one.where.line) == ("TT101", at)
 
@@ -566,16 +566,43 @@ def test_TT112_a_source_and_a_sink_may_share_a_name() -> None:
 @pytest.mark.parametrize("parallelism", [0, -1, 1.5, True, "2"])
 def test_TT113_parallelism(parallelism: Any) -> None:
     flow, hub = readings()
-    made, at = hub.through(Scale(), parallelism=parallelism), line()
+    made, at = hub.through(sort(by=lambda r: r.ts), parallelism=parallelism), line()
     violation(
         ended(flow, made),
         "TT113",
-        "Scale",
+        "SORT",
         at,
         found=f"parallelism={parallelism!r}",
         expected="a whole number from 1",
         fix="pass parallelism=1 or more",
     )
+
+
+def test_TT122_parallelism_of_a_stateless_operator() -> None:
+    flow, hub = readings()
+    made, at = hub.through(Scale(), parallelism=8), line()
+    violation(
+        ended(flow, made),
+        "TT122",
+        "Scale",
+        at,
+        found="parallelism=8 for a stateless operator, which runs where its items are",
+        expected="parallelism= where items are brought together by key",
+        fix="give it to a sort or keyed operator behind it, or to the run",
+    )
+
+
+def test_TT122_parallelism_of_no_operator() -> None:
+    _, hub = readings()
+    with pytest.raises(UsageError, match=r"TT122 parallelism=8 .* where no operator is added"):
+        hub.through(lambda stream: merge(stream, stream), parallelism=8)
+
+
+def test_parallelism_of_a_function_is_that_of_its_keyed_operators() -> None:
+    flow, hub = readings()
+    made = hub.through(lambda stream: stream.through(sort(by=lambda r: r.ts)).through(Scale()), parallelism=8)
+    graph = check(ended(flow, made)).graph
+    assert [node.parallelism for node in graph.nodes if isinstance(node, Apply | Sort)] == [8, None]
 
 
 def test_TT114_an_ordered_source_says_what_orders_it() -> None:
@@ -762,13 +789,13 @@ def wrong_everywhere() -> tuple[Dataflow, list[tuple[str, int]]]:
     wrong: Any = Change()
     lost, a = hub.through(wrong), line()  # TT101
     keys, b = flow.source("keys", U[int, Reading], markers=TICKS), line()  # TT109, as nothing reads it
-    plain, c = hub.through(Plain(), parallelism=0), line()  # TT110 and TT113
+    plain, c = hub.through(Plain(), parallelism=0), line()  # TT110 and TT122
     start = line()
     flow.sink("out", lost)
     flow.sink("out", plain)  # TT112
     flow.sink("out 2", plain)  # TT118
     del keys
-    return flow, [("TT101", a), ("TT109", b), ("TT110", c), ("TT113", c), ("TT112", start + 2), ("TT118", start + 3)]
+    return flow, [("TT101", a), ("TT109", b), ("TT110", c), ("TT122", c), ("TT112", start + 2), ("TT118", start + 3)]
 
 
 def test_all_violations_are_reported_together_in_the_order_of_their_lines() -> None:

@@ -172,7 +172,7 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
     lines = out.splitlines()
     assert lines[:4] == ["dataflow home-energy", "", "graph", "      0  source 'readings' : U[Unit, Measurement]"]
     for line in (
-        "      1  FlatMap x2 <- 0 : U[Plug, Load]",
+        "      1  FlatMap <- 0 : U[Plug, Load]",
         "      2  SORT <- 1 : O[Plug, Load]",
         "plan: 2 stages, parallelism 4, 16 key groups",
         "    source 'readings' : U[Unit, Measurement]   markers: every 10 s of event time, delay 0 s",
@@ -228,7 +228,7 @@ def test_graph_draws_the_typed_graph(tmp_path: Path, capsys: pytest.CaptureFixtu
     shown = texts(drawn)
     for text in (
         ["readings", "source", "markers every 10 s of event time, delay 0 s"],
-        ["FlatMap", "OpStateless", "parallelism 2"],
+        ["FlatMap", "OpStateless"],
         ["Interpolate", "OpKeyedOrdered"],
         ["averages", "sink"],
     ):

@@ -206,13 +206,6 @@ def test_parallelize() -> None:
     )
 
 
-def test_parallelize_follows_annotations_of_stateless_operators() -> None:
-    flow = flow_of(lambda s: s.through(Scale(2), parallelism=4).through(Total(), parallelism=2))
-    assert after(flow, "parallelize") == (
-        "source 's' -> RR(4) -> Scale -> MRG -> HASH(3) -> Total -> MRG -> sink 'out'"
-    )
-
-
 def test_drop_splitters() -> None:
     flow = flow_of(lambda s: s.through(sort(by=modulo_three)).through(OrderHash()).through(Scale(2)))
     assert after(flow, "parallelize") == (

@@ -175,7 +175,6 @@ def test_a_stage_is_as_parallel_as_the_run_unless_its_operators_say() -> None:
     assert widths(lambda s: s.through(sort(by=modulo_three), parallelism=3).through(RunningSum(), parallelism=7)) == [7]
     assert widths(lambda s: s.through(Total(), parallelism=3).through(Clocked())) == [3, 2]
     assert widths(lambda s: s.through(Total(), parallelism=1_000)) == [DEFAULT_KEY_GROUPS]
-    assert widths(lambda s: s.through(Scale(2), parallelism=7)) == [2]
 
 
 @pytest.mark.parametrize(("parallelism", "key_groups"), [(0, 16), (-1, 16), (1, 0), (1, -3), (17, 16), (3, 2)])

@@ -88,7 +88,7 @@ def test_messages_name_what_is_wrong(path: Path, reported: dict[Place, str]) -> 
 def test_the_papers_mistake_names_both_types(reported: dict[Place, str]) -> None:
     """An ordered operator behind a parallel map: the message says what is there and what is needed."""
     text = (ROOT / "tests" / "typing" / "bad_programs.py").read_text(encoding="utf-8")
-    at = 1 + next(n for n, line in enumerate(text.splitlines()) if "parallelism=2).through(Interpolate())" in line)
+    at = 1 + next(n for n, line in enumerate(text.splitlines()) if ".through(Interpolate(), parallelism=2)" in line)
     message = reported[Place("bad_programs.py", at, "arg-type")]
     assert "Stream[U[str, Reading]]" in message
     assert "Stream[O[str, Reading]]" in message

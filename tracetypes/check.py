@@ -467,12 +467,19 @@ class _Checker:
                 )
 
     def parallelism(self, node: Node) -> None:
-        if isinstance(node, Apply | Sort) and node.parallelism is not None:
-            wanted: object = node.parallelism
-            if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-                self.refuse(
-                    "TT113", node, f"parallelism={wanted!r}", "a whole number from 1", "pass parallelism=1 or more"
-                )
+        if not isinstance(node, Apply | Sort) or node.parallelism is None:
+            return
+        wanted: object = node.parallelism
+        if isinstance(node, Apply) and isinstance(node.op, OpStateless):
+            self.refuse(
+                "TT122",
+                node,
+                f"parallelism={wanted!r} for a stateless operator, which runs where its items are",
+                "parallelism= where items are brought together by key",
+                "give it to a sort or keyed operator behind it, or to the run",
+            )
+        elif isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+            self.refuse("TT113", node, f"parallelism={wanted!r}", "a whole number from 1", "pass parallelism=1 or more")
 
     def columns(self) -> None:
         for node in self.graph.nodes:

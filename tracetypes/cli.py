@@ -76,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("explain", help="show the graph, what each pass made of it and why, and the plan")
     one.add_argument("target", metavar="TARGET")
     _compiling(one)
+    one.add_argument(
+        "--input", "-i", action="append", default=[], metavar="SOURCE=PATH", help="what a run will read, as for run"
+    )
     one.set_defaults(command=_explain)
 
     one = commands.add_parser("graph", help="draw the typed graph, as .svg, or with the plan beside it, as .html")
@@ -297,10 +300,12 @@ def _check(given: argparse.Namespace) -> int:
 def _explain(given: argparse.Namespace) -> int:
     from tracetypes.compiler.plan.explain import explain
     from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
+    from tracetypes.compiler.spark.wording import SparkWording
 
     checked = check(load(given.target))
     groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
-    print(redact(explain(checked, parallelism=given.parallelism, key_groups=groups)))
+    inputs = _pairs(given.input, "--input")
+    print(redact(explain(checked, SparkWording(inputs), parallelism=given.parallelism, key_groups=groups)))
     return 0
 
 
@@ -330,11 +335,12 @@ def _page(given: argparse.Namespace, checked: Checked) -> str:
         from tracetypes.compiler.plan.page import page
         from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
         from tracetypes.compiler.plan.program import program
+        from tracetypes.compiler.spark.wording import SparkWording
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
     groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
-    return page(checked, program(checked, parallelism=given.parallelism, key_groups=groups))
+    return page(checked, SparkWording(), program(checked, parallelism=given.parallelism, key_groups=groups))
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -292,8 +292,9 @@ class Stream(Generic[E_co]):
     def through(self, op: Callable[[Stream[E_co]], Stream[R]], *, parallelism: int | None = None) -> Stream[R]:
         """The stream that comes out of an operator, a structural operator or any function of streams.
 
-        ``parallelism``: how many copies of the operators that ``op`` adds shall run at once (None: as the run says). A
-        backend with one width for all takes the most that is asked for.
+        ``parallelism``: how many copies of the keyed operators and sorts that ``op`` adds shall run at once (None: as the
+        run says). A backend with one width for all takes the most that is asked for. Stateless operators run where their
+        items are: where none of the operators is keyed the check refuses it (TT122).
         """
         given: object = op
         if isinstance(given, type) or not callable(given):
@@ -428,10 +429,19 @@ class Dataflow:
         return stream.id if stream.flow is self else -1 - stream.id
 
     def _set_parallelism(self, first: int, parallelism: int) -> None:
-        for at in range(first, len(self._nodes)):
-            node = self._nodes[at]
-            if isinstance(node, Apply | Sort) and node.parallelism is None:
-                self._nodes[at] = attrs.evolve(node, parallelism=parallelism)
+        from tracetypes.templates import OpStateless  # templates know the graph
+
+        added = [node for node in self._nodes[first:] if isinstance(node, Apply | Sort)]
+        keyed = [node for node in added if isinstance(node, Sort) or not isinstance(node.op, OpStateless)]
+        if not added:
+            raise UsageError(
+                "TT122",
+                f"parallelism={parallelism!r} ({caller()}) where no operator is added",
+                fix="give it to a sort or to a keyed operator, or leave it out",
+            )
+        for node in keyed or added:
+            if node.parallelism is None:
+                self._nodes[node.id] = attrs.evolve(node, parallelism=parallelism)
 
 
 def extend(upstream: Stream[Any], op: Typed) -> Stream[Any]:

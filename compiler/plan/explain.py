@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import attrs
 
@@ -13,12 +14,28 @@ from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.facts import folds
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import program
-from tracetypes.graph import Apply, Fused, Node, Restore, RowPosition, Sort, steps_of, title
+from tracetypes.graph import Apply, Fused, Node, Restore, RowPosition, Sink, Sort, Source, steps_of, title
 from tracetypes.markers import show_markers
 from tracetypes.sources import edge_given
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
-__all__ = ["Runs", "combining_run", "explain", "keyed_runs", "show_graph", "show_plan", "stateless_runs"]
+__all__ = ["Runs", "Wording", "combining_run", "explain", "keyed_runs", "show_graph", "show_plan", "stateless_runs"]
+
+
+class Wording(Protocol):
+    """How a backend runs a plan: pairs of who does something, and what."""
+
+    def source(self, source: Source) -> Iterable[tuple[str, str]]:
+        """Who finds and reads the rows of a source."""
+
+    def channel(self) -> Iterable[tuple[str, str]]:
+        """Who finds and reads the rows of a channel."""
+
+    def exchange(self) -> str:
+        """How messages come to their key groups."""
+
+    def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
+        """Who writes the rows of a sink."""
 
 
 @attrs.frozen
@@ -31,23 +48,28 @@ class Runs:
     reason: str | None = None
 
 
-def explain(checked: Checked, *, parallelism: int, key_groups: int) -> str:
+def explain(checked: Checked, wording: Wording, *, parallelism: int, key_groups: int) -> str:
     """The whole story of a compilation."""
     compiled = program(checked, parallelism=parallelism, key_groups=key_groups)
     lines = [f"dataflow {checked.graph.name}", "", "graph", *show_graph(checked)]
     if len(compiled.segments) == 1 and not compiled.shared:
-        return "\n".join([*lines, *_compilation(checked, compiled.plans[0])])
+        return "\n".join([*lines, *_compilation(checked, compiled.plans[0], wording)])
     lines += [
         "",
         f"cut into {_many(len(compiled.segments), 'query', 'queries')}",
         *[f"    {line}" for line in compiled.shared],
     ]
     for segment, plan in zip(compiled.segments, compiled.plans, strict=True):
-        lines += ["", f"query {segment.name!r}", *show_graph(segment.checked), *_compilation(segment.checked, plan)]
+        lines += [
+            "",
+            f"query {segment.name!r}",
+            *show_graph(segment.checked),
+            *_compilation(segment.checked, plan, wording),
+        ]
     return "\n".join(lines)
 
 
-def _compilation(checked: Checked, planned: Plan) -> Iterator[str]:
+def _compilation(checked: Checked, planned: Plan, wording: Wording) -> Iterator[str]:
     """The passes over an in-tree, and its plan."""
     for one in passes(parallelism=planned.parallelism, key_groups=planned.key_groups):
         before = list(show_graph(checked))
@@ -57,7 +79,7 @@ def _compilation(checked: Checked, planned: Plan) -> Iterator[str]:
         yield f"after {one.name}:  {one.equation}"
         yield from after if after != before else ["    (no change)"]
     yield ""
-    yield from show_plan(planned)
+    yield from show_plan(planned, wording)
 
 
 def show_graph(checked: Checked) -> Iterator[str]:
@@ -71,39 +93,41 @@ def show_graph(checked: Checked) -> Iterator[str]:
         yield f"    {node.id:>3}  {name}{copies}{reads} : {checked.types[node.id]}"
 
 
-def show_plan(plan: Plan) -> Iterator[str]:
+def show_plan(plan: Plan, wording: Wording) -> Iterator[str]:
     """Stages, exchanges, sorts, and where Python runs and where Catalyst does."""
     yield f"plan: {_many(len(plan.stages), 'stage')}, parallelism {plan.width}, {plan.key_groups} key groups"
     for stage in plan.stages:
-        yield from _stage(plan, stage)
+        yield from _stage(plan, stage, wording)
     (tail,) = links(plan.region)
     yield f"    sink {plan.sink.name!r} : {plan.edge}"
     for one in stateless_runs(tail):
         yield from _shown(one, "native")
-    yield "        Arrow     write rows where they are; files are moved into place with the commit"
+    yield from _lines(wording.sink(plan.sink))
+
+
+def _lines(said: Iterable[tuple[str, str]]) -> Iterator[str]:
+    return (f"        {who:<8}  {what}" for who, what in said)
 
 
 TAIL = 20
 """Operators on the way from one source to a stage that are not shown again where another source joins them."""
 
 
-def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
+def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
     shown: dict[tuple[int, bool, bool], str] = {}
     for link in links(stage.region):
         match link.leaf:
             case FromSource(source=source):
                 yield f"    {title(source)} : {edge_given(source)}   markers: {show_markers(source.markers)}"
-                yield "        Catalyst  find files, in pieces (the pieces are the RR split: no data moves)"
-                yield "        Arrow     columns of Parquet, or of text that Python parses; key, time, block"
+                yield from _lines(wording.source(source))
             case FromChannel(name=name, edge=edge):
                 yield f"    channel {name!r} : {edge}"
-                yield "        Catalyst  find what another query has committed: rows, and the markers that close their blocks"
-                yield "        Arrow     read columns of Parquet"
+                yield from _lines(wording.channel())
             case FromStage(stage=earlier):
                 yield f"    from stage {earlier}"
         yield from _way(link, shown)
         yield from _combining(stage)
-        yield f"        Exchange  HASH to {plan.key_groups} key groups: items and markers in Arrow batches, shuffled by Catalyst"
+        yield f"        Exchange  HASH to {plan.key_groups} key groups: {wording.exchange()}"
     many = len(stage.region.leaves) > 1
     steps = [*(["MRG"] if many else []), *[_step(stage, at) for at in range(len(stage.steps))]]
     yield f"    stage {stage.number}, one stateful operator by key group, {_tasks(plan)} : {_edge(stage)}"

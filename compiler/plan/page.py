@@ -22,7 +22,7 @@ from tracetypes.compiler.plan.drawing import (
     svg,
     typed_graph,
 )
-from tracetypes.compiler.plan.explain import Runs, combining_run, keyed_runs, show_plan, stateless_runs
+from tracetypes.compiler.plan.explain import Runs, Wording, combining_run, keyed_runs, show_plan, stateless_runs
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import Program
@@ -202,7 +202,7 @@ pre {{ overflow-x: auto; font-size: 13px; }}
 _ABOUT = "U: unordered between markers. O: ordered per key."
 
 
-def page(checked: Checked, program: Program) -> str:
+def page(checked: Checked, wording: Wording, program: Program) -> str:
     """The page of a graph and its plans."""
     name = checked.graph.name
     stages = _many(sum(len(plan.stages) for plan in program.plans), "stage", "stages")
@@ -211,7 +211,7 @@ def page(checked: Checked, program: Program) -> str:
     drawn = svg(plan_figure(program), f"plan of {name}", style=False)
     lines = [*program.shared]
     for query, plan in program.named:
-        lines += [*([f"query {query}"] if len(program.plans) > 1 else []), *show_plan(plan)]
+        lines += [*([f"query {query}"] if len(program.plans) > 1 else []), *show_plan(plan, wording)]
     shown = escape("\n".join(lines))
     text = f"<details><summary>The plan as text</summary>\n<pre>{shown}</pre>\n</details>\n"
     graph = svg(typed_graph(checked), f"typed graph of {name}", style=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, final
 
 import numpy as np
 import pyarrow as pa
@@ -116,18 +116,17 @@ class Ahead:
         if not items:
             return
         self.items = []
-        pairs = [(key, value) for key, value, _, _ in items]
-        guarded(
-            self.op,
-            "prefetch",
-            f"{len(pairs)} items, the first ({pairs[0][0]!r}, {pairs[0][1]!r})",
-            self.op.prefetch,
-            pairs,
-        )
+        self.hint(items)
         now = owner.end, owner.position
         for key, value, owner.end, owner.position in items:
             self.then(key, value)
         owner.end, owner.position = now
+
+    def hint(self, items: Sequence[tuple[Any, Any, int, int]]) -> None:
+        """Tell the operator what is to come."""
+        pairs = [(key, value) for key, value, _, _ in items]
+        what = f"{len(pairs)} items, the first ({pairs[0][0]!r}, {pairs[0][1]!r})"
+        guarded(self.op, "prefetch", what, self.op.prefetch, pairs)
 
 
 def flush(ahead: Sequence[Ahead]) -> None:
@@ -136,16 +135,48 @@ def flush(ahead: Sequence[Ahead]) -> None:
         one.flush()
 
 
+DEEP: Final = 64
+"""Operators that call each other: three frames each, and more where they call functions of their own."""
+
+
+@final
+class Landing(Ahead):
+    """Where an item rests on a long path, so that the operators behind are not called by those before."""
+
+    def push(self, key: Any, value: Any) -> None:
+        """Take an item."""
+        self.items.append((key, value, self.owner.end, self.owner.position))
+
+    def hint(self, items: Sequence[tuple[Any, Any, int, int]]) -> None:
+        """There is none to give."""
+
+
 def chain(path: Sequence[Mapped], last: Emit, owner: Placing) -> Emit:
     """The stateless operators of a path as one function of an item; what comes out goes to ``last``, but what is held back
     when ``owner`` flushes."""
-    for mapped in reversed(path):
+    landings: list[Landing] = []
+    for at in range(len(path) - 1, -1, -1):
+        mapped = path[at]
         op = mapped.node.op
+        assert isinstance(op, OpStateless)
         last = stateless(mapped, conforming(op, mapped.stream, last))
-        if isinstance(op, OpStateless) and overrides(op, "prefetch"):
+        if overrides(op, "prefetch"):
             owner.ahead.append(Ahead(op, last, owner))
             last = owner.ahead[-1].push
-    return last
+        if at and at % DEEP == 0:
+            landings.append(Landing(op, last, owner))
+            owner.ahead.append(landings[-1])
+            last = landings[-1].push
+    if not landings:
+        return last
+    first = last
+
+    def push(key: Any, value: Any) -> None:
+        first(key, value)
+        for landing in reversed(landings):
+            landing.flush()
+
+    return push
 
 
 def stateless(mapped: Mapped, emit: Emit) -> Emit:

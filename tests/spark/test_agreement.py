@@ -388,14 +388,14 @@ def test_stateless_operators_speak_once_a_marker(spark: SparkSession) -> None:
     """Before a stage, after it, behind a merge, and without any keyed operator."""
     say = ("a", "new", "z")
     both = Dataflow("speaking")
-    one = both.source("one", U[str, int], markers=TEN).through(Announce(say), parallelism=3)
+    one = both.source("one", U[str, int], markers=TEN).through(Announce(say))
     other = both.source("other", U[str, int], markers=every(seconds=5, time=own_value))
-    merged = merge(one, other).through(Announce(("m",)), parallelism=2)
-    both.sink("out", merged.through(Total[str]()).through(Announce(say), parallelism=3))
+    merged = merge(one, other).through(Announce(("m",)))
+    both.sink("out", merged.through(Total[str]()).through(Announce(say)))
     lines = {"one": numbers(*range(0, 60, 4)), "other": numbers(*range(1, 35, 3))}
     agree(spark, both, lines, parallelism=4, key_groups=4)
     only = Dataflow("only")
-    only.sink("out", only.source("one", U[str, int], markers=TEN).through(Announce(say), parallelism=4))
+    only.sink("out", only.source("one", U[str, int], markers=TEN).through(Announce(say)))
     trace = agree(spark, only, {"one": lines["one"]}, parallelism=4, key_groups=4)
     spoken = Counter(one.key for one in trace if isinstance(one, Item) and one.key in ("new", "z"))
     assert spoken == {"new": 6, "z": 6}

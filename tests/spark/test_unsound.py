@@ -26,7 +26,7 @@ from tracetypes.trace import Element
 
 unsound = Dataflow("unsound")
 _hub = unsound.source("hub", U[Unit, Measurement], markers=TEN_SECONDS)
-_readings = _hub.through(JoinFilterMap(LOCATIONS), parallelism=2)
+_readings = _hub.through(JoinFilterMap(LOCATIONS))
 unsound.sink("filled", _readings.through(LinearInterpolation()))  # type: ignore[arg-type]
 
 CHANCE = random.Random(11)

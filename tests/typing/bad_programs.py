@@ -69,7 +69,7 @@ ticks = every(seconds=10, time=lambda value: 0)
 hub = flow.source("hub", U[Unit, Measurement], markers=ticks)
 
 # The paper's motivating mistake (section 1): linear interpolation depends on an order that the parallel map destroyed.
-hub.through(Parse(), parallelism=2).through(Interpolate())  # E: arg-type "Interpolate"
+hub.through(Parse()).through(Interpolate(), parallelism=2)  # E: arg-type "Interpolate"
 
 # An order is never invented.
 readings = hub.through(Parse())

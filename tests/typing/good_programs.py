@@ -84,7 +84,7 @@ class Count(OpKeyedUnordered[K, V, K, int, int, int]):
 flow = Dataflow("good")
 hub = flow.source("hub", U[Unit, Measurement], markers=every(seconds=10, time=lambda m: m.ts))
 assert_type(hub, SourceStream[U[Unit, Measurement]])
-readings = hub.through(Parse(), parallelism=2)
+readings = hub.through(Parse())
 assert_type(readings, Stream[U[str, Reading]])
 ordered = readings.through(sort(by=lambda r: (r.ts, -r.scalar)))
 assert_type(ordered, Stream[O[str, Reading]])

@@ -9,8 +9,7 @@ Before:  ``HASH(k) -> sort -> MRG -> HASH(k) -> g -> MRG -> RR(n) -> b -> MRG``
 After:   ``HASH(k) -> sort -> g -> b -> MRG``
 
 Why it holds: HASH sends all of a channel whose keys hash to ``i`` to channel ``i``; SORT and ``OpKeyedOrdered`` keep keys.
-For a stateless operator any splitter will do, so also the one that made the present channels: what moves least wins, also
-over a parallelism that was asked for.
+For a stateless operator any splitter will do, so also the one that made the present channels: what moves least wins.
 """
 
 from __future__ import annotations

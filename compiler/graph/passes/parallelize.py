@@ -10,7 +10,7 @@ After:   ``source -> RR(n) -> b -> MRG -> HASH(k) -> sort -> MRG -> HASH(k) -> g
 
 Why it holds: a splitter followed by MRG is the identity, and each template commutes with MRG; the paper proves it for
 ``b``. Its proof leaves ``on_marker`` of ``b`` aside: every copy sees every marker, so of ``n`` naive copies each would
-emit. Here one copy speaks at markers (design, corner 1). ``n`` is the operator's parallelism, ``k`` the number of key groups.
+emit. Here one copy speaks at markers (design, corner 1). ``n`` is the run's parallelism, ``k`` the number of key groups.
 Unlike the other passes this one is not idempotent: it would split the channels again that it made.
 """
 
@@ -32,7 +32,7 @@ def parallelize(checked: Checked, *, parallelism: int, key_groups: int) -> Check
             to.place(node)
             continue
         stateless = isinstance(node, Apply) and isinstance(node.op, OpStateless)
-        split = round_robin(node.parallelism or parallelism) if stateless else hashing(key_groups)
+        split = round_robin(parallelism) if stateless else hashing(key_groups)
         upstream = to.add(split, (to.input_of(node.inputs[0]),), node)
         to.moved[node.id] = to.add(gather, (to.place(node, (upstream,)),), node)
     return to.done()

@@ -1,0 +1,36 @@
+"""How this backend runs a plan, in words. It needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from tracetypes.compiler.connectors.described import reading, writing
+from tracetypes.graph import Sink, Source
+
+__all__ = ["SparkWording"]
+
+
+@attrs.frozen
+class SparkWording:
+    """Lines of ``explain``. ``inputs``: what is given to sources, by name, as far as it is known."""
+
+    inputs: Mapping[str, object] = attrs.Factory(dict)
+
+    def source(self, source: Source) -> Iterable[tuple[str, str]]:
+        """Who finds and reads the rows of a source."""
+        return reading(source, self.inputs.get(source.name), files="Catalyst")
+
+    def channel(self) -> Iterable[tuple[str, str]]:
+        """Who finds and reads the rows of a channel."""
+        yield "Catalyst", "find what another query has committed: rows, and the markers that close their blocks"
+        yield "Arrow", "read columns of Parquet"
+
+    def exchange(self) -> str:
+        """How messages come to their key groups."""
+        return "items and markers in Arrow batches, shuffled by Catalyst"
+
+    def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
+        """Who writes the rows of a sink."""
+        return writing(sink)

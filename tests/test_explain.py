@@ -1,0 +1,50 @@
+"""What ``explain`` says of sources and sinks comes from their connectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.shapes import Reading
+from tracetypes import Dataflow, U, check, csv, every, json_lines, kafka, parquet
+from tracetypes.compiler.plan.explain import explain
+from tracetypes.compiler.spark.wording import SparkWording
+
+ROWS = [("a", Reading(1, 1))]
+
+
+def said(format: Any = None, given: object = None, *, sink: Any = None) -> str:
+    flow = Dataflow("said")
+    source = flow.source("in", U[str, Reading], markers=every(seconds=1, time=lambda r: r.ts), format=format)
+    flow.sink("out", source, format=sink)
+    wording = SparkWording({} if given is None else {"in": given})
+    return explain(check(flow), wording, parallelism=2, key_groups=4)
+
+
+@pytest.mark.parametrize(
+    ("format", "given", "found", "read"),
+    [
+        (None, None, "Catalyst  find files", "columns of Parquet, or of text that Python parses;"),
+        (csv(), None, "Catalyst  find files", "columns of text that Python parses;"),
+        (json_lines(), "in.jsonl", "Catalyst  find files", "columns of text that Python parses;"),
+        (parquet(), None, "Catalyst  find files", "columns of Parquet;"),
+        (kafka(), None, "Kafka     find new offsets", "columns of records, which Python parses;"),
+        (None, "kafka://host:9092/readings", "Kafka     find new offsets", "columns of records"),
+        (None, "delta:tables/readings", "Delta     find the files that new versions", "columns of Parquet;"),
+        (None, ROWS, "Python    take rows of the program", "columns of these rows;"),
+    ],
+)
+def test_each_kind_of_source(format: Any, given: object, found: str, read: str) -> None:
+    lines = said(format, given).splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("    source 'in' :"))
+    assert lines[at + 1].startswith(f"        {found}")
+    assert lines[at + 2].startswith(f"        Arrow     {read}")
+    others = {"Catalyst  find files", "Kafka     find", "Delta     find", "Python    take"}
+    assert sum(other in "\n".join(lines) for other in others) == 1
+
+
+def test_sinks() -> None:
+    assert "files are moved into place with the commit" in said()
+    assert "Kafka     send rows in a transaction" in said(sink=kafka())
+    assert "files are moved" not in said(sink=kafka())
