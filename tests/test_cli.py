@@ -345,6 +345,18 @@ def test_graph_that_cannot_be_drawn(
         assert part in err
 
 
+def test_graph_that_is_too_large(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(
+        modules / "large.py",
+        "from benchmarks.shapes import SHAPES\nfrom tracetypes import Dataflow\n"
+        "flow = Dataflow('large')\nSHAPES['chain'](flow, 498)\n",
+    )
+    code, out, err = run(capsys, "graph", "large.py", "-o", str(modules / "large.svg"))
+    assert (code, out) == (2, "")
+    assert "TT402 dataflow 'large' has 501 nodes, too many to draw (at most 500)" in err
+    assert "tracetypes explain" in err
+
+
 def test_graph_without_numpy(tmp_path: Path) -> None:
     write(tmp_path / "right.py", RIGHT)
     write(tmp_path / "numpy.py", "raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")

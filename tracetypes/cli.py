@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "main"]
 
+MOST_DRAWN = 500
+"""Nodes of a graph that is drawn: nobody reads more, and where many arrows cross the layout takes the square of their number."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. Exit status: 0 done, 1 the flow, its data or its laws are at fault, 2 wrong usage, 130 stopped."""
@@ -315,6 +318,12 @@ def _graph(given: argparse.Namespace) -> int:
     if ending not in (".svg", ".html"):
         raise UsageError("TT402", f"--output {path}: {ending or 'no ending'}", fix="give FILE.svg or FILE.html")
     checked = check(load(given.target))
+    if len(checked.graph.nodes) > MOST_DRAWN:
+        raise UsageError(
+            "TT402",
+            f"dataflow {checked.graph.name!r} has {len(checked.graph.nodes):,} nodes, too many to draw (at most {MOST_DRAWN:,})",
+            fix="look at it with tracetypes explain",
+        )
     made = _page(given, checked) if ending == ".html" else _svg(checked)
     try:
         path.write_text(redact(made), encoding="utf-8")
