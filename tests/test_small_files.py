@@ -12,7 +12,7 @@ from tests.test_parsed import Reading
 from tracetypes import Dataflow, RunError, U, check, every
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.plan.program import program
-from tracetypes.compiler.spark.run import Checkpoint
+from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.store.compatibility import claim, claim_all, queries_of
 from tracetypes.compiler.store.small_files import read_json, write_json
 

@@ -384,8 +384,10 @@ def _run_on_spark(
     given: argparse.Namespace, compiled: Program, inputs: dict[str, str], outputs: dict[str, str], locks: Locks
 ) -> int:
     try:
+        from tracetypes.compiler.backend.summary import Limits
         from tracetypes.compiler.spark.channel_topics import Topics
-        from tracetypes.compiler.spark.run import Limits, require, run_program
+        from tracetypes.compiler.spark.inputs import require
+        from tracetypes.compiler.spark.run import run_program
         from tracetypes.compiler.spark.session import session
         from tracetypes.compiler.store.metrics import json_lines, prometheus
         from tracetypes.compiler.store.outputs import Asides, Output, open_output

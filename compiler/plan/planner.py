@@ -86,7 +86,7 @@ def refuse_sharing(checked: Checked) -> None:
         raise UsageError(
             "TT405",
             f"dataflow {checked.graph.name!r} has {len(sinks)} sinks ({names}), and a plan has one",
-            fix="compile it by compiler.segments.program(), which makes as many plans as it takes",
+            fix="compile it by compiler.plan.program.program(), which makes as many plans as it takes",
         )
     consumers = checked.graph.consumers
     for node in checked.graph.nodes:
@@ -96,7 +96,7 @@ def refuse_sharing(checked: Checked) -> None:
             raise UsageError(
                 "TT405",
                 f"{title(node)} ({node.where}) has {len(readers)} consumers ({names}), and a plan is a tree",
-                fix="compile it by compiler.segments.program(), which makes as many plans as it takes",
+                fix="compile it by compiler.plan.program.program(), which makes as many plans as it takes",
             )
 
 

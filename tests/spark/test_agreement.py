@@ -42,7 +42,8 @@ from tracetypes import (
     sort,
 )
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark.run import Rows, collect, run
+from tracetypes.compiler.spark.inputs import Rows
+from tracetypes.compiler.spark.run import collect, run
 from tracetypes.compiler.store.answers import Answer
 from tracetypes.compiler.store.outputs import open_output
 from tracetypes.formats import Format, Layout

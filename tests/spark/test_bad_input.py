@@ -22,7 +22,8 @@ from tests.spark.flows import here
 from tests.spark.support import Cli, asides, defined, row, rows_at_sink, rows_in, write_lines
 from tracetypes import Dataflow, OperatorFailed, U, Unit, check, merge
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark.run import Rows, collect, run
+from tracetypes.compiler.spark.inputs import Rows
+from tracetypes.compiler.spark.run import collect, run
 from tracetypes.compiler.store.outputs import open_output
 from tracetypes.formats import Csv
 

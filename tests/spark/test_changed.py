@@ -19,8 +19,8 @@ from tests.spark.support import all_defined, row, rows_in, rows_of, write_lines
 from tests.spark.test_rescale import Growing
 from tracetypes import Dataflow, OperatorFailed, OpStateless, RunError, U, check, every, sort
 from tracetypes.compiler.plan.program import Program, program
+from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.inspect_state import open_all
-from tracetypes.compiler.spark.run import Checkpoint
 from tracetypes.compiler.store.compatibility import Claim, Claims, claim, claim_all
 from tracetypes.graph import Apply, Sink
 from tracetypes.trace import closed

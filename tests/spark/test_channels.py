@@ -16,10 +16,10 @@ from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import RunError, check
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark import channels
-from tracetypes.compiler.spark import run as runs
+from tracetypes.compiler.spark import channels, checkpoint
+from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.channels import ChannelOutput, FileChannel
-from tracetypes.compiler.spark.run import Checkpoint
+from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.store.compatibility import claim
 
 COMPACT = "spark.sql.streaming.fileSource.log.compactInterval"
@@ -75,7 +75,7 @@ def test_a_long_run_leaves_a_bounded_number_of_files(
     """Also when it ends while it removes files. Spark goes on with a log of its own that was shortened."""
     job = Job(spark, tmp_path, dags.two_sinks(), files=8)
     monkeypatch.setattr(channels, "NOTED", 1)
-    monkeypatch.setattr(runs, "KEPT", 3)
+    monkeypatch.setattr(checkpoint, "KEPT", 3)
     spark.conf.set(COMPACT, 2)
     lockstep = Lockstep(monkeypatch, readers=2)
     dies = crashing(3, channels.remove, first=False)
@@ -178,7 +178,7 @@ def test_what_a_reader_needs_no_more(tmp_path: Path, channel: FileChannel) -> No
 
 def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: FileChannel) -> None:
     ahead, behind = Reader(tmp_path / "ahead", channel), Reader(tmp_path / "behind", channel)
-    joint = runs._Joint(channel, None, [(ahead.kept, 1), (behind.kept, 1)])
+    joint = ChannelRetention(channel, None, [(ahead.kept, 1), (behind.kept, 1)])
     ahead.log(0, (0, 0), (0, 2), (0, 3))
     ahead.commits(0, 0)
     joint.clean()
@@ -187,7 +187,7 @@ def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: Fi
     behind.commits(0, 0)
     joint.clean()
     assert files(channel.path) == ["00000002-0000.parquet", "00000002.jsonl", "00000003-0000.parquet", "00000003.jsonl"]
-    twice = runs._Joint(channel, None, [(ahead.kept, 2)])
+    twice = ChannelRetention(channel, None, [(ahead.kept, 2)])
     twice.clean()
     assert len(files(channel.path)) == 4  # it was seen to read once only
 
@@ -212,7 +212,7 @@ def test_a_log_of_files_is_shortened(tmp_path: Path, channel: FileChannel, monke
 
 def test_the_last_commit_records_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as are told, whatever their numbers: a rescale is a batch without one."""
-    monkeypatch.setattr(runs, "KEPT", 2)
+    monkeypatch.setattr(checkpoint, "KEPT", 2)
     kept = Checkpoint(claim(tmp_path, plan(check(dags.straight()))))
     for number in (0, 1, 7, 8):
         kept.commit(number, {"rows": number})

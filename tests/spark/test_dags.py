@@ -14,12 +14,14 @@ from tests.spark.support import Cli, all_defined, asides, row, rows_in, rows_of,
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import Dataflow, OperatorFailed, RunError, check
 from tracetypes.check import Checked
+from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark import channels
 from tracetypes.compiler.spark.channel_topics import Topics
 from tracetypes.compiler.spark.channels import ChannelOutput
-from tracetypes.compiler.spark.run import Checkpoint, Summary, run_program
+from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.store.outputs import Asides, FileOutput, Output, open_output
 
 

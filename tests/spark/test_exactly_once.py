@@ -21,10 +21,12 @@ from tests.spark import flows
 from tests.spark.support import Lines, asides, defined, row, rows_at_sink, rows_in, write_lines
 from tracetypes import RunError, check
 from tracetypes.check import Checked
+from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark import run as runs
-from tracetypes.compiler.spark.run import Checkpoint, Summary, run
+from tracetypes.compiler.spark import batches, query
+from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.store import outputs
 from tracetypes.compiler.store.outputs import FileOutput, open_output
 from tracetypes.compiler.store.version import stamp
@@ -106,7 +108,7 @@ POINTS: dict[str, tuple[Any, str, bool, int]] = {
     "all is moved, the commit is not written": (FileOutput, "take", False, 1),
     "the commit is about to be written": (Checkpoint, "commit", True, 1),
     "the commit is written, Spark does not know": (Checkpoint, "commit", False, 1),
-    "the next batch is not told": (runs, "tell", True, 2),
+    "the next batch is not told": (batches, "tell", True, 2),
     "the sources are about to be drained": (Checkpoint, "drain", True, 0),
     "the sources are drained, nobody has answered": (Checkpoint, "drain", False, 0),
     "the drain is answered, nobody knows": (Checkpoint, "finish", True, 0),
@@ -203,7 +205,7 @@ def test_a_python_process_that_is_slow_to_start(
 ) -> None:
     """Spark gives up after ten seconds; the query begins anew, three times without a micro-batch in between."""
     left = [4]
-    wait = runs._wait
+    wait = query._wait
 
     def slow(*given: Any, **options: Any) -> None:
         left[0] -= 1
@@ -211,7 +213,7 @@ def test_a_python_process_that_is_slow_to_start(
             raise PySparkException("[STREAM_FAILED] terminated with exception: Python worker failed to connect back.")
         wait(*given, **options)
 
-    monkeypatch.setattr(runs, "_wait", slow)
+    monkeypatch.setattr(query, "_wait", slow)
     job = Job(spark, tmp_path)
     with pytest.raises(RunError, match="Python worker failed to connect back") as failed:
         job()

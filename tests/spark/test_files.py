@@ -23,8 +23,9 @@ from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import RunError, check
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark import run as runs
-from tracetypes.compiler.spark.run import Batch, Checkpoint, run
+from tracetypes.compiler.spark import batches
+from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.run import Batch, run
 from tracetypes.compiler.store import outputs
 from tracetypes.compiler.store.outputs import FileOutput, open_output
 
@@ -268,13 +269,13 @@ def test_a_file_that_is_removed_before_it_is_read(
     job = Job(spark, tmp_path)
     gone = job.put(0, ROWS[0])
     job.put(1, ROWS[1])
-    begin = runs.Ending.begin
+    begin = batches.Ending.begin
 
     def listed(ending: Any) -> None:
         begin(ending)
         gone.unlink(missing_ok=True)
 
-    monkeypatch.setattr(runs.Ending, "begin", listed)
+    monkeypatch.setattr(batches.Ending, "begin", listed)
     job()
     job.is_right(ROWS[1])
 

@@ -32,8 +32,9 @@ from tracetypes.compiler.connectors.kafka_sink import TopicSink, Transactions
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.messages import Kind, Message, header
 from tracetypes.compiler.spark.channel_topics import KIND, ChannelReader, TopicChannel, Topics
+from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.kafka import TopicInput
-from tracetypes.compiler.spark.run import Batch, Checkpoint, collect, run
+from tracetypes.compiler.spark.run import Batch, collect, run
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.compiler.store.outputs import Asides, FileOutput, MemoryOutput
 from tracetypes.interpreter import Arranged, arrange_parts, streams_of

@@ -17,7 +17,8 @@ from tracetypes import Dataflow, RunError, check
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark.channel_topics import Topics
-from tracetypes.compiler.spark.run import Checkpoint, run_program
+from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.store.outputs import Asides, FileOutput, Output, open_output
 
 

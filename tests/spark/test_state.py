@@ -21,8 +21,9 @@ from tests.spark.flows import TEN, Named, Reading, Sum, here, id_of, is_mark, or
 from tests.spark.support import Cli, row, write_lines
 from tracetypes import Dataflow, OpStateless, Stream, U, check, csv, in_band, merge, sort
 from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.spark.inputs import Rows
 from tracetypes.compiler.spark.inspect_state import StageAbout, operator_ids
-from tracetypes.compiler.spark.run import Rows, run
+from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.store.compatibility import claim
 from tracetypes.compiler.store.outputs import MemoryOutput
 from tracetypes.compiler.store.version import stamp

@@ -21,11 +21,13 @@ from tests.spark.support import asides, defined, row, rows_at_sink
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import Dataflow, OpStateless, RunError, U, check
 from tracetypes.check import Checked
+from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.connectors.delta import Log
 from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.delta import TableReader
-from tracetypes.compiler.spark.run import Batch, Checkpoint, Summary, run
+from tracetypes.compiler.spark.run import Batch, run
 from tracetypes.compiler.store import staging
 from tracetypes.compiler.store.outputs import open_output
 

@@ -1,0 +1,1 @@
+"""What a backend is, and what every backend tells of a run."""

@@ -1,0 +1,110 @@
+"""What a run did: counts, limits, and what is told of each epoch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.store.metrics import Batch
+from tracetypes.errors import RunError
+
+__all__ = ["Limits", "Summary", "shown_difference"]
+
+
+@attrs.define
+class Summary:
+    """What a run did."""
+
+    batches: int = 0
+    rows: int = 0
+    markers: int = 0
+    marker: int | None = None
+    late: dict[str, int] = attrs.Factory(dict)
+    rejects: dict[str, int] = attrs.Factory(dict)
+    seconds: float = 0.0
+    stopped: bool = False
+    verified: tuple[int, float] = (0, 0.0)
+    """How many rows were compared with plain Python, and the seconds of processor time that it took."""
+    differences: list[Difference] = attrs.Factory(list)
+    """Where traced answers differed from plain Python; these operators went on in Python."""
+
+    def add(self, batch: Batch) -> None:
+        """Count a batch."""
+        self.batches += 1
+        self.rows += batch.rows
+        self.markers += batch.markers
+        self.marker = batch.marker if batch.marker is not None else self.marker
+        self.verified = self.verified[0] + batch.verified[0], self.verified[1] + batch.verified[1]
+        for mine, theirs in ((self.late, batch.late), (self.rejects, batch.rejects)):
+            for source, count in theirs.items():
+                mine[source] = mine.get(source, 0) + count
+
+
+def warner(summary: Summary, said: Callable[[str], None] | None) -> Callable[[Difference, str], None]:
+    """What is told of a difference, with what was committed before."""
+
+    def tell(difference: Difference, before: str) -> None:
+        summary.differences.append(difference)
+        if said is not None:
+            said(shown_difference(difference, before))
+
+    return tell
+
+
+def shown_difference(difference: Difference, before: str) -> str:
+    """The warning ``TT240``."""
+    return (
+        f"TT240 warning: the traced form of {difference.name} differs from its Python\n"
+        f"    for:      {difference.asked}\n"
+        f"    traced:   {difference.traced}\n"
+        f"    Python:   {difference.python}\n"
+        f"    before:   {before} of this run was committed\n"
+        "    fix:      the run goes on in Python and is right from here; compute again what was committed before, and report it"
+    )
+
+
+@attrs.frozen
+class Limits:
+    """How many rows may go aside in a run before it stops; None: any number."""
+
+    late: int | None = None
+    rejects: int | None = None
+
+    def check(self, summary: Summary) -> None:
+        """Raises :class:`RunError` ``TT217`` when there were too many."""
+        for what, most, counts in (("late", self.late, summary.late), ("rejected", self.rejects, summary.rejects)):
+            found = sum(counts.values())
+            if most is not None and found > most:
+                by = ", ".join(f"{source} {count:,}" for source, count in counts.items())
+                raise RunError(
+                    "TT217",
+                    f"{found:,} rows were {what} ({by}), and at most {most:,} may be",
+                    fix="look at them where they went; the same command goes on behind them, and counts anew",
+                )
+
+
+def counter(
+    summary: Summary,
+    told: Callable[[Batch], None] | None,
+    limits: Limits | None,
+    above: Mapping[str, Sequence[str]] | None = None,
+) -> Callable[[Batch], None]:
+    """``above``: the sources above each query, the newest times of which are told with its micro-batches."""
+    lock, newest = threading.Lock(), dict[str, int]()
+
+    def count(batch: Batch) -> None:
+        with lock:
+            for source, time in batch.newest.items():
+                newest[source] = max(time, newest.get(source, time))
+            known = {source: newest[source] for source in (above or {}).get(batch.query, ()) if source in newest}
+            batch = attrs.evolve(batch, newest={**known, **batch.newest})
+            summary.add(batch)
+            if told is not None:
+                told(batch)
+            if limits is not None:
+                limits.check(summary)
+
+    return count

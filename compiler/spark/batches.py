@@ -1,0 +1,216 @@
+"""What happens with each micro-batch: its messages are taken, written and committed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tracetypes.compiler.plan.facts import is_straight
+from tracetypes.compiler.plan.plan import FromSource, Plan
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, dumps, loads
+from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.spark.channel_retention import ChannelRetention
+from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.files import FileInput
+from tracetypes.compiler.spark.lowering import Input
+from tracetypes.compiler.spark.wire import BEFORE
+from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
+from tracetypes.compiler.store.outputs import Output, rows_sent
+from tracetypes.compiler.store.staging import unwritable
+from tracetypes.errors import TraceTypesError
+
+__all__ = ["Ending", "tell"]
+
+
+class Ending:
+    """Ends the sources with the micro-batch that takes the last files, so that the end needs none of its own.
+
+    What Spark has taken stands in its checkpoint. Where that cannot be told (a file system that is not local), nothing is
+    ended here, and the run ends the sources when nothing is left to do.
+    """
+
+    def __init__(self, inputs: Mapping[str, Input], checkpoint: Checkpoint, *, drain: bool) -> None:
+        self.inputs = inputs
+        # Topics and tables are taken up to their ends at once, if not told otherwise.
+        others = [given for given in inputs.values() if not isinstance(given, FileInput)]
+        self.checkpoint, self.drain = checkpoint, drain and all(given.at_once for given in others)
+        self.left: list[tuple[int | None, set[str]]] = []
+        self.read: set[Path] = set()
+
+    def begin(self) -> None:
+        """List the files, unless nobody may read new ones any more."""
+        listed = self.checkpoint.files.values()
+        for files in listed if not self.checkpoint.drained else ():
+            files.look()
+        others = [given for given in self.inputs.values() if isinstance(given, FileInput) and not given.is_listed]
+        self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in others]
+        self.left += [(files.at_once and files.tasks, files.waiting) for files in listed]
+
+    def look(self) -> None:
+        """End the sources if the coming micro-batch takes the last files."""
+        if not self.drain or self.checkpoint.drained:
+            return
+        logs = set(Path(self.checkpoint.spark, "sources").glob("*/[0-9]*"))
+        for log in logs - self.read:
+            for line in log.read_text().splitlines():
+                if line.startswith("{") and "path" in (entry := json.loads(line)):
+                    for _, files in self.left:
+                        files.discard(unquote(urlparse(entry["path"]).path))
+        self.read = logs
+        if all(at_once is None or len(files) <= at_once for at_once, files in self.left):
+            self.checkpoint.drain()
+
+
+class MicroBatches:
+    """What ``foreachBatch`` calls."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        output: Output,
+        ending: Ending,
+        told: Callable[[Batch], None],
+        name: str = "",
+        takes: Sequence[ChannelRetention] = (),
+    ) -> None:
+        self.spark, self.plan, self.checkpoint, self.output, self.told = spark, plan, checkpoint, output, told
+        self.ending, self.name, self.takes = ending, name, takes
+        self.error: TraceTypesError | None = None
+        self.verified = 0, 0.0
+
+    def __call__(self, messages: DataFrame, number: int) -> None:
+        try:
+            self.run(messages, number)
+        except OSError as error:
+            self.error = unwritable(error)
+            raise
+        except TraceTypesError as error:
+            self.error = error
+            raise
+
+    def run(self, messages: DataFrame, number: int) -> None:
+        """Take a micro-batch, unless it was taken before."""
+        started = time.monotonic()
+        record = self.checkpoint.committed(number)
+        if record is None:
+            record, stages = self.take(messages, number)
+            self.checkpoint.commit(number, record)
+            self.told(
+                Batch(
+                    number,
+                    record["rows"],
+                    record["markers"],
+                    record["marker"],
+                    record["late"],
+                    record["rejects"],
+                    time.monotonic() - started,
+                    self.name,
+                    _latest(record["newest"]),
+                    stages,
+                    record["read"],
+                    record["written"],
+                    self.verified,
+                )
+            )
+        elif not is_straight(self.plan):
+            # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
+            messages.write.mode("overwrite").format("noop").save()
+            self.output.tidy()
+        for label, files in self.checkpoint.files.items():
+            files.committed(record["files"][label])
+        tell(self.spark, number + 1, record["newest"])
+        self.ending.look()
+        for joint in self.takes:
+            joint.clean()
+            joint.channel.trim(Path(self.checkpoint.spark, "sources"))
+
+    def take(self, messages: DataFrame, number: int) -> tuple[dict[str, Any], tuple[StageMetrics, ...]]:
+        """Compute a micro-batch, in one job, and send out what came of it: its commit record, and what its stages tell."""
+        before = self.checkpoint.before(number)
+        arrived = [
+            Message(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
+            for row in messages.select("kind", "header", "payload").collect()
+        ]
+        taken = [message.head for message in arrived if message.kind == Kind.TAKEN]
+        arrived = [message for message in arrived if message.kind != Kind.TAKEN]
+        if is_straight(self.plan):
+            record, told, frontiers = self.close(arrived, before)
+            arrived += told
+        else:
+            record, frontiers = self.record([m.head for m in arrived if m.kind == Kind.PROGRESS], before), {}
+        record["written"] = rows_sent(arrived)
+        record["files"] = {
+            label: files.taken([head for head in taken if head["reading"] == label])
+            for label, files in self.checkpoint.files.items()
+        }
+        heads = [message.head for message in arrived if message.kind == Kind.VERIFIED]
+        self.verified = sum(head["rows"] for head in heads), sum(head["seconds"] for head in heads)
+        self.output.take(arrived, number, frontiers)
+        return record, stage_metrics(self.plan, [m.head for m in arrived if m.kind == Kind.METRICS])
+
+    def close(
+        self, arrived: list[Message], before: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[Message], dict[tuple[int, Piece], int]]:
+        """Close the blocks from the sources' reports, where the sources send rows of the sink."""
+        kernel = StageKernel(self.plan, self.plan.stages[0])
+        state = loads(base64.b64decode(before["state"])) if "state" in before else kernel.fresh()
+        sent = list(kernel.step(state, 0, [m for m in arrived if m.kind in (Kind.REPORT, Kind.DRAIN)]))
+        record = self.record([message.head for message in sent if message.kind == Kind.PROGRESS], before)
+        names = {link.number: link.leaf.source.name for link in kernel.links if isinstance(link.leaf, FromSource)}
+        for message in arrived:
+            if message.kind == Kind.REPORT:
+                report = Report.from_head(message.head)
+                for counts, count in ((record["late"], report.late), (record["rejects"], report.rejects)):
+                    if count:
+                        counts[names[report.link]] = counts.get(names[report.link], 0) + count
+        blob = dumps(state)
+        record["state"] = base64.b64encode(blob).decode()
+        return record, [*sent, kernel.metrics(state, 0, len(blob))], kernel.frontiers
+
+    def record(self, heads: list[dict[str, Any]], before: dict[str, Any]) -> dict[str, Any]:
+        """What is told of a batch, from the stages' progress."""
+        record: dict[str, Any] = {
+            "rows": 0,
+            "read": {},
+            "markers": 0,
+            "marker": None,
+            "late": {},
+            "rejects": {},
+            "newest": dict(before.get("newest", {})),
+            "complete": False,
+        }
+        for head in heads:
+            record["newest"].update(head["newest"])
+            record["rows"] += head["rows"]
+            for source, count in head["read"].items():
+                record["read"][source] = record["read"].get(source, 0) + count
+            if head["stage"] == self.plan.stages[-1].number:
+                record["late"], record["rejects"] = head["late"], head["rejects"]
+                record["complete"] = head["complete"]
+                if head["markers"]:
+                    record["markers"], record["marker"] = len(head["markers"]), head["markers"][-1]
+        return record
+
+
+def _latest(newest: Mapping[str, list[int | None]]) -> dict[str, int]:
+    """The newest event time of each source that has one, over its parts."""
+    known: dict[str, list[int]] = {}
+    for reading, parts in newest.items():
+        known.setdefault(reading.partition(":")[0], []).extend(time for time in parts if time is not None)
+    return {name: max(times) for name, times in known.items() if times}
+
+
+def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Mapping[str, Any] | None = None) -> None:
+    """Let the workers of the coming batch know the newest event times before it, of each part of each reading of a source."""
+    known = {"batch": batch, "newest": newest, "pieces": pieces or {}}
+    spark.sparkContext.setLocalProperty(BEFORE, json.dumps(known))

@@ -1,0 +1,278 @@
+"""One streaming query of Spark: started, watched, begun again, drained and stopped."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import attrs
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.messages import Difference, Reread
+from tracetypes.compiler.runtime.verification import in_python
+from tracetypes.compiler.spark.batches import MicroBatches, tell
+from tracetypes.compiler.spark.channels import Channel
+from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.lowering import Input, lower
+from tracetypes.compiler.spark.wire import Parcel
+from tracetypes.compiler.store.outputs import Output
+from tracetypes.errors import RunError, from_text
+
+__all__ = ["SLOW"]
+
+
+def visible_output(kept: Checkpoint, output: Output) -> str | None:
+    """Where something may have been seen of a micro-batch that was begun and is not over."""
+    number, _ = kept.next
+    return output.visible(number) if kept.last("offsets") >= number else None
+
+
+@attrs.define(eq=False)
+class Query:
+    """What runs as one streaming query. ``sends``: the channel that it feeds; ``upstream``: the queries that it reads from."""
+
+    plan: Plan
+    inputs: Mapping[str, Input]
+    channels: Mapping[str, Channel]
+    checkpoint: Checkpoint
+    handler: MicroBatches
+    differed: Callable[[Difference, str], None]
+    verify: bool = True
+    sends: str | None = None
+    upstream: Sequence[Query] = ()
+    done: threading.Event = attrs.Factory(threading.Event)
+    parcel: Parcel = attrs.field(init=False)
+    rest: float = attrs.field(init=False, default=0.0)
+    """Until when nobody looks for files again."""
+
+    def __attrs_post_init__(self) -> None:
+        if not self.verify:
+            self.plan = attrs.evolve(self.plan, verify_every=0)
+        self.trust({one.operator for one in self.checkpoint.differences})
+
+    def trust(self, all_but: Collection[str]) -> None:
+        """Run some operators in Python; the others as they were traced."""
+        self.plan = self.handler.plan = in_python(self.plan, all_but)
+        self.parcel = Parcel(self.plan)
+
+    def differs(self, difference: Difference) -> None:
+        """Go on with an operator in Python, for good."""
+        self.differed(difference, self.checkpoint.differs(difference))
+        self.parcel.close()
+        self.trust({difference.operator})
+
+    def look(self) -> None:
+        """Look for new files, where that does not keep the machine busy."""
+        began = time.monotonic()
+        if began < self.rest:
+            return
+        for files in self.checkpoint.files.values():
+            files.look()
+        ended = time.monotonic()
+        self.rest = ended + 4 * (ended - began)
+
+
+def run_queries(queries: Sequence[Query], *, drain: bool, follow: bool, stop: threading.Event) -> None:
+    """Run several queries until all are done, or one fails and the others are stopped."""
+    failed: list[BaseException] = []
+    halt = threading.Event()
+
+    def body(query: Query) -> None:
+        try:
+            if not query.checkpoint.finished:
+                run_query(query, drain=drain, follow=follow, stop=halt)
+            if not halt.is_set():
+                query.done.set()
+        except BaseException as error:
+            failed.append(error)
+            halt.set()
+
+    threads = [threading.Thread(target=body, args=(query,), daemon=True) for query in queries]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        if stop.is_set():
+            halt.set()
+        for thread in threads:
+            thread.join(0.05)
+    if failed:
+        raise failed[0]
+
+
+SLOW = "Python worker failed to connect back"
+"""What Spark says of a Python process that was not up in ten seconds, as may be where many queries start on few cores. It has
+no setting for that; a query that begins anew has done nothing yet."""
+
+
+def run_query(query: Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
+    """Run a query until it is done, is stopped or fails. What was sent to the workers for it is removed."""
+    try:
+        _attempts(query, drain=drain, follow=follow, stop=stop)
+    finally:
+        query.parcel.close()
+
+
+def _attempts(query: Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
+    checkpoint, handler = query.checkpoint, query.handler
+    spark = handler.spark
+    handler.output.tidy()
+    handler.ending.begin()
+    _rescale(query)
+    number, newest = checkpoint.next
+    tell(spark, number, newest)
+    handler.ending.look()
+    pieces: dict[str, Any] = {}
+    slow = 0
+    while not stop.is_set():
+        running = _start(query)
+
+        def exhausted(running: StreamingQuery = running) -> None:
+            for one in query.upstream:
+                while running.isActive and not stop.is_set() and not one.done.wait(0.1):
+                    pass
+            running.processAllAvailable()
+
+        try:
+            if follow:
+                _wait(running, stop, until=None, meanwhile=query.look)
+            else:
+                _wait(running, stop, until=exhausted)
+                if drain and not stop.is_set():
+                    if query.plan.sources:
+                        if not checkpoint.drained:
+                            checkpoint.drain()
+                        _wait(running, stop, until=running.processAllAvailable)
+                    if not stop.is_set():
+                        _answered(checkpoint)
+                        checkpoint.finish()
+            return
+        except (PySparkException, Py4JError, ConnectionError) as error:
+            if handler.error is not None:
+                raise handler.error from error
+            if visible_output(checkpoint, handler.output) is None and any([f.drop() for f in checkpoint.files.values()]):
+                continue
+            again = Reread.from_text(str(error))
+            failed, newest = checkpoint.next
+            difference = Difference.from_text(str(error))
+            if difference is not None:
+                query.differs(difference)
+                number, pieces, slow = failed, pieces if failed == number else {}, 0
+                tell(spark, number, newest, pieces)
+                continue
+            known, slow = (pieces, slow) if failed == number else ({}, 0)
+            if again is None and SLOW in str(error) and slow < 3:
+                number, pieces, slow = failed, known, slow + 1
+                tell(spark, number, newest, pieces)
+                continue
+            if again is None or again.before.items() <= known.items():
+                raise _translated(error) from error
+            number, pieces = failed, {**known, **again.before}  # each stage asks for its own sources
+            tell(spark, number, newest, pieces)
+        finally:
+            with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
+                running.stop()
+
+
+def _rescale(query: Query) -> None:
+    """Let the state have as many parts as the plan has tasks. Key groups are what moves, whole."""
+    checkpoint, spark, width = query.checkpoint, query.handler.spark, query.plan.width
+    if checkpoint.tasks in (None, width):
+        return
+    if checkpoint.last("offsets") > checkpoint.last("commits"):  # the batch that was under way ends as it began
+        number, newest = checkpoint.next
+        tell(spark, number, newest)
+        try:
+            _start(query, once=True).awaitTermination()
+        except (PySparkException, Py4JError) as error:
+            if Reread.from_text(str(error)) is not None:
+                return  # it is taken again by the run, with as many tasks as before
+            raise query.handler.error or _translated(error) from error
+    try:
+        spark._streamingCheckpointManager.repartition(checkpoint.spark, width)
+    except (PySparkException, Py4JError) as error:
+        raise RunError(
+            "TT216",
+            f"the state in {checkpoint.path} cannot go from {checkpoint.tasks} tasks to {width}: "
+            f"{str(error).splitlines()[0]}",
+            fix=f"go on with --parallelism {checkpoint.tasks}",
+        ) from error
+
+
+def _answered(checkpoint: Checkpoint) -> None:
+    """Make sure that the sources' end has reached the last stage, before anybody is told that the run is finished."""
+    number, _ = checkpoint.next
+    if not checkpoint.before(number).get("complete"):
+        raise RunError(
+            "TT214",
+            f"the end of the sources was not answered: Spark took no file from {checkpoint.control}",
+            fix="run again to go on; if it happens again, report it",
+        )
+
+
+def _start(query: Query, *, once: bool = False) -> StreamingQuery:
+    """``once``: one micro-batch only, that which was begun."""
+    plan, checkpoint, handler = query.plan, query.checkpoint, query.handler
+    try:
+        control, delivery = str(checkpoint.control), handler.output.delivery
+        messages = lower(handler.spark, query.parcel, query.inputs, checkpoint.files, query.channels, control, delivery)
+        writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
+        writer = writer.trigger(once=True) if once else writer
+        return writer.option("checkpointLocation", checkpoint.spark).foreachBatch(handler).start()
+    except (PySparkException, Py4JError) as error:
+        raise _translated(error) from error
+
+
+def _wait(
+    query: StreamingQuery,
+    stop: threading.Event,
+    until: Callable[[], None] | None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Wait until ``until`` returns, the query fails, or somebody asks to stop. ``meanwhile``: is called again and again."""
+    failed: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            if until is not None:
+                until()
+            else:
+                query.awaitTermination()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    while thread.is_alive() and not stop.is_set():
+        thread.join(0.05)
+        meanwhile()
+    if failed and not stop.is_set():
+        raise failed[0]
+
+
+def _translated(error: Exception) -> Exception:
+    """Our own error, if one is inside what Spark reports."""
+    found = from_text(str(error))
+    if found is not None:
+        return found
+    if isinstance(error, ConnectionError | Py4JNetworkError):
+        return RunError(
+            "TT214",
+            "Spark's Java process has ended",
+            fix="run again to go on; if memory was short, set TRACETYPES_DRIVER_MEMORY (now 4g unless set)",
+        )
+    lines = str(error).partition("=== Streaming Query ===")[0].splitlines()
+    first = next((line for line in lines if line.strip()), type(error).__name__)
+    first = first.partition(" An exception was raised by the Python Proxy")[0]
+    causes = [
+        line.strip() for line in lines if line != first and re.match(r"(Caused by: )?[A-Za-z_][\w.$]*(: .*)?$", line)
+    ]
+    shown = "\n    ".join([first, *list(dict.fromkeys(causes))[-3:]])
+    return RunError("TT214", f"Spark stopped the query: {shown}", fix="see the cause above; run again to go on")
