@@ -11,7 +11,7 @@ from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.errors import RunError
 
-__all__ = ["Limits", "Summary", "shown_difference"]
+__all__ = ["Limits", "Summary", "counter", "shown_difference", "warner"]
 
 
 @attrs.define

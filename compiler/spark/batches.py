@@ -27,7 +27,7 @@ from tracetypes.compiler.store.outputs import Output, rows_sent
 from tracetypes.compiler.store.staging import unwritable
 from tracetypes.errors import TraceTypesError
 
-__all__ = ["Ending", "tell"]
+__all__ = ["Ending", "MicroBatches", "tell"]
 
 
 class Ending:

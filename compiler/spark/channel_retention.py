@@ -9,7 +9,7 @@ import attrs
 from tracetypes.compiler.spark.channels import Channel
 from tracetypes.compiler.spark.checkpoint import Checkpoint
 
-__all__: list[str] = []
+__all__ = ["ChannelRetention"]
 
 
 @attrs.define(eq=False)

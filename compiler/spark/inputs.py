@@ -21,7 +21,7 @@ from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
 from tracetypes.errors import UsageError
 
-__all__ = ["Given", "Rows", "require"]
+__all__ = ["Given", "Rows", "open_all", "require"]
 
 
 @attrs.frozen

@@ -26,7 +26,7 @@ from tracetypes.compiler.spark.wire import Parcel
 from tracetypes.compiler.store.outputs import Output
 from tracetypes.errors import RunError, from_text
 
-__all__ = ["SLOW"]
+__all__ = ["SLOW", "Query", "run_queries", "run_query", "visible_output"]
 
 
 def visible_output(kept: Checkpoint, output: Output) -> str | None:

@@ -108,7 +108,7 @@ POINTS: dict[str, tuple[Any, str, bool, int]] = {
     "all is moved, the commit is not written": (FileOutput, "take", False, 1),
     "the commit is about to be written": (Checkpoint, "commit", True, 1),
     "the commit is written, Spark does not know": (Checkpoint, "commit", False, 1),
-    "the next batch is not told": (batches, "tell", True, 2),
+    "the next batch is not told": (batches, "tell", True, 1),
     "the sources are about to be drained": (Checkpoint, "drain", True, 0),
     "the sources are drained, nobody has answered": (Checkpoint, "drain", False, 0),
     "the drain is answered, nobody knows": (Checkpoint, "finish", True, 0),
