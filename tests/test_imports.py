@@ -189,3 +189,10 @@ def test_importing_the_core_loads_nothing_heavy() -> None:
     script = f"import sys, tracetypes; print(*(name for name in {HEAVY!r} if name in sys.modules))"
     fresh = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT)
     assert fresh.stdout.split() == []
+
+
+def test_extras_are_not_imported_before_they_are_used() -> None:
+    """Runs of files go without the clients of Kafka and Delta."""
+    code = "import sys; sys.modules.update(deltalake=None, confluent_kafka=None, psycopg=None)\n"
+    code += "import tracetypes.cli, tracetypes.compiler.spark.run, tracetypes.compiler.spark.channel_topics"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -386,9 +386,10 @@ def _run_on_spark(
     try:
         from tracetypes.compiler.backend.summary import Limits
         from tracetypes.compiler.spark.channel_topics import Topics
-        from tracetypes.compiler.spark.inputs import require
+        from tracetypes.compiler.spark.inputs import look_for, require
         from tracetypes.compiler.spark.run import run_program
         from tracetypes.compiler.spark.session import session
+        from tracetypes.compiler.store.compatibility import refuse
         from tracetypes.compiler.store.metrics import json_lines, prometheus
         from tracetypes.compiler.store.outputs import Asides, Output, open_output
         from tracetypes.compiler.store.overlap import local, refuse_overlaps
@@ -422,10 +423,16 @@ def _run_on_spark(
     if given.prometheus is not None:
         tellers.append(prometheus(compiled.name, given.prometheus))
     look(Path(checkpoint))
+    for source, path in inputs.items():
+        look_for(source, path)
     locks.take(Path(checkpoint), "the checkpoint")
     for output in outputs.values():
         if not output.startswith(("noop:", "kafka://", "delta:")):
             locks.take(Path(output), "the output directory")
+    refuse(Path(checkpoint), compiled)
+    if set(outputs.values()) != {"noop:"}:
+        locks.take(Path(late), "the directory of late items")
+        locks.take(Path(rejects), "the directory of rejects")
     logging.getLogger().addHandler(
         logging.NullHandler()
     )  # py4j logs tracebacks there; our own messages say what it was

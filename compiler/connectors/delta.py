@@ -8,13 +8,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import attrs
-from deltalake import DeltaTable
 
 from tracetypes.errors import RunError, UsageError
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 __all__ = ["FEATURES", "PAUSE", "SCHEME", "Added", "Log", "Place", "is_table", "opened", "path_of"]
 

@@ -7,18 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from tracetypes.compiler.columns.arrow import schema_of_rows
 from tracetypes.compiler.connectors.delta import FEATURES, path_of
+from tracetypes.compiler.connectors.fences import Starts, fenced
+from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.row_files import Shown
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 from tracetypes.records import Optional, UnitValue
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from deltalake.transaction import AddAction
 
 __all__ = ["COMPUTED", "CONSTRAINT", "WRITTEN", "TableSink"]
 
@@ -56,6 +62,8 @@ class TableSink:
             )
         empty = pa.RecordBatch.from_pylist([], schema_of_rows(plan.layout))
         self.schema = Shown(plan.layout, plan.sink).of(empty).schema
+        self.starts: Starts | None = None
+        """The starts of the run. Which one writes is the version of a second application transaction."""
         self.may_be_null = {name for name, one in plan.layout.columns if isinstance(one, Optional | UnitValue)}
 
     @cached_property
@@ -107,20 +115,46 @@ class TableSink:
                 fix="write to a table of its own: it is made when there is none",
             )
 
+    @property
+    def identity(self) -> Identity:
+        """Which table it is; without an id where there is none."""
+        from deltalake import DeltaTable
+
+        with self.trouble():
+            there = DeltaTable.is_deltatable(str(self.path))
+        return Identity("table", str(self.path), str(self.table.metadata().id) if there else "")
+
+    def begin(self, starts: Starts) -> None:
+        """Shut out whoever writes for this run: from now on no commit of theirs goes through. And see that what was committed
+        is known here. Raises :class:`RunError` ``TT209``."""
+        number, writer = self.last()
+        starts.check(str(self.path), writer, number)
+        self.starts = starts
+        self.write([], {f"{self.application}-start": starts.mine})
+        number, _ = self.last()
+        starts.check(str(self.path), starts.mine, number)
+
     def holds(self, batch: int) -> bool:
-        """Has a micro-batch been committed?"""
+        """Has a micro-batch been committed? Raises :class:`RunError` ``TT209`` when another driver has been here since."""
+        number, writer = self.last()
+        if self.starts is not None and writer != self.starts.mine:
+            raise fenced(str(self.path), "it has started since, and has shut this one out")
+        self.keeps(self.table)
+        return number >= batch
+
+    def last(self) -> tuple[int, int | None]:
+        """The number of the last micro-batch that was committed, and the start that has written last."""
         with self.trouble():
             self.table.update_incremental()
             known = self.table.transaction_version(self.application)
-        self.keeps(self.table)
-        return known is not None and known >= batch
+            writer = self.table.transaction_version(f"{self.application}-start")
+        return -1 if known is None else known, writer
 
     def commit(self, batch: int, files: Sequence[Path]) -> None:
         """Add the files of a micro-batch, which lie in the table's directory."""
-        from deltalake import CommitProperties, Transaction
-        from deltalake.transaction import AddAction, RemoveAction
+        from deltalake.transaction import AddAction
 
-        actions: list[AddAction | RemoveAction] = [
+        actions = [
             AddAction(
                 path=file.name,
                 size=file.stat().st_size,
@@ -131,13 +165,28 @@ class TableSink:
             )
             for file in files
         ]
+        # A commit in between that has one of these as well fails this one: so do two drivers of one run.
+        start = {} if self.starts is None else {f"{self.application}-start": self.starts.mine}
+        self.write(actions, {self.application: batch, **start})
+
+    def write(self, actions: Sequence[AddAction], versions: Mapping[str, int]) -> None:
+        """Make a commit. ``versions``: of application transactions."""
+        from deltalake import CommitProperties, Transaction
+        from deltalake.exceptions import CommitFailedError
+
+        transactions = [Transaction(name, version) for name, version in versions.items()]
         with self.trouble():
-            self.table.create_write_transaction(
-                actions,
-                "append",
-                self.table.schema(),
-                commit_properties=CommitProperties(app_transactions=[Transaction(self.application, batch)]),
-            )
+            try:
+                self.table.create_write_transaction(
+                    list(actions),
+                    "append",
+                    self.table.schema(),
+                    commit_properties=CommitProperties(app_transactions=transactions),
+                )
+            except CommitFailedError as error:
+                if "Concurrent transaction" in str(error):
+                    raise fenced(str(self.path), str(error)) from error
+                raise
 
     @contextmanager
     def trouble(self) -> Iterator[None]:

@@ -11,14 +11,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import attrs
-from confluent_kafka import Consumer, KafkaError, Message
 
+from tracetypes.compiler.connectors.fences import fenced
 from tracetypes.errors import RunError, UsageError
 from tracetypes.redaction import conceal
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
 
 __all__ = [
     "PARTING",
@@ -148,11 +151,14 @@ class Address:
     @contextmanager
     def trouble(self, *, writing: bool = False) -> Iterator[None]:
         """Inside, what the client raises becomes one of our errors."""
-        from confluent_kafka import KafkaException
+        from confluent_kafka import KafkaError, KafkaException
 
         try:
             yield
         except KafkaException as error:
+            shut_out = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+            if writing and isinstance(error.args[0], KafkaError) and error.args[0].code() in shut_out:
+                raise fenced(self.text, "it has started since, and has shut this one out") from error
             raise (self.unwritable if writing else self.unreadable)(_why(error)) from error
 
     def unreadable(self, why: str) -> RunError:

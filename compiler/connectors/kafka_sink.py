@@ -6,16 +6,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
-
-from confluent_kafka import Consumer, KafkaError, Producer
+from typing import TYPE_CHECKING, Any
 
 from tracetypes.compiler.connectors import kafka
+from tracetypes.compiler.connectors.fences import Starts
+from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.kafka import Address, Watch, patiently
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Kafka, Parquet, record_writer
 from tracetypes.markers import Marker
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
 
 __all__ = ["TopicSink", "Transactions", "delivered", "produce"]
 
@@ -33,7 +36,8 @@ class TopicSink:
             )
         self.format = plan.sink.format if isinstance(plan.sink.format, Kafka) else Kafka()
         self.write = record_writer(self.format, plan.layout)
-        self.partitions = Watch(self.address, writing=True).topic().partitions
+        topic = Watch(self.address, writing=True).topic()
+        self.partitions, self.identity = topic.partitions, Identity("topic", self.address.topic, topic.id)
         self.transactions = Transactions(self.address, f"tracetypes-{run}-{plan.sink.name}", self.partitions[0])
 
     def put(self, batch: int, items: Iterable[tuple[int, int, Any, Any]], markers: Sequence[int]) -> None:
@@ -78,6 +82,8 @@ class Transactions:
     def __init__(self, address: Address, name: str, partition: int) -> None:
         self.address, self.partition = address, partition
         self.name = name.encode("ascii", "backslashreplace").decode()  # the client takes no others
+        self.starts: Starts | None = None
+        """The starts of the run. Which one sends is committed with the number of the micro-batch."""
 
     @cached_property
     def producer(self) -> Producer:
@@ -101,6 +107,14 @@ class Transactions:
         settings = {"group.id": self.name, "enable.auto.commit": False, "isolation.level": "read_committed"}
         return self.address.client(Consumer, settings)
 
+    def begin(self, starts: Starts) -> None:
+        """Shut out whoever sends for this run, and see that what was sent is known here. Raises :class:`RunError` ``TT209``."""
+        with self.address.trouble(writing=True):
+            _ = self.producer
+        number, writer = self.last()
+        starts.check(self.address.text, writer, number)
+        self.starts = starts
+
     def once(self, batch: int, send: Callable[[Producer], None]) -> None:
         """Send a batch, unless it was sent before. Raises :class:`RunError` ``TT209``, also when the broker has not answered for
         :data:`.kafka.PATIENCE` and :data:`.kafka.PARTING`. Whether the batch went through then is asked when it is sent again."""
@@ -110,12 +124,12 @@ class Transactions:
             producer = self.producer
             if self.holds(batch):
                 return
-            place = TopicPartition(self.address.topic, self.partition)
+            mine = {} if self.starts is None else {"metadata": str(self.starts.mine)}
+            place = TopicPartition(self.address.topic, self.partition, batch + 1, **mine)
             producer.begin_transaction()
             try:
                 send(producer)
                 delivered(producer)
-                place.offset = batch + 1
                 group = self.group.consumer_group_metadata()
                 patiently(lambda left: producer.send_offsets_to_transaction([place], group, left))
                 patiently(producer.commit_transaction)
@@ -126,12 +140,19 @@ class Transactions:
 
     def holds(self, batch: int) -> bool:
         """Was a batch sent? Raises :class:`RunError` ``TT209``."""
+        number, writer = self.last()
+        if self.starts is not None and number >= batch:
+            self.starts.check_writer(self.address.text, writer)
+        return number >= batch
+
+    def last(self) -> tuple[int, int | None]:
+        """The number of the last batch that was sent, and which start has sent it. Raises :class:`RunError` ``TT209``."""
         from confluent_kafka import TopicPartition
 
         with self.address.trouble(writing=True):
             place = TopicPartition(self.address.topic, self.partition)
             (known,) = patiently(lambda left: self.group.committed([place], left))
-            return bool(known.offset > batch)
+            return max(known.offset, 0) - 1, int(known.metadata) if known.metadata else None
 
     def put(self, batch: int, records: Iterable[Mapping[str, Any]]) -> None:
         """Send records as a batch, unless it was sent before."""
@@ -156,7 +177,7 @@ def produce(producer: Producer, topic: str, **record: Any) -> None:
 
 def delivered(producer: Producer, *, some: bool = False) -> None:
     """Wait until all records are delivered, or ``some``. Raises KafkaException when none was for :data:`.kafka.PATIENCE`."""
-    from confluent_kafka import KafkaException
+    from confluent_kafka import KafkaError, KafkaException
 
     left, until = len(producer), time.monotonic() + kafka.PATIENCE
     while left:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from tracetypes.compiler.columns.arrow import to_bytes
+from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.connectors.kafka import SCHEME, Address, Watch, records, require_client
 from tracetypes.compiler.connectors.kafka_sink import Transactions
 from tracetypes.compiler.plan.plan import Plan
@@ -163,6 +164,16 @@ class ChannelSink(Output):
 
     def __init__(self, plan: Plan, transactions: Transactions, asides: Asides) -> None:
         self.plan, self.transactions, self.asides = plan, transactions, asides
+
+    @property
+    def places(self) -> Mapping[str, Path]:
+        """Those of late items and rejects."""
+        return self.asides.places
+
+    def begin(self, starts: Starts) -> None:
+        """Shut out other drivers."""
+        self.asides.begin()
+        self.transactions.begin(starts)
 
     def visible(self, batch: int) -> str | None:
         """By the offset that is committed with the rows."""

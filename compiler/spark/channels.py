@@ -22,7 +22,7 @@ import re
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,6 +33,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.columns.arrow import schema_of_rows
+from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.plan.plan import FromChannel, Link, Plan, Stage
 from tracetypes.compiler.runtime.messages import Kind, Message
 from tracetypes.compiler.runtime.source import ChannelKernel
@@ -242,6 +243,15 @@ class ChannelOutput(Output):
         self.plan, self.channel, self.asides = plan, channel, asides
         self.staged = channel.path / "staged"
         self.delivery = Delivery("stage", AsSent(), Parquet(), str(self.staged))
+
+    @property
+    def places(self) -> Mapping[str, Path]:
+        """Those of late items and rejects."""
+        return self.asides.places
+
+    def begin(self, starts: Starts) -> None:
+        """Make the directories."""
+        self.asides.begin()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Send a batch."""

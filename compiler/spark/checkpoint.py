@@ -14,10 +14,12 @@ from urllib.parse import unquote, urlparse
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.store.compatibility import Claim, last_batch
-from tracetypes.compiler.store.input_identity import keep
+from tracetypes.compiler.store.identity import keep
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.metrics import instant
+from tracetypes.compiler.store.outputs import Output
 from tracetypes.compiler.store.small_files import read_json, write_json
+from tracetypes.compiler.store.starts import next_start
 
 __all__ = ["KEPT", "Checkpoint"]
 
@@ -31,8 +33,8 @@ class Checkpoint:
     ``changed``: in what the graph is another than that which was here before."""
 
     def __init__(self, of: Claim) -> None:
-        self.path, self.changed = of.path, of.changed
-        self.run = of.write()
+        self.path, self.changed, self.run = of.path, of.changed, of.run
+        of.write()
         self.control.mkdir(exist_ok=True)
         self.files: dict[str, InputFiles] = {}
         """The files of readings that the driver lists, by label."""
@@ -150,7 +152,23 @@ class Checkpoint:
 
     def keep(self, inputs: Mapping[str, Input]) -> None:
         """Keep which inputs the run began with, or see that they are the same. Raises :class:`RunError` ``TT218``."""
-        keep(self.path, {name: given.identity for name, given in inputs.items()}, begun=self.last("offsets") >= 0)
+        given = {name: given.identity for name, given in inputs.items()}
+        keep(self.path / "inputs.json", "source", given, begun=self.last("offsets") >= 0)
+
+    def begin(self, output: Output, sink: str) -> None:
+        """Go on with an output, which must be what the run began with. Raises :class:`RunError` ``TT209``, ``TT218``."""
+        begun = self.last("offsets")
+
+        def compare() -> None:
+            identity = output.identity
+            if identity is not None:
+                keep(self.path / "outputs.json", "sink", {sink: identity}, begun=begun >= 0)
+
+        if begun >= 0:
+            compare()
+        output.begin(next_start(self.path, begun))
+        if begun < 0:  # now there is a table, if there was none
+            compare()
 
     @property
     def next(self) -> tuple[int, dict[str, Any]]:

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
@@ -31,7 +32,6 @@ from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.files import check_types
 from tracetypes.compiler.spark.scan import ParquetScan, taker
 from tracetypes.compiler.spark.wire import settle, told
-from tracetypes.compiler.store.input_identity import InputIdentity
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet, Row
 
@@ -65,13 +65,15 @@ class TableInput:
             )
         table = opened(self.path)
         columns = StructType.fromJson(json.loads(table.schema().to_json()))
-        check_types(leaf, str(self.path), {field.name: field.dataType for field in columns})
+        types = {field.name: field.dataType for field in columns}
+        partitions = table.metadata().partition_columns  # whose values are text in the log
+        check_types(leaf, str(self.path), types, declare=types.keys() - set(partitions))
         self.table, self.until = str(table.metadata().id), table.version() if bounded else None
 
     @property
-    def identity(self) -> InputIdentity:
+    def identity(self) -> Identity:
         """Which table it is."""
-        return InputIdentity("table", str(self.path), self.table)
+        return Identity("table", str(self.path), self.table)
 
     @property
     def at_once(self) -> bool:

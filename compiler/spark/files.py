@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,14 +24,16 @@ from pyspark.sql.types import (
     ShortType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
 from tracetypes.compiler.plan.plan import FromSource, Link
 from tracetypes.compiler.spark.catalyst import NotNative, tree
-from tracetypes.compiler.store.input_identity import InputIdentity
 from tracetypes.compiler.tracing.expr import Input
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, is_blank, split_header
@@ -54,14 +57,14 @@ class FileInput:
 
     def __init__(self, spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None) -> None:
         self.spark, self.leaf, self.path, self.files_per_step = spark, leaf, path, files_per_step
-        self.files = existing(leaf, path)
+        self.files = existing(leaf.source.name, path)
         self.format: Format = self._format()
         self.header = self._header()
 
     @property
-    def identity(self) -> InputIdentity:
+    def identity(self) -> Identity:
         """Files are known by their names."""
-        return InputIdentity("files")
+        return Identity("files")
 
     def _format(self) -> Format:
         if not self.files and self.leaf.source.format is None:
@@ -176,8 +179,11 @@ def emitted(link: Link) -> list[Column]:
     return [native.pairs.alias("_emitted"), undefined.alias("_undefined")]
 
 
-def check_types(leaf: FromSource, path: str, found: dict[str, DataType]) -> None:
-    """Do columns fit a source? Raises :class:`RunError` ``TT203``."""
+def check_types(leaf: FromSource, path: str, found: dict[str, DataType], *, declare: Collection[str] = ()) -> None:
+    """Do columns fit a source? ``declare``: the columns for which its format may say the zone of times that have none. Raises
+    :class:`RunError` ``TT203``."""
+    format = leaf.source.format
+    zone = format.zone if isinstance(format, Parquet) else None
     for name, schema in leaf.layout.columns:
         if isinstance(schema, UnitValue):
             continue
@@ -189,11 +195,13 @@ def check_types(leaf: FromSource, path: str, found: dict[str, DataType]) -> None
                 f"{path} has no column {name!r}; it has {', '.join(map(repr, found)) or 'no columns'}",
                 fix=f"name the column {name!r}, or rename the field",
             )
-        if not _fits(found[name], schema):
+        if not _fits(found[name], schema, name in declare and zone is not None):
+            helps = name in declare and zone is None and _fits(found[name], schema, True)
+            fix = "change the field's type, or write the file with the type of the field"
             raise RunError(
                 "TT203",
                 f"{path}: the column {name!r} is {found[name].simpleString()}, expected {name_of(schema)}",
-                fix="change the field's type, or write the file with the type of the field",
+                fix='declare the zone of its times at the source: format=parquet(zone="UTC")' if helps else fix,
             )
 
 
@@ -203,19 +211,22 @@ def _spark_type(schema: Schema) -> DataType:
     return from_arrow_type(arrow_type(schema))
 
 
-def _fits(found: DataType, schema: Schema) -> bool:
-    return _casts(found, _spark_type(schema))
+def _fits(found: DataType, schema: Schema, zoned: bool) -> bool:
+    return _casts(found, _spark_type(schema), zoned)
 
 
-def _casts(found: DataType, wanted: DataType) -> bool:
-    """Is a column of a file of the wanted type, or of a narrower one? Fields of structs by name and in order."""
+def _casts(found: DataType, wanted: DataType, zoned: bool) -> bool:
+    """Is a column of a file of the wanted type, or of a narrower one? Fields of structs by name and in order. ``zoned``: is a
+    zone declared for times that have none?"""
     match wanted:
         case StructType(fields=fields):
             if not isinstance(found, StructType) or [f.name for f in found] != [f.name for f in fields]:
                 return False
-            return all(_casts(a.dataType, b.dataType) for a, b in zip(found, fields, strict=True))
+            return all(_casts(a.dataType, b.dataType, zoned) for a, b in zip(found, fields, strict=True))
         case ArrayType(elementType=item):
-            return isinstance(found, ArrayType) and _casts(found.elementType, item)
+            return isinstance(found, ArrayType) and _casts(found.elementType, item, zoned)
+        case TimestampType():
+            return isinstance(found, TimestampType) or (zoned and isinstance(found, TimestampNTZType))
         case LongType():
             return isinstance(found, LongType | ByteType | ShortType | IntegerType)
         case DoubleType():
@@ -224,22 +235,22 @@ def _casts(found: DataType, wanted: DataType) -> bool:
             return type(found) is type(wanted)
 
 
-def existing(leaf: FromSource, path: str) -> list[str]:
-    """The local files of an input, sorted by time. Raises :class:`RunError` ``TT208`` when there is nothing there."""
+def existing(source: str, path: str) -> list[str]:
+    """The local files of a source, sorted by time. Raises :class:`RunError` ``TT208`` when there is nothing there."""
     if "://" in path and not path.startswith("file://"):
         return [path]
     local = Path(path.removeprefix("file://"))
     if not local.exists():
         raise RunError(
             "TT208",
-            f"source {leaf.source.name!r}: {path} does not exist",
-            fix=f"give an existing file or directory: --input {leaf.source.name}=PATH",
+            f"source {source!r}: {path} does not exist",
+            fix=f"give an existing file or directory: --input {source}=PATH",
         )
     if local.is_file():
         if local.name.startswith(("_", ".")) or ":" in local.name:
             raise RunError(
                 "TT208",
-                f"source {leaf.source.name!r}: Spark does not read files named like {local.name!r}",
+                f"source {source!r}: Spark does not read files named like {local.name!r}",
                 fix="rename it: no leading '_' or '.', no ':'",
             )
         if not os.access(local, os.R_OK):
@@ -253,7 +264,7 @@ def existing(leaf: FromSource, path: str) -> list[str]:
     if strange := next((p for p in found if ":" in str(p.relative_to(local))), None):
         raise RunError(
             "TT208",
-            f"source {leaf.source.name!r}: Spark does not read {strange}: there is a ':' in its name",
+            f"source {source!r}: Spark does not read {strange}: there is a ':' in its name",
             fix="rename it: no ':'",
         )
     return [str(p) for p in sorted(found, key=lambda p: (p.stat().st_mtime_ns, str(p)))]

@@ -11,17 +11,17 @@ from typing import Any, TypeAlias
 import attrs
 from pyspark.sql import SparkSession
 
-from tracetypes.compiler.connectors.delta import is_table
+from tracetypes.compiler.connectors.delta import is_table, opened, path_of
 from tracetypes.compiler.connectors.kafka import is_topic
 from tracetypes.compiler.plan.plan import FromSource, Plan
 from tracetypes.compiler.spark.delta import TableInput
-from tracetypes.compiler.spark.files import open_input
+from tracetypes.compiler.spark.files import existing, open_input
 from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
 from tracetypes.errors import UsageError
 
-__all__ = ["Given", "Rows", "open_all", "require"]
+__all__ = ["Given", "Rows", "look_for", "open_all", "require"]
 
 
 @attrs.frozen
@@ -60,6 +60,14 @@ def require(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
         raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
     for name in sorted(names - set(inputs)):
         raise UsageError("TT402", f"source {name!r} has no input", fix=f"give --input {name}=PATH")
+
+
+def look_for(source: str, address: str) -> None:
+    """See that there is an input on a local disk. It needs no Spark. Raises :class:`RunError` ``TT208``."""
+    if is_table(address):
+        opened(path_of(address))
+    elif not is_topic(address):
+        existing(source, address)
 
 
 def _opened(

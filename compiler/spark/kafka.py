@@ -26,6 +26,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
@@ -33,7 +34,6 @@ from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.scan import End, Scan, in_columns
 from tracetypes.compiler.spark.wire import settle, told
-from tracetypes.compiler.store.input_identity import InputIdentity
 from tracetypes.errors import UsageError
 from tracetypes.formats import Kafka, Row, of_bytes
 from tracetypes.markers import InBand
@@ -72,9 +72,9 @@ class TopicInput:
         self.id, self.until = topic.id, watch.offsets(topic.partitions) if bounded else None
 
     @property
-    def identity(self) -> InputIdentity:
+    def identity(self) -> Identity:
         """Which topic it is."""
-        return InputIdentity("topic", self.address.topic, self.id)
+        return Identity("topic", self.address.topic, self.id)
 
     @property
     def at_once(self) -> bool:

@@ -269,6 +269,13 @@ def _translated(error: Exception) -> Exception:
             fix="run again to go on; if memory was short, set TRACETYPES_DRIVER_MEMORY (now 4g unless set)",
         )
     lines = str(error).partition("=== Streaming Query ===")[0].splitlines()
+    missing = re.search(r"ModuleNotFoundError: (No module named '[^']+')", str(error))
+    if missing is not None:
+        return RunError(
+            "TT214",
+            f"a Python worker cannot run the flow: {missing[1]}",
+            fix="install the module where the executors run, or send it to them: see docs/cluster.md",
+        )
     first = next((line for line in lines if line.strip()), type(error).__name__)
     first = first.partition(" An exception was raised by the Python Proxy")[0]
     causes = [

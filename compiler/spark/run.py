@@ -30,14 +30,13 @@ from tracetypes.compiler.spark.java import java_lock
 from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.spark.query import Query, run_queries, run_query, visible_output
 from tracetypes.compiler.spark.session import configure
-from tracetypes.compiler.store.compatibility import claim, claim_all, queries_of
+from tracetypes.compiler.store.compatibility import claim, claim_all, finished, queries_of
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.outputs import Asides, MemoryOutput, Output
 from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.store.version import look
-from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 
 __all__ = ["Batch", "collect", "run", "run_program"]
@@ -82,15 +81,19 @@ def run(
         locks or Locks() as locks,
     ):
         look(Path(checkpoint))
+        _set_apart(inputs, {"the checkpoint": Path(checkpoint)})
         locks.take(Path(checkpoint), "the checkpoint")
         locks.share(*java_lock(spark))
-        kept = Checkpoint(claim(Path(checkpoint), plan))
+        claimed = claim(Path(checkpoint), plan)
+        if claimed.finished:
+            raise finished(Path(checkpoint))
+        sink = output if isinstance(output, Output) else output(claimed.run)
+        _set_apart(inputs, sink.written)
+        _lock(locks, sink)
+        kept = Checkpoint(claimed)
         kept.clean()
-        if kept.finished:
-            raise _finished(checkpoint)
         _say(said, [*(f"changed: {line}" for line in kept.changed), *_in_python(kept)])
-        sink = output if isinstance(output, Output) else output(kept.run)
-        _set_apart(locks, inputs, sink, checkpoint)
+        kept.begin(sink, plan.sink.name)
         summary = Summary()
         started = time.monotonic()
         opened = open_all(spark, [plan], inputs, scratch, files_per_step, bounded=not follow)
@@ -158,9 +161,20 @@ def run_program(
         _stop_on_signal() as stop,
         locks or Locks() as locks,
     ):
+        _set_apart(inputs, {"the checkpoint": root})
         locks.take(root, "the checkpoint")
         locks.share(*java_lock(spark))
         claims = claim_all(root, program)
+        if all(one.finished for one in claims.queries.values()):
+            raise finished(root)
+        targets = {
+            segment.name: outputs[segment.name](plan, claims.queries[segment.name].run)
+            for segment, plan in zip(program.segments, program.plans, strict=True)
+            if segment.sends is None
+        }
+        for one in targets.values():
+            _set_apart(inputs, one.written)
+            _lock(locks, one)
         claims.write()
         name = claims.run(None if channels is None else channels.prefix)
         joints = {one: ChannelRetention(_channel(one, path, channels, name)) for one, path in claims.channels.items()}
@@ -173,11 +187,13 @@ def run_program(
             kept = Checkpoint(claims.queries[segment.name])
             kept.clean()  # before other queries look into it
             target: Output = (
-                outputs[segment.name](plan, kept.run)
+                targets[segment.name]
                 if segment.sends is None
                 else joints[segment.sends].channel.output(plan, kept.run, asides(kept.run))
             )
-            _set_apart(locks, inputs, target, checkpoint)
+            _set_apart(inputs, target.written)
+            _lock(locks, target)
+            kept.begin(target, segment.name)
             given = {leaf.source.name: opened[leaf.source.name] for leaf in plan.sources}
             kept.keep(given)
             ending = Ending(given, kept, drain=drain)
@@ -192,8 +208,6 @@ def run_program(
             reads = {name: joint.channel for name, joint in takes.items()}
             differed = warner(summary, said)
             queries.append(Query(plan, given, reads, kept, handler, differed, verify, segment.sends, before))
-        if all(query.checkpoint.finished for query in queries):
-            raise _finished(checkpoint)
         _say(
             said,
             [
@@ -214,12 +228,16 @@ def run_program(
         return summary
 
 
-def _set_apart(locks: Locks, inputs: Mapping[str, Given], output: Output, checkpoint: str) -> None:
-    """Lock the directories of an output, none of which may be read."""
-    for place in output.places:
-        locks.take(place, "the output directory")
+def _set_apart(inputs: Mapping[str, Given], places: Mapping[str, Path]) -> None:
+    """See that nothing that is written is read. Raises :class:`UsageError` ``TT222``."""
     paths = {source: given for source, given in inputs.items() if isinstance(given, str)}
-    refuse_overlaps(paths, {"the checkpoint": checkpoint, **{f"output {place}": str(place) for place in output.places}})
+    refuse_overlaps(paths, {what: str(place) for what, place in places.items()})
+
+
+def _lock(locks: Locks, output: Output) -> None:
+    """Lock the directories of an output."""
+    for what, place in output.places.items():
+        locks.take(place, what)
 
 
 def _begin_files(
@@ -277,14 +295,6 @@ def _in_python(checkpoint: Checkpoint) -> Iterator[str]:
 
 def _channel(name: str, path: Path, topics: Topics | None, run: str) -> Channel:
     return FileChannel(name, path) if topics is None else TopicChannel(name, topics.address(run, name), path)
-
-
-def _finished(checkpoint: str) -> RunError:
-    return RunError(
-        "TT212",
-        f"the run of checkpoint {checkpoint} is finished: its sources were drained",
-        fix="give another --checkpoint and output for a new run; use --no-drain for runs that go on later",
-    )
 
 
 @contextmanager

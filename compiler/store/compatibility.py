@@ -28,7 +28,7 @@ from tracetypes.compiler.store.small_files import read_json, writable, write_jso
 from tracetypes.compiler.store.version import look, stamp
 from tracetypes.errors import RunError
 
-__all__ = ["Claim", "Claims", "claim", "claim_all", "last_batch", "queries_of"]
+__all__ = ["Claim", "Claims", "claim", "claim_all", "finished", "last_batch", "queries_of", "refuse"]
 
 MOST = 12
 """How many changes are named."""
@@ -51,22 +51,29 @@ class Claim:
     key: Key
     home: Path
     changed: tuple[str, ...] = ()
+    run: str = attrs.field(
+        init=False,
+        default=attrs.Factory(lambda self: str(self.known["run"]) if self.known else uuid.uuid4().hex[:8], takes_self=True),
+    )
+    """The name of the run."""
 
-    def write(self) -> str:
-        """Take it; the name of its run. Raises :class:`RunError` ``TT209``."""
+    @property
+    def finished(self) -> bool:
+        """Has the end of its sources been answered?"""
+        return (self.path / "finished").exists()
+
+    def write(self) -> None:
+        """Take it. Raises :class:`RunError` ``TT209``."""
         writable(self.path)
         self.key.write(self.home)
         stamp(self.path)
         mine = {"graph": self.graph.plain, "stages": self.stages}
         if self.known is None:
-            run = uuid.uuid4().hex[:8]
-            write_json(self.path / "graph.json", {"run": run, **mine, "before": []})
-            return run
-        if self.changed:
+            write_json(self.path / "graph.json", {"run": self.run, **mine, "before": []})
+        elif self.changed:
             old = {"graph": self.known["graph"], "stages": self.known["stages"]}
             ended = [*self.known["before"], old | {"until": last_batch(self.path, "commits") + 1}]
-            write_json(self.path / "graph.json", {"run": self.known["run"], **mine, "before": ended})
-        return str(self.known["run"])
+            write_json(self.path / "graph.json", {"run": self.run, **mine, "before": ended})
 
 
 def claim(path: Path, plan: Plan) -> Claim:
@@ -181,6 +188,26 @@ def queries_of(root: Path) -> dict[str, str] | None:
     look(root)
     about = read_json(root / "program.json")
     return None if about is None else about["queries"]
+
+
+def refuse(root: Path, program: Program) -> None:
+    """Raise what can be said of a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``. Nothing is
+    written."""
+    if len(program.segments) == 1 and queries_of(root) is None:
+        claims = [claim(root, program.plans[0])]
+    else:
+        claims = list(claim_all(root, program).queries.values())
+    if all(one.finished for one in claims):
+        raise finished(root)
+
+
+def finished(checkpoint: Path) -> RunError:
+    """The error for a run that has come to its end."""
+    return RunError(
+        "TT212",
+        f"the run of checkpoint {checkpoint} is finished: its sources were drained",
+        fix="give another --checkpoint and output for a new run; use --no-drain for runs that go on later",
+    )
 
 
 def claim_all(root: Path, program: Program) -> Claims:

@@ -22,6 +22,8 @@ import pyarrow as pa
 from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
 from tracetypes.compiler.connectors.delta import is_table
 from tracetypes.compiler.connectors.delta_sink import TableSink
+from tracetypes.compiler.connectors.fences import Starts
+from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.kafka import is_topic
 from tracetypes.compiler.connectors.kafka_sink import TopicSink
 from tracetypes.compiler.connectors.row_files import open_rows
@@ -57,8 +59,23 @@ class Output(ABC):
 
     delivery: Delivery
 
-    places: Sequence[Path] = ()
-    """Directories that belong to one run at a time."""
+    @property
+    def places(self) -> Mapping[str, Path]:
+        """Directories that belong to one run at a time, by what they are. To make an output writes nothing into them."""
+        return {}
+
+    @property
+    def written(self) -> Mapping[str, Path]:
+        """All directories that it writes, which no source may read."""
+        return self.places
+
+    @property
+    def identity(self) -> Identity | None:
+        """Which topic or table it is, or that it is files; None where that does not matter. Asked when the run has begun."""
+        return None
+
+    def begin(self, starts: Starts) -> None:  # noqa: B027
+        """The run has these places, and goes on with them. Raises :class:`RunError` ``TT209`` where it cannot."""
 
     @abstractmethod
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
@@ -90,7 +107,15 @@ class Asides:
 
     def __init__(self, late: Path, rejects: Path, run: str) -> None:
         self.late, self.rejects, self.run, self.attempts = late, rejects, run, Attempts()
-        for directory in (late, rejects):
+
+    @property
+    def places(self) -> dict[str, Path]:
+        """As of an output."""
+        return {"the directory of late items": self.late, "the directory of rejects": self.rejects}
+
+    def begin(self) -> None:
+        """As of an output."""
+        for directory in (self.late, self.rejects):
             writable(directory)
 
     def visible(self, batch: int) -> str | None:
@@ -210,11 +235,24 @@ class FileOutput(Output):
                 f"output, late items and rejects: {', '.join(map(str, places))}",
                 fix="give each a directory of its own with --output, --late and --rejects",
             )
-        writable(self.path)
-        self.places = [self.path]
         self.asides = Asides(late_place, rejects_place, run)
         self.staged = self.path / HIDDEN / run
         self.delivery = Delivery.staged(plan.layout, plan.sink, self.format, str(self.staged))
+
+    @property
+    def places(self) -> Mapping[str, Path]:
+        """The directory, and those of late items and rejects."""
+        return {"the output directory": self.path, **self.asides.places}
+
+    @property
+    def identity(self) -> Identity:
+        """Files may be moved."""
+        return Identity("files")
+
+    def begin(self, starts: Starts) -> None:
+        """Make the directories."""
+        writable(self.path)
+        self.asides.begin()
 
     def visible(self, batch: int) -> str | None:
         """By the names of files."""
@@ -278,6 +316,21 @@ class TopicOutput(Output):
         self.asides = _asides(address, run, late, rejects)
         self.plan, self.topic = plan, TopicSink(plan, address, run)
 
+    @property
+    def places(self) -> Mapping[str, Path]:
+        """Those of late items and rejects."""
+        return self.asides.places
+
+    @property
+    def identity(self) -> Identity:
+        """By which the broker knows it."""
+        return self.topic.identity
+
+    def begin(self, starts: Starts) -> None:
+        """Shut out other drivers."""
+        self.asides.begin()
+        self.topic.transactions.begin(starts)
+
     def visible(self, batch: int) -> str | None:
         """By the offset that is committed with the rows."""
         return str(self.topic.address) if self.topic.transactions.holds(batch) else self.asides.visible(batch)
@@ -310,9 +363,29 @@ class TableOutput(Output):
         self.asides = _asides(address, run, late, rejects)
         self.plan, self.run, self.table, self.attempts = plan, run, TableSink(plan, address, run), Attempts()
         self.path = self.table.path
-        writable(self.path)
         self.staged = self.path / HIDDEN / run
         self.delivery = Delivery.staged(plan.layout, plan.sink, Parquet(), str(self.staged))
+
+    @property
+    def places(self) -> Mapping[str, Path]:
+        """Those of late items and rejects. Several runs may write to a table."""
+        return self.asides.places
+
+    @property
+    def written(self) -> Mapping[str, Path]:
+        """The table too."""
+        return {"the table": self.path, **self.places}
+
+    @property
+    def identity(self) -> Identity:
+        """What the table is called by itself."""
+        return self.table.identity
+
+    def begin(self, starts: Starts) -> None:
+        """Shut out other drivers."""
+        writable(self.path)
+        self.asides.begin()
+        self.table.begin(starts)
 
     def visible(self, batch: int) -> str | None:
         """By the transaction of the table."""

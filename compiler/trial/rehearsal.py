@@ -28,6 +28,7 @@ import cloudpickle
 import pyarrow.parquet as pq
 
 from tracetypes.check import check
+from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.runtime.messages import Message
@@ -69,6 +70,10 @@ class Crashing(Output):
 
     def __init__(self, inner: Output, crashes: Crashes) -> None:
         self.inner, self.crashes, self.delivery = inner, crashes, inner.delivery
+
+    def begin(self, starts: Starts) -> None:
+        """As of the output."""
+        self.inner.begin(starts)
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Show a batch."""

@@ -25,6 +25,7 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import batches
 from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.files import SCAN
 from tracetypes.compiler.spark.run import Batch, run
 from tracetypes.compiler.store import outputs
 from tracetypes.compiler.store.outputs import FileOutput, open_output
@@ -100,6 +101,21 @@ def test_TT230_a_file_that_changed_between_runs(spark: SparkSession, tmp_path: P
         job(drain=False)
     assert failed.value.code == "TT230"
     first.write_bytes(before)  # equal bytes, another time
+    job()
+    job.is_right(*ROWS[:2])
+
+
+@pytest.mark.nightly
+def test_files_that_Spark_reads_are_known_by_name(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with an address that is not local: other bytes under a known name are not noticed, a new name is read."""
+    monkeypatch.setenv(SCAN, "spark")
+    job = Job(spark, tmp_path, "jsonl")
+    job.put(0, ROWS[0])
+    job(drain=False)
+    job.put(0, ROWS[0][:-1])
+    job.put(1, ROWS[1])
     job()
     job.is_right(*ROWS[:2])
 

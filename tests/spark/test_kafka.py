@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,7 +37,9 @@ from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.run import Batch, collect, run
 from tracetypes.compiler.spark.wire import SentError
-from tracetypes.compiler.store.outputs import Asides, FileOutput, MemoryOutput
+from tracetypes.compiler.store.compatibility import claim
+from tracetypes.compiler.store.outputs import Asides, FileOutput, MemoryOutput, open_output
+from tracetypes.compiler.store.starts import next_start
 from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.sources import record_reader
 from tracetypes.trace import Element, Trace, closed
@@ -490,6 +493,66 @@ def test_a_batch_is_sent_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -
         "nth": b"1",
     }
     assert len(found) == len(marks) + 4
+
+
+def test_TT209_the_older_driver_of_a_run_is_shut_out(broker: Broker, tmp_path: Path) -> None:
+    """Two on one checkpoint, past its locks; and two with a copy of it."""
+    address, planned = broker.create("fenced", 1), plan(check(marking()))
+
+    def driver(checkpoint: str, begun: int) -> TopicSink:
+        made = TopicSink(planned, address, "run")
+        (tmp_path / checkpoint).mkdir(exist_ok=True)
+        made.transactions.begin(next_start(tmp_path / checkpoint, begun))
+        return made
+
+    def send(sink: TopicSink, batch: int) -> None:
+        sink.put(batch, [(10_000_000, 0, "a", Reading("a", 1, batch))], [])
+
+    first = driver("one", -1)
+    send(first, 0)
+    second = driver("one", 0)
+    send(second, 0)
+    with pytest.raises(RunError, match=r"TT209 .* is written by another driver of the same run: it has started since"):
+        send(first, 1)
+    send(second, 1)
+    with pytest.raises(RunError, match=r"TT209 .*: its last writer is a start that is not known here"):
+        first.transactions.holds(1)
+    shutil.copytree(tmp_path / "one", tmp_path / "copy")
+    send(second, 2)
+    with pytest.raises(RunError, match="it holds micro-batch 2 of the run, which this checkpoint has not begun"):
+        driver("copy", 1)
+    send(driver("copy", 2), 3)
+    with pytest.raises(RunError, match=r"TT209 .*: its last writer is a start that is not known here"):
+        driver("one", 3)
+    values = [json.loads(one.value or b"")["watts"] for one in broker.read("fenced")]
+    assert values == [0, 1, 2, 3]
+
+
+def test_TT218_a_sink_is_another_than_the_run_began_with(broker: Broker, tmp_path: Path) -> None:
+    began, planned = broker.create("sink-began", 1), plan(check(marking()))
+    late, rejects = str(tmp_path / "late"), str(tmp_path / "rejects")
+
+    def go(address: str) -> None:
+        kept = Checkpoint(claim(tmp_path / "checkpoint", planned))
+        kept.begin(open_output(planned, address, kept.run, late, rejects), "out")
+
+    go(broker.create("sink-other", 1))  # nothing was read yet
+    go(began)
+    offsets = tmp_path / "checkpoint" / "spark" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").touch()
+    go(began)
+    for other, named in (
+        (f"kafka://{broker.address}/sink-other", "topic sink-other"),
+        (str(tmp_path / "out"), "files"),
+    ):
+        with pytest.raises(RunError, match=rf"TT218 sink 'out': it began with topic sink-began, and is given {named}"):
+            go(other)
+    broker.remake("sink-began", 1)
+    with pytest.raises(
+        RunError, match=r"TT218 sink 'out': topic sink-began is another one .*: it was removed and made anew"
+    ):
+        go(began)
 
 
 def test_from_topic_to_topic(cli: Cli, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,16 @@ from pathlib import Path
 
 import attrs
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.spark import flows
 from tests.spark.support import Cli, defined, row, rows_at_sink, rows_in, write_lines
+from tracetypes import UsageError, check
+from tracetypes.compiler.plan.program import program
+from tracetypes.compiler.spark.run import run
+from tracetypes.compiler.store.compatibility import claim
+from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.store.outputs import open_output
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300
@@ -208,6 +215,58 @@ def test_a_checkpoint_of_another_format(tmp_path: Path, no_spark: Cli, command: 
     (tmp_path / "out" / "_checkpoint" / "format.json").write_text(json.dumps({"format": 99, "tracetypes": "9.9"}))
     wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}")
     assert (wrong.code, "has format 99, written by tracetypes 9.9" in wrong.err) == (1, True)
+
+
+@pytest.mark.parametrize("scheme", ["", "file://", "delta:"])
+def test_TT208_an_input_that_is_not_there(tmp_path: Path, no_spark: Cli, command: list[str], scheme: str) -> None:
+    command = [*command[:-1], f"readings={scheme}{tmp_path / 'none'}"]
+    wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}")
+    assert (wrong.code, "TT208 " in wrong.err, str(tmp_path / "none") in wrong.err) == (1, True, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_checkpoint_that_does_not_go_on(tmp_path: Path, no_spark: Cli, command: list[str]) -> None:
+    """TT211: it is of another graph; TT212: its run is finished."""
+    compiled = program(check(flows.delayed))
+    checkpoint = tmp_path / "out" / "_checkpoint"
+    claim(checkpoint, compiled.plans[0]).write()
+    wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}", "--key-groups", "5")
+    assert (wrong.code, f"TT211 the checkpoint {checkpoint} cannot go on with this graph" in wrong.err) == (1, True)
+    (checkpoint / "finished").write_text("{}")
+    wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}")
+    assert (wrong.code, f"TT212 the run of checkpoint {checkpoint} is finished" in wrong.err) == (1, True)
+
+
+@pytest.mark.parametrize("option", ["--late", "--rejects"])
+def test_TT221_a_directory_of_late_items_or_rejects_is_in_use(
+    tmp_path: Path, no_spark: Cli, command: list[str], option: str
+) -> None:
+    with Locks() as other:
+        other.take(tmp_path / "aside", "the directory")
+        wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}", option, str(tmp_path / "aside"))
+    what = "late items" if option == "--late" else "rejects"
+    assert (wrong.code, f"TT221 the directory of {what} {tmp_path / 'aside'} is in use" in wrong.err) == (1, True)
+
+
+@pytest.mark.parametrize("where", ["checkpoint", "out", "late"])
+def test_TT222_in_Python_before_anything_is_read_or_written(spark: SparkSession, tmp_path: Path, where: str) -> None:
+    """As on the command line. What is written there is the lock of a checkpoint that lies apart."""
+    write_lines(tmp_path / "in" / "0.jsonl", [row(id="a", ts=1, watts=1)])
+    planned = program(check(flows.delayed)).plans[0]
+    places = {
+        name: str(tmp_path / ("in" if name == where else "apart") / name) for name in ("checkpoint", "out", "late")
+    }
+    with pytest.raises(UsageError, match="TT222 source 'readings' reads "):
+        run(
+            spark,
+            planned,
+            {"readings": str(tmp_path / "in")},
+            lambda name: open_output(planned, places["out"], name, places["late"], str(tmp_path / "rejects")),
+            checkpoint=places["checkpoint"],
+        )
+    assert [path.name for path in (tmp_path / "in").rglob("*")] == ["0.jsonl"]
+    found = {path.relative_to(tmp_path / "apart").as_posix() for path in (tmp_path / "apart").rglob("*")}
+    assert found <= {"checkpoint", "checkpoint/_lock", "checkpoint/_lock/run", "checkpoint/_lock/java"}
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 from collections import Counter
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 from tests.spark import flows
 from tests.spark.support import asides, defined, row, rows_at_sink
 from tests.spark.test_exactly_once import Crash, crashing
-from tracetypes import Dataflow, OpStateless, RunError, U, check
+from tracetypes import Dataflow, Item, OpStateless, RunError, U, Unit, check, every, parquet
 from tracetypes.check import Checked
 from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.connectors.delta import Log
@@ -27,7 +28,7 @@ from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.delta import TableReader
-from tracetypes.compiler.spark.run import Batch, run
+from tracetypes.compiler.spark.run import Batch, collect, run
 from tracetypes.compiler.store import staging
 from tracetypes.compiler.store.outputs import open_output
 
@@ -144,8 +145,61 @@ def test_TT208_a_hole_in_the_log_is_not_its_end(tmp_path: Path, gone: int, follo
     assert error.value.code == "TT208"
 
 
+def test_TT218_the_log_no_longer_has_the_version_that_comes_next(tmp_path: Path) -> None:
+    """As a clean-up behind a checkpoint leaves it: what was to be read next is gone, and later versions are there."""
+    for first in (0, 20, 40):
+        write_deltalake(tmp_path, pa.Table.from_pylist(readings(first, late=False)), mode="append")
+    table = DeltaTable(tmp_path)
+    table.create_checkpoint()
+    reader = TableReader(Log(tmp_path), str(table.metadata().id), table.version(), None)
+    start = reader.begin()
+    assert reader.end(start)["version"] == 3
+    for version in (0, 1):
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+    assert reader.end({**start, "version": 2})["version"] == 3
+    with pytest.raises(RunError, match=r"TT218 .*: its log begins with version 2, and version 1 comes next"):
+        reader.end({**start, "version": 1})
+
+
+@attrs.frozen
+class Timed:
+    """A row with a time."""
+
+    at: dt.datetime
+    watts: int
+
+
+def timed(zone: str | None) -> Dataflow:
+    """Rows of a table whose format declares a zone, or none."""
+    flow = Dataflow("timed")
+    rows = flow.source("rows", U[Unit, Timed], markers=every(seconds=60, time=lambda r: r.at), format=parquet(zone=zone))
+    flow.sink("out", rows)
+    return flow
+
+
+def test_times_of_a_table_that_have_no_zone(spark: SparkSession, tmp_path: Path) -> None:
+    """They are of the zone that the format declares, also in a version to come; TT203 without that, or in a partition."""
+    noon = dt.datetime(2026, 7, 1, 12)
+    rows = pa.table({"at": [noon, noon], "watts": [1, 2]})
+    write_deltalake(tmp_path / "table", rows.slice(0, 1))
+    write_deltalake(tmp_path / "table", rows.slice(1, 1), mode="append")
+    write_deltalake(tmp_path / "parts", rows, partition_by=["at"])
+
+    def go(zone: str | None, table: str) -> list[Timed]:
+        planned = plan(check(timed(zone)))
+        found = collect(spark, planned, {"rows": f"delta:{tmp_path / table}"}).answer.trace.items
+        return [one.value for one in found if isinstance(one, Item)]
+
+    assert {one.at for one in go("Europe/Berlin", "table")} == {noon.replace(hour=10, tzinfo=dt.UTC)}
+    with pytest.raises(RunError, match=r"TT203 .*timestamp_ntz, expected [\s\S]*format=parquet\(zone=") as refused:
+        go(None, "table")
+    with pytest.raises(RunError, match=r"TT203 .*timestamp_ntz, expected") as refused:
+        go("Europe/Berlin", "parts")
+    assert "zone" not in str(refused.value)
+
+
 def test_TT218_a_table_is_made_anew(spark: SparkSession, tmp_path: Path) -> None:
-    """While it is followed, with more versions than it had; and between two runs."""
+    """While it is followed, with more versions than it had; and between two runs. The same of the sink's."""
     job = Job(spark, tmp_path)
     job.grow(0, late=True)
 
@@ -160,6 +214,11 @@ def test_TT218_a_table_is_made_anew(spark: SparkSession, tmp_path: Path) -> None
     with pytest.raises(RunError, match=r"'readings': the table in .* is another one than it began with") as error:
         job(drain=False)
     assert error.value.code == "TT218"
+    shutil.rmtree(job.sink)
+    with pytest.raises(RunError, match=r"sink 'sums': the table in .* is another one than it began with") as error:
+        job(drain=False)
+    assert error.value.code == "TT218"
+    assert not (job.sink / "_delta_log").exists()
 
 
 def test_TT218_a_table_is_removed_while_it_is_followed(spark: SparkSession, tmp_path: Path) -> None:

@@ -260,3 +260,30 @@ def test_a_text_that_the_encoding_of_the_database_lacks_has_no_row(
 
 def test_columns_of_other_keys_are_refused() -> None:
     assert columns_of((1, 2)) == columns_of(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "said"),
+    [
+        ("id TYPE int USING id::int", "2", "has found the row id = 2, and by= returned none that is equal to that"),
+        ("id TYPE char(5)", "2", "has found the row id = '2    ', and by= returned none that is equal to that"),
+        ("id TYPE text COLLATE nocase", "b", "has found the row id = 'B', and by= returned none that is equal to that"),
+        ("room TYPE int USING length(room)", "2", "row id = '2'"),
+    ],
+)
+def test_TT215_a_column_gets_another_type_while_a_run_asks(
+    server: Server, raw: Any, change: str, asked: str, said: str
+) -> None:
+    raw.execute("DROP TABLE IF EXISTS changing")
+    raw.execute("CREATE TABLE changing (id text, room text)")
+    raw.execute("INSERT INTO changing VALUES ('1', 'attic'), ('2', 'attic')")
+    if "nocase" in change:
+        raw.execute("INSERT INTO changing VALUES ('B', 'attic')")
+    one = session(server, "changing")
+    assert one.row("1") == Row("attic")
+    raw.execute(f"ALTER TABLE changing ALTER {change}")
+    with pytest.raises(OperatorFailed) as refused:
+        one.row(asked)
+    one.close()
+    assert refused.value.code == "TT215"
+    assert said in refused.value.message

@@ -1,0 +1,32 @@
+"""The starts of a run, by which a topic or table tells whoever wrote to it last.
+
+::
+
+    CHECKPOINT/starts.json     {"starts": [4611, 873, ...]}: a random number for each start, the last one last
+
+Two drivers may write for one run in spite of the locks: with a copy of its checkpoint, or on a mount that does not lock. Each
+micro-batch is written once all the same, but not always with the rows that the other driver believes to be in it. So the
+last one to start shuts out the one before, and a checkpoint does not go on where another one has written.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from tracetypes.compiler.connectors.fences import Starts
+from tracetypes.compiler.store.small_files import read_json, write_json
+
+__all__ = ["next_start"]
+
+MOST = 100
+"""How many starts a checkpoint keeps. Each that comes to its first micro-batch is known to the sink before the next one is."""
+
+
+def next_start(checkpoint: Path, begun: int) -> Starts:
+    """The starts of a checkpoint, with a new one, which is kept before anybody hears of it."""
+    note = checkpoint / "starts.json"
+    before = (read_json(note) or {"starts": []})["starts"]
+    known = (*before[1 - MOST :], secrets.randbelow(2**60) + 1)
+    write_json(note, {"starts": known})
+    return Starts(known, begun)
