@@ -1,6 +1,6 @@
 """Kills runs at random moments, starts them again, and compares what came out with the definition.
 
-    python -m benchmarks.torture [--kills N] [--seed N] [--files N] [--graphs NAME,NAME,...]
+    python -m benchmarks.torture [--kills N] [--seed N] [--files N] [--graphs NAME,NAME,...] [--cluster]
 
 The command line runs in a process of its own, over files, a file a micro-batch. At a seeded moment after a seeded number of
 batches one of these is ended by SIGKILL: the driver alone (its JVM lives on for a moment), the driver with its JVM and workers,
@@ -8,7 +8,12 @@ the JVM, or one Python worker. Then the same command is started again, until it 
 that failed again, as a cluster does: there single Python workers are killed (``retried``), one after the other, while the run
 goes on. A round is right when the files of each
 sink hold the trace of the interpreter, each row once, and the late and rejected rows are told of once. Rounds go on until there
-were enough kills. Prints a JSON line for each round and one for all.
+were enough kills.
+
+With ``--cluster`` the runs go to a standalone master with two workers on this machine (``tests/spark/cluster.py``), and whole
+executors are killed one after the other, where single Python workers are killed otherwise.
+
+Prints a JSON line for each round and one for all.
 """
 
 from __future__ import annotations
@@ -24,11 +29,12 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from benchmarks._compare import say, versions
 from tests.spark import dags
+from tests.spark.cluster import Cluster, cluster, driver_environment
 from tests.spark.support import all_defined, asides, row, rows_in, rows_of, write_lines
 from tests.spark.test_exactly_once import children, command_of
 from tracetypes import Dataflow, check
@@ -45,6 +51,9 @@ GRAPHS = {
 }
 VICTIMS = ("driver", "all", "jvm", "worker")
 
+MOST_EXECUTORS = 4
+"""Executors that are killed in one start at most: a master gives up a run that lost ten of them without a success."""
+
 
 def parents(pid: int) -> dict[int, int]:
     """The processes below one, each with the one that began it."""
@@ -58,8 +67,8 @@ def parents(pid: int) -> dict[int, int]:
 class Round:
     """One graph over random rows, run to its end in spite of kills."""
 
-    def __init__(self, root: Path, graph: str, seed: int, files: int) -> None:
-        self.root, self.graph, self.chance = root, graph, random.Random(seed)
+    def __init__(self, root: Path, graph: str, seed: int, files: int, cluster: Cluster | None = None) -> None:
+        self.root, self.graph, self.chance, self.cluster = root, graph, random.Random(seed), cluster
         self.flow: Dataflow = GRAPHS[graph]()
         self.rows: dict[str, list[str]] = {source.name: [] for source in self.flow.graph.sources}
         for source, lines in self.rows.items():
@@ -86,6 +95,8 @@ class Round:
         for sink in self.flow.graph.sinks:
             command += ["-o", f"{sink.name}={self.root / f'out-{sink.name}'}"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_MASTER": "local[2,8]" if retries else "local[2]"}
+        if self.cluster is not None:
+            environment = driver_environment({**environment, "SPARK_MASTER": self.cluster.master})
         return subprocess.Popen(
             command,
             cwd=ROOT,
@@ -117,21 +128,30 @@ class Round:
         return self.ended(running, must=not kill)
 
     def harass(self, running: subprocess.Popen[str]) -> bool:
-        """Kill one Python worker after the other, until it comes to its end. Is it done?"""
+        """Kill one Python worker after the other, on a cluster one executor after the other, until it comes to its end. Is it
+        done?"""
         assert running.stderr is not None
         said: list[str] = []
         reading = threading.Thread(target=lambda: said.extend(running.stderr or ()), daemon=True)
         reading.start()
-        while running.poll() is None and self.kills["retried"] < 30:
-            time.sleep(0.1 + self.chance.random() * 0.9)
-            workers = [pid for pid, parent in parents(running.pid).items() if b"pyspark.daemon" in command_of(parent)]
-            if workers:
+        victim, most, pause = ("retried", 30, 1.0) if self.cluster is None else ("executor", MOST_EXECUTORS, 10.0)
+        began = self.kills[victim]
+        while running.poll() is None and self.kills[victim] < (began if self.cluster else 0) + most:
+            time.sleep(pause * (0.1 + self.chance.random() * 0.9))
+            found = self.workers(running.pid) if self.cluster is None else self.cluster.executors()
+            if found:
                 with suppress(ProcessLookupError):
-                    os.kill(self.chance.choice(workers), signal.SIGKILL)
-                    self.kills["retried"] += 1
+                    os.kill(self.chance.choice(found), signal.SIGKILL)
+                    self.kills[victim] += 1
         code = running.wait(timeout=300)
         reading.join(10)
         return code == 0 or "is finished: its sources were drained" in "".join(said)
+
+    def workers(self, driver: int) -> list[int]:
+        """The processes that run Python for a driver."""
+        if self.cluster is not None:
+            return self.cluster.python_workers()
+        return [pid for pid, parent in parents(driver).items() if b"pyspark.daemon" in command_of(parent)]
 
     def ended(self, running: subprocess.Popen[str], *, must: bool) -> bool:
         """Has it come to its end? ``must``: nothing was done to it."""
@@ -153,6 +173,8 @@ class Round:
             "jvm": [pid for pid, command in below.items() if b"java" in command],
             "worker": [pid for pid, command in below.items() if b"pyspark.daemon" in command][-1:],
         }[victim]
+        if victim == "worker" and self.cluster is not None:
+            chosen = self.workers(running.pid)[-1:]
         for pid in chosen:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -182,7 +204,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--graphs", default=",".join(GRAPHS))
+    parser.add_argument("--cluster", action="store_true", help="on a standalone cluster of two workers on this machine")
     given = parser.parse_args()
+    with cluster() if given.cluster else nullcontext() as on:
+        wrong = rounds(given, on)
+    sys.exit(wrong > 0)
+
+
+def rounds(given: argparse.Namespace, on: Cluster | None) -> int:
+    """Rounds until there were enough kills; how many of them were wrong."""
     graphs = given.graphs.split(",")
     kills: Counter[str] = Counter()
     wrong = 0
@@ -191,7 +221,7 @@ def main() -> None:
         graph, seed = graphs[number % len(graphs)], given.seed + number
         root = Path(tempfile.mkdtemp(prefix="tracetypes-torture-"))
         try:
-            one = Round(root, graph, seed, given.files)
+            one = Round(root, graph, seed, given.files, on)
             while not one.attempt(kill=sum(one.kills.values()) < given.files):
                 pass
             differences = one.differences()
@@ -211,7 +241,7 @@ def main() -> None:
         traces_that_differ=wrong,
         versions=versions(),
     )
-    sys.exit(wrong > 0)
+    return wrong
 
 
 if __name__ == "__main__":
