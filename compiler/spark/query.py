@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Difference, Reread
 from tracetypes.compiler.runtime.verification import in_python
@@ -80,27 +81,27 @@ class Query:
         self.rest = ended + 4 * (ended - began)
 
 
-def run_queries(queries: Sequence[Query], *, drain: bool, follow: bool, stop: threading.Event) -> None:
+def run_queries(queries: Sequence[Query], control: Control, *, drain: bool, follow: bool) -> None:
     """Run several queries until all are done, or one fails and the others are stopped."""
     failed: list[BaseException] = []
-    halt = threading.Event()
+    halt = Control(drain=control.drain)
 
     def body(query: Query) -> None:
         try:
             if not query.checkpoint.finished:
-                run_query(query, drain=drain, follow=follow, stop=halt)
-            if not halt.is_set():
+                run_query(query, halt, drain=drain, follow=follow)
+            if not halt.stop.is_set():
                 query.done.set()
         except BaseException as error:
             failed.append(error)
-            halt.set()
+            halt.stop.set()
 
     threads = [threading.Thread(target=body, args=(query,), daemon=True) for query in queries]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        if stop.is_set():
-            halt.set()
+        if control.stop.is_set():
+            halt.stop.set()
         for thread in threads:
             thread.join(0.05)
     if failed:
@@ -112,15 +113,16 @@ SLOW = "Python worker failed to connect back"
 no setting for that; a query that begins anew has done nothing yet."""
 
 
-def run_query(query: Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
+def run_query(query: Query, control: Control, *, drain: bool, follow: bool) -> None:
     """Run a query until it is done, is stopped or fails. What was sent to the workers for it is removed."""
     try:
-        _attempts(query, drain=drain, follow=follow, stop=stop)
+        _attempts(query, control, drain=drain, follow=follow)
     finally:
         query.parcel.close()
 
 
-def _attempts(query: Query, *, drain: bool, follow: bool, stop: threading.Event) -> None:
+def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> None:
+    stop = control.stop
     checkpoint, handler = query.checkpoint, query.handler
     spark = handler.spark
     handler.output.tidy()
@@ -142,17 +144,20 @@ def _attempts(query: Query, *, drain: bool, follow: bool, stop: threading.Event)
 
         try:
             if follow:
-                _wait(running, stop, until=None, meanwhile=query.look)
-            else:
-                _wait(running, stop, until=exhausted)
-                if drain and not stop.is_set():
-                    if query.plan.sources:
-                        if not checkpoint.drained:
-                            checkpoint.drain()
-                        _wait(running, stop, until=running.processAllAvailable)
-                    if not stop.is_set():
-                        _answered(checkpoint)
-                        checkpoint.finish()
+                _wait(running, stop, until=None, meanwhile=query.look, enough=control.drain)
+                if not control.drain.is_set():
+                    return
+                query.rest = 0.0
+                query.look()
+            _wait(running, stop, until=exhausted)
+            if (drain or control.drain.is_set()) and not stop.is_set():
+                if query.plan.sources:
+                    if not checkpoint.drained:
+                        checkpoint.drain()
+                    _wait(running, stop, until=running.processAllAvailable)
+                if not stop.is_set():
+                    _answered(checkpoint)
+                    checkpoint.finish()
             return
         except (PySparkException, Py4JError, ConnectionError) as error:
             if handler.error is not None:
@@ -235,8 +240,10 @@ def _wait(
     stop: threading.Event,
     until: Callable[[], None] | None,
     meanwhile: Callable[[], None] = lambda: None,
+    enough: threading.Event | None = None,
 ) -> None:
-    """Wait until ``until`` returns, the query fails, or somebody asks to stop. ``meanwhile``: is called again and again."""
+    """Wait until ``until`` returns, the query fails, or somebody asks to stop, or sets ``enough``. ``meanwhile``: is called again
+    and again."""
     failed: list[BaseException] = []
 
     def body() -> None:
@@ -250,7 +257,7 @@ def _wait(
 
     thread = threading.Thread(target=body, daemon=True)
     thread.start()
-    while thread.is_alive() and not stop.is_set():
+    while thread.is_alive() and not stop.is_set() and not (enough is not None and enough.is_set()):
         thread.join(0.05)
         meanwhile()
     if failed and not stop.is_set():

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.summary import Limits, Summary, counter, warner
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan
@@ -58,6 +56,7 @@ def run(
     limits: Limits | None = None,
     verify: bool = True,
     locks: Locks | None = None,
+    control: Control | None = None,
 ) -> Summary:
     """Run a plan until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C, SIGTERM).
 
@@ -68,16 +67,17 @@ def run(
     lines that are appended to files of text that were taken, instead of raising ``TT230``. ``told``: called after each batch;
     ``said``: with each way in which the graph is another than when the run was stopped, and of traced operators that go on in
     Python; ``limits``: of rows that go aside; ``verify``: whether traced answers are compared with plain Python on a sample;
-    ``locks``: those that the run has taken already; they are released.
+    ``locks``: those that the run has taken already; they are released; ``control``: how others end it.
 
     Raises :class:`RunError`, :class:`OperatorFailed` and what a source or sink finds wrong. After an error the run can be
     started again with the same checkpoint and goes on where it was.
     """
     require([leaf.source.name for leaf in plan.sources], inputs)
+    control = control or Control()
     configure(spark, plan.width)
     with (
         tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch,
-        _stop_on_signal() as stop,
+        control.of_signals(),
         locks or Locks() as locks,
     ):
         look(Path(checkpoint))
@@ -103,8 +103,8 @@ def run(
         handler = MicroBatches(spark, plan, kept, sink, Ending(opened, kept, drain=drain), counter(summary, told, limits))
         query = Query(plan, opened, {}, kept, handler, warner(summary, said), verify)
         _undrain([query])
-        run_query(query, drain=drain, follow=follow, stop=stop)
-        summary.stopped = stop.is_set()
+        run_query(query, control, drain=drain, follow=follow)
+        summary.stopped = control.stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
 
@@ -127,6 +127,7 @@ def run_program(
     limits: Limits | None = None,
     verify: bool = True,
     locks: Locks | None = None,
+    control: Control | None = None,
 ) -> Summary:
     """Run all segments of a program at once, as :func:`run` does one plan.
 
@@ -153,12 +154,14 @@ def run_program(
             limits=limits,
             verify=verify,
             locks=locks,
+            control=control,
         )
+    control = control or Control()
     configure(spark, program.width)
     root, drain = Path(checkpoint), drain and not follow
     with (
         tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch,
-        _stop_on_signal() as stop,
+        control.of_signals(),
         locks or Locks() as locks,
     ):
         _set_apart(inputs, {"the checkpoint": root})
@@ -218,12 +221,12 @@ def run_program(
         for joint in joints.values():
             joint.clean()
         _undrain(queries)
-        run_queries(queries, drain=drain, follow=follow, stop=stop)
+        run_queries(queries, control, drain=drain, follow=follow)
         for joint in joints.values():
             joint.clean()
             if all(query.checkpoint.finished for query in queries):
                 joint.channel.discard()
-        summary.stopped = stop.is_set()
+        summary.stopped = control.stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
 
@@ -295,21 +298,6 @@ def _in_python(checkpoint: Checkpoint) -> Iterator[str]:
 
 def _channel(name: str, path: Path, topics: Topics | None, run: str) -> Channel:
     return FileChannel(name, path) if topics is None else TopicChannel(name, topics.address(run, name), path)
-
-
-@contextmanager
-def _stop_on_signal() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set while the run lasts."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def collect(
