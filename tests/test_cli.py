@@ -357,16 +357,13 @@ def test_graph_that_is_too_large(modules: Path, capsys: pytest.CaptureFixture[st
     assert "tracetypes explain" in err
 
 
-def test_graph_without_numpy(tmp_path: Path) -> None:
+def test_pictures_need_the_core_only(tmp_path: Path) -> None:
     write(tmp_path / "right.py", RIGHT)
     write(tmp_path / "numpy.py", "raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
     where = {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
-    ran = process("graph", "right.py", "-o", "out.html", cwd=tmp_path, **where)
-    assert ran.returncode == 2
-    assert "TT401 numpy is not installed" in ran.stderr
-    assert "pip install 'tracetypes[spark]'" in ran.stderr
-    ran = process("graph", "right.py", "-o", "out.svg", cwd=tmp_path, **where)
-    assert (ran.returncode, ran.stderr) == (0, ""), "the graph alone needs the core only"
+    for ending in ("html", "svg"):
+        ran = process("graph", "right.py", "-o", f"out.{ending}", cwd=tmp_path, **where)
+        assert (ran.returncode, ran.stderr) == (0, "")
 
 
 # ------------------------------------------------------------------------------------------------ exit codes

@@ -37,7 +37,7 @@ RULES = (
         "what a program means does not depend on how it runs",
         within="tracetypes",
         forbidden=(*HEAVY, "py4j", "sklearn", *OUTER),
-        but=(*OUTER, "tracetypes.__main__"),
+        but=(*OUTER, "tracetypes.__main__", "tracetypes.running"),
     ),
     Rule("only testing needs Hypothesis", "tracetypes", ("hypothesis",), but=("tracetypes.testing",)),
     Rule("only compiler.spark needs Spark", "tracetypes", ("pyspark", "py4j"), but=("tracetypes.compiler.spark",)),

@@ -19,6 +19,7 @@ from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
 from tracetypes.records import UNIT, Unit
 from tracetypes.rejects import Rejected
+from tracetypes.running import Result, Run, explain, read, run, start
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Item, Trace
 from tracetypes.version import VERSION
@@ -44,6 +45,8 @@ __all__ = [
     "OpStateless",
     "OperatorFailed",
     "Rejected",
+    "Result",
+    "Run",
     "RunError",
     "SourceStream",
     "Stream",
@@ -56,6 +59,7 @@ __all__ = [
     "check",
     "csv",
     "every",
+    "explain",
     "in_band",
     "interpret",
     "interpret_rows",
@@ -63,5 +67,8 @@ __all__ = [
     "kafka",
     "merge",
     "parquet",
+    "read",
+    "run",
     "sort",
+    "start",
 ]

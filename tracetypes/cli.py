@@ -7,7 +7,6 @@ import contextlib
 import importlib.util
 import itertools
 import json
-import logging
 import math
 import os
 import shutil
@@ -27,11 +26,11 @@ from tracetypes.formats import Csv, Parquet, format_of, split_header, text_parse
 from tracetypes.graph import Dataflow, Source
 from tracetypes.records import Mismatch
 from tracetypes.redaction import redact
+from tracetypes.running import Job, Result, explain
 
 if TYPE_CHECKING:
     from tracetypes.compiler.plan.plan import Plan
     from tracetypes.compiler.plan.program import Program
-    from tracetypes.compiler.store.locks import Locks
     from tracetypes.compiler.store.metrics import Batch
 
 __all__ = ["load", "main"]
@@ -301,14 +300,8 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _explain(given: argparse.Namespace) -> int:
-    from tracetypes.compiler.plan.explain import explain
-    from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
-    from tracetypes.compiler.spark.wording import SparkWording
-
-    checked = check(load(given.target))
-    groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
     inputs = _pairs(given.input, "--input")
-    print(redact(explain(checked, SparkWording(inputs), parallelism=given.parallelism, key_groups=groups)))
+    print(explain(load(given.target), inputs, parallelism=given.parallelism, key_groups=given.key_groups))
     return 0
 
 
@@ -353,143 +346,77 @@ def _page(given: argparse.Namespace, checked: Checked) -> str:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
-    from tracetypes.compiler.plan.program import program
-    from tracetypes.compiler.store.locks import Locks
-
-    checked = check(load(given.target))
-    groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
-    compiled = program(checked, parallelism=given.parallelism, key_groups=groups)
-    inputs, outputs = _pairs(given.input, "--input"), _pairs(given.output, "--output")
-    for name in outputs:
-        if name not in compiled.sinks:
-            fix = " ".join(f"--output {sink}=DIR" for sink in compiled.sinks)
-            raise UsageError("TT402", f"there is no sink {name!r}", fix=f"give {fix}")
-    for sink in compiled.sinks:
-        if sink not in outputs:
-            raise UsageError("TT402", f"sink {sink!r} has no output", fix=f"give --output {sink}=DIR")
-    places: dict[str, str] = {}
-    for sink, path in outputs.items():
-        if path != "noop:" and (other := places.setdefault(os.path.realpath(path), sink)) != sink:
-            raise UsageError(
-                "TT402", f"sinks {other!r} and {sink!r} have one output: {path}", fix="give each a directory of its own"
-            )
-    if given.follow and given.no_drain:
-        raise UsageError("TT402", "--follow never drains", fix="leave --no-drain out")
-    with Locks() as locks:
-        return _run_on_spark(given, compiled, inputs, {sink: outputs[sink] for sink in compiled.sinks}, locks)
-
-
-def _run_on_spark(
-    given: argparse.Namespace, compiled: Program, inputs: dict[str, str], outputs: dict[str, str], locks: Locks
-) -> int:
-    try:
-        from tracetypes.compiler.backend.summary import Limits
-        from tracetypes.compiler.spark.channel_topics import Topics
-        from tracetypes.compiler.spark.inputs import look_for, require
-        from tracetypes.compiler.spark.run import run_program
-        from tracetypes.compiler.spark.session import session
-        from tracetypes.compiler.store.compatibility import refuse
-        from tracetypes.compiler.store.metrics import json_lines, prometheus
-        from tracetypes.compiler.store.outputs import Asides, Output, open_output
-        from tracetypes.compiler.store.overlap import local, refuse_overlaps
-        from tracetypes.compiler.store.version import look
-    except ModuleNotFoundError as error:
-        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
-
-    require(compiled.sources, inputs)
-    channels = Topics.of(given.channels) if given.channels else None
-    for output in outputs.values():
-        if "://" in output and not output.startswith("kafka://"):
-            raise UsageError(
-                "TT402", f"--output {output} is not local", fix="give a directory of a local or mounted disk"
-            )
-    kept = next((output for output in outputs.values() if not output.startswith(("noop:", "kafka://", "delta:"))), None)
-    if not given.checkpoint and kept is None:
-        raise UsageError("TT402", f"{', '.join(outputs.values())} keeps no checkpoint", fix="give --checkpoint DIR")
-    checkpoint = given.checkpoint or str(Path(kept or "") / "_checkpoint")
-    if local(checkpoint) is None:
-        raise UsageError(
-            "TT402", f"--checkpoint {checkpoint} is not local", fix="give a directory of a local or mounted disk"
-        )
-    home = checkpoint if kept is None else kept
-    late, rejects = given.late or str(Path(home) / "_late"), given.rejects or str(Path(home) / "_rejects")
-    written = {f"the output of sink {sink!r}": path for sink, path in outputs.items()}
-    written |= {"the checkpoint": checkpoint, "the directory of late items": late, "the directory of rejects": rejects}
-    refuse_overlaps(inputs, written)
-    tellers: list[Callable[[Batch], None]] = []
-    if given.metrics:
-        tellers.append(json_lines(given.metrics))
-    if given.prometheus is not None:
-        tellers.append(prometheus(compiled.name, given.prometheus))
-    look(Path(checkpoint))
-    for source, path in inputs.items():
-        look_for(source, path)
-    locks.take(Path(checkpoint), "the checkpoint")
-    for output in outputs.values():
-        if not output.startswith(("noop:", "kafka://", "delta:")):
-            locks.take(Path(output), "the output directory")
-    refuse(Path(checkpoint), compiled)
-    if set(outputs.values()) != {"noop:"}:
-        locks.take(Path(late), "the directory of late items")
-        locks.take(Path(rejects), "the directory of rejects")
-    logging.getLogger().addHandler(
-        logging.NullHandler()
-    )  # py4j logs tracebacks there; our own messages say what it was
+    job = Job(
+        load(given.target),
+        _pairs(given.input, "--input"),
+        _pairs(given.output, "--output"),
+        given.parallelism,
+        given.key_groups,
+        given.checkpoint,
+        drain=not given.no_drain,
+        follow=given.follow,
+        late=given.late,
+        rejects=given.rejects,
+        files_per_step=given.files_per_step,
+        appended=given.appended,
+        max_late=given.max_late,
+        max_rejects=given.max_rejects,
+        verify=not given.no_verify,
+        channels=given.channels,
+        master=given.master,
+    )
     say = _Progress(quiet=given.quiet)
-    say.status("starting Spark")
-    spark = session(parallelism=compiled.width, master=given.master)
-
-    def opened(sink: str, plan: Plan, run: str) -> Output:
-        return open_output(plan, outputs[sink], run, late, rejects)
-
-    how = given.progress or ("operators" if say.terminal else "lines")
-    if how != "none":
-        tellers.insert(0, _lines(say) if how == "lines" else _tables(say, compiled))
+    tellers = _tellers(given, say, job.program)
 
     def tell(batch: Batch) -> None:
         for teller in tellers:
             teller(batch)
 
-    say.status("running; Ctrl-C stops, and the same command goes on")
+    def warn(text: str) -> None:
+        say.line(text, always=text.startswith("TT"))
+
     try:
-        summary = run_program(
-            spark,
-            compiled,
-            inputs,
-            {sink: partial(opened, sink) for sink in outputs},
-            checkpoint=checkpoint,
-            asides=lambda run: Asides(Path(late).absolute(), Path(rejects).absolute(), run),
-            channels=channels,
-            drain=not given.no_drain,
-            follow=given.follow,
-            files_per_step=given.files_per_step,
-            appended=given.appended == "read",
-            told=tell,
-            said=lambda text: say.line(text, always=text.startswith("TT")),
-            limits=Limits(given.max_late, given.max_rejects),
-            verify=not given.no_verify,
-            locks=locks,
-        )
+        result = job.run(told=tell, said=warn, status=say.status)
     finally:
         say.end()
-    for what, counts, place in (("late", summary.late, late), ("rejected", summary.rejects, rejects)):
+    return _ended(say, job, result)
+
+
+def _tellers(given: argparse.Namespace, say: _Progress, program: Program) -> list[Callable[[Batch], None]]:
+    """What is called after each epoch."""
+    from tracetypes.compiler.store.metrics import json_lines, prometheus
+
+    how = given.progress or ("operators" if say.terminal else "lines")
+    tellers: list[Callable[[Batch], None]] = []
+    if how != "none":
+        tellers.append(_lines(say) if how == "lines" else _tables(say, program))
+    if given.metrics:
+        tellers.append(json_lines(given.metrics))
+    if given.prometheus is not None:
+        tellers.append(prometheus(program.name, given.prometheus))
+    return tellers
+
+
+def _ended(say: _Progress, job: Job, result: Result) -> int:
+    """The last lines of a run, and its exit status."""
+    _, late, rejects = job.places()
+    for what, counts, place in (("late", result.late, late), ("rejected", result.rejects, rejects)):
         for source, count in counts.items():
-            if set(outputs.values()) == {"noop:"}:
+            if job.keeps_nothing or (job.home is None and job.checkpoint is None):
                 say.line(f"source {source!r}: {count:,} {what}, and not kept")
                 continue
             say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {Path(place) / source}")
-    if summary.rows == 0 and not summary.stopped:
+    if result.rows == 0 and not result.stopped:
         say.line("no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)")
-    verb = "stopped" if summary.stopped else "done"
-    places = ", ".join(outputs.values())
-    say.line(f"{verb}: {summary.rows:,} rows in {summary.batches} batches, {summary.seconds:.1f} s; output in {places}")
-    if summary.stopped:
+    verb = "stopped" if result.stopped else "done"
+    places = ", ".join(job.paths.values())
+    say.line(f"{verb}: {result.rows:,} rows in {result.epochs} batches, {result.seconds:.1f} s; output in {places}")
+    if result.stopped:
         say.line("the same command goes on where it stopped")
-    if summary.differences:
-        names = ", ".join(dict.fromkeys(difference.name for difference in summary.differences))
+    if result.differences:
+        names = ", ".join(result.differences)
         print(f"TT240: traced answers of {names} differed from Python, see above", file=sys.stderr)
-    return 130 if summary.stopped else 1 if summary.differences else 0
+    return 130 if result.stopped else 1 if result.differences else 0
 
 
 def _state(given: argparse.Namespace) -> int:

@@ -1,0 +1,191 @@
+"""Running from Python: inputs and outputs of all kinds, a run in the background, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+from pyspark.sql import SparkSession
+
+import tracetypes
+from tests.spark.support import write_lines
+from tracetypes import Dataflow, OpKeyedUnordered, Result, RunError, TraceTypesError, U, Unit, UsageError, every
+from tracetypes.markers import Marker
+
+
+@attrs.frozen
+class Click:
+    """A row."""
+
+    user: str
+    ts: int
+    at: dt.datetime | None = None
+
+
+@attrs.frozen
+class PerUser(OpKeyedUnordered[str, Click, str, int, int, int]):
+    """How many clicks so far."""
+
+    def lift(self, key: str, value: Click) -> int:
+        return 1
+
+    def identity(self) -> int:
+        return 0
+
+    def combine(self, a: int, b: int) -> int:
+        return a + b
+
+    def initial_state(self) -> int:
+        return 0
+
+    def update_state(self, old: int, agg: int) -> int:
+        return old + agg
+
+    def on_marker(self, new_state: int, key: str, marker: Marker, emit: Callable[[str, int], None]) -> None:
+        emit(key, new_state)
+
+
+def clicks_of() -> Dataflow:
+    """Counts by user, every ten seconds; and the clicks as they are."""
+    flow = Dataflow("clicks")
+    tens = every(seconds=10, time=lambda value: value.ts)
+    clicks = flow.source("clicks", U[str, Click], key=lambda value: value.user, markers=tens)
+    flow.sink("counts", clicks.through(PerUser()))
+    return flow
+
+
+ROWS = [Click("ab"[n % 2], n, dt.datetime(2026, 1, 1, tzinfo=dt.UTC)) for n in range(25)]
+COUNTS = [("a", 5), ("b", 5), ("a", 10), ("b", 10), ("a", 13), ("b", 12)]
+
+
+def sorted_blocks(rows: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Rows of a block have no order: pairs of them are sorted."""
+    return [row for at in range(0, len(rows), 2) for row in sorted(rows[at : at + 2])]
+
+
+def test_rows_in_and_rows_out(spark: SparkSession) -> None:
+    counts: list[tuple[str, int]] = []
+    result = tracetypes.run(clicks_of(), {"clicks": iter([*ROWS, Click("late", 0)])}, {"counts": counts}, parallelism=2)
+    assert sorted_blocks(counts) == COUNTS
+    assert result.outputs == {"counts": counts}
+    assert (result.rows, result.late, result.drained, result.stopped) == (26, {"clicks": 1}, True, False)
+    assert [(one.source, '"late"' in one.row) for one in result.late_rows] == [("clicks", True)]
+    assert "<td>13</td>" in result._repr_html_()
+    again: list[tuple[str, int]] = []
+    tracetypes.run(clicks_of(), {"clicks": ROWS}, {"counts": again}, drain=False)
+    assert sorted_blocks(again) == COUNTS[:4], "nothing answers the open block"
+
+
+def test_files_in_and_files_out(spark: SparkSession, tmp_path: Path) -> None:
+    write_lines(tmp_path / "in" / "a.jsonl", [f'{{"user": "a", "ts": {n}}}' for n in range(12)], at=1)
+    out = tmp_path / "out"
+    tracetypes.run(clicks_of(), {"clicks": tmp_path / "in"}, {"counts": out})
+
+    @attrs.frozen
+    class Count:
+        key: str
+        value: int
+
+    assert tracetypes.read(out, Count) == [Count("a", 10), Count("a", 12)]
+    assert (out / "_checkpoint").is_dir()
+    with pytest.raises(RunError, match="TT212"):
+        tracetypes.run(clicks_of(), {"clicks": tmp_path / "in"}, {"counts": out})
+
+
+def test_the_terminal(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    tracetypes.run(clicks_of(), {"clicks": ROWS[:5]}, {"counts": "-"})
+    assert sorted(capsys.readouterr().out.splitlines()) == ['{"key": "a", "value": 3}', '{"key": "b", "value": 2}']
+
+
+@pytest.mark.parametrize("drains", [True, False])
+def test_a_run_in_the_background(spark: SparkSession, tmp_path: Path, drains: bool) -> None:
+    counts: list[tuple[str, int]] = []
+    write_lines(tmp_path / "in" / "a.jsonl", ['{"user": "a", "ts": 1}', '{"user": "a", "ts": 12}'], at=1)
+    running = tracetypes.start(
+        clicks_of(), {"clicks": tmp_path / "in"}, {"counts": counts}, checkpoint=tmp_path / "checkpoint"
+    )
+    wait_for(lambda: running.metrics["rows"] == 2)
+    write_lines(tmp_path / "in" / "b.jsonl", ['{"user": "a", "ts": 25}'], at=2)
+    wait_for(lambda: running.metrics["rows"] == 3)
+    assert running.running
+    with pytest.raises(TimeoutError):
+        running.wait(0.01)
+    with pytest.raises(RunError, match="TT221"):
+        tracetypes.run(clicks_of(), {"clicks": tmp_path / "in"}, {"counts": []}, checkpoint=tmp_path / "checkpoint")
+    result = running.drain() if drains else running.stop()
+    assert (result.drained, result.stopped) == (drains, not drains)
+    assert counts == [("a", 1), ("a", 2), ("a", 3)][: 3 if drains else 2]
+    assert not running.running
+
+
+def test_a_run_in_the_background_that_fails(spark: SparkSession, tmp_path: Path) -> None:
+    running = tracetypes.start(clicks_of(), {"clicks": tmp_path / "none"}, {"counts": []})
+    with pytest.raises(RunError, match="none"):
+        running.wait(60)
+
+
+def test_an_interrupt_stops_cleanly(spark: SparkSession, tmp_path: Path) -> None:
+    write_lines(tmp_path / "in" / "a.jsonl", ['{"user": "a", "ts": 1}', '{"user": "a", "ts": 12}'], at=1)
+    counts: list[tuple[str, int]] = []
+
+    def interrupt() -> None:
+        wait_for(lambda: bool(counts))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    result = tracetypes.run(clicks_of(), {"clicks": tmp_path / "in"}, {"counts": counts}, follow=True)
+    thread.join()
+    assert result.stopped
+    assert counts == [("a", 1)]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Until it holds, for a minute at most."""
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (lambda f: tracetypes.run(f, {"click": []}, {"counts": []}), "TT402 there is no source 'click'"),
+        (lambda f: tracetypes.run(f, {}, {"counts": []}), "TT402 source 'clicks' has no input"),
+        (lambda f: tracetypes.run(f, {"clicks": []}, {}), "TT402 sink 'counts' has no output"),
+        (lambda f: tracetypes.run(f, {"clicks": []}, {"count": []}), "TT402 there is no sink 'count'"),
+        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, backend="x"), "TT402 there is no backend 'x'"),
+        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, speed=1), "TT402 there is no option 'speed'"),
+        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, appended="x"), "TT402 appended is 'x'"),
+        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": "noop:"}), "TT402 noop: keeps no checkpoint"),
+        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": "s3://x"}), "TT402 --output s3://x is not local"),
+    ],
+)
+def test_TT402_what_is_refused(run: Callable[[Dataflow], Result], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        run(clicks_of())
+    assert str(refused.value).startswith(said)
+
+
+def test_read_refuses_what_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"user": "a", "ts": 1}\n{"user": 7}\n')
+    with pytest.raises(TraceTypesError, match=r"TT208 .*x.jsonl, line 2: "):
+        tracetypes.read(tmp_path / "x.jsonl", Click)
+    with pytest.raises(TraceTypesError, match="does not exist"):
+        tracetypes.read(tmp_path / "y.jsonl", Click)
+    (tmp_path / "z.csv").write_text("ts,user\n3,b\n")
+    assert tracetypes.read(tmp_path / "z.csv", Click) == [Click("b", 3)]
+
+
+def test_explain_says_what_the_command_line_says() -> None:
+    flow = Dataflow("plain")
+    flow.sink("out", flow.source("in", U[Unit, Click], markers=every(seconds=1, time=lambda value: value.ts)))
+    assert tracetypes.explain(flow, parallelism=2).startswith("dataflow plain")

@@ -1,0 +1,543 @@
+"""Running a dataflow from Python. The command line is a thin layer over this module.
+
+::
+
+    import tracetypes
+
+    counts: list[Count] = []
+    result = tracetypes.run(flow, inputs={"clicks": "clicks/"}, outputs={"counts": counts})
+    print(result.rows, counts[:3])
+
+Importing this module needs nothing but the core; Spark is imported when something runs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import html
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import attrs
+
+from tracetypes.check import Checked, check
+from tracetypes.errors import RunError, UsageError
+from tracetypes.formats import Csv, Layout, Parquet, format_of, split_header, text_parser
+from tracetypes.graph import Dataflow
+from tracetypes.records import Mismatch, UnitValue, schema_of, show_type
+
+if TYPE_CHECKING:
+    from tracetypes.compiler.backend.control import Control
+    from tracetypes.compiler.backend.summary import Summary
+    from tracetypes.compiler.plan.plan import Plan
+    from tracetypes.compiler.plan.program import Program
+    from tracetypes.compiler.store.locks import Locks
+    from tracetypes.compiler.store.metrics import Batch
+    from tracetypes.compiler.store.outputs import Output
+
+__all__ = ["BACKENDS", "Aside", "Input", "Result", "Run", "Sink", "compiled", "explain", "read", "run", "start"]
+
+BACKENDS: Final = ("spark",)
+
+Input: TypeAlias = str | os.PathLike[str] | Iterable[Any]
+"""What a source reads: a path, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; or rows: values, or pairs ``(key, value)`` where the
+rows of the source have a key column."""
+
+Sink: TypeAlias = str | os.PathLike[str] | list[Any]
+"""Where a sink writes: a directory, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``, ``-`` for standard output (JSON lines), ``noop:``
+for nowhere; or a list, to which values are appended, or pairs ``(key, value)`` where the rows have a key column."""
+
+ROWS: Final = 10
+"""How many rows of each output a notebook shows."""
+
+V = TypeVar("V")
+
+
+@attrs.frozen
+class Aside:
+    """A row that went aside: late, or rejected."""
+
+    source: str
+    reason: str
+    row: str
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """What a run did. ``rows``: that its sources took; ``epochs``: commits; ``late`` and ``rejects``: how many, by source;
+    ``late_rows`` and ``rejected_rows``: they themselves, where the outputs are lists; ``outputs``: what went to lists, by sink;
+    ``stopped``: it was stopped before its end; ``drained``: its sources have ended and everything open is answered;
+    ``differences``: operators whose traced form differed from Python (``TT240``)."""
+
+    rows: int
+    epochs: int
+    markers: int
+    seconds: float
+    late: Mapping[str, int]
+    rejects: Mapping[str, int]
+    outputs: Mapping[str, Sequence[Any]]
+    late_rows: Sequence[Aside] = ()
+    rejected_rows: Sequence[Aside] = ()
+    stopped: bool = False
+    drained: bool = False
+    differences: Sequence[str] = ()
+
+    def _repr_html_(self) -> str:
+        """The first rows of each output, for notebooks."""
+        aside = f"{sum(self.late.values()):,} late, {sum(self.rejects.values()):,} rejected"
+        parts = [f"<p>{self.rows:,} rows in {self.seconds:.1f} s, {aside}</p>"]
+        for name, rows in self.outputs.items():
+            shown = "".join(f"<tr>{_cells(row)}</tr>" for row in rows[:ROWS])
+            more = f"<p>and {len(rows) - ROWS:,} more</p>" if len(rows) > ROWS else ""
+            parts.append(f"<h4>{html.escape(name)}</h4><table>{_head(rows)}{shown}</table>{more}")
+        return "".join(parts)
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    if attrs.has(type(row)):
+        return {field.name: getattr(row, field.name) for field in attrs.fields(type(row))}
+    if isinstance(row, tuple) and len(row) == 2:
+        key, value = row
+        return {"key": key, **_fields(value)}
+    return {"value": row}
+
+
+def _head(rows: Sequence[Any]) -> str:
+    return "".join(f"<th>{html.escape(name)}</th>" for name in _fields(rows[0])) if rows else ""
+
+
+def _cells(row: Any) -> str:
+    return "".join(f"<td>{html.escape(str(value))}</td>" for value in _fields(row).values())
+
+
+@attrs.define(eq=False)
+class Run:
+    """A run that goes on in the background; see :func:`start`."""
+
+    _control: Control
+    _thread: threading.Thread
+    _result: list[Result]
+    _failure: list[BaseException]
+    _epochs: list[Batch]
+
+    @property
+    def running(self) -> bool:
+        """Does it still run?"""
+        return self._thread.is_alive()
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """What it has done so far: ``epochs``, ``rows``, and ``last``: of the last epoch, as ``--metrics`` writes it."""
+        done = list(self._epochs)
+        return {"epochs": len(done), "rows": sum(one.rows for one in done), "last": done[-1].plain if done else None}
+
+    def drain(self) -> Result:
+        """End the sources, answer what is open, and wait for the end."""
+        self._control.drain.set()
+        return self.wait()
+
+    def stop(self) -> Result:
+        """Stop soon; the same checkpoint goes on later. Waits for the end."""
+        self._control.stop.set()
+        return self.wait()
+
+    def wait(self, seconds: float | None = None) -> Result:
+        """Wait for the end, and raise what the run raised. Raises :class:`TimeoutError` after so many seconds."""
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the run goes on after {seconds} seconds")
+        if self._failure:
+            raise self._failure[0]
+        return self._result[0]
+
+
+def compiled(flow: Dataflow | Checked, *, parallelism: int = 1, key_groups: int | None = None) -> Program:
+    """The program of a dataflow. Raises :class:`CheckFailed`, and :class:`UsageError` ``TT401`` or ``TT404``."""
+    with _extras():
+        from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
+        from tracetypes.compiler.plan.program import program
+
+    groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
+    return program(_checked(flow), parallelism=parallelism, key_groups=groups)
+
+
+def _checked(flow: Dataflow | Checked) -> Checked:
+    return check(flow) if isinstance(flow, Dataflow) else flow
+
+
+@contextmanager
+def _extras() -> Iterator[None]:
+    """Inside, a package that is not installed is :class:`UsageError` ``TT401``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
+
+
+def explain(
+    flow: Dataflow | Checked,
+    inputs: Mapping[str, str] | None = None,
+    *,
+    parallelism: int = 1,
+    key_groups: int | None = None,
+) -> str:
+    """What ``tracetypes explain`` prints: the graph, what each pass made of it and why, and the plan. ``inputs``: what sources
+    will read, where that is known."""
+    with _extras():
+        from tracetypes.compiler.plan.explain import explain as explained
+        from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
+        from tracetypes.compiler.spark.wording import SparkWording
+        from tracetypes.redaction import redact
+
+    groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
+    return redact(explained(_checked(flow), SparkWording(dict(inputs or {})), parallelism=parallelism, key_groups=groups))
+
+
+def run(
+    flow: Dataflow | Checked,
+    inputs: Mapping[str, Input],
+    outputs: Mapping[str, Sink],
+    *,
+    backend: str = "spark",
+    parallelism: int = 1,
+    key_groups: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    drain: bool = True,
+    follow: bool = False,
+    **options: Any,
+) -> Result:
+    """Run a dataflow to the end of its inputs, or with ``follow`` until it is stopped (Ctrl-C, or the notebook's stop).
+
+    ``inputs`` and ``outputs``: by source and sink, see :data:`Input` and :data:`Sink`. ``parallelism``: tasks at once.
+    ``key_groups``: pieces that keys are hashed to, fixed for a checkpoint. ``checkpoint``: the directory where progress is kept;
+    by default ``_checkpoint`` of the first output directory, and a temporary one where all outputs are lists. ``drain``: the
+    sources end with their inputs, and open blocks are answered. ``options``: ``late`` and ``rejects`` (directories),
+    ``files_per_step``, ``appended`` (``"error"`` or ``"read"``), ``max_late``, ``max_rejects``, ``verify``, ``channels`` and
+    ``master``; they mean what they mean on the command line (docs/running.md).
+
+    The session of Spark is kept for the next run. Raises what the command line would say: :class:`TraceTypesError`.
+    """
+    _refuse(backend, options)
+    return Job(flow, inputs, outputs, parallelism, key_groups, checkpoint, drain=drain, follow=follow, **options).run()
+
+
+def start(
+    flow: Dataflow | Checked,
+    inputs: Mapping[str, Input],
+    outputs: Mapping[str, Sink],
+    *,
+    backend: str = "spark",
+    parallelism: int = 1,
+    key_groups: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    drain: bool = True,
+    follow: bool = True,
+    **options: Any,
+) -> Run:
+    """Start a dataflow in the background. It waits for more input until it is drained or stopped, unless ``follow=False``. The
+    other parameters are those of :func:`run`."""
+    _refuse(backend, options)
+    job = Job(flow, inputs, outputs, parallelism, key_groups, checkpoint, drain=drain, follow=follow, **options)
+    from tracetypes.compiler.backend.control import Control
+
+    control, epochs = Control(), list[Any]()
+    result, failure = list[Result](), list[BaseException]()
+
+    def body() -> None:
+        try:
+            result.append(job.run(control, epochs.append))
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=body, name=f"tracetypes {job.program.name}", daemon=True)
+    thread.start()
+    return Run(control, thread, result, failure, epochs)
+
+
+OPTIONS: Final = {
+    "late", "rejects", "files_per_step", "appended", "max_late", "max_rejects", "verify", "channels", "master",
+}  # fmt: skip
+
+
+def _refuse(backend: str, options: Mapping[str, Any]) -> None:
+    if backend not in BACKENDS:
+        raise UsageError("TT402", f"there is no backend {backend!r}", fix=f"the backends are {', '.join(BACKENDS)}")
+    for name in options.keys() - OPTIONS:
+        raise UsageError("TT402", f"there is no option {name!r}", fix=f"the options are {', '.join(sorted(OPTIONS))}")
+
+
+def read(path: str | os.PathLike[str], record: type[V]) -> list[V]:
+    """The rows of a file, or of the files of an output directory in the order of their names, as records: for tests. CSV, JSON
+    lines or Parquet by the ending. Raises :class:`RunError` ``TT208``."""
+    place = Path(path)
+    if not place.exists():
+        raise RunError("TT208", f"{place} does not exist", fix="give a file, or the output directory of a run")
+    files = sorted(one for one in place.iterdir() if one.is_file()) if place.is_dir() else [place]
+    files = [one for one in files if not one.name.startswith(("_", "."))]
+    return [value for file in files for value in _rows_of(file, record)]
+
+
+def _rows_of(file: Path, record: type[V]) -> list[V]:
+    layout = Layout(UnitValue(), schema_of(record))
+    format = format_of(file.name, None)
+    if isinstance(format, Parquet):
+        return _rows_of_parquet(file, layout)
+    rows: list[V] = []
+    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8-sig") as lines:
+        header = split_header(format, next(lines, "").rstrip("\r\n")) if isinstance(format, Csv) else None
+        parse = text_parser(format, layout, header)
+        for number, line in enumerate(lines, 2 if header else 1):
+            try:
+                rows.append(parse(line.rstrip("\r\n"))[1])
+            except Mismatch as error:
+                raise RunError(
+                    "TT208", f"{file}, line {number}: {error}", fix=f"give rows of {show_type(record)}"
+                ) from None
+    return rows
+
+
+def _rows_of_parquet(file: Path, layout: Layout) -> list[Any]:
+    with _extras():
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
+
+    schema = schema_of_rows(layout)
+    table = pq.read_table(file, columns=[name for name, _ in layout.columns])
+    for field in schema:
+        if field.name not in table.column_names:  # the end and the position of a block, which files do not have
+            table = table.append_column(field, pa.array([0] * table.num_rows, field.type))
+    return list(from_rows(layout, table.select(schema.names).cast(schema)).values)
+
+
+# --------------------------------------------------------------------------------------------------------- a run
+
+
+@attrs.define(eq=False)
+class Job:
+    """A run that was asked for. Nothing is read or written before :meth:`run`; what can be refused before, is refused when it is
+    made. The parameters are those of :func:`run`, and ``prometheus`` and so on of the command line are not its business."""
+
+    flow: Dataflow | Checked
+    inputs: Mapping[str, Input]
+    outputs: Mapping[str, Sink]
+    parallelism: int = 1
+    key_groups: int | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    drain: bool = attrs.field(default=True, kw_only=True)
+    follow: bool = attrs.field(default=False, kw_only=True)
+    late: str | None = attrs.field(default=None, kw_only=True)
+    rejects: str | None = attrs.field(default=None, kw_only=True)
+    files_per_step: int | None = attrs.field(default=None, kw_only=True)
+    appended: str = attrs.field(default="error", kw_only=True)
+    max_late: int | None = attrs.field(default=None, kw_only=True)
+    max_rejects: int | None = attrs.field(default=None, kw_only=True)
+    verify: bool = attrs.field(default=True, kw_only=True)
+    channels: str | None = attrs.field(default=None, kw_only=True)
+    master: str | None = attrs.field(default=None, kw_only=True)
+    program: Program = attrs.field(init=False)
+    paths: dict[str, str] = attrs.field(init=False)
+    """Outputs that are no lists, by sink."""
+    home: str | None = attrs.field(init=False)
+    """The first output directory."""
+
+    def __attrs_post_init__(self) -> None:
+        self.program = compiled(self.flow, parallelism=self.parallelism, key_groups=self.key_groups)
+        self.inputs = {name: _address(one) for name, one in self.inputs.items()}
+        sinks = self.program.sinks
+        for name in self.outputs:
+            if name not in sinks:
+                fix = " ".join(f"--output {sink}=DIR" for sink in sinks)
+                raise UsageError("TT402", f"there is no sink {name!r}", fix=f"give {fix}")
+        for sink in sinks:
+            if sink not in self.outputs:
+                raise UsageError("TT402", f"sink {sink!r} has no output", fix=f"give --output {sink}=DIR")
+        self.outputs = {sink: _address(self.outputs[sink]) for sink in sinks}
+        self.paths = {sink: one for sink, one in self.outputs.items() if isinstance(one, str)}
+        self._distinct()
+        if self.follow and not self.drain:
+            raise UsageError("TT402", "--follow never drains", fix="leave --no-drain out")
+        if self.appended not in ("error", "read"):
+            raise UsageError("TT402", f"appended is {self.appended!r}", fix="give 'error' or 'read'")
+        places = [path for path in self.paths.values() if _is_directory(path)]
+        self.home = next(iter(places), None)
+
+    def _distinct(self) -> None:
+        places: dict[str, str] = {}
+        for sink, path in self.paths.items():
+            if path not in ("noop:", "-") and (other := places.setdefault(os.path.realpath(path), sink)) != sink:
+                raise UsageError(
+                    "TT402",
+                    f"sinks {other!r} and {sink!r} have one output: {path}",
+                    fix="give each a directory of its own",
+                )
+            if "://" in path and not path.startswith("kafka://"):
+                raise UsageError(
+                    "TT402", f"--output {path} is not local", fix="give a directory of a local or mounted disk"
+                )
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Do late and rejected rows go nowhere?"""
+        return set(self.paths.values()) == {"noop:"} and len(self.paths) == len(self.outputs)
+
+    def run(
+        self,
+        control: Control | None = None,
+        told: Callable[[Batch], None] | None = None,
+        said: Callable[[str], None] | None = None,
+        status: Callable[[str], None] | None = None,
+    ) -> Result:
+        """Run it. ``told``: called after each epoch; ``said``: with warnings, and what has changed since a run was stopped;
+        ``status``: with what it does now."""
+        with _extras():
+            from tracetypes.compiler.store.locks import Locks
+
+        temporary: str | None = None
+        try:
+            if self.checkpoint is None and self.home is None:
+                if any(path not in ("-", "noop:") for path in self.paths.values()) or self._is_noop_only():
+                    raise UsageError(
+                        "TT402", f"{', '.join(self.paths.values())} keeps no checkpoint", fix="give --checkpoint DIR"
+                    )
+                temporary = tempfile.mkdtemp(prefix="tracetypes-")
+            with Locks() as locks:
+                return self._run(locks, temporary, control, told, said, status)
+        finally:
+            if temporary is not None:
+                shutil.rmtree(temporary, ignore_errors=True)
+
+    def _is_noop_only(self) -> bool:
+        return bool(self.paths) and self.keeps_nothing
+
+    def places(self, temporary: str | None = None) -> tuple[str, str, str]:
+        """Where the checkpoint, late items and rejects go."""
+        checkpoint = os.fspath(self.checkpoint or Path(self.home or temporary or "") / "_checkpoint")
+        home = self.home or (checkpoint if temporary is None else temporary)
+        return checkpoint, self.late or str(Path(home) / "_late"), self.rejects or str(Path(home) / "_rejects")
+
+    def _run(
+        self,
+        locks: Locks,
+        temporary: str | None,
+        control: Control | None,
+        told: Callable[[Batch], None] | None,
+        said: Callable[[str], None] | None,
+        status: Callable[[str], None] | None,
+    ) -> Result:
+        with _extras():
+            from tracetypes.compiler.backend.summary import Limits
+            from tracetypes.compiler.spark.channel_topics import Topics
+            from tracetypes.compiler.spark.inputs import Rows, look_for, require
+            from tracetypes.compiler.spark.run import run_program
+            from tracetypes.compiler.spark.session import session
+            from tracetypes.compiler.store.compatibility import refuse
+            from tracetypes.compiler.store.memory_output import ListOutput, TerminalOutput
+            from tracetypes.compiler.store.outputs import Asides, open_output
+            from tracetypes.compiler.store.overlap import local, refuse_overlaps
+            from tracetypes.compiler.store.version import look
+
+        require(self.program.sources, self.inputs)
+        inputs = {name: one if isinstance(one, str) else Rows((_rows(one),)) for name, one in self.inputs.items()}
+        channels = Topics.of(self.channels) if self.channels else None
+        checkpoint, late, rejects = self.places(temporary)
+        if local(checkpoint) is None:
+            raise UsageError(
+                "TT402", f"--checkpoint {checkpoint} is not local", fix="give a directory of a local or mounted disk"
+            )
+        written = {f"the output of sink {sink!r}": path for sink, path in self.paths.items() if path != "-"}
+        written |= {"the checkpoint": checkpoint, "the directory of late items": late}
+        written |= {"the directory of rejects": rejects}
+        refuse_overlaps({name: one for name, one in inputs.items() if isinstance(one, str)}, written)
+        look(Path(checkpoint))
+        for source, one in inputs.items():
+            if isinstance(one, str):
+                look_for(source, one)
+        locks.take(Path(checkpoint), "the checkpoint")
+        for path in self.paths.values():
+            if _is_directory(path):
+                locks.take(Path(path), "the output directory")
+        refuse(Path(checkpoint), self.program)
+        if self.paths and not self.keeps_nothing:
+            locks.take(Path(late), "the directory of late items")
+            locks.take(Path(rejects), "the directory of rejects")
+        # py4j logs tracebacks there; our own messages say what it was
+        logging.getLogger().addHandler(logging.NullHandler())
+        say = status or (lambda _: None)
+        say("starting Spark")
+        spark = session(parallelism=self.program.width, master=self.master)
+        say("running; Ctrl-C stops, and the same command goes on")
+        late_rows, rejected_rows = list[tuple[str, str, str]](), list[tuple[str, str, str]]()
+
+        def opened(sink: str, plan: Plan, run: str) -> Output:
+            target = self.outputs[sink]
+            if isinstance(target, list):
+                return ListOutput(plan, target, late_rows, rejected_rows)
+            if target == "-":
+                return TerminalOutput(plan, sink if len(self.outputs) > 1 else "", late_rows, rejected_rows)
+            return open_output(plan, str(target), run, late, rejects)
+
+        summary = run_program(
+            spark,
+            self.program,
+            inputs,
+            {sink: partial(opened, sink) for sink in self.outputs},
+            checkpoint=checkpoint,
+            asides=lambda run: Asides(Path(late).absolute(), Path(rejects).absolute(), run),
+            channels=channels,
+            drain=self.drain,
+            follow=self.follow,
+            files_per_step=self.files_per_step,
+            appended=self.appended == "read",
+            told=told,
+            said=said,
+            limits=Limits(self.max_late, self.max_rejects),
+            verify=self.verify,
+            locks=locks,
+            control=control,
+        )
+        return self._result(summary, late_rows, rejected_rows, control)
+
+    def _result(
+        self,
+        summary: Summary,
+        late: Sequence[tuple[str, str, str]],
+        rejects: Sequence[tuple[str, str, str]],
+        control: Control | None,
+    ) -> Result:
+        ended = (self.drain and not self.follow) or (control is not None and control.drain.is_set())
+        return Result(
+            rows=summary.rows,
+            epochs=summary.batches,
+            markers=summary.markers,
+            seconds=summary.seconds,
+            late=dict(summary.late),
+            rejects=dict(summary.rejects),
+            outputs={sink: one for sink, one in self.outputs.items() if isinstance(one, list)},
+            late_rows=[Aside(*one) for one in late],
+            rejected_rows=[Aside(*one) for one in rejects],
+            stopped=summary.stopped,
+            drained=ended and not summary.stopped,
+            differences=list(dict.fromkeys(one.name for one in summary.differences)),
+        )
+
+
+def _rows(given: Any) -> tuple[Any, ...]:
+    return tuple(given)
+
+
+def _address(given: Any) -> Any:
+    return os.fspath(given) if isinstance(given, os.PathLike) else given
+
+
+def _is_directory(path: str) -> bool:
+    return path != "-" and not path.startswith(("noop:", "kafka://", "delta:"))
