@@ -86,16 +86,19 @@ class MicroBatches:
         self.spark, self.plan, self.checkpoint, self.output, self.told = spark, plan, checkpoint, output, told
         self.ending, self.name, self.takes = ending, name, takes
         self.error: TraceTypesError | None = None
+        self.failed = False
+        """Has a micro-batch of the query that runs failed?"""
         self.verified = 0, 0.0
 
     def __call__(self, messages: DataFrame, number: int) -> None:
         try:
             self.run(messages, number)
-        except OSError as error:
-            self.error = unwritable(error)
-            raise
-        except TraceTypesError as error:
-            self.error = error
+        except BaseException as error:
+            self.failed = True
+            if isinstance(error, OSError):
+                self.error = unwritable(error)
+            elif isinstance(error, TraceTypesError):
+                self.error = error
             raise
 
     def run(self, messages: DataFrame, number: int) -> None:

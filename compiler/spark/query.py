@@ -134,6 +134,7 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
     pieces: dict[str, Any] = {}
     slow = 0
     while not stop.is_set():
+        handler.failed = False
         running = _start(query)
 
         def exhausted(running: StreamingQuery = running) -> None:
@@ -150,11 +151,13 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
                 query.rest = 0.0
                 query.look()
             _wait(running, stop, until=exhausted)
+            _see_that_it_lives(running, handler)
             if (drain or control.drain.is_set()) and not stop.is_set():
                 if query.plan.sources:
                     if not checkpoint.drained:
                         checkpoint.drain()
                     _wait(running, stop, until=running.processAllAvailable)
+                    _see_that_it_lives(running, handler)
                 if not stop.is_set():
                     _answered(checkpoint)
                     checkpoint.finish()
@@ -184,6 +187,12 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
         finally:
             with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
                 running.stop()
+
+
+def _see_that_it_lives(running: StreamingQuery, handler: MicroBatches) -> None:
+    """Raise what a query died of: Spark's ``processAllAvailable`` may return when it has just died."""
+    if handler.failed or not running.isActive:
+        running.awaitTermination()
 
 
 def _rescale(query: Query) -> None:
