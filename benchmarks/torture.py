@@ -1,19 +1,26 @@
-"""Kills runs at random moments, starts them again, and compares what came out with the definition.
+"""Kills runs at random moments, changes their inputs and graphs, and compares what came out with the definition.
 
-    python -m benchmarks.torture [--kills N] [--seed N] [--files N] [--graphs NAME,NAME,...] [--cluster]
+    python -m benchmarks.torture [--kills N] [--operations N] [--kafka N] [--seed N] [--files N] [--graphs NAME,...] [--cluster]
 
-The command line runs in a process of its own, over files, a file a micro-batch. At a seeded moment after a seeded number of
-batches one of these is ended by SIGKILL: the driver alone (its JVM lives on for a moment), the driver with its JVM and workers,
-the JVM, or one Python worker. Then the same command is started again, until it is done. In every other start Spark tries a task
-that failed again, as a cluster does: there single Python workers are killed (``retried``), one after the other, while the run
-goes on. A round is right when the files of each
-sink hold the trace of the interpreter, each row once, and the late and rejected rows are told of once. Rounds go on until there
-were enough kills.
+**Kills.** The command line runs in a process of its own, over files, a file a micro-batch. At a seeded moment after a seeded
+number of batches one of these is ended by SIGKILL: the driver alone (its JVM lives on for a moment), the driver with its JVM and
+workers, the JVM, or one Python worker. Then the same command is started again, until it is done. In every other start Spark tries
+a task that failed again, as a cluster does: there single Python workers are killed (``retried``), one after the other, while the
+run goes on. A round is right when the files of each sink hold the trace of the interpreter, each row once, and the late and
+rejected rows are told of once. Rounds go on until there were enough kills.
 
-With ``--cluster`` the runs go to a standalone master with two workers on this machine (``tests/spark/cluster.py``), and whole
+With ``--cluster`` these runs go to a standalone master with two workers on this machine (``tests/spark/cluster.py``), and whole
 executors are killed one after the other, where single Python workers are killed otherwise.
 
-Prints a JSON line for each round and one for all.
+**Operations.** A round is a life as of ``tests/spark/life.py``, with real processes: between starts files are added, replaced,
+appended to, cut, touched, renamed, removed and put back, and the graph changes; while a run works another one is started, it is
+stopped or killed. The model says what each start must do. A start that ends in an error that is asked for, with the name of the
+file, is counted under its code. ``silent``: it ended well, and should not have, or its outputs are not the trace.
+
+**Topics** (``--kafka``). The same from a topic to a topic, with a broker that is killed and restarted, another topic, a topic
+that is deleted and made anew, a partition that is added.
+
+Prints a JSON line for each round and one for all of a kind.
 """
 
 from __future__ import annotations
@@ -29,12 +36,17 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks._compare import say, versions
+from benchmarks._life import FileLife
 from tests.spark import dags
+from tests.spark.broker import running
 from tests.spark.cluster import Cluster, cluster, driver_environment
+from tests.spark.life import Wrong
 from tests.spark.support import all_defined, asides, row, rows_in, rows_of, write_lines
 from tests.spark.test_exactly_once import children, command_of
 from tracetypes import Dataflow, check
@@ -197,28 +209,13 @@ class Round:
         return found
 
 
-def main() -> None:
-    """Rounds until there were enough kills."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--files", type=int, default=8)
-    parser.add_argument("--graphs", default=",".join(GRAPHS))
-    parser.add_argument("--cluster", action="store_true", help="on a standalone cluster of two workers on this machine")
-    given = parser.parse_args()
-    with cluster() if given.cluster else nullcontext() as on:
-        wrong = rounds(given, on)
-    sys.exit(wrong > 0)
-
-
-def rounds(given: argparse.Namespace, on: Cluster | None) -> int:
+def killed(number: int, given: argparse.Namespace, on: Cluster | None) -> int:
     """Rounds until there were enough kills; how many of them were wrong."""
     graphs = given.graphs.split(",")
     kills: Counter[str] = Counter()
-    wrong = 0
-    number = 0
-    while sum(kills.values()) < given.kills:
-        graph, seed = graphs[number % len(graphs)], given.seed + number
+    wrong = rounds = 0
+    while sum(kills.values()) < number:
+        graph, seed = graphs[rounds % len(graphs)], given.seed + rounds
         root = Path(tempfile.mkdtemp(prefix="tracetypes-torture-"))
         try:
             one = Round(root, graph, seed, given.files, on)
@@ -227,14 +224,14 @@ def rounds(given: argparse.Namespace, on: Cluster | None) -> int:
             differences = one.differences()
         finally:
             shutil.rmtree(root, ignore_errors=True)
-        number += 1
+        rounds += 1
         kills += one.kills
         wrong += bool(differences)
         say(benchmark="torture", graph=graph, seed=seed, kills=dict(one.kills), differences=differences)
     say(
         benchmark="torture",
-        rounds=number,
-        seeds=[given.seed, given.seed + number - 1],
+        rounds=rounds,
+        seeds=[given.seed, given.seed + rounds - 1],
         graphs=graphs,
         kills=sum(kills.values()),
         victims=dict(kills),
@@ -242,6 +239,78 @@ def rounds(given: argparse.Namespace, on: Cluster | None) -> int:
         versions=versions(),
     )
     return wrong
+
+
+def lived(number: int, what: str, seed: int, make: Callable[[Path, random.Random], Lively]) -> int:
+    """Lives until there were enough operations; how many of them were wrong."""
+    happened: Counter[str] = Counter()
+    ended: Counter[str] = Counter()
+    silent = differ = loud = rounds = 0
+    while sum(happened.values()) < number:
+        root = Path(tempfile.mkdtemp(prefix="tracetypes-torture-"))
+        one = make(root, random.Random(seed + rounds))
+        wrong: Wrong | None = None
+        try:
+            one.live()
+        except Wrong as error:
+            wrong = error
+            silent, differ, loud = silent + error.silent, differ + error.differs, loud + (not error.silent)
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+        happened += one.happened
+        ended += one.ended
+        about = {"operations": dict(one.happened), "ended": dict(one.ended)}
+        story = {} if wrong is None else {"wrong": str(wrong), "story": one.told}
+        say(benchmark="torture", graph=one.name, seed=seed + rounds, **about, **story)
+        rounds += 1
+    say(
+        benchmark="torture",
+        lives=what,
+        rounds=rounds,
+        seeds=[seed, seed + rounds - 1],
+        operations=sum(happened.values()),
+        victims=dict(happened.most_common()),
+        ended=dict(ended.most_common()),
+        silent=silent,
+        traces_that_differ=differ,
+        wrong_errors=loud,
+        versions=versions(),
+    )
+    return silent + loud
+
+
+class Lively(Protocol):
+    """A life: over files, or from topic to topic."""
+
+    name: str
+    happened: Counter[str]
+    ended: Counter[str]
+    told: list[str]
+
+    def live(self) -> None: ...
+
+
+def main() -> None:
+    """Rounds until there was enough of each kind."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--operations", type=int, default=300)
+    parser.add_argument("--kafka", type=int, default=0, help="operations on topics and their broker")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--files", type=int, default=8)
+    parser.add_argument("--graphs", default=",".join(GRAPHS))
+    parser.add_argument("--cluster", action="store_true", help="kill on a standalone cluster of two workers on this machine")
+    given = parser.parse_args()
+    with cluster() if given.cluster else nullcontext() as on:
+        wrong = killed(given.kills, given, on) if given.kills else 0
+    if given.operations:
+        wrong += lived(given.operations, "files", given.seed, FileLife)
+    if given.kafka:
+        from benchmarks._topics import TopicLife
+
+        with running() as broker:
+            wrong += lived(given.kafka, "topics", given.seed, lambda root, chance: TopicLife(root, broker, chance))
+    sys.exit(wrong > 0)
 
 
 if __name__ == "__main__":

@@ -374,6 +374,71 @@ def test_TT230_a_file_that_is_replaced_before_its_new_lines_are_taken(tmp_path: 
     assert job.go() + job.go() == ["c", "d"]
 
 
+@pytest.mark.parametrize("visible", ["OUT", None])
+def test_lines_that_are_appended_to_what_is_not_committed(tmp_path: Path, visible: str | None) -> None:
+    """They are listed by the next start, also when that is the last one: once, behind what was seen."""
+    job = Job(tmp_path, appended=True, follows=True)
+    job.put("log.jsonl", b"a\nb\nha")
+    job.files.look()
+    assert job.batch(commit=False) == ["a", "b"]
+    job.put("log.jsonl", b"a\nb\nhalf\nc", at=2)
+    for _ in range(2):  # nor when it is killed once more
+        job.options["follows"] = False
+        job.start(visible=visible)
+    job.files.look()
+    job.batch()
+    assert job.rows == ["a", "b", "half", "c"]
+    assert job.go() == []
+
+
+def test_what_is_not_committed_is_listed_as_the_options_are_now(tmp_path: Path) -> None:
+    job = Job(tmp_path, appended=True, follows=True)
+    job.put("log.jsonl", b"a\nha")
+    job.files.look()
+    job.options |= {"appended": False, "follows": False}
+    job.start()
+    assert job.go() == ["a", "ha"]
+
+
+@pytest.mark.parametrize("content", [b"x\nb\nc\nd\n", b"a\nb\n\n", b"a\nbb\n"])
+def test_a_file_that_was_seen_is_no_other_one_that_is_larger(tmp_path: Path, content: bytes) -> None:
+    job = Job(tmp_path, appended=True, follows=True)
+    job.put("log.jsonl", b"a\nb\n")
+    job.files.look()
+    job.batch(commit=False)
+    job.put("log.jsonl", content, at=2)
+    if content.startswith(b"a\nb\n"):
+        job.start(visible="OUT")
+        assert job.go() == ["a", "b", ""]
+        return
+    with pytest.raises(RunError, match="its rows are in OUT") as failed:
+        job.start(visible="OUT")
+    assert failed.value.code == "TT231"
+
+
+def test_TT230_a_larger_file_that_takes_the_place_of_a_listed_one(tmp_path: Path) -> None:
+    job = Job(tmp_path, appended=True, follows=True)
+    job.put("log.jsonl", b"a\nb\n")
+    job.files.look()
+    job.put("log.jsonl", b"other\nlines\n", at=2)
+    with pytest.raises(RunError, match="since it was listed") as failed:
+        job.batch()
+    assert failed.value.code == "TT230"
+    job.put("log.jsonl", b"a\nb\nc\n", at=3)
+    assert job.batch() == ["a", "b"]
+
+
+def test_TT230_lines_behind_what_was_seen_without_the_option(tmp_path: Path) -> None:
+    job = Job(tmp_path, appended=True, follows=True)
+    job.put("log.jsonl", b"a\nha")
+    job.files.look()
+    job.batch(commit=False)
+    job.options["appended"] = False
+    with pytest.raises(RunError, match=r"it was 2 bytes .* and is 4 bytes") as failed:
+        job.start(visible="OUT")
+    assert failed.value.code == "TT230"
+
+
 def test_the_last_line_counts_when_no_more_may_come(tmp_path: Path) -> None:
     job = Job(tmp_path, appended=True, follows=True)
     job.put("log.jsonl", b"a\nb")

@@ -15,7 +15,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
@@ -73,7 +73,7 @@ class Split:
     ``listing``: which listing names it; ``time``: the file's modification time in nanoseconds when it was first seen, which
     places it among others; ``size`` and ``changed``: of the file as it must be when it is read. ``parts``: 0 for text, whose
     bytes from ``start`` to ``end`` are read; else row groups are read, part ``start`` of so many. ``grows``: lines may be
-    appended meanwhile.
+    appended meanwhile; then ``sample`` is a hash of some places, by which a file that grew is known from another one.
     """
 
     listing: int
@@ -85,6 +85,7 @@ class Split:
     end: int
     parts: int = 0
     grows: bool = False
+    sample: str = ""
 
     def line(self) -> str:
         """As a line of a listing."""
@@ -108,6 +109,18 @@ class Split:
         return (stat.st_size, stat.st_mtime_ns) == (self.size, self.changed) or (
             self.grows and stat.st_size > self.size
         )
+
+    def sampled(self) -> Split:
+        """With its sample. Raises :class:`OSError`."""
+        return attrs.evolve(self, sample=_sampled(self.path, self.start, self.end))
+
+    def is_begun_by(self, stat: os.stat_result | None) -> bool:
+        """Is a file as it must be, or is it one that grew? Only a sample says so, as nobody may have read it yet."""
+        if stat is None or not self.is_as(stat):
+            return False
+        with suppress(OSError):
+            return stat.st_size == self.size or self.sample in ("", _sampled(self.path, self.start, self.end))
+        return False
 
 
 def shown(size: int, time: int) -> str:
@@ -144,7 +157,7 @@ class Reading:
                 f"{split.path} is gone since it was listed, and nothing was taken from it",
                 fix="run again to go on without it",
             ) from error
-        if not split.is_as(stat):
+        if not split.is_begun_by(stat):
             was, now = shown(split.size, split.changed), shown(stat.st_size, stat.st_mtime_ns)
             raise changed(split.path, was, now, more=" since it was listed")
 
@@ -239,6 +252,16 @@ def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
         held.append(block[at:])
     if rest := b"".join(held):
         yield rest
+
+
+def _sampled(path: str, start: int, end: int) -> str:
+    """The hash of some places of text, the first bytes and the last ones among them."""
+    digest = hashlib.blake2b(digest_size=16)
+    with open(path, "rb", buffering=0) as file:
+        for at in range(SAMPLES):
+            file.seek(start + max(0, end - start - SAMPLE) * at // (SAMPLES - 1))
+            digest.update(file.read(min(SAMPLE, end - start)))
+    return digest.hexdigest()
 
 
 def _sample(path: str, tell: Callable[[bytes], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -23,6 +24,9 @@ from tracetypes.compiler.store.starts import next_start
 
 __all__ = ["KEPT", "Checkpoint"]
 
+
+_STATE = re.compile(r"\.?(\d+)(?:_[^.]*)?\.(?:changelog|zip|delta|snapshot)(?:\.crc)?")
+"""Names of Spark's files of state: they begin with the number of the micro-batch that follows."""
 
 KEPT = 100
 """How many commit records a checkpoint keeps, as many micro-batches as Spark keeps in its logs; sometimes twice as many."""
@@ -149,6 +153,15 @@ class Checkpoint:
         log there, and nothing else in its checkpoint means anything yet."""
         if self.last("offsets") < 0:
             shutil.rmtree(self.spark, ignore_errors=True)
+
+    def forget(self) -> None:
+        """Remove the state that attempts at the next micro-batch have left. They may have read something else, and Spark leaves a
+        file of state that is there as it is."""
+        number, _ = self.next
+        for file in Path(self.spark, "state").rglob("*"):
+            version = _STATE.fullmatch(file.name)
+            if version is not None and int(version[1]) > number:
+                file.unlink()
 
     def keep(self, inputs: Mapping[str, Input]) -> None:
         """Keep which inputs the run began with, or see that they are the same. Raises :class:`RunError` ``TT218``."""

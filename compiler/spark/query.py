@@ -234,6 +234,7 @@ def _answered(checkpoint: Checkpoint) -> None:
 def _start(query: Query, *, once: bool = False) -> StreamingQuery:
     """``once``: one micro-batch only, that which was begun."""
     plan, checkpoint, handler = query.plan, query.checkpoint, query.handler
+    checkpoint.forget()
     try:
         control, delivery = str(checkpoint.control), handler.output.delivery
         messages = lower(handler.spark, query.parcel, query.inputs, checkpoint.files, query.channels, control, delivery)

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,14 @@ from tracetypes.compiler.spark.java import java_lock
 from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.spark.query import Query, run_queries, run_query, visible_output
 from tracetypes.compiler.spark.session import configure
-from tracetypes.compiler.store.compatibility import claim, claim_all, finished, queries_of
+from tracetypes.compiler.store.compatibility import Claim, claim, claim_all, finished, last_batch, queries_of
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.outputs import Asides, MemoryOutput, Output
 from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.store.version import look
+from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 
 __all__ = ["Batch", "collect", "run", "run_program"]
@@ -88,6 +90,7 @@ def run(
         if claimed.finished:
             raise finished(Path(checkpoint))
         sink = output if isinstance(output, Output) else output(claimed.run)
+        _not_shown(claimed, sink)
         _set_apart(inputs, sink.written)
         _lock(locks, sink)
         kept = Checkpoint(claimed)
@@ -100,10 +103,13 @@ def run(
         kept.keep(opened)
         drain = drain and not follow
         _begin_files(spark, plan, opened, kept, sink, appended=appended, follows=not drain)
-        handler = MicroBatches(spark, plan, kept, sink, Ending(opened, kept, drain=drain), counter(summary, told, limits))
+        handler = MicroBatches(
+            spark, plan, kept, sink, Ending(opened, kept, drain=drain), counter(summary, told, limits)
+        )
         query = Query(plan, opened, {}, kept, handler, warner(summary, said), verify)
         _undrain([query])
-        run_query(query, control, drain=drain, follow=follow)
+        with _nothing_unread([query], checkpoint, control, follow=follow):
+            run_query(query, control, drain=drain, follow=follow)
         summary.stopped = control.stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
@@ -178,9 +184,15 @@ def run_program(
         for one in targets.values():
             _set_apart(inputs, one.written)
             _lock(locks, one)
-        claims.write()
         name = claims.run(None if channels is None else channels.prefix)
         joints = {one: ChannelRetention(_channel(one, path, channels, name)) for one, path in claims.channels.items()}
+
+        for segment, plan in zip(program.segments, program.plans, strict=True):
+            mine = claims.queries[segment.name]
+            if segment.sends is not None:
+                targets[segment.name] = joints[segment.sends].channel.output(plan, mine.run, asides(mine.run))
+            _not_shown(mine, targets[segment.name])
+        claims.write()
         opened = open_all(spark, program.plans, inputs, scratch, files_per_step, bounded=not follow)
         summary = Summary()
         started = time.monotonic()
@@ -189,11 +201,7 @@ def run_program(
         for segment, plan in zip(program.segments, program.plans, strict=True):
             kept = Checkpoint(claims.queries[segment.name])
             kept.clean()  # before other queries look into it
-            target: Output = (
-                targets[segment.name]
-                if segment.sends is None
-                else joints[segment.sends].channel.output(plan, kept.run, asides(kept.run))
-            )
+            target = targets[segment.name]
             _set_apart(inputs, target.written)
             _lock(locks, target)
             kept.begin(target, segment.name)
@@ -221,7 +229,8 @@ def run_program(
         for joint in joints.values():
             joint.clean()
         _undrain(queries)
-        run_queries(queries, control, drain=drain, follow=follow)
+        with _nothing_unread(queries, checkpoint, control, follow=follow):
+            run_queries(queries, control, drain=drain, follow=follow)
         for joint in joints.values():
             joint.clean()
             if all(query.checkpoint.finished for query in queries):
@@ -229,6 +238,21 @@ def run_program(
         summary.stopped = control.stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
+
+
+def _not_shown(made: Claim, output: Output) -> None:
+    """Refuse a changed graph where rows of a micro-batch are out that is not committed: the new graph would take them back."""
+    number = last_batch(made.path, "commits") + 1
+    if not made.changed or made.known is None or last_batch(made.path, "offsets") < number:
+        return
+    place = output.visible(number)
+    if place is not None:
+        raise RunError(
+            "TT211",
+            f"the checkpoint {made.path} cannot go on with a changed graph yet: the graph as it was has put rows of "
+            f"micro-batch {number} into {place}, and did not commit it. Changed: {made.changed[0]}",
+            fix="run the graph as it was once more, then the changed one",
+        )
 
 
 def _set_apart(inputs: Mapping[str, Given], places: Mapping[str, Path]) -> None:
@@ -298,6 +322,23 @@ def _in_python(checkpoint: Checkpoint) -> Iterator[str]:
 
 def _channel(name: str, path: Path, topics: Topics | None, run: str) -> Channel:
     return FileChannel(name, path) if topics is None else TopicChannel(name, topics.address(run, name), path)
+
+
+@contextmanager
+def _nothing_unread(
+    queries: Sequence[Query], checkpoint: str, control: Control, *, follow: bool
+) -> Iterator[None]:
+    """Inside, a run comes to the end that was begun before. Raises :class:`RunError` ``TT212`` when there are files that came
+    after the end of their source: nobody reads them."""
+    kept = [query.checkpoint for query in queries]
+    listed = [files for one in kept if one.finished or one.drained for files in one.files.values()]
+    unread = next((path for files in listed if (path := files.unread()) is not None), None)
+    error = None if unread is None else finished(Path(checkpoint), f", and {unread} came after that")
+    if error is not None and follow:
+        raise error
+    yield
+    if error is not None and not control.stop.is_set():
+        raise error
 
 
 def collect(

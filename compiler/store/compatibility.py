@@ -201,11 +201,11 @@ def refuse(root: Path, program: Program) -> None:
         raise finished(root)
 
 
-def finished(checkpoint: Path) -> RunError:
-    """The error for a run that has come to its end."""
+def finished(checkpoint: Path, more: str = "") -> RunError:
+    """The error for a run that has come to its end. ``more``: what else is to be said."""
     return RunError(
         "TT212",
-        f"the run of checkpoint {checkpoint} is finished: its sources were drained",
+        f"the run of checkpoint {checkpoint} is finished: its sources were drained{more}",
         fix="give another --checkpoint and output for a new run; use --no-drain for runs that go on later",
     )
 

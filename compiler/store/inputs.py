@@ -155,18 +155,12 @@ class InputFiles:
             if number <= ours:
                 if needed:
                     self._as_taken(number, splits)
-            elif any(not self._is_as(split) for split in splits):
-                self._renew(number, splits, visible if number in assigned else lambda: None)
+            else:
+                self._listed_again(number, splits, visible if number in assigned else lambda: None)
             if number not in assigned and len(os.listdir(self._step(number))) != self.tasks:
                 self._swap(number, self._splits(number), self.tasks)
             self.pending.update({split.path: number for split in self._splits(number) if number > ours})
-
-    def _is_as(self, split: Split) -> bool:
-        """May a listed split be read as it was listed? What was taken before it must still be there."""
-        stat = _stat(split.path)
-        if stat is not None and split.start and split.grows and _looks(stat) != (split.size, split.changed):
-            self._compared(split.path, stat, self.known[split.path])
-        return split.is_as(stat)
+        self._list_growth()
 
     def _load(self, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         lines: list[str] = []
@@ -216,20 +210,39 @@ class InputFiles:
         if splits != self._splits(number):
             self._swap(number, splits)
 
-    def _renew(self, number: int, splits: list[Split], visible: Callable[[], str | None]) -> None:
-        """List the files of a micro-batch anew that was begun and not committed."""
+    def _listed_again(self, number: int, splits: list[Split], visible: Callable[[], str | None]) -> None:
+        """List the files of a micro-batch that is not committed as they are now. One that was seen must be as it was."""
         place = visible()
         again: list[Split] = []
         for path in dict.fromkeys(split.path for split in splits):
             mine, stat = [split for split in splits if split.path == path], _stat(path)
-            if all(split.is_as(stat) for split in mine):
-                again += mine
-                continue
             if place is not None:
-                raise lost(next(split for split in mine if not split.is_as(stat)), stat, f"its rows are in {place}")
-            if stat is not None:
-                again += self._split(number, path, stat, min(split.start for split in mine), LARGEST)
-        self._swap(number, again)
+                if changed := [split for split in mine if not split.is_begun_by(stat)]:
+                    raise lost(changed[0], stat, f"its rows are in {place}")
+                again += mine
+            elif stat is not None and path not in self.pending:  # else it is what had been appended to a file that was seen
+                start = min(split.start for split in mine)
+                if not start or self._compared(path, stat, self.known[path]) is not None:
+                    now = self._split(number, path, stat, start, LARGEST)
+                    again += mine if _covered(mine) == _covered(now) else now
+        if again != splits:
+            self._swap(number, again)
+
+    def _list_growth(self) -> None:
+        """List what was appended to files that are read as they were, because rows of them were seen."""
+        for path, number in sorted(self.pending.items()):
+            mine = [split for split in self._splits(number) if split.path == path]
+            end, stat = max(split.end for split in mine), _stat(path)
+            if not self.is_text or is_compressed(path) or stat is None or stat.st_size == end:
+                continue
+            was, now = shown(end, mine[0].changed), shown(stat.st_size, stat.st_mtime_ns)
+            if not self.appended:
+                raise changed(path, was, now)
+            more = self._split(self.last + 1, path, stat, end, LARGEST)
+            if more and not ends_a_line(path, end):
+                raise changed(path, was, now, more=", and its last line was not whole when it was taken")
+            if more:
+                self._publish(more)
 
     def drop(self) -> bool:
         """Go on without files that are gone before anything of them was committed. Was there one?"""
@@ -250,24 +263,7 @@ class InputFiles:
     def look(self) -> None:
         """Publish what is new. Raises :class:`RunError` ``TT230`` where a file that was taken has changed."""
         with self.lock:
-            found: list[tuple[int, str, os.stat_result, int]] = []
-            touched: list[str] = []
-            for path, stat in walk(self.path):
-                known = self.known.get(path)
-                if path in self.pending or self.seen.get(path) == _looks(stat):
-                    continue
-                if known is None:
-                    found.append((stat.st_mtime_ns, path, stat, 0))
-                elif _looks(stat) != (known.size, known.time):
-                    start = self._compared(path, stat, known)
-                    if start is not None:
-                        found.append((stat.st_mtime_ns, path, stat, start))
-                    elif stat.st_size == known.size:
-                        known.time = stat.st_mtime_ns
-                        touched.append(path)
-                    self.seen[path] = _looks(stat)
-            self.keep([{"files": self._plain(touched)}])
-            found.sort(key=lambda one: one[:2])
+            found = self._new()
             many = self.at_once or max(1, len(found))
             for some in (found[at : at + many] for at in range(0, len(found), many)):
                 total = sum(stat.st_size - start for _, _, stat, start in some)
@@ -275,9 +271,39 @@ class InputFiles:
                 number = self.last + 1
                 splits = [one for _, path, stat, start in some for one in self._split(number, path, stat, start, most)]
                 if splits:
-                    self._place(self._written(number, splits, self.tasks), number)
-                    self.last = number
-                    self.pending.update({split.path: number for split in splits})
+                    self._publish(splits)
+
+    def unread(self) -> str | None:
+        """A file that :meth:`look` would publish. Raises as it does."""
+        with self.lock:
+            return next((path for _, path, _, _ in self._new()), None)
+
+    def _new(self) -> list[tuple[int, str, os.stat_result, int]]:
+        """Time, path, what the system says, and first byte of what is new, in order."""
+        found: list[tuple[int, str, os.stat_result, int]] = []
+        touched: list[str] = []
+        for path, stat in walk(self.path):
+            known = self.known.get(path)
+            if path in self.pending or self.seen.get(path) == _looks(stat):
+                continue
+            if known is None:
+                found.append((stat.st_mtime_ns, path, stat, 0))
+            elif _looks(stat) != (known.size, known.time):
+                start = self._compared(path, stat, known)
+                if start is not None:
+                    found.append((stat.st_mtime_ns, path, stat, start))
+                elif stat.st_size == known.size:
+                    known.time = stat.st_mtime_ns
+                    touched.append(path)
+                self.seen[path] = _looks(stat)
+        self.keep([{"files": self._plain(touched)}])
+        return sorted(found, key=lambda one: one[:2])
+
+    def _publish(self, splits: list[Split]) -> None:
+        """A listing more."""
+        self.last += 1
+        self._place(self._written(self.last, splits, self.tasks), self.last)
+        self.pending.update({split.path: self.last for split in splits})
 
     def _compared(self, path: str, stat: os.stat_result, known: Known) -> int | None:
         """From where a known file whose size or time is another must be read; None where nothing is new."""
@@ -323,6 +349,7 @@ class InputFiles:
                 one = attrs.evolve(one, grows=True, end=end)
                 if end == start:
                     return []
+                return [split.sampled() for split in _cut(one, most)]
             return list(_cut(one, most))
         except FileNotFoundError:
             return [one]  # who reads it will say so
@@ -389,7 +416,8 @@ class InputFiles:
         """A micro-batch has been committed. What the one before it has taken is not asked for again."""
         with self.lock:
             for path, *_ in about["files"]:
-                self.pending.pop(path, None)
+                if self.pending.get(path, 0) <= about["listing"]:  # else more of it is listed
+                    self.pending.pop(path, None)
             for number in self._numbers():
                 if number <= self.done:
                     shutil.rmtree(self._step(number))
@@ -440,6 +468,11 @@ def _stat(path: str) -> os.stat_result | None:
 
 def _looks(stat: os.stat_result) -> tuple[int, int]:
     return stat.st_size, stat.st_mtime_ns
+
+
+def _covered(splits: Sequence[Split]) -> tuple[Any, ...]:
+    """What of a file some splits of it read."""
+    return {(one.size, one.changed, one.grows) for one in splits}, max((one.end for one in splits), default=0)
 
 
 def _weight(split: Split) -> int:

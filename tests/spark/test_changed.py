@@ -16,12 +16,14 @@ from pyspark.sql import SparkSession
 from tests.spark import dags
 from tests.spark.flows import Fragile, Reading, Sum, id_of, ts_of
 from tests.spark.support import all_defined, row, rows_in, rows_of, write_lines
+from tests.spark.test_exactly_once import Crash, crashing
 from tests.spark.test_rescale import Growing
 from tracetypes import Dataflow, OperatorFailed, OpStateless, RunError, U, check, every, sort
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.inspect_state import open_all
 from tracetypes.compiler.store.compatibility import Claim, Claims, claim, claim_all
+from tracetypes.compiler.store.outputs import FileOutput
 from tracetypes.graph import Apply, Sink
 from tracetypes.trace import closed
 
@@ -119,6 +121,29 @@ def test_what_cannot_go_on_is_refused_and_nothing_is_lost(spark: SparkSession, t
     assert (tmp_path / "checkpoint/graph.json").read_bytes() == before
     job.change(summed())
     job.more()
+    job(2, drain=True)
+    job.is_right()
+
+
+def test_TT211_a_changed_graph_would_take_rows_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a micro-batch are out, and it is not committed."""
+    job = Changing(spark, tmp_path, summed())
+    job.more(2)
+    with monkeypatch.context() as broken:
+        broken.setattr(FileOutput, "take", crashing(1, FileOutput.take, first=False))
+        with pytest.raises((Crash, RunError)):
+            job(2)
+    seen, before = rows_in(tmp_path / "out-sums", "at"), (tmp_path / "checkpoint/graph.json").read_bytes()
+    assert seen
+    job.change(summed(Mended(0)))
+    with pytest.raises(RunError, match=r"has put rows of micro-batch 1 into .*, and did not commit it") as refused:
+        job(2)
+    assert refused.value.code == "TT211"
+    assert rows_in(tmp_path / "out-sums", "at") == seen
+    assert (tmp_path / "checkpoint/graph.json").read_bytes() == before
+    job.change(summed())
     job(2, drain=True)
     job.is_right()
 

@@ -203,6 +203,64 @@ def test_a_draining_run_goes_on_without_the_bad_file(spark: SparkSession, tmp_pa
     assert failed.value.code == "TT212"
 
 
+@pytest.mark.parametrize("change", ["its file is removed", "the run does not drain"])
+def test_what_an_attempt_has_left_of_state_is_forgotten(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Spark does not write over the state of the attempt that crashed. The run after the next one would read it."""
+    job = Job(spark, tmp_path)
+    files = [job.put(number, ROWS[number]) for number in range(3)]
+    with monkeypatch.context() as broken:
+        broken.setattr(FileOutput, "take", crashing(2, FileOutput.take, first=True))
+        with pytest.raises((Crash, RunError)):
+            job(drain=change == "the run does not drain")
+    if change == "its file is removed":
+        files[2].unlink()
+    job(drain=False)
+    job.put(3, ROWS[3])
+    job()
+    job.is_right(*(ROWS[number] for number in range(4) if number != 2 or files[2].exists()))
+
+
+@pytest.mark.parametrize("drain", [True, False])
+@pytest.mark.parametrize("visible", [True, False])
+def test_lines_that_are_appended_after_a_crash(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drain: bool, visible: bool
+) -> None:
+    """To a file of the micro-batch that was under way."""
+    job = Job(spark, tmp_path)
+    whole = b"{\n" + text(ROWS[0])  # a reject, which is seen
+    (tmp_path / "in/0.jsonl").write_bytes(whole[:-30])
+    os.utime(tmp_path / "in/0.jsonl", (1, 1))
+    with monkeypatch.context() as broken:
+        broken.setattr(FileOutput, "take", crashing(0, FileOutput.take, first=not visible))
+        with pytest.raises((Crash, RunError)):
+            job(appended=True, drain=False)
+    (tmp_path / "in/0.jsonl").write_bytes(whole)
+    job.put(1, ROWS[1])
+    job(appended=True, drain=drain)
+    if not drain:
+        job(appended=True)
+    job.is_right(ROWS[0], ROWS[1])
+
+
+def test_TT212_files_that_come_after_the_end(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end was answered, and the run killed before it could say so. The next start says which file nobody reads."""
+    job = Job(spark, tmp_path)
+    job.put(0, ROWS[0])
+    with monkeypatch.context() as broken:
+        broken.setattr(Checkpoint, "finish", crashing(0, Checkpoint.finish, first=True))
+        with pytest.raises((Crash, RunError)):
+            job()
+    late = job.put(1, ROWS[1])
+    with pytest.raises(RunError, match=f"its sources were drained, and {late} came after that") as failed:
+        job()
+    assert failed.value.code == "TT212"
+    job.is_right(ROWS[0])
+
+
 # ---------------------------------------------------------------------------------------------------- --follow
 
 

@@ -1,0 +1,187 @@
+"""Lives of runs from a topic to a topic, for :mod:`benchmarks.torture`: what may happen to a topic and its broker.
+
+The input is a topic of two partitions, the output another one. Records are added, a broker is killed and restarted between runs
+and during them; a start is given another topic, which is refused. At the end of a life its topic may get a partition or be
+deleted and made anew: then nothing goes on, and what was answered stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from benchmarks._life import PATIENCE, begun
+from tests.spark.broker import Broker, Record, answers
+from tests.spark.life import Wrong
+from tests.spark.support import asides, rows_at_sink
+from tests.spark.test_exactly_once import children, command_of
+from tests.spark.test_kafka import defined, record, topic_sums
+from tests.spark.test_processes import in_session, wait_for
+
+__all__ = ["TopicLife"]
+
+PARTITIONS = 2
+
+
+class TopicLife:
+    """A run from topic to topic, as often as it is started. ``happened``, ``ended``: as of a life over files."""
+
+    name = "topics"
+
+    def __init__(self, root: Path, broker: Broker, chance: random.Random) -> None:
+        self.root, self.broker, self.chance = root, broker, chance
+        self.topic = f"life-{chance.getrandbits(40):x}"
+        self.given, self.out = broker.create(self.topic, PARTITIONS), broker.create(f"{self.topic}-out", 1)
+        self.records: list[Record] = []
+        self.ts = 0
+        self.happened: Counter[str] = Counter()
+        self.ended: Counter[str] = Counter()
+        self.told: list[str] = []
+
+    def did(self, what: str) -> None:
+        """Count an operation."""
+        self.happened[what] += 1
+        self.told.append(what)
+
+    def add(self) -> None:
+        """Records more, some late, one that is none, one whose transaction is aborted."""
+        self.did("records")
+        chance, more = self.chance, list[Record]()
+        for _ in range(chance.randint(5, 40)):
+            self.ts += chance.randrange(3)
+            late = chance.choice((0, 0, 0, 5, 60))
+            more.append(
+                record(chance.choice("abc"), self.ts - late, chance.randrange(99), chance.randrange(PARTITIONS))
+            )
+        more.append(Record(b"{", b"a", 0))
+        self.broker.send(self.topic, more, transaction=chance.choice((True, None)))
+        self.broker.send(self.topic, [record("a", self.ts + 999, 1, 1)], transaction=False)
+        self.records += more
+
+    def restart(self) -> None:
+        """Kill the broker and start it at once."""
+        self.did("broker restarted")
+        self.broker.node.restart()
+
+    def start(self, *, drain: bool = False, until: str = "", given: str | None = None, code: str | None = None) -> bool:
+        """Start the run. ``until``: who is killed while it works, ``broker`` among them; ``given``: another input; ``code``: the
+        error that is asked for. Was it left alone, and answered?"""
+        self.did(f"start {until}".strip())
+        words = [
+            sys.executable,
+            "-m",
+            "tracetypes.cli",
+            "run",
+            "tests.spark.test_kafka:topic_sums",
+            "--progress",
+            "lines",
+        ]
+        words += ["-i", f"readings={given or self.given}?records=40", "-o", f"sums={self.out}", "--key-groups", "2"]
+        words += ["--checkpoint", str(self.root / "checkpoint"), "--parallelism", "2", "--master", "local[2]"]
+        running = begun(words if drain else [*words, "--no-drain"])
+        heard, hit = "", False
+        assert running.stderr is not None
+        try:
+            for line in running.stderr:
+                heard += line
+                if until and not hit and " batch " in f" {line}":
+                    time.sleep(self.chance.random() * 0.3)
+                    hit = self.hit(running, until)
+            processes = in_session(running.pid)
+            running.communicate(timeout=PATIENCE)
+            wait_for([*processes, *in_session(running.pid)])
+        finally:
+            for pid in in_session(running.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, 9)
+        if "Traceback" in heard:
+            raise Wrong(f"a traceback: {heard}", silent=False)
+        found = re.search(r"^tracetypes: (TT\d+)", heard, re.M)
+        self.told.append(f"  status {running.returncode} {found[1] if found else ''}")
+        if code is not None:
+            if found is None or found[1] != code:
+                raise Wrong(f"{code} is asked for: {heard}", silent=running.returncode == 0)
+            self.ended[code] += 1
+            return False
+        if running.returncode == 0:
+            self.ended["answered"] += 1
+            self.is_right(drain=drain)
+            return drain
+        if hit and (found is None or found[1] in ("TT208", "TT209", "TT214")):
+            self.ended["interrupted"] += 1
+            return False
+        raise Wrong(f"status {running.returncode}: {heard}", silent=False)
+
+    def hit(self, running: subprocess.Popen[str], who: str) -> bool:
+        """Kill something."""
+        if who == "broker":
+            self.broker.node.restart()
+            return True
+        below = {pid: command_of(pid) for pid in children(running.pid)}
+        chosen = [running.pid] if who == "driver" else [pid for pid, words in below.items() if b"java" in words]
+        for pid in chosen:
+            with suppress(ProcessLookupError):
+                os.kill(pid, 9)
+        return bool(chosen)
+
+    def is_right(self, *, drain: bool) -> None:
+        """Is what was answered the trace of the records?"""
+        trace, arranged = defined(topic_sums, self.records, PARTITIONS, drain=drain)
+        found = Counter(
+            json.dumps(
+                {
+                    **json.loads(one.value or b""),
+                    "key": (one.key or b"").decode(),
+                    "at": dict(one.headers)["at"].decode(),
+                },
+                sort_keys=True,
+            )
+            for one in self.broker.read(f"{self.topic}-out")
+        )
+        wanted = rows_at_sink(topic_sums, trace)
+        if found != wanted:
+            raise Wrong(f"{found - wanted} more and {wanted - found} less", silent=True, differs=True)
+        for what, count in (("_late", len(arranged["readings"].late)), ("_rejects", len(arranged["readings"].rejects))):
+            told = len(asides(self.root / "checkpoint" / what, "readings"))
+            if told != count:
+                raise Wrong(f"{told} and not {count} rows in {what}", silent=True, differs=True)
+
+    def live(self) -> None:
+        """A few starts, then the end: drained, or with a topic that is none any more."""
+        self.add()
+        for _ in range(3):
+            self.start(until=self.chance.choice(["", "broker", "driver", "jvm"]))
+            assert answers(self.broker.address)
+            if self.chance.random() < 0.5:
+                self.add()
+            if self.chance.random() < 0.3:
+                self.restart()
+                assert answers(self.broker.address)
+        end = self.chance.choice(["drain", "partition added", "topic remade", "another topic"])
+        if end == "another topic":
+            self.start()
+            self.did(end)
+            self.start(given=self.out, code="TT218")
+        elif end == "partition added":
+            self.start()
+            self.did(end)
+            self.broker.grow(self.topic, PARTITIONS + 1)
+            self.start(code="TT218")
+            return self.is_right(drain=False)
+        elif end == "topic remade":
+            self.start()
+            self.did(end)
+            self.broker.remake(self.topic, PARTITIONS)
+            self.broker.send(self.topic, self.records)
+            self.start(code="TT218")
+            return self.is_right(drain=False)
+        assert self.start(drain=True)
+        return None
