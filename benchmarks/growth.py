@@ -14,7 +14,7 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import attrs
 from benchmarks._compare import Setting, say, scratch, versions
 from benchmarks.keyed_state import Event, Running, make
 from benchmarks.keyed_state import flow as small
-from tracetypes import Dataflow, Marker, OpKeyedUnordered, U, every
+from tracetypes import Dataflow, Emit, Marker, OpKeyedUnordered, U, every
 from tracetypes.compiler.spark.session import session
 
 Counted = tuple[int, int, bool, bytes]
@@ -52,7 +52,7 @@ class CountWithLuggage(OpKeyedUnordered[int, Event, int, Running, Counted, tuple
         luggage = state[3] or (hashlib.shake_128(str(agg[2]).encode()).digest(self.size) if agg[0] else b"")
         return state[0] + agg[0], state[1] + agg[1], agg[0] > 0, luggage
 
-    def on_marker(self, new_state: Counted, key: int, marker: Marker, emit: Callable[[int, Running], None]) -> None:
+    def on_marker(self, new_state: Counted, key: int, marker: Marker, emit: Emit[int, Running]) -> None:
         if new_state[2]:
             emit(key, Running(new_state[0], new_state[1] / new_state[0]))
 

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.by_hand import keyed_state as by_hand
-from tracetypes import Dataflow, Marker, OpKeyedUnordered, U, __version__, check, every
+from tracetypes import Dataflow, Emit, Marker, OpKeyedUnordered, U, __version__, check, every
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.spark.session import session
@@ -74,9 +74,7 @@ class CountAndMean(OpKeyedUnordered[int, Event, int, Running, tuple[int, int, bo
     def update_state(self, state: tuple[int, int, bool], agg: tuple[int, int]) -> tuple[int, int, bool]:
         return state[0] + agg[0], state[1] + agg[1], agg[0] > 0
 
-    def on_marker(
-        self, new_state: tuple[int, int, bool], key: int, marker: Marker, emit: Callable[[int, Running], None]
-    ) -> None:
+    def on_marker(self, new_state: tuple[int, int, bool], key: int, marker: Marker, emit: Emit[int, Running]) -> None:
         count, total, touched = new_state
         if touched:
             emit(key, Running(count, total / count))

@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ import attrs
 from benchmarks._compare import quantiles, say, versions
 from benchmarks._kafka import backlog, connector, create, producing, received
 from tests.spark.broker import Broker, running
-from tracetypes import Dataflow, Marker, OpKeyedUnordered, U, every, kafka
+from tracetypes import Dataflow, Emit, Marker, OpKeyedUnordered, U, every, kafka
 
 ROOT = Path(__file__).parents[1]
 DELAY, PARTITIONS = 200, 2
@@ -77,9 +76,7 @@ class OfSecond(OpKeyedUnordered[int, Event, int, Totals, tuple[int, int], tuple[
     def update_state(self, state: tuple[int, int], agg: tuple[int, int]) -> tuple[int, int]:
         return agg
 
-    def on_marker(
-        self, new_state: tuple[int, int], key: int, marker: Marker, emit: Callable[[int, Totals], None]
-    ) -> None:
+    def on_marker(self, new_state: tuple[int, int], key: int, marker: Marker, emit: Emit[int, Totals]) -> None:
         if new_state[0]:
             emit(key, Totals(marker.timestamp * 1_000, new_state[0], new_state[1]))
 

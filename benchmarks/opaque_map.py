@@ -36,7 +36,7 @@ from benchmarks._compare import (
 )
 from benchmarks.by_hand import opaque_map as by_hand
 from benchmarks.keyed_state import Event, make
-from tracetypes import Dataflow, OpStateless, U, every
+from tracetypes import Dataflow, Emit, OpStateless, U, every
 from tracetypes.compiler.spark.session import session
 
 
@@ -50,7 +50,7 @@ def digest(value: int) -> int:
 class Digest(OpStateless[int, Event, int, int]):
     """The digest of each value."""
 
-    def on_item(self, key: int, value: Event, emit: Callable[[int, int], None]) -> None:
+    def on_item(self, key: int, value: Event, emit: Emit[int, int]) -> None:
         emit(key, digest(value.value))
 
 

@@ -9,6 +9,8 @@ import attrs
 
 from tracetypes import (
     Dataflow,
+    Emit,
+    EmitValue,
     Marker,
     OpKeyedOrdered,
     OpKeyedUnordered,
@@ -37,7 +39,7 @@ class Scale(OpStateless[str, Reading, str, Reading]):
 
     factor: int
 
-    def on_item(self, key: str, value: Reading, emit: Callable[[str, Reading], None]) -> None:
+    def on_item(self, key: str, value: Reading, emit: Emit[str, Reading]) -> None:
         emit(key, Reading(value.value * self.factor, value.ts))
 
 
@@ -47,7 +49,7 @@ class Half(OpStateless[str, Reading, str, Reading]):
 
     odd: int
 
-    def on_item(self, key: str, value: Reading, emit: Callable[[str, Reading], None]) -> None:
+    def on_item(self, key: str, value: Reading, emit: Emit[str, Reading]) -> None:
         if value.ts % 2 == self.odd:
             emit(key, value)
 
@@ -59,7 +61,7 @@ class Change(OpKeyedOrdered[str, Reading, Reading, int]):
     def initial_state(self) -> int:
         return 0
 
-    def on_item(self, state: int, key: str, value: Reading, emit: Callable[[Reading], None]) -> int:
+    def on_item(self, state: int, key: str, value: Reading, emit: EmitValue[Reading]) -> int:
         emit(Reading((value.value - state) % 1_000, value.ts))
         return value.value
 
@@ -83,7 +85,7 @@ class Total(OpKeyedUnordered[str, Reading, str, Reading, int, int]):
     def update_state(self, state: int, agg: int) -> int:
         return state + agg
 
-    def on_marker(self, new_state: int, key: str, marker: Marker, emit: Callable[[str, Reading], None]) -> None:
+    def on_marker(self, new_state: int, key: str, marker: Marker, emit: Emit[str, Reading]) -> None:
         emit(key, Reading(new_state, marker.timestamp))
 
 

@@ -7,11 +7,23 @@ tracetypes run examples/sensors.py:largest --input hub=FILE.jsonl --output large
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import attrs
 
-from tracetypes import Dataflow, ExactSum, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U, Unit, every, sort
+from tracetypes import (
+    Dataflow,
+    Emit,
+    EmitValue,
+    ExactSum,
+    Marker,
+    OpKeyedOrdered,
+    OpKeyedUnordered,
+    OpStateless,
+    U,
+    Unit,
+    every,
+    sort,
+)
 
 
 @attrs.frozen
@@ -37,7 +49,7 @@ class JoinFilterMap(OpStateless[Unit, Measurement, str, Reading]):
 
     locations: dict[str, str]
 
-    def on_item(self, key: Unit, value: Measurement, emit: Callable[[str, Reading], None]) -> None:
+    def on_item(self, key: Unit, value: Measurement, emit: Emit[str, Reading]) -> None:
         if self.locations.get(value.id) == "window":
             emit(value.id, Reading(value.scalar, value.ts))
 
@@ -49,9 +61,7 @@ class LinearInterpolation(OpKeyedOrdered[str, Reading, Reading, Reading | None])
     def initial_state(self) -> Reading | None:
         return None
 
-    def on_item(
-        self, state: Reading | None, key: str, value: Reading, emit: Callable[[Reading], None]
-    ) -> Reading | None:
+    def on_item(self, state: Reading | None, key: str, value: Reading, emit: EmitValue[Reading]) -> Reading | None:
         if state is None:
             emit(value)
             return value
@@ -81,7 +91,7 @@ class MaxOfAverages(OpKeyedUnordered[str, Reading, str, Reading, float, tuple[Ex
         total, count = agg
         return max(state, total.value() / count) if count else state
 
-    def on_marker(self, new_state: float, key: str, marker: Marker, emit: Callable[[str, Reading], None]) -> None:
+    def on_marker(self, new_state: float, key: str, marker: Marker, emit: Emit[str, Reading]) -> None:
         emit(key, Reading(new_state, marker.timestamp - 1))
 
 

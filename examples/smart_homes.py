@@ -10,14 +10,14 @@ within the next ten minutes. ``python -m examples.smart_homes_data --train`` tra
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import attrs
 
 from examples.home_energy import Average, Measurement, average
-from tracetypes import Dataflow, O, OpKeyedOrdered, Stream, U, Unit, every
+from tracetypes import Dataflow, EmitValue, O, OpKeyedOrdered, Stream, U, Unit, every
 from tracetypes.formats import Format
 from tracetypes.stdlib import RegressionTree
 
@@ -58,7 +58,7 @@ class Predict(OpKeyedOrdered[str, Average, Prediction, Past]):
     def initial_state(self) -> Past:
         return ()
 
-    def on_item(self, state: Past, key: str, value: Average, emit: Callable[[Prediction], None]) -> Past:
+    def on_item(self, state: Past, key: str, value: Average, emit: EmitValue[Prediction]) -> Past:
         past = remember(state, value)
         features = features_of(past)
         emit(Prediction(value.ts, value.watts, features[2], self.trees[key].predict(features)))

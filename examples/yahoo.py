@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,8 @@ import attrs
 from examples.yahoo_data import Tables, tables
 from tracetypes import (
     Dataflow,
+    Emit,
+    EmitValue,
     Marker,
     OpKeyedOrdered,
     OpKeyedUnordered,
@@ -171,7 +172,7 @@ class CountActions(OpKeyedUnordered[str, Event, str, Actions, CountsSoFar, Count
     def update_state(self, state: CountsSoFar, agg: Counts) -> CountsSoFar:
         return self.combine(state[0], agg), sum(agg) > 0
 
-    def on_marker(self, new_state: CountsSoFar, key: str, marker: Marker, emit: Callable[[str, Actions], None]) -> None:
+    def on_marker(self, new_state: CountsSoFar, key: str, marker: Marker, emit: Emit[str, Actions]) -> None:
         if new_state[1]:
             emit(key, Actions(*new_state[0]))
 
@@ -231,7 +232,7 @@ class Locate(OpStateless[Unit, Event, int, Action]):
 
     location_of: dict[str, int]
 
-    def on_item(self, key: Unit, value: Event, emit: Callable[[int, Action], None]) -> None:
+    def on_item(self, key: Unit, value: Event, emit: Emit[int, Action]) -> None:
         if value.user_id in self.location_of:
             emit(self.location_of[value.user_id], Action(value.event_type, value.event_time))
 
@@ -278,9 +279,7 @@ class Summarise(OpKeyedUnordered[int, Action, int, History, SummarySoFar, Summar
     def update_state(self, state: SummarySoFar, agg: Summary) -> SummarySoFar:
         return self.combine(state[0], agg), agg[3] < NEVER
 
-    def on_marker(
-        self, new_state: SummarySoFar, key: int, marker: Marker, emit: Callable[[int, History], None]
-    ) -> None:
+    def on_marker(self, new_state: SummarySoFar, key: int, marker: Marker, emit: Emit[int, History]) -> None:
         if new_state[1]:
             emit(key, History(*new_state[0]))
 
@@ -302,7 +301,7 @@ class ViewsByCampaign(OpStateless[Unit, Event, str, int]):
 
     campaign_of: dict[str, str]
 
-    def on_item(self, key: Unit, value: Event, emit: Callable[[str, int], None]) -> None:
+    def on_item(self, key: Unit, value: Event, emit: Emit[str, int]) -> None:
         if value.event_type == "view" and value.ad_id in self.campaign_of:
             emit(self.campaign_of[value.ad_id], value.event_time)
 
@@ -340,7 +339,7 @@ class LastTenBlocks(OpKeyedUnordered[str, int, str, Views, Panes, int]):
     def update_state(self, state: Panes, agg: int) -> Panes:
         return (agg, *state[:9])
 
-    def on_marker(self, new_state: Panes, key: str, marker: Marker, emit: Callable[[str, Views], None]) -> None:
+    def on_marker(self, new_state: Panes, key: str, marker: Marker, emit: Emit[str, Views]) -> None:
         views = sum(new_state)
         if views > 0:
             emit(key, Views(marker.timestamp, views))
@@ -367,7 +366,7 @@ class EachBlock(OpKeyedUnordered[str, int, str, Views, int, int]):
     def update_state(self, state: int, agg: int) -> int:
         return agg
 
-    def on_marker(self, new_state: int, key: str, marker: Marker, emit: Callable[[str, Views], None]) -> None:
+    def on_marker(self, new_state: int, key: str, marker: Marker, emit: Emit[str, Views]) -> None:
         if new_state > 0:
             emit(key, Views(marker.timestamp, new_state))
 
@@ -462,11 +461,11 @@ class ClusterUsers(OpKeyedOrdered[int, Features, Cluster, Users]):
     def initial_state(self) -> Users:
         return {}
 
-    def on_item(self, state: Users, key: int, value: Features, emit: Callable[[Cluster], None]) -> Users:
+    def on_item(self, state: Users, key: int, value: Features, emit: EmitValue[Cluster]) -> Users:
         state[value.user_id] = (value.views, value.clicks, value.purchases)
         return state
 
-    def on_marker(self, state: Users, key: int, marker: Marker, emit: Callable[[Cluster], None]) -> Users:
+    def on_marker(self, state: Users, key: int, marker: Marker, emit: EmitValue[Cluster]) -> Users:
         if marker.timestamp % self.period == 0:
             for number, (users, *centre) in enumerate(cluster(state, self.k)):
                 emit(Cluster(marker.timestamp, number, users, *centre))

@@ -46,7 +46,7 @@ from tracetypes.records import (
 )
 from tracetypes.stdlib.annotations import function_or_none, returned, same_values
 from tracetypes.stdlib.orders import order_of, place_of
-from tracetypes.templates import OpKeyedUnordered, type_arguments
+from tracetypes.templates import Emit, OpKeyedUnordered, type_arguments
 from tracetypes.typed import Typed
 
 __all__ = [
@@ -702,7 +702,7 @@ class _PerBlock(OpKeyedUnordered[K, V, K, W, "Touched[A]", "Touched[A]"], Generi
     def initial_state(self) -> Touched[A]:
         return 0, self.aggregate.identity()
 
-    def on_marker(self, new_state: Touched[A], key: K, marker: Marker, emit: Callable[[K, W], None]) -> None:
+    def on_marker(self, new_state: Touched[A], key: K, marker: Marker, emit: Emit[K, W]) -> None:
         if new_state[0] > 0:
             emit(key, self.aggregate.result(new_state[1]))
 

@@ -26,7 +26,7 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
 from tracetypes.markers import Marker, Time, TimeUnit, micros_from
 from tracetypes.stdlib.windows import periods_of, seconds_as_micros
-from tracetypes.templates import OpKeyedOrdered, OpStateless
+from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpStateless
 
 __all__ = ["AsOf", "AsOfJoin", "FromLeft", "FromRight", "IntervalJoin", "Joined", "asof_join", "interval_join"]
 
@@ -88,7 +88,7 @@ class Tag(OpStateless[K, V, K, R]):
     def type_arguments(self) -> Mapping[str, Any]:
         return {"R": _either(_OWN, self.other) if self.side is FromLeft else _either(self.other, _OWN)}
 
-    def on_item(self, key: K, value: V, emit: Callable[[K, R], None]) -> None:
+    def on_item(self, key: K, value: V, emit: Emit[K, R]) -> None:
         emit(key, self.side(value))
 
 
@@ -128,9 +128,7 @@ class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Held[A, B]]):
     def initial_state(self) -> Held[A, B]:
         return [], []
 
-    def on_item(
-        self, state: Held[A, B], key: K, value: Either[A, B], emit: Callable[[Joined[A, B]], None]
-    ) -> Held[A, B]:
+    def on_item(self, state: Held[A, B], key: K, value: Either[A, B], emit: EmitValue[Joined[A, B]]) -> Held[A, B]:
         lefts, rights = state
         time = self.times.of(value)
         if isinstance(value, FromLeft):
@@ -145,7 +143,7 @@ class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Held[A, B]]):
             insort(rights, (time, value.value), key=_time)
         return state
 
-    def on_marker(self, state: Held[A, B], key: K, marker: Marker, emit: Callable[[Joined[A, B]], None]) -> Held[A, B]:
+    def on_marker(self, state: Held[A, B], key: K, marker: Marker, emit: EmitValue[Joined[A, B]]) -> Held[A, B]:
         lefts, rights = state
         del lefts[: bisect_left(lefts, marker.micros - self.after, key=_time)]
         del rights[: bisect_left(rights, marker.micros - self.before, key=_time)]
@@ -205,7 +203,7 @@ class AsOfJoin(OpKeyedOrdered[K, Either[A, B], AsOf[A, B], Known[B]]):
     def initial_state(self) -> Known[B]:
         return None
 
-    def on_item(self, state: Known[B], key: K, value: Either[A, B], emit: Callable[[AsOf[A, B]], None]) -> Known[B]:
+    def on_item(self, state: Known[B], key: K, value: Either[A, B], emit: EmitValue[AsOf[A, B]]) -> Known[B]:
         time = self.times.of(value)
         if isinstance(value, FromRight):
             return (time, value.value) if state is None or time >= state[0] else state
@@ -215,7 +213,7 @@ class AsOfJoin(OpKeyedOrdered[K, Either[A, B], AsOf[A, B], Known[B]]):
             emit(AsOf(value.value, state[1]))
         return state
 
-    def on_marker(self, state: Known[B], key: K, marker: Marker, emit: Callable[[AsOf[A, B]], None]) -> Known[B]:
+    def on_marker(self, state: Known[B], key: K, marker: Marker, emit: EmitValue[AsOf[A, B]]) -> Known[B]:
         if state is None or self.tolerance is None or marker.micros - state[0] <= self.tolerance:
             return state
         return None

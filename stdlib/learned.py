@@ -22,7 +22,7 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker
 from tracetypes.stdlib.windows import period_of, seconds_as_micros, whole
-from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
+from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered, OpStateless
 
 __all__ = [
     "Bag",
@@ -203,7 +203,7 @@ class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
     def update_state(self, state: tuple[Bag, ...], agg: Bag) -> tuple[Bag, ...]:
         return (*state[1:], agg)
 
-    def on_marker(self, new_state: tuple[Bag, ...], key: K, marker: Marker, emit: Callable[[K, Cluster], None]) -> None:
+    def on_marker(self, new_state: tuple[Bag, ...], key: K, marker: Marker, emit: Emit[K, Cluster]) -> None:
         if self.period is not None and marker.micros % (self.panes * self.period):
             return
         points = [point for pane in new_state for point in pane]
@@ -411,7 +411,7 @@ class Predict(OpStateless[K, V, K, Predicted[V]]):
     tree: RegressionTree
     features: Callable[[V], Sequence[float]]
 
-    def on_item(self, key: K, value: V, emit: Callable[[K, Predicted[V]], None]) -> None:
+    def on_item(self, key: K, value: V, emit: Emit[K, Predicted[V]]) -> None:
         emit(key, Predicted(value, self.tree.predict(self.features(value))))
 
 
@@ -449,9 +449,7 @@ class Lags(OpKeyedOrdered[K, V, Lagged[V], tuple[float, ...]]):
     def initial_state(self) -> tuple[float, ...]:
         return ()
 
-    def on_item(
-        self, state: tuple[float, ...], key: K, value: V, emit: Callable[[Lagged[V]], None]
-    ) -> tuple[float, ...]:
+    def on_item(self, state: tuple[float, ...], key: K, value: V, emit: EmitValue[Lagged[V]]) -> tuple[float, ...]:
         numbers = (*state, float(self.number(value)))[-self.items :]
         if len(numbers) == self.items:
             emit(Lagged(value, numbers))

@@ -26,7 +26,7 @@ from tracetypes.stdlib.annotations import returned
 from tracetypes.stdlib.databases import Database, Sqlite
 from tracetypes.stdlib.postgres import Postgres
 from tracetypes.stdlib.stateless import how_of
-from tracetypes.templates import OpStateless
+from tracetypes.templates import Emit, OpStateless
 
 __all__ = ["Database", "LookUp", "Postgres", "Sqlite", "look_up"]
 
@@ -225,7 +225,7 @@ class LookUp(OpStateless[K, V, K, W], Generic[K, V, W]):
             names = [name for key, value in items if (name := self.by(key, value)) is not None]
         self.table.prefetch(names)
 
-    def on_item(self, key: K, value: V, emit: Callable[[K, W], None]) -> None:
+    def on_item(self, key: K, value: V, emit: Emit[K, W]) -> None:
         name = self.by(key, value)
         row = None if name is None else self.table.get(name)
         if row is not None or self.how == "left":

@@ -20,7 +20,7 @@ from tracetypes.markers import Marker, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import returned
 from tracetypes.stdlib.windows import seconds_as_micros, typed, whole
-from tracetypes.templates import OpKeyedOrdered
+from tracetypes.templates import EmitValue, OpKeyedOrdered
 
 __all__ = [
     "Accumulate",
@@ -63,9 +63,7 @@ class Interpolate(OpKeyedOrdered[K, V, V, tuple[V, int, float] | None]):
     def initial_state(self) -> tuple[V, int, float] | None:
         return None
 
-    def on_item(
-        self, state: tuple[V, int, float] | None, key: K, value: V, emit: Callable[[V], None]
-    ) -> tuple[V, int, float]:
+    def on_item(self, state: tuple[V, int, float] | None, key: K, value: V, emit: EmitValue[V]) -> tuple[V, int, float]:
         end, after = self.time(value), self.number(value)
         if state is None:
             emit(value)
@@ -125,7 +123,7 @@ class Differences(OpKeyedOrdered[K, V, float, float | None]):
     def initial_state(self) -> float | None:
         return None
 
-    def on_item(self, state: float | None, key: K, value: V, emit: Callable[[float], None]) -> float:
+    def on_item(self, state: float | None, key: K, value: V, emit: EmitValue[float]) -> float:
         number = self.number(value)
         if state is not None:
             emit(number - state)
@@ -156,7 +154,7 @@ class Pairwise(OpKeyedOrdered[K, V, R, V | None]):
     def initial_state(self) -> V | None:
         return None
 
-    def on_item(self, state: V | None, key: K, value: V, emit: Callable[[R], None]) -> V | None:
+    def on_item(self, state: V | None, key: K, value: V, emit: EmitValue[R]) -> V | None:
         if state is not None:
             emit(self.function(state, value))
         return value
@@ -189,7 +187,7 @@ class Accumulate(OpKeyedOrdered[K, V, R, A]):
     def initial_state(self) -> A:
         return self.aggregate.identity()
 
-    def on_item(self, state: A, key: K, value: V, emit: Callable[[R], None]) -> A:
+    def on_item(self, state: A, key: K, value: V, emit: EmitValue[R]) -> A:
         agg = self.aggregate.combine(state, self.aggregate.lift(value))
         told: Any = self.aggregate.result(agg)
         emit(told)
@@ -226,7 +224,7 @@ class Deduplicate(OpKeyedOrdered[K, V, V, set[Hashable]]):
     def initial_state(self) -> set[Hashable]:
         return set()
 
-    def on_item(self, state: set[Hashable], key: K, value: V, emit: Callable[[V], None]) -> set[Hashable]:
+    def on_item(self, state: set[Hashable], key: K, value: V, emit: EmitValue[V]) -> set[Hashable]:
         if (name := settled(self.by(value))) not in state:
             state.add(name)
             emit(value)
@@ -247,7 +245,7 @@ class DeduplicateRecent(OpKeyedOrdered[K, V, V, Recent]):
     def initial_state(self) -> Recent:
         return deque(), {}
 
-    def on_item(self, state: Recent, key: K, value: V, emit: Callable[[V], None]) -> Recent:
+    def on_item(self, state: Recent, key: K, value: V, emit: EmitValue[V]) -> Recent:
         last, counts = state
         name = settled(self.by(value))
         if name not in counts:
@@ -274,7 +272,7 @@ class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
     def initial_state(self) -> dict[Hashable, int]:
         return {}
 
-    def on_item(self, state: dict[Hashable, int], key: K, value: V, emit: Callable[[V], None]) -> dict[Hashable, int]:
+    def on_item(self, state: dict[Hashable, int], key: K, value: V, emit: EmitValue[V]) -> dict[Hashable, int]:
         name, time = settled(self.by(value)), micros_from(self.time(value), self.unit)
         seen = state.get(name)
         if seen is None or time - seen > self.horizon:
@@ -282,9 +280,7 @@ class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
         state[name] = time if seen is None else max(seen, time)
         return state
 
-    def on_marker(
-        self, state: dict[Hashable, int], key: K, marker: Marker, emit: Callable[[V], None]
-    ) -> dict[Hashable, int]:
+    def on_marker(self, state: dict[Hashable, int], key: K, marker: Marker, emit: EmitValue[V]) -> dict[Hashable, int]:
         return {name: seen for name, seen in state.items() if marker.micros - seen <= self.horizon}
 
 
@@ -340,7 +336,7 @@ class ExponentialMean(OpKeyedOrdered[K, V, float, float | None]):
     def initial_state(self) -> float | None:
         return None
 
-    def on_item(self, state: float | None, key: K, value: V, emit: Callable[[float], None]) -> float:
+    def on_item(self, state: float | None, key: K, value: V, emit: EmitValue[float]) -> float:
         number = float(self.number(value))
         mean = number if state is None else state + self.weight * (number - state)
         emit(mean)
@@ -359,9 +355,7 @@ class ExponentialMeanOverTime(OpKeyedOrdered[K, V, float, tuple[int, float] | No
     def initial_state(self) -> tuple[int, float] | None:
         return None
 
-    def on_item(
-        self, state: tuple[int, float] | None, key: K, value: V, emit: Callable[[float], None]
-    ) -> tuple[int, float]:
+    def on_item(self, state: tuple[int, float] | None, key: K, value: V, emit: EmitValue[float]) -> tuple[int, float]:
         number, time = float(self.number(value)), micros_from(self.time(value), self.unit)
         if state is None:
             emit(number)

@@ -16,7 +16,7 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Stream
 from tracetypes.records import show
 from tracetypes.stdlib.annotations import element_of, pair_of, returned
-from tracetypes.templates import OpStateless
+from tracetypes.templates import Emit, OpStateless
 
 __all__ = [
     "Enrich",
@@ -52,7 +52,7 @@ class Map(OpStateless[K, V, L, W]):
     def type_arguments(self) -> Mapping[str, Any]:
         return {"L": self.to_key, "W": self.to}
 
-    def on_item(self, key: K, value: V, emit: Callable[[L, W], None]) -> None:
+    def on_item(self, key: K, value: V, emit: Emit[L, W]) -> None:
         new_key, new_value = self.function(key, value)
         emit(new_key, new_value)
 
@@ -81,7 +81,7 @@ class MapValues(OpStateless[K, V, K, W], Generic[K, V, W]):
     def type_arguments(self) -> Mapping[str, Any]:
         return {"W": self.to}
 
-    def on_item(self, key: K, value: V, emit: Callable[[K, W], None]) -> None:
+    def on_item(self, key: K, value: V, emit: Emit[K, W]) -> None:
         emit(key, self.function(value))
 
 
@@ -106,7 +106,7 @@ class Filter(OpStateless[K, V, K, V], Generic[K, V]):
 
     predicate: Callable[[K, V], bool]
 
-    def on_item(self, key: K, value: V, emit: Callable[[K, V], None]) -> None:
+    def on_item(self, key: K, value: V, emit: Emit[K, V]) -> None:
         if self.predicate(key, value):
             emit(key, value)
 
@@ -131,7 +131,7 @@ class FlatMap(OpStateless[K, V, L, W]):
     def type_arguments(self) -> Mapping[str, Any]:
         return {"L": self.to_key, "W": self.to}
 
-    def on_item(self, key: K, value: V, emit: Callable[[L, W], None]) -> None:
+    def on_item(self, key: K, value: V, emit: Emit[L, W]) -> None:
         for new_key, new_value in self.function(key, value):
             emit(new_key, new_value)
 
@@ -165,7 +165,7 @@ class Rekey(OpStateless[K, V, L, V], Generic[K, V, L]):
     def type_arguments(self) -> Mapping[str, Any]:
         return {"L": self.to}
 
-    def on_item(self, key: K, value: V, emit: Callable[[L, V], None]) -> None:
+    def on_item(self, key: K, value: V, emit: Emit[L, V]) -> None:
         emit(self.by(key, value), value)
 
 
@@ -193,7 +193,7 @@ class Enrich(OpStateless[K, V, K, W], Generic[K, V, W, D, T]):
     def type_arguments(self) -> Mapping[str, Any]:
         return {"W": self.to}
 
-    def on_item(self, key: K, value: V, emit: Callable[[K, W], None]) -> None:
+    def on_item(self, key: K, value: V, emit: Emit[K, W]) -> None:
         name = self.by(key, value)
         if name in self.table:
             emit(key, self.combine(value, self.table[name]))

@@ -24,7 +24,7 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Source, Stream, ancestors, extend
 from tracetypes.markers import EventTime, Marker, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate, types_of
-from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered
+from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered
 
 __all__ = [
     "CountWindow",
@@ -127,7 +127,7 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
     def window(self, state: S) -> tuple[int, A]:
         """The aggregate of all panes of a state."""
 
-    def on_marker(self, new_state: S, key: K, marker: Marker, emit: Callable[[K, R], None]) -> None:
+    def on_marker(self, new_state: S, key: K, marker: Marker, emit: Emit[K, R]) -> None:
         if self.period is not None and marker.micros % (self.slide * self.period):
             return
         count, agg = self.window(new_state)
@@ -421,9 +421,7 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
     def initial_state(self) -> tuple[int, int, A] | None:
         return None
 
-    def on_item(
-        self, state: tuple[int, int, A] | None, key: K, value: V, emit: Callable[[R], None]
-    ) -> tuple[int, int, A]:
+    def on_item(self, state: tuple[int, int, A] | None, key: K, value: V, emit: EmitValue[R]) -> tuple[int, int, A]:
         time, lifted = micros_from(self.time(value), self.unit), self.aggregate.lift(value)
         if state is not None and time - state[1] <= self.gap:
             first, last, agg = state
@@ -433,14 +431,14 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
         return time, time, self.aggregate.combine(self.aggregate.identity(), lifted)
 
     def on_marker(
-        self, state: tuple[int, int, A] | None, key: K, marker: Marker, emit: Callable[[R], None]
+        self, state: tuple[int, int, A] | None, key: K, marker: Marker, emit: EmitValue[R]
     ) -> tuple[int, int, A] | None:
         if state is None or marker.micros - state[1] <= self.gap:
             return state
         self.tell(state, emit)
         return None
 
-    def tell(self, state: tuple[int, int, A], emit: Callable[[R], None]) -> None:
+    def tell(self, state: tuple[int, int, A], emit: EmitValue[R]) -> None:
         """Emit a session."""
         first, last, agg = state
         told: Any = Session(first, last, self.aggregate.result(agg))
@@ -480,7 +478,7 @@ class CountWindow(OpKeyedOrdered[K, V, R, tuple[int, A]]):
     def initial_state(self) -> tuple[int, A]:
         return 0, self.aggregate.identity()
 
-    def on_item(self, state: tuple[int, A], key: K, value: V, emit: Callable[[R], None]) -> tuple[int, A]:
+    def on_item(self, state: tuple[int, A], key: K, value: V, emit: EmitValue[R]) -> tuple[int, A]:
         count, agg = state[0] + 1, self.aggregate.combine(state[1], self.aggregate.lift(value))
         if count < self.items:
             return count, agg
@@ -532,13 +530,11 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
     def initial_state(self) -> OpenWindows[V, A]:
         return OpenWindows()
 
-    def on_item(self, state: OpenWindows[V, A], key: K, value: V, emit: Callable[[R], None]) -> OpenWindows[V, A]:
+    def on_item(self, state: OpenWindows[V, A], key: K, value: V, emit: EmitValue[R]) -> OpenWindows[V, A]:
         state.values.append(value)
         return state
 
-    def on_marker(
-        self, state: OpenWindows[V, A], key: K, marker: Marker, emit: Callable[[R], None]
-    ) -> OpenWindows[V, A]:
+    def on_marker(self, state: OpenWindows[V, A], key: K, marker: Marker, emit: EmitValue[R]) -> OpenWindows[V, A]:
         aggregates = state.aggregates
         for time, values in groupby(state.values, self.time):
             number = micros_from(time, self.unit) // self.size

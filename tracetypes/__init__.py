@@ -20,7 +20,7 @@ from tracetypes.markers import Marker, every, in_band
 from tracetypes.records import UNIT, Unit
 from tracetypes.rejects import Rejected
 from tracetypes.running import Result, Run, explain, read, run, start
-from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
+from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Item, Trace
 from tracetypes.version import VERSION
 
@@ -34,6 +34,8 @@ __all__ = [
     "DataError",
     "Dataflow",
     "EdgeType",
+    "Emit",
+    "EmitValue",
     "ExactSum",
     "Graph",
     "Item",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
 
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.graph import Stream, extend
@@ -19,6 +19,8 @@ from tracetypes.markers import Marker
 from tracetypes.typed import Typed
 
 __all__ = [
+    "Emit",
+    "EmitValue",
     "OpKeyedOrdered",
     "OpKeyedUnordered",
     "OpStateless",
@@ -36,6 +38,12 @@ W = TypeVar("W")
 S = TypeVar("S")
 A = TypeVar("A")
 
+Emit: TypeAlias = Callable[[L, W], None]
+"""How an operator emits a pair: ``emit(key, value)``."""
+
+EmitValue: TypeAlias = Callable[[W], None]
+"""How an operator that keeps its key emits: ``emit(value)``."""
+
 
 class OpStateless(Typed, ABC, Generic[K, V, L, W]):
     """``U[K, V] -> U[L, W]``: each item by itself, without memory."""
@@ -45,10 +53,10 @@ class OpStateless(Typed, ABC, Generic[K, V, L, W]):
         return extend(upstream, self)
 
     @abstractmethod
-    def on_item(self, key: K, value: V, emit: Callable[[L, W], None]) -> None:
+    def on_item(self, key: K, value: V, emit: Emit[L, W]) -> None:
         """Emit any number of pairs for one item."""
 
-    def on_marker(self, marker: Marker, emit: Callable[[L, W], None]) -> None:
+    def on_marker(self, marker: Marker, emit: Emit[L, W]) -> None:
         """Emit any number of pairs at a marker, into the block that it ends: once per marker at every parallelism."""
 
     def prefetch(self, items: Sequence[tuple[K, V]]) -> None:
@@ -76,10 +84,10 @@ class OpKeyedOrdered(Typed, ABC, Generic[K, V, W, S]):
         """The state of a key that was not seen yet."""
 
     @abstractmethod
-    def on_item(self, state: S, key: K, value: V, emit: Callable[[W], None]) -> S:
+    def on_item(self, state: S, key: K, value: V, emit: EmitValue[W]) -> S:
         """The state after an item."""
 
-    def on_marker(self, state: S, key: K, marker: Marker, emit: Callable[[W], None]) -> S:
+    def on_marker(self, state: S, key: K, marker: Marker, emit: EmitValue[W]) -> S:
         """The state after a marker. Called for every key seen so far, also when the block held nothing for it."""
         return state
 
@@ -128,11 +136,11 @@ class OpKeyedUnordered(Typed, ABC, Generic[K, V, L, W, S, A]):
     def update_state(self, state: S, agg: A) -> S:
         """The state after a marker, from the state before it and the aggregate of the block."""
 
-    def on_item(self, last_state: S, key: K, value: V, emit: Callable[[L, W], None]) -> None:
+    def on_item(self, last_state: S, key: K, value: V, emit: Emit[L, W]) -> None:
         """Emit for an item, knowing the state as of the last marker."""
 
     @abstractmethod
-    def on_marker(self, new_state: S, key: K, marker: Marker, emit: Callable[[L, W], None]) -> None:
+    def on_marker(self, new_state: S, key: K, marker: Marker, emit: Emit[L, W]) -> None:
         """Emit at a marker. Called for every key seen so far, also when the block held nothing for it."""
 
 

@@ -7,6 +7,8 @@ import attrs
 
 from tracetypes import (
     Dataflow,
+    Emit,
+    EmitValue,
     Marker,
     O,
     OpKeyedOrdered,
@@ -119,13 +121,13 @@ class Rekeys(OpKeyedOrdered[str, Reading, Reading, None]):
     def initial_state(self) -> None:
         return None
 
-    def on_item(self, state: None, key: str, value: Reading, emit: Callable[[Reading], None]) -> None:
+    def on_item(self, state: None, key: str, value: Reading, emit: EmitValue[Reading]) -> None:
         emit("another key", value)  # E: call-arg "Too many arguments" # E: arg-type "str"
 
 
 @attrs.frozen
 class Emits(OpStateless[str, Reading, str, float]):
-    def on_item(self, key: str, value: Reading, emit: Callable[[str, float], None]) -> None:
+    def on_item(self, key: str, value: Reading, emit: Emit[str, float]) -> None:
         emit(key, value)  # E: arg-type "Reading" "float"
 
 

@@ -8,6 +8,8 @@ import attrs
 from tracetypes import (
     ROW_POSITION,
     Dataflow,
+    Emit,
+    EmitValue,
     Marker,
     O,
     OpKeyedOrdered,
@@ -43,7 +45,7 @@ class Reading:
 
 @attrs.frozen
 class Parse(OpStateless[Unit, Measurement, str, Reading]):
-    def on_item(self, key: Unit, value: Measurement, emit: Callable[[str, Reading], None]) -> None:
+    def on_item(self, key: Unit, value: Measurement, emit: Emit[str, Reading]) -> None:
         emit(value.id, Reading(value.scalar, value.ts))
 
 
@@ -53,7 +55,7 @@ class Interpolate(OpKeyedOrdered[str, Reading, Reading, Reading | None]):
         return None
 
     def on_item(
-        self, state: Reading | None, key: str, value: Reading, emit: Callable[[Reading], None]
+        self, state: Reading | None, key: str, value: Reading, emit: EmitValue[Reading]
     ) -> Reading | None:
         emit(value)
         return value
