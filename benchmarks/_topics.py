@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks._life import PATIENCE, begun
 from tests.spark.broker import Broker, Record, answers
 from tests.spark.life import Wrong
-from tests.spark.support import asides, rows_at_sink
+from tests.spark.support import rows_at_sink, side_outputs
 from tests.spark.test_exactly_once import children, command_of
 from tests.spark.test_kafka import defined, record, topic_sums
 from tests.spark.test_processes import in_session, wait_for
@@ -150,7 +150,7 @@ class TopicLife:
         if found != wanted:
             raise Wrong(f"{found - wanted} more and {wanted - found} less", silent=True, differs=True)
         for what, count in (("_late", len(arranged["readings"].late)), ("_rejects", len(arranged["readings"].rejects))):
-            told = len(asides(self.root / "checkpoint" / what, "readings"))
+            told = len(side_outputs(self.root / "checkpoint" / what, "readings"))
             if told != count:
                 raise Wrong(f"{told} and not {count} rows in {what}", silent=True, differs=True)
 

@@ -47,7 +47,7 @@ from tests.spark import dags
 from tests.spark.broker import running
 from tests.spark.cluster import Cluster, cluster, driver_environment
 from tests.spark.life import Wrong
-from tests.spark.support import all_defined, asides, row, rows_in, rows_of, write_lines
+from tests.spark.support import all_defined, row, rows_in, rows_of, side_outputs, write_lines
 from tests.spark.test_exactly_once import children, command_of
 from tracetypes import Dataflow, check
 
@@ -202,9 +202,9 @@ class Round:
                 found.append(f"sink {sink.name}")
         for name, one in arranged.items():
             late, rejects = Counter(x.reason for x in one.late), Counter(reason for _, reason in one.rejects)
-            if Counter(x["reason"] for x in asides(self.root / "late", name)) != late:
+            if Counter(x["reason"] for x in side_outputs(self.root / "late", name)) != late:
                 found.append(f"late rows of {name}")
-            if Counter(x["reason"] for x in asides(self.root / "rejects", name)) != rejects:
+            if Counter(x["reason"] for x in side_outputs(self.root / "rejects", name)) != rejects:
                 found.append(f"rejected rows of {name}")
         return found
 

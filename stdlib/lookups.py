@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, Literal, TypeVar, overload
 
 import attrs
 
-from tracetypes.asked import AskedTable
+from tracetypes.asked import LookupTable
 from tracetypes.edges import U
 from tracetypes.errors import OperatorFailed, UsageError
 from tracetypes.graph import Stream
@@ -185,7 +185,7 @@ SESSIONS: Final = _Sessions()
 
 
 @attrs.frozen
-class Cached(AskedTable):
+class Cached(LookupTable):
     """A table of a database, of which each process and thread remembers the rows of ``size`` keys."""
 
     database: Database[Any]

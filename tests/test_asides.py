@@ -96,7 +96,7 @@ def outputs(draw: st.DrawFn, flow: Dataflow, source: Any, shape: Shape) -> list[
 def asided(draw: st.DrawFn, *, one_sink: bool = False) -> Case:
     """Random programs that use late items and rejects of up to two sources: each by itself, merged, several times; or with
     ``one_sink`` all of them merged."""
-    flow = Dataflow("asides")
+    flow = Dataflow("side_outputs")
     rows: dict[str, list[Any]] = {}
     streams: list[tuple[Any, Shape]] = []
     for at in range(draw(st.integers(1, 2))):
@@ -125,7 +125,7 @@ def asided(draw: st.DrawFn, *, one_sink: bool = False) -> Case:
 
 @settings(max_examples=3 * settings().max_examples)
 @given(asided())
-def test_programs_with_asides_give_the_traces_of_their_graphs(case: Case) -> None:
+def test_programs_with_side_outputs_give_the_traces_of_their_graphs(case: Case) -> None:
     assert wrong(case, case.checked) == []
 
 
@@ -139,7 +139,7 @@ def test_so_do_those_that_combine_whatever_they_can(case: Case) -> None:
 @pytest.mark.nightly
 @settings(max_examples=10_000)
 @given(asided())
-def test_many_programs_with_asides_give_the_traces_of_their_graphs(case: Case) -> None:
+def test_many_programs_with_side_outputs_give_the_traces_of_their_graphs(case: Case) -> None:
     assert wrong(case, case.checked) == []
 
 
@@ -159,7 +159,7 @@ def parted(draw: st.DrawFn) -> Parted:
 
 @settings(max_examples=2 * settings().max_examples)
 @given(parted())
-def test_asides_of_a_source_in_parts_are_those_of_each_part(one: Parted) -> None:
+def test_side_outputs_of_a_source_in_parts_are_those_of_each_part(one: Parted) -> None:
     assert one.differences() == []
 
 
@@ -457,5 +457,5 @@ def test_what_is_sorted_is_late_in_no_order() -> None:
     assert told(flow, rows) == ["#10", "#20", "#30", 2, 9, "#40", 3, "#50"]
 
 
-def test_deployments_of_a_flow_with_asides_are_tried() -> None:
+def test_deployments_of_a_flow_with_side_outputs_are_tried() -> None:
     assert check_deployments(all_outputs(), rows={"s0": st.lists(st.sampled_from([*at(1, 15, 30), "bad"]))}) > 10

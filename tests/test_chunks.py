@@ -20,7 +20,7 @@ from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpSta
 from tracetypes.compiler.analysis.monoids import Part
 from tracetypes.compiler.columns.arrow import array, decode
 from tracetypes.compiler.columns.column import Column, from_arrow, values_of
-from tracetypes.compiler.columns.dictionary import Coded
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.plan.explain import stateless_runs
 from tracetypes.compiler.plan.plan import links
@@ -334,15 +334,15 @@ def test_dictionaries_are_taken_as_text_is(
 def test_dictionaries_are_not_decoded(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Keys are grouped and numbers are summed by the codes: only which rows a condition lets through is told row by row,
     and the keys of aggregates."""
-    plain = Coded.plain
+    plain = DictionaryEncoded.plain
 
-    def decided(self: Coded) -> Any:
+    def decided(self: DictionaryEncoded) -> Any:
         combined = len(self) < 60
         assert combined or isinstance(self.entries, np.ndarray)
         assert combined or self.entries.dtype == np.bool_
         return plain(self)
 
-    monkeypatch.setattr(Coded, "plain", decided)
+    monkeypatch.setattr(DictionaryEncoded, "plain", decided)
     kernel = visits(kind)
     values = [Visit("ann", "pqr"[n % 3], "view", n) for n in range(60)]
     keys, column = array(String(), [value.user for value in values]), array(kernel.leaf.stream.value, values)
@@ -366,7 +366,7 @@ def test_codes_of_any_width(width: Any) -> None:
 
 def test_a_number_that_no_row_has_makes_no_sum_too_large() -> None:
     """``LEVELS`` holds one that is too large to be added up often."""
-    kinds = Coded(np.array([0, 1, 0, 0]), np.array([7, -2, 2**63 - 1], np.int64))
+    kinds = DictionaryEncoded(np.array([0, 1, 0, 0]), np.array([7, -2, 2**63 - 1], np.int64))
     part = Part((), Integer(), "sum")
     key = Column(String(), pa.array(["a", "b", "b", "a"]))
     made = reduced([part], np.zeros(4, np.int64), key, [Column(Integer(), kinds)], 4)

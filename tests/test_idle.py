@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.graphs import Case, cases
 from tests.test_parts import TIMED, caught_by, deal, sample
 from tracetypes import UNIT, Marker, UsageError, check, interpret
-from tracetypes.compiler.connectors.kafka import Address, Described, Silence
+from tracetypes.compiler.connectors.kafka import Address, Described, IdleDetector
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.spark import kafka
@@ -173,7 +173,7 @@ class Clock:
 
 
 def test_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, silence = Clock(monkeypatch), Silence(5)
+    clock, silence = Clock(monkeypatch), IdleDetector(5)
     start = {0: 0, 1: 0, 2: 0}
 
     def after(seconds: float, *ends: int) -> set[int]:
@@ -189,7 +189,7 @@ def test_silence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_had_nothing_to_be_read_when_the_run_began_is_silent_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, silence = Clock(monkeypatch), Silence(5)
+    clock, silence = Clock(monkeypatch), IdleDetector(5)
     assert silence.of({0: 9, 1: 3}, {0: 4, 1: 3}) == set()
     clock.now += 5
     assert silence.of({0: 9, 1: 3}, {0: 9, 1: 3}) == {1}

@@ -19,7 +19,7 @@ from tests.graphs import Inner, Left, Sample
 from tests.strategies import Everything, values
 from tracetypes import UNIT, ExactSum, RunError, Unit
 from tracetypes.compiler.runtime.frontier import Progress
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, Reread, dumps, header, loads
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, RetryEpoch, dumps, header, loads
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.stage import StageState
 from tracetypes.errors import envelope
@@ -42,7 +42,7 @@ REPORTS = st.builds(
     part=st.integers(0, 9),
     parts=st.integers(1, 10),
 )
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(("hub", "}", '"', Reread.MARK))
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(("hub", "}", '"', RetryEpoch.MARK))
 BEFORE = st.dictionaries(NAMES, st.lists(st.tuples(PIECES, st.none() | MICROS), max_size=4), max_size=3)
 
 
@@ -93,26 +93,26 @@ def test_kinds_are_numbers_that_never_change() -> None:
 @given(BEFORE, st.text(max_size=20), st.text(max_size=20))
 def test_a_reread_survives_text(before: dict[str, list[tuple[Piece, int | None]]], above: str, below: str) -> None:
     """As it comes out of a worker: as part of a longer text, with what a traceback adds."""
-    text = f"{above.replace(Reread.MARK, '')}{Reread(before)}\n  at org.apache.spark {below}"
-    found = Reread.from_text(text)
+    text = f"{above.replace(RetryEpoch.MARK, '')}{RetryEpoch(before)}\n  at org.apache.spark {below}"
+    found = RetryEpoch.from_text(text)
     assert found is not None
     assert found.before == before
 
 
 @given(BEFORE)
 def test_a_reread_survives_pickling(before: dict[str, list[tuple[Piece, int | None]]]) -> None:
-    again = pickle.loads(pickle.dumps(Reread(before)))
-    assert isinstance(again, Reread)
+    again = pickle.loads(pickle.dumps(RetryEpoch(before)))
+    assert isinstance(again, RetryEpoch)
     assert again.before == before
 
 
 @pytest.mark.parametrize("text", ["", "an error", str(RunError("TT203", "no column")), "TRACETYPES-ERROR {}"])
 def test_other_texts_are_no_reread(text: str) -> None:
-    assert Reread.from_text(text) is None
+    assert RetryEpoch.from_text(text) is None
 
 
 def test_an_error_on_its_way_is_no_reread() -> None:
-    assert Reread.from_text(envelope(RunError("TT203", "no column"))) is None
+    assert RetryEpoch.from_text(envelope(RunError("TT203", "no column"))) is None
 
 
 # ------------------------------------------------------------------------------------------------------- state

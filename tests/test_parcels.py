@@ -16,7 +16,7 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import wire
 from tracetypes.compiler.spark.scan import End, ParquetScan
 from tracetypes.compiler.spark.tasks import KeyedTask
-from tracetypes.compiler.spark.wire import Parcel
+from tracetypes.compiler.spark.wire import ShippedPlan
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.stdlib import count, enrich, tumbling
 
@@ -46,7 +46,7 @@ def planned(names: dict[str, str]) -> Plan:
     return plan(check(flow), parallelism=2)
 
 
-def tasks(made: Plan, parcel: Parcel) -> list[Any]:
+def tasks(made: Plan, parcel: ShippedPlan) -> list[Any]:
     """Those of the first stage."""
     stage = made.stages[0]
     scan = ParquetScan(End(made, stage, links(stage.region)[0], [0, 1], SEND))
@@ -55,7 +55,7 @@ def tasks(made: Plan, parcel: Parcel) -> list[Any]:
 
 def test_a_plan_is_pickled_once_for_all_tasks() -> None:
     made = planned(NAMES)
-    parcel = Parcel(made)
+    parcel = ShippedPlan(made)
     alone = len(pickle.dumps(parcel))
     together = len(pickle.dumps([parcel, *tasks(made, parcel)]))
     assert alone > 300_000
@@ -64,18 +64,18 @@ def test_a_plan_is_pickled_once_for_all_tasks() -> None:
 
 def test_what_a_worker_makes_of_them_holds_one_plan() -> None:
     made = planned(NAMES)
-    scan, keyed = pickle.loads(pickle.dumps(tasks(made, Parcel(made))))
+    scan, keyed = pickle.loads(pickle.dumps(tasks(made, ShippedPlan(made))))
     assert keyed.plan is not made
     assert scan.stage is keyed.plan.stages[0]
     assert scan.link.leaf is links(scan.stage.region)[0].leaf
-    again = pickle.loads(pickle.dumps(tasks(made, Parcel(made))))
+    again = pickle.loads(pickle.dumps(tasks(made, ShippedPlan(made))))
     assert again[0] is scan
     assert again[1] is keyed
 
 
 def test_equal_tasks_of_different_plans_are_different() -> None:
     first, second = planned(NAMES), planned({**NAMES, "k7": "other"})
-    one, other = [pickle.loads(pickle.dumps(tasks(made, Parcel(made))))[1] for made in (first, second)]
+    one, other = [pickle.loads(pickle.dumps(tasks(made, ShippedPlan(made))))[1] for made in (first, second)]
     assert one is not other
     assert one.plan is not other.plan
 
@@ -90,7 +90,7 @@ def test_a_worker_hides_what_it_keeps_from_the_collector(monkeypatch: pytest.Mon
         assert list(wire.guarded(lambda: iter([1]))) == [1]
         known = gc.get_freeze_count()
         assert known > 10_000
-        pickle.loads(pickle.dumps(tasks(planned({**NAMES, "k8": "new"}), Parcel(planned(NAMES)))))
+        pickle.loads(pickle.dumps(tasks(planned({**NAMES, "k8": "new"}), ShippedPlan(planned(NAMES)))))
         list(wire.guarded(lambda: iter([1])))
         assert gc.get_freeze_count() > known
     finally:

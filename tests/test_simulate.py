@@ -74,8 +74,8 @@ from tracetypes.compiler.runtime import column_states as states
 from tracetypes.compiler.runtime import stage as kernels
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.emitter import ToSink, ToStage
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Reread
-from tracetypes.compiler.runtime.partitioner import Outbox
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, RetryEpoch
+from tracetypes.compiler.runtime.partitioner import Partitioner
 from tracetypes.compiler.runtime.source import SourceKernel
 from tracetypes.compiler.runtime.stage import StageKernel, StageState
 from tracetypes.compiler.store.answers import Answer
@@ -170,8 +170,8 @@ def test_states_and_aggregates_as_columns_occur(monkeypatch: pytest.MonkeyPatch)
     seen = Counter[str]()
     for cls, method in (
         (Columnar, "_block"),
-        (Outbox, "columns"),
-        (Outbox, "folded"),
+        (Partitioner, "columns"),
+        (Partitioner, "folded"),
         (ToSink, "columns"),
         (ToStage, "columns"),
     ):
@@ -189,14 +189,14 @@ def test_states_and_aggregates_as_columns_occur(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("few_is_many")
 def test_a_combined_row_that_is_lost_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Outbox.scattered
+    whole = Partitioner.scattered
 
-    def lossy(self: Outbox, kind: Kind, head: bytes, keys: Any, columns: dict[str, Any]) -> Iterator[Message]:
+    def lossy(self: Partitioner, kind: Kind, head: bytes, keys: Any, columns: dict[str, Any]) -> Iterator[Message]:
         if kind == Kind.AGGREGATES:
             keys, columns = keys[1:], {name: column[1:] for name, column in columns.items()}
         return whole(self, kind, head, keys, columns)
 
-    monkeypatch.setattr(Outbox, "scattered", lossy)
+    monkeypatch.setattr(Partitioner, "scattered", lossy)
     assert caught(run)
 
 
@@ -208,8 +208,8 @@ def test_a_state_that_columns_do_not_keep_is_caught(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("small_messages")
 def test_positions_that_a_stage_does_not_send_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    put = Outbox.put
-    monkeypatch.setattr(Outbox, "put", lambda self, key, value, end, position: put(self, key, value, end, 0))
+    put = Partitioner.put
+    monkeypatch.setattr(Partitioner, "put", lambda self, key, value, end, position: put(self, key, value, end, 0))
     assert caught(run)
 
 
@@ -307,7 +307,7 @@ def test_other_passes_need_not_run(name: str) -> None:
 def test_round_robin_before_a_keyed_operator_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = itertools.count()
     monkeypatch.setattr(chunks, "hashes", lambda schema, keys: np.array([next(turns) for _ in keys], np.uint64))
-    monkeypatch.setattr(Outbox, "group", lambda self, key: next(turns) % self.key_groups)
+    monkeypatch.setattr(Partitioner, "group", lambda self, key: next(turns) % self.key_groups)
     assert caught(run)
 
 
@@ -358,7 +358,7 @@ def test_late_items_across_pieces_that_are_not_read_again_are_caught(monkeypatch
     advance = StageKernel._advance
 
     def ignore(self: StageKernel, *args: Any) -> None:
-        with suppress(Reread):
+        with suppress(RetryEpoch):
             advance(self, *args)
 
     monkeypatch.setattr(StageKernel, "_advance", ignore)

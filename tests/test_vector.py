@@ -55,7 +55,7 @@ from tracetypes.compiler.columns.column import (
     to_coded_arrow,
     values_of,
 )
-from tracetypes.compiler.columns.dictionary import Coded
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact import Exacts, exact_group_sums
 from tracetypes.compiler.tracing import expr as meaning
 from tracetypes.compiler.tracing.expr import (
@@ -442,11 +442,11 @@ def test_a_dictionary_is_computed_by_its_entries(expr: Expr) -> None:
     rows_, entries = [first, second] * 3, [first, "no word", second]
     made = evaluation.evaluate(expr, coded_text(rows_, entries), len(rows_))
     assert isinstance(made, Column)
-    assert isinstance(made.held, Coded)
+    assert isinstance(made.held, DictionaryEncoded)
     assert len(made.held.entries) == 3
     few = evaluation.evaluate(expr, coded_text(rows_[:2], entries), 2)
     assert isinstance(few, Column)
-    assert not isinstance(few.held, Coded)
+    assert not isinstance(few.held, DictionaryEncoded)
     wanted = [expected(expr, row_of(string0=row)) for row in rows_]
     assert (values_of(made, 6), values_of(few, 2)) == (wanted, wanted[:2])
 
@@ -463,14 +463,14 @@ def test_columns_of_one_dictionary_share_their_codes_behind_a_filter() -> None:
     joined, plain = emitted.value.parts
     assert isinstance(joined, Column)
     assert isinstance(plain, Column)
-    assert isinstance(joined.held, Coded)
+    assert isinstance(joined.held, DictionaryEncoded)
     assert joined.held.codes is plain.held.codes
     assert values_of(joined, 5) == ["aA", "cC", "aA", "cC", "aA"]
 
 
 def test_two_dictionaries_are_two() -> None:
     entries = pa.array(["a", "b"])
-    parts = [Column(STRING, Coded(np.array(codes), entries)) for codes in ([0, 1, 0], [0, 0, 1])]
+    parts = [Column(STRING, DictionaryEncoded(np.array(codes), entries)) for codes in ([0, 1, 0], [0, 0, 1])]
     inputs = inputs_of({"row": Struct(tuple, ("string0", "string1"), tuple(parts))})
     made = evaluation.evaluate(Call("eq", (given(STRING, 0), given(STRING, 1)), BOOLEAN), inputs, 3)
     assert values_of(made, 3) == [True, False, False]

@@ -43,7 +43,7 @@ PICKLED = (
     *("compiler.runtime.stage.StageState", "compiler.runtime.frontier.Progress", "compiler.runtime.operators.UnorderedState"),
     *("compiler.runtime.column_states.ColumnState", "compiler.runtime.column_states.Shape"),
     *("compiler.runtime.partial_aggregation.Combined", "compiler.columns.exact.Exacts"),
-    *("compiler.columns.column.Column", "compiler.columns.column.Struct", "compiler.columns.dictionary.Coded"),
+    *("compiler.columns.column.Column", "compiler.columns.column.Struct", "compiler.columns.dictionary.DictionaryEncoded"),
     *("compiler.tracing.expr.Input", "compiler.tracing.expr.Pack", "compiler.tracing.expr.Exact"),
     *("algebra.ExactSum", "rejects.Rejected", "markers.Marker"),
 )

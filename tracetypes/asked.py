@@ -8,10 +8,10 @@ from typing import Any
 
 from tracetypes.records import Record
 
-__all__ = ["AskedTable"]
+__all__ = ["LookupTable"]
 
 
-class AskedTable(ABC):
+class LookupTable(ABC):
     """A table of records by key. What it answers should not change while a run goes on.
 
     An operator asks ``get(key)`` for single items. Where the operator runs over columns, it is asked for all keys of a column

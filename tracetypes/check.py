@@ -199,7 +199,7 @@ class _Checker:
                         "pass a stream that came from this dataflow's source(...)",
                     )
             self.arity(node)
-            if not isinstance(node, Sink) and not self.consumers.get(node.id) and not self.asides(node):
+            if not isinstance(node, Sink) and not self.consumers.get(node.id) and not self.side_outputs(node):
                 self.refuse(
                     "TT109",
                     node,
@@ -215,7 +215,7 @@ class _Checker:
                 )
             )
 
-    def asides(self, node: Node) -> bool:
+    def side_outputs(self, node: Node) -> bool:
         """Is this the stream of the items of a source whose late items or rejects are used?"""
         others = (other for other in self.graph.nodes if isinstance(other, Source) and other.output != "items")
         return isinstance(node, Source) and node.output == "items" and any(other.name == node.name for other in others)

@@ -81,17 +81,17 @@ class Late:
 
 @attrs.frozen
 class Arranged:
-    """A source's stream, and what is not in it. ``rejects``: position of the row and reason. ``asides``: the streams of late
-    items and of rejects."""
+    """A source's stream, and what is not in it. ``rejects``: position of the row and reason. ``side_outputs``: the streams of
+    late items and of rejects."""
 
     items: tuple[Element, ...]
     late: tuple[Late, ...]
     rejects: tuple[tuple[int, str], ...]
-    asides: Mapping[Output, tuple[Element, ...]]
+    side_outputs: Mapping[Output, tuple[Element, ...]]
 
     def streams(self, name: str) -> dict[str, tuple[Element, ...]]:
         """All streams of the source of that name, for :func:`interpret`."""
-        return {name: self.items, **{label(name, output): stream for output, stream in self.asides.items()}}
+        return {name: self.items, **{label(name, output): stream for output, stream in self.side_outputs.items()}}
 
 
 def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
@@ -106,7 +106,7 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
     placed: list[tuple[int, int, Row]] = []
     late: list[Late] = []
     rejects: list[tuple[int, str]] = []
-    asides: dict[Output, list[tuple[int | None, Item]]] = {"late": [], "rejects": []}
+    side_outputs: dict[Output, list[tuple[int | None, Item]]] = {"late": [], "rejects": []}
     markers: list[int] = []
     beats: list[int] = []
     newest: int | None = None
@@ -115,7 +115,7 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
     def reject(at: int, text: str, reason: str) -> None:
         rejects.append((at, reason))
         open_ = first_open(how, newest) if isinstance(how, EventTime) else len(markers)
-        asides["rejects"].append((open_, Item(UNIT, Rejected.of(source.name, text, reason))))
+        side_outputs["rejects"].append((open_, Item(UNIT, Rejected.of(source.name, text, reason))))
 
     for at, row in enumerate(rows):
         if row.kind == "reject":
@@ -134,7 +134,7 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
             block = how.block(row.time)
             if newest is not None and block <= how.frontier(newest):
                 late.append(Late(row.key, row.value, block, how.frontier(newest)))
-                asides["late"].append((first_open(how, newest), Item(row.key, row.value)))
+                side_outputs["late"].append((first_open(how, newest), Item(row.key, row.value)))
             else:
                 placed.append((block, at, row))
             newest = row.time if newest is None else max(newest, row.time)
@@ -147,14 +147,14 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
             for one, next_ in pairwise(times):
                 check_jump(source, one, next_, how.period)
             markers = list(range(first, last + 1, how.period))
-        streams = {output: _aside_by_time(how, found, markers, times, drain) for output, found in asides.items()}
+        streams = {output: _aside_by_time(how, found, markers, times, drain) for output, found in side_outputs.items()}
     else:
         open_, final = len(markers), markers[-1] + 1 if markers else 0
         ends = dict(enumerate(markers)) | ({open_: final} if drain else {})
         in_open = any(b == open_ for b, _, _ in placed)
         placed = [(ends.get(b, b + 2**63), at, row) for b, at, row in placed]
         streams = {}
-        for output, found in asides.items():
+        for output, found in side_outputs.items():
             ended = drain and (in_open or any(b == open_ for b, _ in found))
             blocks_ = [(ends.get(b or 0, 2**63), item) for b, item in found]
             streams[output] = _stream(blocks_, [*markers, final] if ended else markers)
@@ -216,11 +216,11 @@ def arrange_parts(source: Source, parts: Sequence[Iterable[Row]], *, drain: bool
             sorted_.extend(() if block.marker is None else (block.marker,))
         items = sorted_
     late = tuple(late for one in arranged for late in one.late)
-    asides: dict[Output, tuple[Element, ...]] = {
-        output: tuple(merge_channels([one.asides[output] for one in arranged], drain, None))
+    side_outputs: dict[Output, tuple[Element, ...]] = {
+        output: tuple(merge_channels([one.side_outputs[output] for one in arranged], drain, None))
         for output in ("late", "rejects")
     }
-    return Arranged(tuple(items), late, tuple(reject for one in arranged for reject in one.rejects), asides)
+    return Arranged(tuple(items), late, tuple(reject for one in arranged for reject in one.rejects), side_outputs)
 
 
 def check_jump(source: Source, one: int, next_: int, period: int) -> None:

@@ -84,7 +84,7 @@ def run_scripts(
 
 def _on_spark(flow: Dataflow, steps: Mapping[str, Sequence[Step]], parallelism: int, key_groups: int) -> Ran:
     try:
-        from tracetypes.compiler.trial.rehearsal import Job, answers, asides, rehearse
+        from tracetypes.compiler.trial.rehearsal import Job, answers, rehearse, side_outputs
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
@@ -92,7 +92,7 @@ def _on_spark(flow: Dataflow, steps: Mapping[str, Sequence[Step]], parallelism: 
     with tempfile.TemporaryDirectory(prefix="tracetypes-") as directory:
         place = Path(directory)
         crashes = rehearse(job, place)
-        return Ran(answers(job, place), asides(place, "late"), asides(place, "rejects"), crashes)
+        return Ran(answers(job, place), side_outputs(place, "late"), side_outputs(place, "rejects"), crashes)
 
 
 def check_recovery(

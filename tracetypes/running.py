@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tracetypes.compiler.store.metrics import Batch
     from tracetypes.compiler.store.outputs import Output
 
-__all__ = ["BACKENDS", "Aside", "Input", "Result", "Run", "Sink", "compiled", "explain", "read", "run", "start"]
+__all__ = ["BACKENDS", "Input", "Result", "Run", "SideOutputRow", "Sink", "compiled", "explain", "read", "run", "start"]
 
 BACKENDS: Final = ("spark",)
 
@@ -62,7 +62,7 @@ V = TypeVar("V")
 
 
 @attrs.frozen
-class Aside:
+class SideOutputRow:
     """A row that went aside: late, or rejected."""
 
     source: str
@@ -84,8 +84,8 @@ class Result:
     late: Mapping[str, int]
     rejects: Mapping[str, int]
     outputs: Mapping[str, Sequence[Any]]
-    late_rows: Sequence[Aside] = ()
-    rejected_rows: Sequence[Aside] = ()
+    late_rows: Sequence[SideOutputRow] = ()
+    rejected_rows: Sequence[SideOutputRow] = ()
     stopped: bool = False
     drained: bool = False
     differences: Sequence[str] = ()
@@ -442,7 +442,7 @@ class Job:
             from tracetypes.compiler.spark.session import session
             from tracetypes.compiler.store.compatibility import refuse
             from tracetypes.compiler.store.memory_output import ListOutput, TerminalOutput
-            from tracetypes.compiler.store.outputs import Asides, open_output
+            from tracetypes.compiler.store.outputs import SideOutputs, open_output
             from tracetypes.compiler.store.overlap import local, refuse_overlaps
             from tracetypes.compiler.store.version import look
 
@@ -492,7 +492,7 @@ class Job:
             inputs,
             {sink: partial(opened, sink) for sink in self.outputs},
             checkpoint=checkpoint,
-            asides=lambda run: Asides(Path(late).absolute(), Path(rejects).absolute(), run),
+            side_outputs=lambda run: SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run),
             channels=channels,
             drain=self.drain,
             follow=self.follow,
@@ -523,8 +523,8 @@ class Job:
             late=dict(summary.late),
             rejects=dict(summary.rejects),
             outputs={sink: one for sink, one in self.outputs.items() if isinstance(one, list)},
-            late_rows=[Aside(*one) for one in late],
-            rejected_rows=[Aside(*one) for one in rejects],
+            late_rows=[SideOutputRow(*one) for one in late],
+            rejected_rows=[SideOutputRow(*one) for one in rejects],
             stopped=summary.stopped,
             drained=ended and not summary.stopped,
             differences=list(dict.fromkeys(one.name for one in summary.differences)),

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.columns.arrow import arrow_type, builder, from_array
-from tracetypes.compiler.columns.dictionary import Coded
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact import Exacts
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Undefined
 from tracetypes.records import (
@@ -76,7 +76,7 @@ class Column:
     its Arrow array, to be passed on. Or one scalar for all rows: a Python bool, int (of Timestamp and Date too), float,
     str, bytes, ``ExactSum``, ``UNIT``, or None.
 
-    ``held``: the values as they are kept, which may be :class:`Coded`; ``values`` are never.
+    ``held``: the values as they are kept, which may be :class:`DictionaryEncoded`; ``values`` are never.
 
     ``valid``: a bool array, which rows are present; None for all. ``undefined``: a bool array, for which rows the
     expression has no value; None for none. What ``values`` holds where a row is missing or undefined means nothing.
@@ -90,12 +90,12 @@ class Column:
     @property
     def values(self) -> Any:
         """The values of the rows, or one for all."""
-        return self.held.plain() if isinstance(self.held, Coded) else self.held
+        return self.held.plain() if isinstance(self.held, DictionaryEncoded) else self.held
 
     @property
-    def coded(self) -> Coded | None:
+    def coded(self) -> DictionaryEncoded | None:
         """The column by its entries, where computing something of each entry is less than doing it of each row."""
-        return self.held if isinstance(self.held, Coded) and self.held.pays else None
+        return self.held if isinstance(self.held, DictionaryEncoded) and self.held.pays else None
 
     @property
     def scalar(self) -> bool:
@@ -103,7 +103,7 @@ class Column:
         return not isinstance(self.held, _ARRAYS)
 
 
-_ARRAYS: Final = (np.ndarray, pa.Array, Exacts, Coded)
+_ARRAYS: Final = (np.ndarray, pa.Array, Exacts, DictionaryEncoded)
 
 
 @final
@@ -153,7 +153,7 @@ def from_arrow(schema: Schema, array: Any) -> Columns:
             values = (array if valid is None else pc.fill_null(array, 0)).to_numpy()
         case String() | Bytes():
             if pa.types.is_dictionary(array.type) and array.type.value_type == arrow_type(schema):
-                return Column(schema, Coded.from_arrow(array), valid)
+                return Column(schema, DictionaryEncoded.from_arrow(array), valid)
             array = array.cast(arrow_type(schema))
             values = array if valid is None else pc.fill_null(array, "" if isinstance(schema, String) else b"")
         case ListOf() | OneOf():
@@ -206,7 +206,7 @@ def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
 
 def to_coded_arrow(schema: Schema, columns: Columns, count: int) -> Any:
     """The same, but text that is held by its entries becomes a dictionary array."""
-    if isinstance(columns, Struct) or not isinstance(columns.held, Coded) or not isinstance(schema, _TEXT):
+    if isinstance(columns, Struct) or not isinstance(columns.held, DictionaryEncoded) or not isinstance(schema, _TEXT):
         return to_arrow(schema, columns, count)
     plain = columns.valid is None and columns.undefined is None and columns.kind == schema
     return columns.held.to_arrow() if plain else to_arrow(schema, columns, count)
@@ -356,7 +356,7 @@ def take_column(column: Column, rows: Any) -> Column:
         values = values[rows]
     elif isinstance(values, pa.Array):
         values = values.take(pa.array(rows))
-    elif isinstance(values, Exacts | Coded):
+    elif isinstance(values, Exacts | DictionaryEncoded):
         values = values.take(rows)
     return Column(
         column.kind,

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.exact import Exacts
 
-__all__ = ["Coded", "gathered"]
+__all__ = ["DictionaryEncoded", "gathered"]
 
 
 @final
 @attrs.define(eq=False)
-class Coded:
+class DictionaryEncoded:
     """The column whose row ``n`` is ``entries[codes[n]]``.
 
     ``codes``: an array of integers, all of them places in ``entries``. ``entries``: what
@@ -34,7 +34,7 @@ class Coded:
         return len(self.codes)
 
     @classmethod
-    def from_arrow(cls, array: Any) -> Coded:
+    def from_arrow(cls, array: Any) -> DictionaryEncoded:
         """From a dictionary array. Where it is null there is some entry."""
         codes, entries = array.indices, array.dictionary
         if codes.type not in (pa.int32(), pa.int64()):
@@ -55,9 +55,9 @@ class Coded:
         """Are there no more entries than rows, so that it is less to compute something of each entry?"""
         return len(self.entries) <= len(self.codes)
 
-    def take(self, rows: Any) -> Coded:
+    def take(self, rows: Any) -> DictionaryEncoded:
         """The rows of these numbers."""
-        return Coded(self.codes[rows], self.entries)
+        return DictionaryEncoded(self.codes[rows], self.entries)
 
     def plain(self) -> Any:
         """The column as an array of its rows."""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.asked import AskedTable
+from tracetypes.asked import LookupTable
 from tracetypes.compiler.columns.arrow import arrow_type, never_refuses
 from tracetypes.compiler.columns.column import (
     BOOLEAN,
@@ -35,7 +35,7 @@ from tracetypes.compiler.columns.column import (
     take_column,
     values_of,
 )
-from tracetypes.compiler.columns.dictionary import Coded, gathered
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded, gathered
 from tracetypes.compiler.columns.lookup_tables import Index, entries_of, index_of
 from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND, some_marked
 from tracetypes.compiler.tracing.expr import (
@@ -249,13 +249,13 @@ class _Rows:
     def taken(self, column: Column) -> Column:
         """A column of the parent for these rows. Columns that share their codes go on to share them."""
         held = column.held
-        if not isinstance(held, Coded):
+        if not isinstance(held, DictionaryEncoded):
             return take_column(column, self.within)
         if id(held.codes) not in self.codes:
             self.codes[id(held.codes)] = held.codes, held.codes[self.within]
         _, codes = self.codes[id(held.codes)]
         rest = take_column(Column(column.kind, None, column.valid, column.undefined), self.within)
-        return Column(column.kind, Coded(codes, held.entries), rest.valid, rest.undefined)
+        return Column(column.kind, DictionaryEncoded(codes, held.entries), rest.valid, rest.undefined)
 
     def call(self, call: Call) -> Column:
         op = call.op
@@ -294,7 +294,7 @@ class _Rows:
                 new = None
         elif (codes := _shared(args)) is not None:
             values, new = act(call, [_of_entries(arg) for arg in args], _entry_count(args))
-            values, new = Coded(codes, values), _of_rows(new, codes)
+            values, new = DictionaryEncoded(codes, values), _of_rows(new, codes)
         else:
             values, new = act(call, [arg.values for arg in args], count)
         return Column(bare_kind(call.kind), values, None, either_mask(undefined, new))
@@ -329,7 +329,7 @@ class _Rows:
         first, last = [None if x is None else max(min(x, 2**31), -(2**31)) for x in (start, stop)]
         coded = column.coded
         made = pc.utf8_slice_codeunits(column.values if coded is None else coded.entries, start=first or 0, stop=last)
-        return Column(column.kind, made if coded is None else Coded(coded.codes, made), None, column.undefined)
+        return Column(column.kind, made if coded is None else DictionaryEncoded(coded.codes, made), None, column.undefined)
 
     def is_null(self, call: Call) -> Column:
         column = self.column(call.args[0])
@@ -360,7 +360,7 @@ class _Rows:
         assert call.table is not None
         arg = call.args[0]
         known = (id(call.table), arg.path if isinstance(arg, Input) else id(arg))
-        if isinstance(call.table, AskedTable):
+        if isinstance(call.table, LookupTable):
             answers = self.answers(call.table, known, key)
             if answers is None:
                 return _nothing(call.kind, self.count)
@@ -385,7 +385,7 @@ class _Rows:
             held = key.coded
             texts = key.values if held is None else held.entries
             places = index.places(texts, len(texts))
-            found = self.known[known] = Column(INTEGER, places if held is None else Coded(held.codes, places))
+            found = self.known[known] = Column(INTEGER, places if held is None else DictionaryEncoded(held.codes, places))
         coded = found.coded
         places = found.values if coded is None else coded.entries
         if call.op == "has":
@@ -399,7 +399,7 @@ class _Rows:
             return Column(made.kind, made.held, made.valid, either_mask(undefined, _of_rows(made.undefined, None)))
         return _spread(made, coded.codes, undefined)
 
-    def answers(self, table: AskedTable, known: Any, key: Column) -> Answers | None:
+    def answers(self, table: LookupTable, known: Any, key: Column) -> Answers | None:
         """What a table says of a column of keys, asked once for these rows and all parts of them. None where it fails: it
         will fail again in Python, and be told of there."""
         rows: _Rows | None = self
@@ -448,7 +448,7 @@ def _distinct(key: Column) -> list[Any]:
 
 def _spread(made: Column, codes: Any, undefined: Any) -> Column:
     """A column of entries as one of rows, ``undefined`` also in other rows."""
-    values = made.held if made.scalar else Coded(codes, made.held)
+    values = made.held if made.scalar else DictionaryEncoded(codes, made.held)
     valid = None if made.valid is None else gathered(made.valid, codes)
     return Column(made.kind, values, valid, either_mask(undefined, _of_rows(made.undefined, codes)))
 
@@ -464,11 +464,11 @@ def _shared(columns: Sequence[Column]) -> Any:
 
 
 def _of_entries(column: Column) -> Any:
-    return column.held.entries if isinstance(column.held, Coded) else column.held
+    return column.held.entries if isinstance(column.held, DictionaryEncoded) else column.held
 
 
 def _entry_count(columns: Sequence[Column]) -> int:
-    return next(len(column.held.entries) for column in columns if isinstance(column.held, Coded))
+    return next(len(column.held.entries) for column in columns if isinstance(column.held, DictionaryEncoded))
 
 
 def _of_rows(mask: Any, codes: Any) -> Any:

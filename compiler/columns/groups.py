@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.columns.column import Column, Columns, Struct
-from tracetypes.compiler.columns.dictionary import Coded
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, String, Timestamp, UnitValue
 
@@ -50,7 +50,7 @@ class Groups:
         first[of_row[::-1]] = np.arange(count - 1, -1, -1)
         return cls(of_row, first, sizes)
 
-    def counts(self, coded: Coded) -> Any:
+    def counts(self, coded: DictionaryEncoded) -> Any:
         """int64, groups by entries: how many rows of a group have an entry. None where there are too many of these.
 
         Columns that share their codes are counted once.

@@ -33,7 +33,7 @@ __all__ = [
     "Address",
     "C",
     "Described",
-    "Silence",
+    "IdleDetector",
     "T",
     "Watch",
     "is_topic",
@@ -312,7 +312,7 @@ def _is_span(text: str) -> bool:
         return False
 
 
-class Silence:
+class IdleDetector:
     """Which partitions have sent nothing for some seconds, while others went on after their last record. By the clock of this
     machine, from when it first looked."""
 

@@ -11,7 +11,7 @@ import attrs
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.graph.passes import passes
-from tracetypes.compiler.plan.facts import folds
+from tracetypes.compiler.plan.facts import sums_only
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import program
 from tracetypes.graph import Apply, Fused, Node, Restore, RowPosition, Sink, Sort, Source, steps_of, title
@@ -189,7 +189,7 @@ def stateless_runs(link: Link) -> Iterator[Runs]:
 
 def combining_run(stage: Stage) -> Runs | None:
     """The operator whose items are combined before they come to a stage, if there is one."""
-    if not folds(stage):
+    if not sums_only(stage):
         return None
     step = stage.steps[0]
     reason = step.monoid.reason if isinstance(step.monoid, Opaque) else None
@@ -199,7 +199,7 @@ def combining_run(stage: Stage) -> Runs | None:
 def keyed_runs(stage: Stage) -> Iterator[Runs]:
     """The sorts and keyed operators of a stage."""
     for at, step in enumerate(stage.steps):
-        native = at == 0 and not isinstance(step.keyed, Opaque) and folds(stage)
+        native = at == 0 and not isinstance(step.keyed, Opaque) and sums_only(stage)
         reason = None if native else _why(stage, at)
         yield Runs(step.node, _step(stage, at), native, reason)
 
@@ -259,7 +259,7 @@ def _step(stage: Stage, at: int) -> str:
         case Apply(op=op):
             name = title(step.node)
             if isinstance(op, OpKeyedUnordered):
-                folds = (
+                sums_only = (
                     "items folded as they come"
                     if not overrides(op, "on_item") and at == 0
                     else "items kept to the marker"
@@ -267,6 +267,6 @@ def _step(stage: Stage, at: int) -> str:
                 skips = ", untouched keys skipped" if op.skips_untouched else ", every key visited at every marker"
                 if op.forgets_idle and not op.skips_untouched:
                     skips += ", idle keys forgotten"
-                return f"{name} ({folds}{skips})"
+                return f"{name} ({sums_only}{skips})"
             return name
     raise AssertionError

@@ -9,10 +9,10 @@ from tracetypes.graph import Apply
 from tracetypes.markers import EventTime
 from tracetypes.templates import OpKeyedUnordered, overrides
 
-__all__ = ["combining", "folds", "is_straight", "speaks"]
+__all__ = ["combining", "is_straight", "speaks", "sums_only"]
 
 
-def folds(stage: Stage) -> bool:
+def sums_only(stage: Stage) -> bool:
     """Is the first operator one that only sums its items up, so that they may be combined on their way?"""
     node = stage.steps[0].node if stage.steps else None
     op = node.op if isinstance(node, Apply) else None
@@ -21,7 +21,7 @@ def folds(stage: Stage) -> bool:
 
 def combining(stage: Stage) -> Monoid | None:
     """The monoid by which columns of items may be combined on their way to a stage."""
-    monoid = stage.steps[0].monoid if folds(stage) else None
+    monoid = stage.steps[0].monoid if sums_only(stage) else None
     return monoid if isinstance(monoid, Monoid) else None
 
 

@@ -26,7 +26,7 @@ import attrs
 
 from tracetypes.compiler.analysis.content import Hidden, Incomparable, content, shortened
 from tracetypes.compiler.analysis.secret import Key
-from tracetypes.compiler.plan.facts import folds, is_straight
+from tracetypes.compiler.plan.facts import is_straight, sums_only
 from tracetypes.compiler.plan.plan import (
     FromChannel,
     FromSource,
@@ -319,7 +319,7 @@ class _Describer:
         """What is kept of items for blocks that are open."""
         first = stage.steps[0].node if stage.steps else None
         self.add(self.kept, f"{name}, open blocks, key", fields_of(stage.takes.key))
-        if isinstance(first, Apply) and folds(stage):
+        if isinstance(first, Apply) and sums_only(stage):
             self.kept[f"{name}, open blocks"] = f"aggregates of {title(first)}"
             return
         self.kept[f"{name}, open blocks"] = "items with their places" if isinstance(first, Restore) else "items"

@@ -22,7 +22,7 @@ from tracetypes.records import canonical
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["MISSING", "Folded", "Gatherer", "Lists", "Placed", "runs_of"]
+__all__ = ["MISSING", "BlockBuffer", "Folded", "Lists", "Placed", "runs_of"]
 
 
 class Lists:
@@ -156,4 +156,4 @@ class Placed:
         return Runs.of([key for _, key, _ in placed], [value for _, _, value in placed])
 
 
-Gatherer: TypeAlias = Lists | Folded | Placed
+BlockBuffer: TypeAlias = Lists | Folded | Placed

@@ -17,13 +17,13 @@ from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Kind, Message, header
 from tracetypes.compiler.runtime.operators import Flowing
 from tracetypes.compiler.runtime.partial_aggregation import Flow, through
-from tracetypes.compiler.runtime.partitioner import Outbox
-from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, flush, spoken_by, trees_of
+from tracetypes.compiler.runtime.partitioner import Partitioner
+from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, emitted_at_marker, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import Marker
 
-__all__ = ["Outlet", "Passing", "ToSink", "ToStage", "joined"]
+__all__ = ["Emitter", "Passing", "ToSink", "ToStage", "joined"]
 
 
 class Passing:
@@ -112,7 +112,7 @@ class ToStage(Passing):
     ) -> None:
         self.link, self.key_groups = link.number, key_groups
         sums = None if verifier is None else verifier.sums(later)
-        self.outbox = Outbox(later, link.number, key_groups, later.restores, sums)
+        self.outbox = Partitioner(later, link.number, key_groups, later.restores, sums)
         super().__init__(stage, link.path, verifier)
 
     def put(self, key: Any, value: Any) -> None:
@@ -167,7 +167,7 @@ class ToSink(Passing):
         self._pend(flowing, marker.micros, positions)
         if self.speaks and group == 0:
             self.end, self.position = marker.micros, 0
-            for key, value in spoken_by(self.region, marker, {0}):
+            for key, value in emitted_at_marker(self.region, marker, {0}):
                 self.put(key, value)
 
     def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:
@@ -201,4 +201,4 @@ def joined(emitted: dict[int, list[Flow]]) -> list[tuple[Flow, Any]]:
     return [(Flow(len(ends), None, inputs_of({"key": keys, "value": values}), keys, values), ends)]
 
 
-Outlet: TypeAlias = ToStage | ToSink
+Emitter: TypeAlias = ToStage | ToSink

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import attrs
 import cloudpickle
 
-__all__ = ["Difference", "Kind", "Message", "Piece", "Report", "Reread", "dumps", "loads"]
+__all__ = ["Difference", "Kind", "Message", "Piece", "Report", "RetryEpoch", "dumps", "loads"]
 
 
 class Kind(IntEnum):
@@ -125,7 +125,7 @@ class Report:
         )
 
 
-class Reread(Exception):
+class RetryEpoch(Exception):
     """A step must be done again: a piece held items that earlier pieces of the same step made late.
 
     ``before``: for each reading of a source the pieces of the step with the newest event time that lies before each.
@@ -138,7 +138,7 @@ class Reread(Exception):
         super().__init__(self.MARK + json.dumps(before))
 
     @classmethod
-    def from_text(cls, text: str) -> Reread | None:
+    def from_text(cls, text: str) -> RetryEpoch | None:
         """The exception that is somewhere in a text, or None."""
         at = text.find(cls.MARK)
         if at < 0:
@@ -147,7 +147,7 @@ class Reread(Exception):
         return cls({name: [(tuple(piece), newest) for piece, newest in pairs] for name, pairs in found.items()})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Reread, (self.before,))
+        return (RetryEpoch, (self.before,))
 
 
 class Difference(Exception):

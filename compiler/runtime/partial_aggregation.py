@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.monoids import Monoid, Part
 from tracetypes.compiler.columns.column import Column, Columns, Struct, from_arrow, inputs_of, take, to_arrow, values_of
-from tracetypes.compiler.columns.dictionary import Coded
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.evaluation import Emitted, run
 from tracetypes.compiler.columns.exact import Exacts, exact_group_sums
 from tracetypes.compiler.columns.groups import Groups, codes_of
@@ -284,7 +284,7 @@ def dtype_of(kind: Kind | None) -> Any:
     return np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
 
 
-def _sums_of_entries(kind: Kind, coded: Coded | None, groups: Groups) -> Any:
+def _sums_of_entries(kind: Kind, coded: DictionaryEncoded | None, groups: Groups) -> Any:
     """The sums of integers that are few: how often a group has each, times what it is. None where that will not do."""
     if coded is None or not len(coded) or not isinstance(kind, Integer):
         return None

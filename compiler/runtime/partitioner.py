@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
 from tracetypes.compiler.columns.column import from_arrow, inputs_of, to_arrow, to_coded_arrow
-from tracetypes.compiler.plan.facts import combining, folds
+from tracetypes.compiler.plan.facts import combining, sums_only
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import Folded
@@ -23,10 +23,10 @@ from tracetypes.graph import Apply
 from tracetypes.records import stable_hash
 from tracetypes.templates import OpKeyedUnordered
 
-__all__ = ["Folding", "Outbox", "Straight"]
+__all__ = ["Folding", "Partitioner", "Straight"]
 
 
-class Outbox:
+class Partitioner:
     """Collects items on their way to a stage and makes messages of them, by key group."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Outbox:
         self.hash = stable_hash(self.stream.key)
         self.group_of: dict[Any, int] = {}
         self.monoid = combining(stage)
-        self.folding = Folding(stage) if self.monoid is None and folds(stage) else None
+        self.folding = Folding(stage) if self.monoid is None and sums_only(stage) else None
         self.start()
 
     def start(self) -> None:
@@ -132,7 +132,7 @@ class Outbox:
         yield from self.scattered(Kind.ITEMS, head, keys, columns)
 
 
-class Straight(Outbox):
+class Straight(Partitioner):
     """Makes rows of the sink of items that need not pass a stage."""
 
     def __init__(self, stage: Stage, layout: Layout) -> None:

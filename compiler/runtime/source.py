@@ -22,7 +22,7 @@ from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import Placed as PlacedChunk
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, header
 from tracetypes.compiler.runtime.partial_aggregation import Flow, fit, fit_key, listed, read_by, through
-from tracetypes.compiler.runtime.partitioner import Outbox, Straight
+from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.stateless import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
@@ -97,7 +97,7 @@ class SourceKernel:
         self.seen = None if verifier is None else verifier.along(link.path)
         sums = None if verifier is None else verifier.sums(stage)
         self.outbox = (
-            Outbox(stage, link.number, key_groups, positioned, sums) if straight is None else Straight(stage, straight)
+            Partitioner(stage, link.number, key_groups, positioned, sums) if straight is None else Straight(stage, straight)
         )
         self.end = self.position = self.part = 0
         self.parts, self.idle = 1, False
@@ -378,7 +378,7 @@ class ChannelKernel:
         self.leaf, self.link, self.key_groups, self.verifier = link.leaf, link, key_groups, verifier
         self.seen = None if verifier is None else verifier.along(link.path)
         sums = None if verifier is None else verifier.sums(stage)
-        self.outbox = Outbox(stage, link.number, key_groups, stage.restores, sums)
+        self.outbox = Partitioner(stage, link.number, key_groups, stage.restores, sums)
         self.end = self.position = 0
         self.ahead: list[Ahead] = []
         self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position), self)

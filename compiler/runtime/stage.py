@@ -20,18 +20,18 @@ from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import Batch, array, decode, from_array
 from tracetypes.compiler.columns.column import Columns, from_arrow, inputs_of, values_of
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter, codes_of
-from tracetypes.compiler.plan.facts import combining, folds, speaks
+from tracetypes.compiler.plan.facts import combining, speaks, sums_only
 from tracetypes.compiler.plan.plan import FromSource, FromStage, Link, Mapped, Plan, Region, Stage, Step, United, links
 from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.blocks import Folded, Gatherer, Lists, Placed
+from tracetypes.compiler.runtime.blocks import BlockBuffer, Folded, Lists, Placed
 from tracetypes.compiler.runtime.column_states import Columnar, ColumnState
-from tracetypes.compiler.runtime.emitter import Outlet, ToSink, ToStage, joined
+from tracetypes.compiler.runtime.emitter import Emitter, ToSink, ToStage, joined
 from tracetypes.compiler.runtime.frontier import Progress, due, reached
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, Reread, header, loads
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, RetryEpoch, header, loads
 from tracetypes.compiler.runtime.operators import UnorderedState, ordered_runner, sorter_of, unordered_runner
 from tracetypes.compiler.runtime.partial_aggregation import Flow, parts_of
 from tracetypes.compiler.runtime.source import Collected
-from tracetypes.compiler.runtime.stateless import chain, flush, spoken_by
+from tracetypes.compiler.runtime.stateless import chain, emitted_at_marker, flush
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.errors import RunError
@@ -115,14 +115,14 @@ class StageKernel:
                 continue
             for link in links(later.region):
                 if isinstance(link.leaf, FromStage) and link.leaf.stage == self.stage.number:
-                    self.outlet: Outlet = ToStage(self.stage, later, link, self.key_groups, self.verifier)
+                    self.outlet: Emitter = ToStage(self.stage, later, link, self.key_groups, self.verifier)
                     return
         self.outlet = ToSink(self.plan, self.verifier)
 
     def _columnar(self) -> Columnar | None:
         """How the first operator runs over columns, where it can."""
         step = self.first
-        if step is None or isinstance(step.keyed, Opaque) or not folds(self.stage) or self.speaks:
+        if step is None or isinstance(step.keyed, Opaque) or not sums_only(self.stage) or self.speaks:
             return None
         assert isinstance(step.node, Apply)
         assert isinstance(step.node.op, OpKeyedUnordered)
@@ -281,7 +281,7 @@ class StageKernel:
             else:
                 self.starts[report.link, report.piece] = self._mark(report, progress, leaf, group, state)
         if late:
-            raise Reread(again)
+            raise RetryEpoch(again)
         for link in sorted({report.link for report in reports if report.idle}):
             self._pass_over(link, state.progress[link], {r.part for r in reports if r.link == link and r.idle})
 
@@ -651,12 +651,12 @@ class StageKernel:
             first = last
         return made, done
 
-    def _block(self, state: StageState, group: int, end: int, present: set[int], outlet: Outlet) -> None:
+    def _block(self, state: StageState, group: int, end: int, present: set[int], outlet: Emitter) -> None:
         marker = Marker(end)
         held = state.held.pop(end, None)
         if self.speaks:
             spoken = Batch([], [], [], None)
-            for key, value in spoken_by(self.stage.region, marker, present):
+            for key, value in emitted_at_marker(self.stage.region, marker, present):
                 if self.hash(key) % self.key_groups == group:
                     spoken.keys.append(key)
                     spoken.values.append(value)
@@ -667,7 +667,7 @@ class StageKernel:
                 held = late[end]
         self._run(state, group, self.gather.take(held), end, outlet, start=0)
 
-    def _run(self, state: StageState, group: int, flowing: Any, end: int, outlet: Outlet, *, start: int) -> None:
+    def _run(self, state: StageState, group: int, flowing: Any, end: int, outlet: Emitter, *, start: int) -> None:
         """A block through the steps from ``start``, and out."""
         marker = Marker(end)
         if start:
@@ -680,14 +680,14 @@ class StageKernel:
 
     # ---------------------------------------------------------------------------------------- operators
 
-    def _gatherer(self) -> Gatherer:
+    def _gatherer(self) -> BlockBuffer:
         step = self.first
         if step is None:
             return Lists()
         if isinstance(step.node, Restore):
             return Placed(self.stage)
         op = step.node.op if isinstance(step.node, Apply) else None
-        if isinstance(op, OpKeyedUnordered) and folds(self.stage):
+        if isinstance(op, OpKeyedUnordered) and sums_only(self.stage):
             return Folded(op, combining(self.stage))
         return Lists()
 

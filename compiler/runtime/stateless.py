@@ -54,11 +54,11 @@ __all__ = [
     "checked_later",
     "columns_in_bulk",
     "conforming",
+    "emitted_at_marker",
     "exact_array",
     "exactly",
     "flush",
     "in_bulk",
-    "spoken_by",
     "stateless",
     "trees_of",
 ]
@@ -348,7 +348,7 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def spoken_by(region: Region, marker: Marker, present: set[int]) -> list[tuple[Any, Any]]:
+def emitted_at_marker(region: Region, marker: Marker, present: set[int]) -> list[tuple[Any, Any]]:
     """What the stateless operators of a region emit at a marker that the leaves ``present`` have sent."""
     found: list[tuple[bool, list[tuple[Any, Any]]]] = []
     leaf = 0

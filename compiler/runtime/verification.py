@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import numpy as np
 
-from tracetypes.asked import AskedTable
+from tracetypes.asked import LookupTable
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
@@ -504,7 +504,7 @@ class Reads:
                 case Pack(parts=parts):
                     pending += parts
                 case Call(args=args, table=table):
-                    asks = asks or isinstance(table, AskedTable)
+                    asks = asks or isinstance(table, LookupTable)
                     pending += args
                 case Input(path=path, kind=kind):
                     # The kind is bare once it is known that the value is there.

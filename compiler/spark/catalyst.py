@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
-from tracetypes.asked import AskedTable
+from tracetypes.asked import LookupTable
 from tracetypes.compiler.columns.arrow import arrow_type, never_refuses
 from tracetypes.compiler.columns.column import constant
 from tracetypes.compiler.columns.lookup_tables import table_entries, table_keys
@@ -354,7 +354,7 @@ class _Translation:
         table = call.table
         if table is None:
             raise NotNative(f"{call.op} without a table")
-        if isinstance(table, AskedTable):
+        if isinstance(table, LookupTable):
             raise NotNative("a table that is asked")
         if len(table) > MOST_ENTRIES:
             raise NotNative(f"a table of {len(table)} entries")

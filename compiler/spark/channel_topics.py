@@ -39,7 +39,7 @@ from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.channels import Channel, Contents, Entry, markers_of
 from tracetypes.compiler.spark.kafka import Place, TopicReader
 from tracetypes.compiler.spark.wire import settle, told
-from tracetypes.compiler.store.outputs import Asides, Frontiers, Output, rows_of
+from tracetypes.compiler.store.outputs import Frontiers, Output, SideOutputs, rows_of
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.errors import RunError, UsageError
@@ -127,9 +127,9 @@ class TopicChannel(Channel):
             raise self.address.changed(f"it has {len(about.partitions)} partitions, and a channel has one")
         self.id = about.id
 
-    def output(self, plan: Plan, run: str, asides: Asides) -> Output:
+    def output(self, plan: Plan, run: str, side_outputs: SideOutputs) -> Output:
         """The near end."""
-        return ChannelSink(plan, Transactions(self.address, f"tracetypes-{run}-{self.name}", 0), asides)
+        return ChannelSink(plan, Transactions(self.address, f"tracetypes-{run}-{self.name}", 0), side_outputs)
 
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
         """The far end."""
@@ -162,30 +162,30 @@ class ChannelSink(Output):
 
     delivery = SEND
 
-    def __init__(self, plan: Plan, transactions: Transactions, asides: Asides) -> None:
-        self.plan, self.transactions, self.asides = plan, transactions, asides
+    def __init__(self, plan: Plan, transactions: Transactions, side_outputs: SideOutputs) -> None:
+        self.plan, self.transactions, self.side_outputs = plan, transactions, side_outputs
 
     @property
     def places(self) -> Mapping[str, Path]:
         """Those of late items and rejects."""
-        return self.asides.places
+        return self.side_outputs.places
 
     def begin(self, starts: Starts) -> None:
         """Shut out other drivers."""
-        self.asides.begin()
+        self.side_outputs.begin()
         self.transactions.begin(starts)
 
     def visible(self, batch: int) -> str | None:
         """By the offset that is committed with the rows."""
-        return str(self.transactions.address) if self.transactions.holds(batch) else self.asides.visible(batch)
+        return str(self.transactions.address) if self.transactions.holds(batch) else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
-        self.asides.tidy()
+        self.side_outputs.tidy()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Send a batch."""
-        self.asides.take(messages, batch, frontiers, Path())
+        self.side_outputs.take(messages, batch, frontiers, Path())
         markers, rows = markers_of(self.plan, messages, batch), rows_of(self.plan, messages)
         if rows or markers["markers"] or markers["complete"]:
             values = [(ROWS, data) for whole in rows for data in _cut(whole)]

@@ -39,8 +39,8 @@ from tracetypes.compiler.runtime.messages import Kind, Message
 from tracetypes.compiler.runtime.source import ChannelKernel
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.files import literal
-from tracetypes.compiler.spark.wire import MESSAGES, Parcel, Task, guarded, no_collector, sent
-from tracetypes.compiler.store.outputs import Asides, Frontiers, Output, move, rows_file, staged_rows
+from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, guarded, no_collector, sent
+from tracetypes.compiler.store.outputs import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import Delivery
 from tracetypes.errors import RunError
@@ -67,8 +67,8 @@ class Channel(ABC):
     contents: Contents
 
     @abstractmethod
-    def output(self, plan: Plan, run: str, asides: Asides) -> Output:
-        """The near end. ``run``: the name of the sending query's run; ``asides``: where late and rejected rows of it go."""
+    def output(self, plan: Plan, run: str, side_outputs: SideOutputs) -> Output:
+        """The near end. ``run``: the name of the sending query's run; ``side_outputs``: where late and rejected rows of it go."""
 
     @abstractmethod
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
@@ -119,9 +119,9 @@ class FileChannel(Channel):
         self.removed = 0
         self.trimmed: dict[Path, Path] = {}
 
-    def output(self, plan: Plan, run: str, asides: Asides) -> Output:
+    def output(self, plan: Plan, run: str, side_outputs: SideOutputs) -> Output:
         """The near end."""
-        return ChannelOutput(plan, self, asides)
+        return ChannelOutput(plan, self, side_outputs)
 
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
         """The far end. Spark notes files by name for a day behind the newest one, and takes none that is older."""
@@ -237,25 +237,25 @@ class AsSent:
 
 
 class ChannelOutput(Output):
-    """The near end of a channel as files. ``asides``: where late and rejected rows of the segment go."""
+    """The near end of a channel as files. ``side_outputs``: where late and rejected rows of the segment go."""
 
-    def __init__(self, plan: Plan, channel: FileChannel, asides: Asides) -> None:
-        self.plan, self.channel, self.asides = plan, channel, asides
+    def __init__(self, plan: Plan, channel: FileChannel, side_outputs: SideOutputs) -> None:
+        self.plan, self.channel, self.side_outputs = plan, channel, side_outputs
         self.staged = channel.path / "staged"
         self.delivery = Delivery("stage", AsSent(), Parquet(), str(self.staged))
 
     @property
     def places(self) -> Mapping[str, Path]:
         """Those of late items and rejects."""
-        return self.asides.places
+        return self.side_outputs.places
 
     def begin(self, starts: Starts) -> None:
         """Make the directories."""
-        self.asides.begin()
+        self.side_outputs.begin()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Send a batch."""
-        self.asides.take(messages, batch, frontiers, self.staged)
+        self.side_outputs.take(messages, batch, frontiers, self.staged)
         manifest = self.channel.manifests / f"{batch:08d}.jsonl"
         if not manifest.exists():
             lines = [markers_of(self.plan, messages, batch)]
@@ -273,14 +273,14 @@ class ChannelOutput(Output):
     def visible(self, batch: int) -> str | None:
         """By its manifest."""
         there = (self.channel.manifests / f"{batch:08d}.jsonl").exists()
-        return f"channel {self.channel.path.name}" if there else self.asides.visible(batch)
+        return f"channel {self.channel.path.name}" if there else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
         shutil.rmtree(self.staged, ignore_errors=True)
         for left in self.channel.path.glob("manifest-*"):
             left.unlink()
-        self.asides.tidy()
+        self.side_outputs.tidy()
 
 
 # ---------------------------------------------------------------------------------------------------- far end
@@ -321,7 +321,7 @@ class ChannelScan(Task):
 
 
 def received(
-    spark: SparkSession, parcel: Parcel, stage: Stage, link: Link, ids: list[int], channel: Channel
+    spark: SparkSession, parcel: ShippedPlan, stage: Stage, link: Link, ids: list[int], channel: Channel
 ) -> DataFrame:
     """The messages of a channel."""
     scan = ChannelScan(parcel.plan, stage, link, ids, channel.contents).packed(parcel)

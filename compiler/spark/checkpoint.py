@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlparse
 
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.spark.lowering import Input
-from tracetypes.compiler.store.compatibility import Claim, last_batch
+from tracetypes.compiler.store.compatibility import CompatibleCheckpoint, last_batch
 from tracetypes.compiler.store.identity import keep
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.metrics import instant
@@ -36,7 +36,7 @@ class Checkpoint:
     """The directory that makes a run one run across restarts: Spark's checkpoint, the graph, commits, the drain.
     ``changed``: in what the graph is another than that which was here before."""
 
-    def __init__(self, of: Claim) -> None:
+    def __init__(self, of: CompatibleCheckpoint) -> None:
         self.path, self.changed, self.run = of.path, of.changed, of.run
         of.write()
         self.control.mkdir(exist_ok=True)

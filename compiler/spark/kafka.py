@@ -42,7 +42,7 @@ from tracetypes.sources import record_reader
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
-from tracetypes.compiler.connectors.kafka import PAUSE, Address, Silence, Watch, records, shown
+from tracetypes.compiler.connectors.kafka import PAUSE, Address, IdleDetector, Watch, records, shown
 
 __all__ = ["TopicInput", "TopicReader", "TopicScan"]
 
@@ -139,7 +139,7 @@ class TopicReader(DataSourceStreamReader):
 
     def __init__(self, address: Address, until: Mapping[int, int] | None, id: str) -> None:
         self.address, self.until, self.id = address, until, id
-        self.silence = None if address.idle is None else Silence(address.idle)
+        self.silence = None if address.idle is None else IdleDetector(address.idle)
 
     def __reduce__(self) -> tuple[Any, ...]:  # without the connection
         return TopicReader, (self.address, self.until, self.id)

@@ -31,7 +31,7 @@ from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetSc
 from tracetypes.compiler.spark.scripted import ScriptInput, ScriptScan
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.tasks import KeyedTask, Processor
-from tracetypes.compiler.spark.wire import MESSAGES, Parcel
+from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.staging import SEND, Delivery
 from tracetypes.formats import Parquet
@@ -44,7 +44,7 @@ Input: TypeAlias = FileInput | TopicInput | TableInput
 
 def lower(
     spark: SparkSession,
-    parcel: Parcel,
+    parcel: ShippedPlan,
     inputs: Mapping[str, Input],
     files: Mapping[str, InputFiles],
     channels: Mapping[str, Channel],
@@ -68,7 +68,7 @@ def lower(
 
 def _stage(
     spark: SparkSession,
-    parcel: Parcel,
+    parcel: ShippedPlan,
     stage: Stage,
     inputs: Mapping[str, Input],
     files: Mapping[str, InputFiles],
@@ -97,12 +97,12 @@ def _stage(
         task_of_group.packed(parcel)
         return grouped.applyInPandasWithState(task_of_group.__call__, MESSAGES, "state binary", "append", "NoTimeout")
     return grouped.transformWithStateInPandas(
-        Processor(task_of_group.packed(Parcel(plan, embedded=True))), MESSAGES, "append", "None"
+        Processor(task_of_group.packed(ShippedPlan(plan, embedded=True))), MESSAGES, "append", "None"
     )
 
 
 def _scanned(
-    parcel: Parcel,
+    parcel: ShippedPlan,
     stage: Stage,
     link: Link,
     inputs: Mapping[str, Input],

@@ -17,13 +17,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Difference, Reread
+from tracetypes.compiler.runtime.messages import Difference, RetryEpoch
 from tracetypes.compiler.runtime.verification import in_python
 from tracetypes.compiler.spark.batches import MicroBatches, tell
 from tracetypes.compiler.spark.channels import Channel
 from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.lowering import Input, lower
-from tracetypes.compiler.spark.wire import Parcel
+from tracetypes.compiler.spark.wire import ShippedPlan
 from tracetypes.compiler.store.outputs import Output
 from tracetypes.errors import RunError, from_text
 
@@ -50,7 +50,7 @@ class Query:
     sends: str | None = None
     upstream: Sequence[Query] = ()
     done: threading.Event = attrs.Factory(threading.Event)
-    parcel: Parcel = attrs.field(init=False)
+    parcel: ShippedPlan = attrs.field(init=False)
     rest: float = attrs.field(init=False, default=0.0)
     """Until when nobody looks for files again."""
 
@@ -62,7 +62,7 @@ class Query:
     def trust(self, all_but: Collection[str]) -> None:
         """Run some operators in Python; the others as they were traced."""
         self.plan = self.handler.plan = in_python(self.plan, all_but)
-        self.parcel = Parcel(self.plan)
+        self.parcel = ShippedPlan(self.plan)
 
     def differs(self, difference: Difference) -> None:
         """Go on with an operator in Python, for good."""
@@ -167,7 +167,7 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
                 raise handler.error from error
             if visible_output(checkpoint, handler.output) is None and any([f.drop() for f in checkpoint.files.values()]):
                 continue
-            again = Reread.from_text(str(error))
+            again = RetryEpoch.from_text(str(error))
             failed, newest = checkpoint.next
             difference = Difference.from_text(str(error))
             if difference is not None:
@@ -206,7 +206,7 @@ def _rescale(query: Query) -> None:
         try:
             _start(query, once=True).awaitTermination()
         except (PySparkException, Py4JError) as error:
-            if Reread.from_text(str(error)) is not None:
+            if RetryEpoch.from_text(str(error)) is not None:
                 return  # it is taken again by the run, with as many tasks as before
             raise query.handler.error or _translated(error) from error
     try:

@@ -29,11 +29,18 @@ from tracetypes.compiler.spark.java import java_lock
 from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.spark.query import Query, run_queries, run_query, visible_output
 from tracetypes.compiler.spark.session import configure
-from tracetypes.compiler.store.compatibility import Claim, claim, claim_all, finished, last_batch, queries_of
+from tracetypes.compiler.store.compatibility import (
+    CompatibleCheckpoint,
+    claim,
+    claim_all,
+    finished,
+    last_batch,
+    queries_of,
+)
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
-from tracetypes.compiler.store.outputs import Asides, MemoryOutput, Output
+from tracetypes.compiler.store.outputs import MemoryOutput, Output, SideOutputs
 from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError
@@ -122,7 +129,7 @@ def run_program(
     outputs: Mapping[str, Callable[[Plan, str], Output]],
     *,
     checkpoint: str,
-    asides: Callable[[str], Asides],
+    side_outputs: Callable[[str], SideOutputs],
     channels: Topics | None = None,
     drain: bool = True,
     follow: bool = False,
@@ -137,9 +144,9 @@ def run_program(
 ) -> Summary:
     """Run all segments of a program at once, as :func:`run` does one plan.
 
-    ``outputs``: for each sink a function from its plan and the run's name to an output; ``asides``: from a run's name to where
-    segments that feed a channel put late and rejected rows; ``channels``: topics that they are to be, instead of files in the
-    checkpoint. A segment that fails stops the others, and its error is raised.
+    ``outputs``: for each sink a function from its plan and the run's name to an output; ``side_outputs``: from a run's name to
+    where segments that feed a channel put late and rejected rows; ``channels``: topics that they are to be, instead of files in
+    the checkpoint. A segment that fails stops the others, and its error is raised.
     """
     require(program.sources, inputs)
     if len(program.segments) == 1 and queries_of(Path(checkpoint)) is None:
@@ -190,7 +197,7 @@ def run_program(
         for segment, plan in zip(program.segments, program.plans, strict=True):
             mine = claims.queries[segment.name]
             if segment.sends is not None:
-                targets[segment.name] = joints[segment.sends].channel.output(plan, mine.run, asides(mine.run))
+                targets[segment.name] = joints[segment.sends].channel.output(plan, mine.run, side_outputs(mine.run))
             _not_shown(mine, targets[segment.name])
         claims.write()
         opened = open_all(spark, program.plans, inputs, scratch, files_per_step, bounded=not follow)
@@ -240,7 +247,7 @@ def run_program(
         return summary
 
 
-def _not_shown(made: Claim, output: Output) -> None:
+def _not_shown(made: CompatibleCheckpoint, output: Output) -> None:
     """Refuse a changed graph where rows of a micro-batch are out that is not committed: the new graph would take them back."""
     number = last_batch(made.path, "commits") + 1
     if not made.changed or made.known is None or last_batch(made.path, "offsets") < number:

@@ -23,7 +23,7 @@ from tracetypes.compiler.runtime.messages import Message
 from tracetypes.errors import CodedError, envelope
 from tracetypes.redaction import conceal, redact
 
-__all__ = ["BEFORE", "MESSAGES", "Parcel", "SentError", "Task", "guarded", "no_collector", "sent", "settle", "told"]
+__all__ = ["BEFORE", "MESSAGES", "SentError", "ShippedPlan", "Task", "guarded", "no_collector", "sent", "settle", "told"]
 
 MESSAGES = "group int, kind tinyint, header binary, payload binary"
 _ARROW = pa.schema([("group", pa.int32()), ("kind", pa.int8()), ("header", pa.binary()), ("payload", pa.binary())])
@@ -50,7 +50,7 @@ def no_collector() -> Iterator[None]:
 T = TypeVar("T")
 
 
-class Parcel:
+class ShippedPlan:
     """A plan on its way to the workers: pickled once, for all tasks of a query. A worker that is used again keeps it. Where it is
     large, as with tables inside, each worker gets it once, as a broadcast; ``embedded``: with each task, for Spark's worker
     beside the driver, which prepares ``transformWithState``, cannot read broadcasts."""
@@ -104,9 +104,9 @@ class Task:
     """What Spark sends to its workers with every micro-batch. A worker that is used again keeps it, with its kernels, instead of
     making it anew each time. ``parcel``: the plan that it is of, if that travels by itself."""
 
-    parcel: Parcel | None = None
+    parcel: ShippedPlan | None = None
 
-    def packed(self, parcel: Parcel) -> Self:
+    def packed(self, parcel: ShippedPlan) -> Self:
         """The task, without the plan inside."""
         self.parcel = parcel
         return self

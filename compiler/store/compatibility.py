@@ -28,7 +28,16 @@ from tracetypes.compiler.store.small_files import read_json, writable, write_jso
 from tracetypes.compiler.store.version import look, stamp
 from tracetypes.errors import RunError
 
-__all__ = ["Claim", "Claims", "claim", "claim_all", "finished", "last_batch", "queries_of", "refuse"]
+__all__ = [
+    "CompatibleCheckpoint",
+    "CompatibleCheckpoints",
+    "claim",
+    "claim_all",
+    "finished",
+    "last_batch",
+    "queries_of",
+    "refuse",
+]
 
 MOST = 12
 """How many changes are named."""
@@ -40,7 +49,7 @@ def last_batch(path: Path, log: str) -> int:
 
 
 @attrs.frozen
-class Claim:
+class CompatibleCheckpoint:
     """A directory that a plan may have as its checkpoint. ``known``: what its ``graph.json`` says, None where it is new;
     ``changed``: in what the plan is another than there; ``key``: of secrets, which lies in ``home``."""
 
@@ -76,7 +85,7 @@ class Claim:
             write_json(self.path / "graph.json", {"run": self.run, **mine, "before": ended})
 
 
-def claim(path: Path, plan: Plan) -> Claim:
+def claim(path: Path, plan: Plan) -> CompatibleCheckpoint:
     """A checkpoint for a plan that runs alone. Raises :class:`RunError` ``TT211``."""
     key = Key.of(path)
     made, refused = _compared(path, plan, fingerprint(plan, key=key), key, path)
@@ -102,10 +111,10 @@ def _known(path: Path) -> dict[str, Any] | None:
     return known
 
 
-def _compared(path: Path, plan: Plan, graph: Fingerprint, key: Key, home: Path) -> tuple[Claim, list[str]]:
+def _compared(path: Path, plan: Plan, graph: Fingerprint, key: Key, home: Path) -> tuple[CompatibleCheckpoint, list[str]]:
     known = _known(path)
     if known is None:
-        return Claim(path, graph, described(plan), None, key, home), []
+        return CompatibleCheckpoint(path, graph, described(plan), None, key, home), []
     if not key.kept and HIDDEN in json.dumps(known["graph"]):
         raise RunError(
             "TT211",
@@ -113,7 +122,7 @@ def _compared(path: Path, plan: Plan, graph: Fingerprint, key: Key, home: Path) 
             fix="put the file back, or start anew with another --checkpoint and output",
         )
     old = Fingerprint.of(known["graph"])
-    return Claim(path, graph, described(plan), known, key, home, tuple(old.changed(graph))), old.refused(graph)
+    return CompatibleCheckpoint(path, graph, described(plan), known, key, home, tuple(old.changed(graph))), old.refused(graph)
 
 
 def _refuse(path: Path, changes: list[str]) -> None:
@@ -126,7 +135,7 @@ def _refuse(path: Path, changes: list[str]) -> None:
         )
 
 
-def _not_between(made: Claim, channel: Path | None = None) -> None:
+def _not_between(made: CompatibleCheckpoint, channel: Path | None = None) -> None:
     """Refuse a change between the answer of a micro-batch and its state: one would be of the old graph, the other of the new."""
     number = last_batch(made.path, "commits") + 1
     shown = [made.path / "commits" / f"{number:08d}.json"]
@@ -144,11 +153,11 @@ def _not_between(made: Claim, channel: Path | None = None) -> None:
 
 
 @attrs.frozen
-class Claims:
+class CompatibleCheckpoints:
     """The checkpoints of the queries of a program below one directory, by segment; ``channels``: where channels lie."""
 
     root: Path
-    queries: Mapping[str, Claim]
+    queries: Mapping[str, CompatibleCheckpoint]
     channels: Mapping[str, Path]
     plain: dict[str, Any]
     changed: tuple[str, ...]
@@ -210,7 +219,7 @@ def finished(checkpoint: Path, more: str = "") -> RunError:
     )
 
 
-def claim_all(root: Path, program: Program) -> Claims:
+def claim_all(root: Path, program: Program) -> CompatibleCheckpoints:
     """The checkpoints for a program. Raises :class:`RunError` ``TT211``; then nothing was written."""
     return _Matching(root, program).run()
 
@@ -241,10 +250,10 @@ class _Matching:
         """Names in the checkpoint by names in the graph."""
         self.refused: list[str] = []
 
-    def run(self) -> Claims:
+    def run(self) -> CompatibleCheckpoints:
         plans = dict(self.program.named)
         self.match()
-        queries: dict[str, Claim] = {}
+        queries: dict[str, CompatibleCheckpoint] = {}
         directories: dict[str, str] = {}
         changed: list[str] = []
         for segment in self.program.segments:
@@ -271,7 +280,7 @@ class _Matching:
         changed += [f"query {name} is gone; what it has answered stays" for name in self.left]
         gone = [*self.gone, *(Path(self.known[name]).name if self.known[name] != "." else name for name in self.left)]
         plain = {"queries": directories, "gone": gone}
-        return Claims(self.root, queries, channels, plain, tuple(changed))
+        return CompatibleCheckpoints(self.root, queries, channels, plain, tuple(changed))
 
     def match(self) -> None:
         """Find the query in the checkpoint for each segment that has one."""

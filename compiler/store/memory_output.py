@@ -16,9 +16,9 @@ from tracetypes.compiler.runtime.stage import reason_of
 from tracetypes.compiler.store.outputs import Frontiers, Output
 from tracetypes.compiler.store.staging import SEND
 
-__all__ = ["Aside", "ListOutput", "TerminalOutput"]
+__all__ = ["ListOutput", "SideOutputRow", "TerminalOutput"]
 
-Aside = tuple[str, str, str]
+SideOutputRow = tuple[str, str, str]
 """A row that went aside: its source, why, and its text."""
 
 
@@ -28,7 +28,7 @@ class ListOutput(Output):
 
     delivery = SEND
 
-    def __init__(self, plan: Plan, rows: list[Any], late: list[Aside], rejects: list[Aside]) -> None:
+    def __init__(self, plan: Plan, rows: list[Any], late: list[SideOutputRow], rejects: list[SideOutputRow]) -> None:
         self.plan, self.rows, self.late, self.rejects = plan, rows, late, rejects
         self.batches: set[int] = set()
 
@@ -65,7 +65,7 @@ class TerminalOutput(ListOutput):
     """Prints the rows of a sink as JSON lines on standard output. ``name``: of the sink, printed before each row where there are
     several."""
 
-    def __init__(self, plan: Plan, name: str, late: list[Aside], rejects: list[Aside]) -> None:
+    def __init__(self, plan: Plan, name: str, late: list[SideOutputRow], rejects: list[SideOutputRow]) -> None:
         super().__init__(plan, [], late, rejects)
         self.name = name
 

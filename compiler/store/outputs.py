@@ -37,12 +37,12 @@ from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
 
 __all__ = [
-    "Asides",
     "FileOutput",
     "Frontiers",
     "MemoryOutput",
     "NoOutput",
     "Output",
+    "SideOutputs",
     "TableOutput",
     "TopicOutput",
     "open_output",
@@ -102,7 +102,7 @@ class Attempts:
         return before is None or batch <= before
 
 
-class Asides:
+class SideOutputs:
     """Where late and rejected rows go: a directory each, and in it one for each source."""
 
     def __init__(self, late: Path, rejects: Path, run: str) -> None:
@@ -235,14 +235,14 @@ class FileOutput(Output):
                 f"output, late items and rejects: {', '.join(map(str, places))}",
                 fix="give each a directory of its own with --output, --late and --rejects",
             )
-        self.asides = Asides(late_place, rejects_place, run)
+        self.side_outputs = SideOutputs(late_place, rejects_place, run)
         self.staged = self.path / HIDDEN / run
         self.delivery = Delivery.staged(plan.layout, plan.sink, self.format, str(self.staged))
 
     @property
     def places(self) -> Mapping[str, Path]:
         """The directory, and those of late items and rejects."""
-        return {"the output directory": self.path, **self.asides.places}
+        return {"the output directory": self.path, **self.side_outputs.places}
 
     @property
     def identity(self) -> Identity:
@@ -252,11 +252,11 @@ class FileOutput(Output):
     def begin(self, starts: Starts) -> None:
         """Make the directories."""
         writable(self.path)
-        self.asides.begin()
+        self.side_outputs.begin()
 
     def visible(self, batch: int) -> str | None:
         """By the names of files."""
-        return _shown_in([self.path], self.run, batch) or self.asides.visible(batch)
+        return _shown_in([self.path], self.run, batch) or self.side_outputs.visible(batch)
 
     def undo(self, batch: int) -> None:
         """Remove what a batch that did not commit may have left."""
@@ -267,7 +267,7 @@ class FileOutput(Output):
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
         shutil.rmtree(self.staged, ignore_errors=True)
-        self.asides.tidy()
+        self.side_outputs.tidy()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Show a batch."""
@@ -275,7 +275,7 @@ class FileOutput(Output):
         files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
         for number, file in enumerate(files):
             move(file, self.path / f"part-{self.run}-{batch:08d}-{number:04d}.{self.format.extension}")
-        self.asides.take(messages, batch, frontiers, self.staged)
+        self.side_outputs.take(messages, batch, frontiers, self.staged)
         self.tidy()
 
 
@@ -313,13 +313,13 @@ class TopicOutput(Output):
     delivery = SEND
 
     def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
-        self.asides = _asides(address, run, late, rejects)
+        self.side_outputs = _side_outputs(address, run, late, rejects)
         self.plan, self.topic = plan, TopicSink(plan, address, run)
 
     @property
     def places(self) -> Mapping[str, Path]:
         """Those of late items and rejects."""
-        return self.asides.places
+        return self.side_outputs.places
 
     @property
     def identity(self) -> Identity:
@@ -328,20 +328,20 @@ class TopicOutput(Output):
 
     def begin(self, starts: Starts) -> None:
         """Shut out other drivers."""
-        self.asides.begin()
+        self.side_outputs.begin()
         self.topic.transactions.begin(starts)
 
     def visible(self, batch: int) -> str | None:
         """By the offset that is committed with the rows."""
-        return str(self.topic.address) if self.topic.transactions.holds(batch) else self.asides.visible(batch)
+        return str(self.topic.address) if self.topic.transactions.holds(batch) else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
-        self.asides.tidy()
+        self.side_outputs.tidy()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Send a batch."""
-        self.asides.take(messages, batch, frontiers, Path())
+        self.side_outputs.take(messages, batch, frontiers, Path())
         last = self.plan.stages[-1].number
         heads = [message.head for message in messages if message.kind == Kind.PROGRESS]
         markers = [marker for head in heads if head["stage"] == last for marker in head["markers"]]
@@ -360,7 +360,7 @@ class TableOutput(Output):
     """A Delta table; late and rejected rows go to directories. Files are staged in a hidden directory of the table."""
 
     def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
-        self.asides = _asides(address, run, late, rejects)
+        self.side_outputs = _side_outputs(address, run, late, rejects)
         self.plan, self.run, self.table, self.attempts = plan, run, TableSink(plan, address, run), Attempts()
         self.path = self.table.path
         self.staged = self.path / HIDDEN / run
@@ -369,7 +369,7 @@ class TableOutput(Output):
     @property
     def places(self) -> Mapping[str, Path]:
         """Those of late items and rejects. Several runs may write to a table."""
-        return self.asides.places
+        return self.side_outputs.places
 
     @property
     def written(self) -> Mapping[str, Path]:
@@ -384,21 +384,21 @@ class TableOutput(Output):
     def begin(self, starts: Starts) -> None:
         """Shut out other drivers."""
         writable(self.path)
-        self.asides.begin()
+        self.side_outputs.begin()
         self.table.begin(starts)
 
     def visible(self, batch: int) -> str | None:
         """By the transaction of the table."""
-        return str(self.path) if self.table.holds(batch) else self.asides.visible(batch)
+        return str(self.path) if self.table.holds(batch) else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:
         """Remove what attempts that failed have left."""
         shutil.rmtree(self.staged, ignore_errors=True)
-        self.asides.tidy()
+        self.side_outputs.tidy()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Show a batch: what has no commit yet is taken back first."""
-        self.asides.take(messages, batch, frontiers, self.staged)
+        self.side_outputs.take(messages, batch, frontiers, self.staged)
         if not self.table.holds(batch):
             if self.attempts.may_have_left(batch):
                 for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
@@ -412,7 +412,7 @@ class TableOutput(Output):
         self.tidy()
 
 
-def _asides(address: str, run: str, late: str | None, rejects: str | None) -> Asides:
+def _side_outputs(address: str, run: str, late: str | None, rejects: str | None) -> SideOutputs:
     """Of an output that takes rows of the sink only."""
     if late is None or rejects is None:
         raise UsageError(
@@ -420,7 +420,7 @@ def _asides(address: str, run: str, late: str | None, rejects: str | None) -> As
             f"{address} takes no late items and no rejects",
             fix="give directories with --late and --rejects",
         )
-    return Asides(Path(late).absolute(), Path(rejects).absolute(), run)
+    return SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run)
 
 
 class NoOutput(Output):

@@ -50,7 +50,7 @@ from typing import Any, Final, TypeAlias, assert_never, final
 import attrs
 
 from tracetypes.algebra import ExactSum, greatest, least
-from tracetypes.asked import AskedTable
+from tracetypes.asked import LookupTable
 from tracetypes.compiler.tracing.functions import FUNCTIONS
 from tracetypes.records import INT_MAX, INT_MIN, Schema, micros_of
 
@@ -113,7 +113,7 @@ class Call:
     op: str
     args: tuple[Expr, ...]
     kind: Kind
-    table: Mapping[Any, Any] | AskedTable | None = None
+    table: Mapping[Any, Any] | LookupTable | None = None
     path: tuple[str | int, ...] = ()
 
 
@@ -236,7 +236,7 @@ def _call(call: Call, inputs: Callable[[Input], Any], known: dict[int, Any]) -> 
     return made
 
 
-def _table(call: Call) -> Mapping[Any, Any] | AskedTable:
+def _table(call: Call) -> Mapping[Any, Any] | LookupTable:
     if call.table is None:
         raise TypeError(f"{call.op} without a table")
     return call.table

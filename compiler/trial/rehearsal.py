@@ -37,14 +37,14 @@ from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.spark.scripted import Crashes, Scripted, write_steps
 from tracetypes.compiler.spark.session import session
 from tracetypes.compiler.store.answers import Collector
-from tracetypes.compiler.store.outputs import Asides, Frontiers, Output
+from tracetypes.compiler.store.outputs import Frontiers, Output, SideOutputs
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.errors import CodedError, RunError, envelope, from_text
 from tracetypes.graph import Dataflow
 from tracetypes.scripts import Step
 from tracetypes.trace import Element, Trace
 
-__all__ = ["Job", "answers", "asides", "rehearse"]
+__all__ = ["Job", "answers", "rehearse", "side_outputs"]
 
 PATIENCE = 600.0
 """Seconds that the attempts of one process may take."""
@@ -98,8 +98,8 @@ def attempt(place: Path) -> None:
     assert gateway is not None
     write_json(place / "processes.json", {"driver": os.getpid(), "jvm": gateway.proc.pid})
 
-    def aside(run: str) -> Asides:
-        return Asides(place / "late", place / "rejects", run)
+    def aside(run: str) -> SideOutputs:
+        return SideOutputs(place / "late", place / "rejects", run)
 
     def output(sink: str, plan: Plan, run: str) -> Output:
         return Crashing(ChannelOutput(plan, FileChannel(sink, place / "sinks" / sink), aside(run)), crashes)
@@ -110,7 +110,7 @@ def attempt(place: Path) -> None:
         {name: Scripted(place) for name in compiled.sources},
         {sink: partial(output, sink) for sink in compiled.sinks},
         checkpoint=str(place / "checkpoint"),
-        asides=aside,
+        side_outputs=aside,
         told=lambda _: crashes.moment("committed"),
     )
 
@@ -195,7 +195,7 @@ def answers(job: Job, place: Path) -> dict[str, Trace[Element]]:
     return found
 
 
-def asides(place: Path, which: str) -> Counter[tuple[str, str]]:
+def side_outputs(place: Path, which: str) -> Counter[tuple[str, str]]:
     """The rows that went aside, ``late`` or ``rejects``: by source and reason."""
     found: Counter[tuple[str, str]] = Counter()
     for part in (place / which).glob("*/part-*"):

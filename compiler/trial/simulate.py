@@ -20,7 +20,7 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, links
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Reread, dumps, loads
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, RetryEpoch, dumps, loads
 from tracetypes.compiler.runtime.source import ChannelKernel, SourceKernel, Taken
 from tracetypes.compiler.runtime.stage import StageKernel, StageState
 from tracetypes.compiler.runtime.verification import Verifier
@@ -237,7 +237,7 @@ def _step(
                     attempt[stage.number, group] = dumps(state)
                     after = _target(plan, stage.number)
                     (out if after is None else waiting[after]).extend(given)
-        except Reread as again:
+        except RetryEpoch as again:
             before |= {name: dict(pieces) for name, pieces in again.before.items()}
             continue
         states.update(attempt)

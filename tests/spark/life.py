@@ -28,7 +28,7 @@ import attrs
 
 from tests.spark.dags import Big, Opaque, Renamed, Steps
 from tests.spark.flows import Reading, Sum, id_of, ts_of
-from tests.spark.support import all_defined, asides, row, rows_in, rows_of
+from tests.spark.support import all_defined, row, rows_in, rows_of, side_outputs
 from tracetypes import Dataflow, OpStateless, U, check, every, sort
 from tracetypes.compiler.store.inputs import _noted
 from tracetypes.trace import closed
@@ -496,7 +496,7 @@ class Life:
             ("late", Counter(one.reason for one in source.late)),
             ("rejects", Counter(reason for _, reason in source.rejects)),
         ):
-            told = Counter(one["reason"] for one in asides(self.root / what, "readings"))
+            told = Counter(one["reason"] for one in side_outputs(self.root / what, "readings"))
             if told != reasons:
                 found.append(f"{what}: {told - reasons} more and {reasons - told} less")
         return found

@@ -127,7 +127,7 @@ def rows_in(directory: Path, *times: str) -> Counter[str]:
     return found
 
 
-def asides(directory: Path, source: str) -> list[dict[str, Any]]:
+def side_outputs(directory: Path, source: str) -> list[dict[str, Any]]:
     """The late or rejected rows of a source, with their reasons."""
     found = [json.loads(line) for path in sorted((directory / source).glob("part-*")) for line in lines_of(path)]
     return sorted(found, key=lambda row: json.dumps(row))

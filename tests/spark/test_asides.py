@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark import dags
 from tests.spark.flows import TEN, Reading, id_of
-from tests.spark.support import Cli, all_defined, asides, differences, row, rows_in, rows_of, write_lines
+from tests.spark.support import Cli, all_defined, differences, row, rows_in, rows_of, side_outputs, write_lines
 from tracetypes import UNIT, Dataflow, OpStateless, Rejected, U, Unit, check, interpret, merge
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.files import SCAN
@@ -54,10 +54,10 @@ def test_dead_letters_by_the_command_line(tmp_path: Path, cli: Cli) -> None:
     for sink in checked.graph.sinks:
         assert rows_in(tmp_path / sink.name, "at") == rows_of(checked, sink, traces[sink.name]), sink.name
     late, rejects = arranged["readings"].late, arranged["readings"].rejects
-    assert Counter(one["reason"] for one in asides(tmp_path / "aside/late", "readings")) == Counter(
+    assert Counter(one["reason"] for one in side_outputs(tmp_path / "aside/late", "readings")) == Counter(
         one.reason for one in late
     )
-    told = [(one["reason"], one["row"]) for one in asides(tmp_path / "aside/rejects", "readings")]
+    told = [(one["reason"], one["row"]) for one in side_outputs(tmp_path / "aside/rejects", "readings")]
     assert sorted(told) == sorted((reason, lines[at]) for at, reason in rejects)
     assert min(len(late), len(rejects)) > 5
     assert f"{len(late)} late" in done.err

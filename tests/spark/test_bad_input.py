@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark import flows
 from tests.spark.flows import here
-from tests.spark.support import Cli, asides, defined, row, rows_at_sink, rows_in, write_lines
+from tests.spark.support import Cli, defined, row, rows_at_sink, rows_in, side_outputs, write_lines
 from tracetypes import Dataflow, OperatorFailed, U, Unit, check, merge
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.inputs import Rows
@@ -182,7 +182,7 @@ def test_rows_that_do_not_fit_are_rejected_with_the_reason(cli: Cli, tmp_path: P
     trace, arranged = defined(flows.sums, {"readings": lines})
     assert len(arranged["readings"].rejects) == len(bad)
     assert rows_in(tmp_path / "out", "at") == rows_at_sink(flows.sums, trace)
-    rejects = asides(tmp_path / "out/_rejects", "readings")
+    rejects = side_outputs(tmp_path / "out/_rejects", "readings")
     reasons = Counter(reason for _, reason in arranged["readings"].rejects)
     reasons["not UTF-8: invalid start byte at byte 8"] += 1
     assert Counter(reject["reason"] for reject in rejects) == reasons
@@ -197,7 +197,7 @@ def test_lines_that_all_lack_a_field(cli: Cli, tmp_path: Path) -> None:
     assert ran.code == 0
     assert "20 rejected" in ran.err
     assert rows_in(tmp_path / "out") == Counter()
-    reasons = {r["reason"] for r in asides(tmp_path / "out/_rejects", "readings")}
+    reasons = {r["reason"] for r in side_outputs(tmp_path / "out/_rejects", "readings")}
     assert reasons == {".ts is missing, expected int"}
 
 
@@ -220,7 +220,7 @@ def test_csv_as_it_comes(cli: Cli, tmp_path: Path) -> None:
     trace, arranged = defined(flows.sums, {"readings": lines}, format=Csv(), header=head.split(","))
     assert len(arranged["readings"].rejects) == len(bad)
     assert rows_in(tmp_path / "out", "at") == rows_at_sink(flows.sums, trace)
-    rejects = asides(tmp_path / "out/_rejects", "readings")
+    rejects = side_outputs(tmp_path / "out/_rejects", "readings")
     assert Counter(r["row"] for r in rejects) == Counter(bad)
     assert Counter(r["reason"] for r in rejects) == Counter(reason for _, reason in arranged["readings"].rejects)
 
@@ -254,7 +254,7 @@ def test_a_key_of_the_source_that_is_none_or_nan(
         pq.write_table(pa.Table.from_pylist(plain, types), tmp_path / "in.parquet")
     ran = cli("run", here(target), "-i", f"plugs={tmp_path}/in.{extension}", "-o", f"out={tmp_path / 'out'}")
     assert ran.code == 0, ran.err
-    rejects = asides(tmp_path / "out/_rejects", "plugs")
+    rejects = side_outputs(tmp_path / "out/_rejects", "plugs")
     assert len(rejects) == len(reasons)
     for reject, reason in zip(rejects, reasons, strict=True):
         assert reason in reject["reason"]
@@ -389,7 +389,7 @@ def test_time_that_runs_backwards_across_restarts(cli: Cli, tmp_path: Path) -> N
         assert ran.code == 0
     trace, arranged = defined(flows.sums, {"readings": [line for file in files for line in file]})
     assert rows_in(out, "at") == rows_at_sink(flows.sums, trace)
-    late = asides(out / "_late", "readings")
+    late = side_outputs(out / "_late", "readings")
     assert Counter(one["reason"] for one in late) == Counter(one.reason for one in arranged["readings"].late)
     assert sorted(one["row"]["value"]["ts"] for one in late) == [2, 3, 5]
     again = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={out}")

@@ -22,7 +22,7 @@ from tracetypes import Dataflow, OperatorFailed, OpStateless, RunError, U, check
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.inspect_state import open_all
-from tracetypes.compiler.store.compatibility import Claim, Claims, claim, claim_all
+from tracetypes.compiler.store.compatibility import CompatibleCheckpoint, CompatibleCheckpoints, claim, claim_all
 from tracetypes.compiler.store.outputs import FileOutput
 from tracetypes.graph import Apply, Sink
 from tracetypes.trace import closed
@@ -184,8 +184,8 @@ def compiled(flow: Dataflow) -> Program:
     return program(check(flow), key_groups=2)
 
 
-def taken(root: Path, flow: Dataflow) -> Claims:
-    """Claim all queries of a flow."""
+def taken(root: Path, flow: Dataflow) -> CompatibleCheckpoints:
+    """CompatibleCheckpoint all queries of a flow."""
     claims = claim_all(root, compiled(flow))
     claims.write()
     for one in claims.queries.values():
@@ -309,7 +309,7 @@ class Keyed(Sum):
 
 
 def test_secrets_are_compared_by_a_hash(tmp_path: Path) -> None:
-    def taken_with(password: str, **more: Any) -> Claim:
+    def taken_with(password: str, **more: Any) -> CompatibleCheckpoint:
         made = claim(tmp_path, compiled(summed(keyed=Keyed(password=password, **more))).plans[0])
         made.write()
         return made

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark import dags
-from tests.spark.support import Cli, all_defined, asides, row, rows_in, rows_of, write_lines
+from tests.spark.support import Cli, all_defined, row, rows_in, rows_of, side_outputs, write_lines
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import Dataflow, OperatorFailed, RunError, check
 from tracetypes.check import Checked
@@ -22,7 +22,7 @@ from tracetypes.compiler.spark.channel_topics import Topics
 from tracetypes.compiler.spark.channels import ChannelOutput
 from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.run import run_program
-from tracetypes.compiler.store.outputs import Asides, FileOutput, Output, open_output
+from tracetypes.compiler.store.outputs import FileOutput, Output, SideOutputs, open_output
 
 
 class Job:
@@ -54,7 +54,7 @@ class Job:
             {name: str(self.path / name) for name in self.rows},
             {name: output for name in self.program.sinks},
             checkpoint=str(self.path / "checkpoint"),
-            asides=lambda run: Asides(late, rejects, run),
+            side_outputs=lambda run: SideOutputs(late, rejects, run),
             channels=self.channels,
             drain=drain,
             files_per_step=1,
@@ -77,9 +77,9 @@ class Job:
             assert found == rows_of(self.checked, sink, traces[sink.name]), sink.name
         for name, one in arranged.items():
             late = Counter(item.reason for item in one.late)
-            assert Counter(row["reason"] for row in asides(self.path / "late", name)) == late
+            assert Counter(row["reason"] for row in side_outputs(self.path / "late", name)) == late
             rejects = Counter(reason for _, reason in one.rejects)
-            assert Counter(row["reason"] for row in asides(self.path / "rejects", name)) == rejects
+            assert Counter(row["reason"] for row in side_outputs(self.path / "rejects", name)) == rejects
 
 
 @pytest.mark.parametrize("name", dags.FLOWS)
@@ -161,4 +161,4 @@ def test_the_command_line_runs_several_sinks(tmp_path: Path, cli: Cli) -> None:
     assert sum(rows_in(tmp_path / "s", "at").values()) == 2
     assert sum(rows_in(tmp_path / "l", "at").values()) == 1
     assert f"1 rejected, with the reason of each in {tmp_path / 's/_rejects/readings'}" in done.err
-    assert len(asides(tmp_path / "s/_rejects", "readings")) == 1
+    assert len(side_outputs(tmp_path / "s/_rejects", "readings")) == 1

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.spark import flows
-from tests.spark.support import Lines, asides, defined, row, rows_at_sink, rows_in, write_lines
+from tests.spark.support import Lines, defined, row, rows_at_sink, rows_in, side_outputs, write_lines
 from tracetypes import RunError, check
 from tracetypes.check import Checked
 from tracetypes.compiler.backend.summary import Summary
@@ -79,9 +79,9 @@ def expect(checked: Checked, lines: Lines, out: Path) -> None:
     trace, arranged = defined(checked, {"readings": lines})
     assert rows_in(out, "at") == rows_at_sink(checked, trace)
     late = Counter(one.reason for one in arranged["readings"].late)
-    assert Counter(one["reason"] for one in asides(out / "_late", "readings")) == late
+    assert Counter(one["reason"] for one in side_outputs(out / "_late", "readings")) == late
     rejects = Counter(reason for _, reason in arranged["readings"].rejects)
-    assert Counter(one["reason"] for one in asides(out / "_rejects", "readings")) == rejects
+    assert Counter(one["reason"] for one in side_outputs(out / "_rejects", "readings")) == rejects
 
 
 def crashing(after: int, real: Callable[..., Any], *, first: bool) -> Callable[..., Any]:
@@ -180,8 +180,8 @@ def test_late_rows_on_another_disk(spark: SparkSession, tmp_path: Path) -> None:
             open_output(job.plan, str(tmp_path / "out"), "run", str(aside / "late"), str(aside / "rejects")),
             checkpoint=str(tmp_path / "checkpoint"),
         )
-        assert len(asides(aside / "late", "readings")) == 1
-        assert len(asides(aside / "rejects", "readings")) == 1
+        assert len(side_outputs(aside / "late", "readings")) == 1
+        assert len(side_outputs(aside / "rejects", "readings")) == 1
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

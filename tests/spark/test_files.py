@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark import flows
-from tests.spark.support import asides, defined, row, rows_at_sink, rows_in, write_lines
+from tests.spark.support import defined, row, rows_at_sink, rows_in, side_outputs, write_lines
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import RunError, check
 from tracetypes.compiler.plan.plan import Plan
@@ -86,7 +86,7 @@ class Job:
         """The output is the answer to these files, in this order."""
         trace, arranged = defined(self.checked, {"readings": [row(**one) for file in files for one in file]})
         assert rows_in(self.path / "out", "at") == rows_at_sink(self.checked, trace)
-        assert len(asides(self.path / "out/_late", "readings")) == len(arranged["readings"].late)
+        assert len(side_outputs(self.path / "out/_late", "readings")) == len(arranged["readings"].late)
 
 
 @pytest.mark.parametrize("kind", WRITERS)

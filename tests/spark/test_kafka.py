@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.spark import dags
 from tests.spark.broker import Broker, Record, Unavailable, answers, running
 from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
-from tests.spark.support import Cli, asides, differences, rows_at_sink, write_lines
+from tests.spark.support import Cli, differences, rows_at_sink, side_outputs, write_lines
 from tests.spark.test_asides import together
 from tests.spark.test_changed import Changing, Mended, shared
 from tests.spark.test_dags import Job
@@ -38,7 +38,7 @@ from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.run import Batch, collect, run
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.compiler.store.compatibility import claim
-from tracetypes.compiler.store.outputs import Asides, FileOutput, MemoryOutput, open_output
+from tracetypes.compiler.store.outputs import FileOutput, MemoryOutput, SideOutputs, open_output
 from tracetypes.compiler.store.starts import next_start
 from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.sources import record_reader
@@ -174,8 +174,8 @@ def test_the_answer_does_not_depend_on_micro_batches(
 def test_late_records_and_rejects_are_streams(spark: SparkSession, broker: Broker) -> None:
     """The topic is read once for each: three readings in one plan, each partition with a progress of its own in each."""
     sent = disorder(3, 120)
-    address = broker.create("asides", 3)
-    broker.send("asides", sent)
+    address = broker.create("side_outputs", 3)
+    broker.send("side_outputs", sent)
     flow = together(key=None, format=kafka(headers=["id"]))
     answer = collect(
         spark, plan(check(flow), parallelism=2, key_groups=4), {"readings": f"{address}?records=45"}
@@ -584,7 +584,7 @@ def test_from_topic_to_topic(cli: Cli, broker: Broker, tmp_path: Path, monkeypat
         for one in broker.read("there")
     )
     assert found == rows_at_sink(topic_sums, trace)
-    late = asides(tmp_path / "checkpoint" / "_late", "readings")
+    late = side_outputs(tmp_path / "checkpoint" / "_late", "readings")
     assert len(late) == len(arranged["readings"].late)
 
 
@@ -705,7 +705,7 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
     address = Topics.of(f"kafka://{broker.address}").address("1a2b", "2-Größe")
     assert address.topic == "tracetypes-1a2b-2-Gr--e"
     channel = TopicChannel("2-Größe", address, tmp_path)
-    output = channel.output(planned, "3c4d", Asides(tmp_path / "late", tmp_path / "rejects", "3c4d"))
+    output = channel.output(planned, "3c4d", SideOutputs(tmp_path / "late", tmp_path / "rejects", "3c4d"))
     big = "x" * 300_000
     items = [("a", Reading(big + str(at), at, at)) for at in range(6)]
     batch = rows(planned.layout, Encoded([k for k, _ in items], [v for _, v in items], [7] * 6, [0] * 6))

@@ -16,7 +16,7 @@ from tests.spark.test_agreement import agree
 from tests.spark.test_windows import Tick, ts_of
 from tracetypes import Dataflow, Item, U, check, every
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark.wire import Parcel
+from tracetypes.compiler.spark.wire import ShippedPlan
 from tracetypes.stdlib import count, enrich, rekey, tumbling
 
 NAMES = {f"k{n}": n for n in range(60_000)}
@@ -39,12 +39,12 @@ def twice() -> Dataflow:
 def test_two_stages_that_look_up_in_a_large_table(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[Any] = []
 
-    def close(parcel: Parcel) -> None:
+    def close(parcel: ShippedPlan) -> None:
         sent.append(parcel.data)
         closed(parcel)
 
-    closed = Parcel.close
-    monkeypatch.setattr(Parcel, "close", close)
+    closed = ShippedPlan.close
+    monkeypatch.setattr(ShippedPlan, "close", close)
     flow, chance = twice(), random.Random(3)
     assert len(plan(check(flow), parallelism=2).stages) == 2
     lines = [row(id=f"k{chance.randrange(40)}", ts=at // 4, watts=1) for at in range(200)]
@@ -56,6 +56,6 @@ def test_two_stages_that_look_up_in_a_large_table(spark: SparkSession, monkeypat
 
 
 def test_an_embedded_plan_is_no_broadcast(spark: SparkSession) -> None:
-    parcel = Parcel(plan(check(twice()), parallelism=2), embedded=True)
+    parcel = ShippedPlan(plan(check(twice()), parallelism=2), embedded=True)
     assert len(pickle.dumps(parcel)) > 500_000
     assert isinstance(parcel.data, bytes)

@@ -26,7 +26,7 @@ from tracetypes import check
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.spark.run import Batch, run_program
-from tracetypes.compiler.store.outputs import Asides, Output, open_output
+from tracetypes.compiler.store.outputs import Output, SideOutputs, open_output
 from tracetypes.errors import TraceTypesError
 
 PROGRAMS: dict[tuple[str, int], Program] = {}
@@ -89,7 +89,7 @@ class InProcess:
             {"readings": start.address or str(life.input)},
             {name: output for name in made.sinks},
             checkpoint=str(checkpoint),
-            asides=lambda run: Asides(life.root / "late", life.root / "rejects", run),
+            side_outputs=lambda run: SideOutputs(life.root / "late", life.root / "rejects", run),
             files_per_step=1,
             drain=start.drain,
             appended=start.appended,

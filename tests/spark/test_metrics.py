@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from tests.spark import dags
-from tests.spark.support import Cli, asides, row, rows_in, write_lines
+from tests.spark.support import Cli, row, rows_in, side_outputs, write_lines
 from tracetypes import check
 from tracetypes import cli as cli_module
 from tracetypes.compiler.plan.program import program
@@ -209,10 +209,10 @@ def test_TT217_too_many_rows_aside(tmp_path: Path, cli: Cli, option: str, what: 
     stopped = cli(*given(tmp_path), option, 0)
     assert stopped.code == 1
     assert f"TT217 1 rows were {what} (readings 1), and at most 0 may be" in stopped.err
-    assert len(asides(tmp_path / f"s/_{'late' if what == 'late' else 'rejects'}", "readings")) == 1
+    assert len(side_outputs(tmp_path / f"s/_{'late' if what == 'late' else 'rejects'}", "readings")) == 1
     done = cli(*given(tmp_path), option, 0)
     assert done.code == 0, done.err
-    assert len(asides(tmp_path / "s/_late", "readings")) == len(asides(tmp_path / "s/_rejects", "readings")) == 1
+    assert len(side_outputs(tmp_path / "s/_late", "readings")) == len(side_outputs(tmp_path / "s/_rejects", "readings")) == 1
 
 
 def test_a_bound_that_holds(tmp_path: Path, cli: Cli) -> None:

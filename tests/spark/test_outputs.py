@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark import flows
-from tests.spark.support import asides, defined, row, rows_at_sink, rows_in, write_lines
+from tests.spark.support import defined, row, rows_at_sink, rows_in, side_outputs, write_lines
 from tracetypes import RunError, check
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import run
@@ -48,10 +48,10 @@ def test_what_workers_write_is_what_the_driver_would_write(
     times = ("at",) if checked.graph.sinks[0].marker else ()
     assert rows_in(tmp_path / "out", *times) == rows_at_sink(checked, trace)
     late = Counter(one.reason for one in arranged["readings"].late)
-    assert Counter(one["reason"] for one in asides(tmp_path / "out/_late", "readings")) == late
+    assert Counter(one["reason"] for one in side_outputs(tmp_path / "out/_late", "readings")) == late
     assert summary.late == {"readings": sum(late.values())}
     rejects = Counter((reason, text) for text, reason in arranged["readings"].rejects)
-    found = Counter((one["reason"], one["row"]) for one in asides(tmp_path / "out/_rejects", "readings"))
+    found = Counter((one["reason"], one["row"]) for one in side_outputs(tmp_path / "out/_rejects", "readings"))
     assert {reason for reason, _ in found} == {reason for reason, _ in rejects}
     assert sum(found.values()) == sum(rejects.values()) == summary.rejects["readings"]
     assert late

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark import dags
-from tests.spark.support import all_defined, asides, row, rows_in, rows_of, write_lines
+from tests.spark.support import all_defined, row, rows_in, rows_of, side_outputs, write_lines
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import Dataflow, RunError, check
 from tracetypes.compiler.plan.plan import Plan
@@ -19,7 +19,7 @@ from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark.channel_topics import Topics
 from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.run import run_program
-from tracetypes.compiler.store.outputs import Asides, FileOutput, Output, open_output
+from tracetypes.compiler.store.outputs import FileOutput, Output, SideOutputs, open_output
 
 
 class Growing:
@@ -55,7 +55,7 @@ class Growing:
             {"readings": str(self.path / "in")},
             {name: output for name in compiled.sinks},
             checkpoint=str(self.path / "checkpoint"),
-            asides=lambda run: Asides(self.path / "late", self.path / "rejects", run),
+            side_outputs=lambda run: SideOutputs(self.path / "late", self.path / "rejects", run),
             channels=self.channels,
             files_per_step=1,
             drain=drain,
@@ -79,7 +79,7 @@ class Growing:
             found = rows_in(self.path / f"out-{sink.name}", "at")
             assert found == rows_of(self.checked, sink, traces[sink.name]), sink.name
         late = Counter(one.reason for one in arranged["readings"].late)
-        assert Counter(one["reason"] for one in asides(self.path / "late", "readings")) == late
+        assert Counter(one["reason"] for one in side_outputs(self.path / "late", "readings")) == late
         assert late
 
 

@@ -18,7 +18,7 @@ from deltalake.schema import PrimitiveType
 from pyspark.sql import SparkSession
 
 from tests.spark import flows
-from tests.spark.support import asides, defined, row, rows_at_sink
+from tests.spark.support import defined, row, rows_at_sink, side_outputs
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import Dataflow, Item, OpStateless, RunError, U, Unit, check, every, parquet
 from tracetypes.check import Checked
@@ -75,7 +75,7 @@ class Job:
         table = DeltaTable(self.sink).to_pyarrow_table().to_pylist()
         found = Counter(json.dumps(one | {"at": one["at"].isoformat()}, sort_keys=True) for one in table)
         assert found == rows_at_sink(self.checked, trace)
-        assert len(asides(self.path / "late", "readings")) == len(arranged["readings"].late) > 0
+        assert len(side_outputs(self.path / "late", "readings")) == len(arranged["readings"].late) > 0
 
 
 def test_from_table_to_table_with_versions_that_come_later(

@@ -16,7 +16,7 @@ from typing import Any, NewType, final
 import attrs
 
 from tracetypes.algebra import ExactSum, greatest, least
-from tracetypes.asked import AskedTable
+from tracetypes.asked import LookupTable
 from tracetypes.compiler.tracing.expr import Call, Exact
 from tracetypes.compiler.tracing.symbolic.allowed import (
     CHANGING,
@@ -96,7 +96,7 @@ class Tracer(Patterns):
         if isa(function, types.MethodType):
             if function.__self__ is ExactSum and function.__name__ == "of":
                 return self.exact_of(*args, **keywords)
-            if isa(function.__self__, AskedTable) and function.__name__ == "get" and not keywords and len(args) == 1:
+            if isa(function.__self__, LookupTable) and function.__name__ == "get" and not keywords and len(args) == 1:
                 return self.ask(function.__self__, args[0])
             return self.call(function.__func__, function.__self__, *args, **keywords)
         if isa(function, functools.partial):

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tracetypes.asked import AskedTable
+from tracetypes.asked import LookupTable
 from tracetypes.compiler.tracing.expr import Call, Const
 from tracetypes.compiler.tracing.identity import Same, exact
 from tracetypes.compiler.tracing.symbolic.allowed import (
@@ -258,7 +258,7 @@ class Containers(Arithmetic):
             return self.either(has, self.look_up(table, key), default)
         return self.look_up(table, key) if self.truth(has) else default
 
-    def ask(self, table: AskedTable, key: Any) -> Any:
+    def ask(self, table: LookupTable, key: Any) -> Any:
         """``table.get(key)``: a record, or None."""
         key, schema = self.settle(key), table.row
         if self.kind(key) not in (INTEGER, STRING, BOOLEAN) or not isa(key, TracedSymbol):

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 import attrs
 
-from tracetypes.asked import AskedTable
+from tracetypes.asked import LookupTable
 from tracetypes.compiler.tracing.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Pack, Value
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
 from tracetypes.compiler.tracing.identity import exact
@@ -156,7 +156,7 @@ class Core(Observer):
         op: str,
         kind: Kind,
         *args: Expr,
-        table: Mapping[Any, Any] | AskedTable | None = None,
+        table: Mapping[Any, Any] | LookupTable | None = None,
         path: tuple[str | int, ...] = (),
         partial: bool = False,
     ) -> TracedSymbol:
