@@ -36,8 +36,9 @@ def preview(
     [[('a', 1), ('b', 2)], [('b', 3)]]
     """
     flow = Dataflow("preview")
+    declare: Any = flow.source  # the edge is not known here
     order = ROW_POSITION if edge_type(edge).ordered else None
-    source = flow.source("given", edge, markers=every(seconds=1, time=lambda value: 0), ordered_by=order)
+    source: Stream[E] = declare("given", edge, markers=every(seconds=1, time=lambda value: 0), ordered_by=order)
     flow.sink("out", source.through(op))
     checked = check(flow)
     stream = checked.streams[checked.graph.sinks[0].id]

@@ -432,7 +432,7 @@ def test_people_and_checkpoints_can_tell_them_apart() -> None:
 
 def test_the_graph_is_checked_once_for_all_outputs_of_a_source() -> None:
     flow = Dataflow("wrong")
-    source: Any = flow.source("s0", U[int, set[int]], markers=TENS, ordered_by=ts_of)
+    source: Any = flow.source("s0", U[int, set[int]], markers=TENS, ordered_by=ts_of)  # type: ignore[arg-type]
     flow.sink("late", source.late())
     flow.sink("rejects", source.rejects())
     found = violations(flow)

@@ -532,7 +532,7 @@ def test_TT111_every_function_is_tried() -> None:
             return value.ts
 
     flow = Dataflow("test")
-    hub = flow.source("in", O[str, Reading], markers=every(seconds=1, time=guarded), key=guarded, ordered_by=guarded)
+    hub = flow.source("in", O[int, Reading], markers=every(seconds=1, time=guarded), key=guarded, ordered_by=guarded)
     flow.sink("out", hub.through(sort(by=guarded)))
     found = [one.found.split(" cannot")[0] for one in violations(flow)]
     assert found == ["markers", "key", "ordered_by", "by"]
@@ -622,7 +622,7 @@ def test_TT114_an_ordered_source_says_what_orders_it() -> None:
 
 def test_TT114_an_unordered_source_has_no_order() -> None:
     flow = Dataflow("test")
-    made, at = flow.source("in", U[str, Reading], markers=TICKS, ordered_by=ROW_POSITION), line()
+    made, at = flow.source("in", U[str, Reading], markers=TICKS, ordered_by=ROW_POSITION), line()  # type: ignore[arg-type,var-annotated]
     violation(
         ended(flow, made),
         "TT114",

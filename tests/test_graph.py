@@ -80,7 +80,7 @@ def test_nodes_are_numbered_in_order_and_know_their_lines() -> None:
 def test_what_a_source_and_a_sink_declare_is_kept() -> None:
     flow = Dataflow("test")
     key, format = abs, csv(separator=";")
-    hub = flow.source("in", U[int, int], markers=TICKS, key=key, ordered_by=ROW_POSITION, format=format)
+    hub = flow.source("in", U[int, int], markers=TICKS, key=key, ordered_by=ROW_POSITION, format=format)  # type: ignore[arg-type]
     flow.sink("out", hub, marker="until", position="at", format=format)
     source, sink = flow.graph.nodes
     assert isinstance(source, Source)

@@ -89,8 +89,11 @@ def test_blocks_and_frontiers(time: int, period: int, delay: int) -> None:
 
 
 def test_the_time_of_a_value() -> None:
-    assert every(seconds=1, time=lambda v: v["t"], unit="ms").time_of({"t": 5}) == 5_000
-    assert in_band(is_marker=bool, time=lambda v: v["t"]).time_of({"t": 5}) == 5_000_000
+    def time(value: dict[str, int]) -> int:
+        return value["t"]
+
+    assert every(seconds=1, time=time, unit="ms").time_of({"t": 5}) == 5_000
+    assert in_band(is_marker=bool, time=time).time_of({"t": 5}) == 5_000_000
 
 
 def test_every() -> None:

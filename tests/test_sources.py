@@ -63,6 +63,10 @@ def test_a_marker_in_band_needs_no_key() -> None:
     assert read(None, Sample(5.0, end=True), markers=IN_BAND, edge=U[float, Sample], key=fails).kind == "marker"
 
 
+def time_of_sample(value: Sample) -> float:
+    return value.ts
+
+
 def boom(*_: object) -> Any:
     raise KeyError("k")
 
@@ -86,7 +90,7 @@ def boom(*_: object) -> Any:
         ({"markers": every(seconds=1, time=boom)}, (UNIT, Sample(5.0)), "time raised KeyError: 'k' for Sample("),
         ({"markers": every(seconds=1, time=lambda s: None)}, (UNIT, Sample(5.0)), "time: the time is None, expected"),  # type: ignore[arg-type,return-value]
         (
-            {"markers": in_band(is_marker=boom, time=lambda s: s.ts)},
+            {"markers": in_band(is_marker=boom, time=time_of_sample)},
             (UNIT, Sample(5.0)),
             "is_marker raised KeyError: 'k' for Sample(",
         ),

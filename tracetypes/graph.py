@@ -355,16 +355,37 @@ class Dataflow:
         self.name = name
         self._nodes: list[Node] = []
 
+    @overload
     def source(
         self,
         name: str,
-        edge: type[E],
+        edge: type[O[K, V]],
         *,
-        markers: Markers,
+        markers: Markers[V],
+        ordered_by: Callable[[V], Orderable] | RowPosition,
+        key: Callable[[V], K] | None = None,
+        format: Format | Kafka | None = None,
+    ) -> SourceStream[O[K, V]]: ...
+    @overload
+    def source(
+        self,
+        name: str,
+        edge: type[U[K, V]],
+        *,
+        markers: Markers[V],
+        key: Callable[[V], K] | None = None,
+        format: Format | Kafka | None = None,
+    ) -> SourceStream[U[K, V]]: ...
+    def source(
+        self,
+        name: str,
+        edge: Any,
+        *,
+        markers: Markers[Any],
         key: Callable[[Any], Any] | None = None,
         ordered_by: Callable[[Any], Orderable] | RowPosition | None = None,
         format: Format | Kafka | None = None,
-    ) -> SourceStream[E]:
+    ) -> SourceStream[Any]:
         """A stream that comes in by this name. Its methods :meth:`~SourceStream.late` and :meth:`~SourceStream.rejects` give
         the rows that are not in it.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable
-from typing import Any, Final, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, overload
 
 import attrs
 
@@ -17,6 +17,15 @@ from tracetypes.errors import UsageError
 from tracetypes.records import datetime_of, micros_of, show
 
 __all__ = ["EventTime", "InBand", "Marker", "Markers", "TimeUnit", "every", "in_band", "show_markers"]
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    V_contra = TypeVar("V_contra", contravariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    V_contra = TypeVar("V_contra", contravariant=True)
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us"]
 Time: TypeAlias = int | float | dt.datetime
@@ -64,7 +73,7 @@ def micros_from(time: object, unit: TimeUnit) -> int:
 
 
 @attrs.frozen
-class EventTime:
+class EventTime(Generic[V_contra]):
     """Markers at the whole multiples of ``period``, when the newest item is ``delay`` past them. All in microseconds.
 
     An item of time ``t`` belongs to the block that ends at the first multiple after ``t``. It is late when an earlier
@@ -73,7 +82,7 @@ class EventTime:
 
     period: int
     delay: int
-    time: Callable[[Any], Time]
+    time: Callable[[V_contra], Time]
     unit: TimeUnit
 
     def time_of(self, value: Any) -> int:
@@ -94,11 +103,11 @@ class EventTime:
 
 
 @attrs.frozen
-class InBand:
+class InBand(Generic[V_contra]):
     """Markers are records of the stream: those for which ``is_marker`` holds. Their ``time`` must increase strictly."""
 
-    is_marker: Callable[[Any], bool]
-    time: Callable[[Any], Time]
+    is_marker: Callable[[V_contra], bool]
+    time: Callable[[V_contra], Time]
     unit: TimeUnit
 
     def time_of(self, value: Any) -> int:
@@ -106,7 +115,7 @@ class InBand:
         return micros_from(self.time(value), self.unit)
 
 
-Markers: TypeAlias = EventTime | InBand
+Markers: TypeAlias = EventTime[V_contra] | InBand[V_contra]
 
 
 def show_markers(markers: Markers) -> str:
@@ -130,7 +139,9 @@ def _span(name: str, seconds: object, least: int) -> int:
     return micros
 
 
-def every(*, seconds: float, time: Callable[[Any], Time], delay: float = 0, unit: TimeUnit = "s") -> EventTime:
+def every(
+    *, seconds: float, time: Callable[[V_contra], Time], delay: float = 0, unit: TimeUnit = "s"
+) -> EventTime[V_contra]:
     """A marker at every whole multiple of ``seconds`` of event time.
 
     ``time`` takes a source value and returns its event time: a number since the epoch in ``unit`` (``"s"``, ``"ms"`` or
@@ -143,15 +154,17 @@ def every(*, seconds: float, time: Callable[[Any], Time], delay: float = 0, unit
 
 
 @overload
-def in_band(*, is_marker: Callable[[Any], bool], time: Callable[[Any], Time], unit: TimeUnit = "s") -> InBand: ...
+def in_band(
+    *, is_marker: Callable[[V_contra], bool], time: Callable[[V_contra], Time], unit: TimeUnit = "s"
+) -> InBand[V_contra]: ...
 @overload
-def in_band(*, unit: TimeUnit = "s") -> InBand: ...
+def in_band(*, unit: TimeUnit = "s") -> InBand[Any]: ...
 def in_band(
     *,
-    is_marker: Callable[[Any], bool] | None = None,
-    time: Callable[[Any], Time] | None = None,
+    is_marker: Callable[[V_contra], bool] | None = None,
+    time: Callable[[V_contra], Time] | None = None,
     unit: TimeUnit = "s",
-) -> InBand:
+) -> InBand[V_contra]:
     """Markers that the source sends itself, as records among the others.
 
     A record for which ``is_marker`` holds is no item: it closes the block of everything before it. A marker whose time

@@ -112,8 +112,8 @@ counts.rejects().through(Scale())  # E: arg-type "Scale" "Rejected"
 merge(counts, counts.rejects())  # E: arg-type "Rejected"
 
 # A source is a U or an O.
-flow.source("list", list[int], markers=ticks)  # E: type-var "list[int]"
-flow.source("instance", U[str, int]())  # E: call-arg "markers" # E: arg-type "U[str, int]"
+flow.source("list", list[int], markers=ticks)  # E: arg-type "list[int]"
+flow.source("instance", U[str, int]())  # E: call-overload "U[str, int]"
 
 
 @attrs.frozen
@@ -187,3 +187,8 @@ Gain(2.0).factor = 3  # E: misc "factor" "read-only"
 # A generic operator needs its types: mypy does not find them by itself.
 readings.through(Unchanged())  # E: arg-type "Unchanged[Never, Never]"
 readings.through(Unchanged[str, float]())  # E: arg-type "Unchanged[str, float]" "Stream[U[str, Reading]]"
+
+# The functions of a source see the type of its values.
+flow.source("a", U[str, Measurement], markers=every(seconds=1, time=lambda m: m.tt))  # E: attr-defined "tt"
+flow.source("b", U[str, Measurement], markers=ticks, key=lambda m: m.idd)  # E: attr-defined "idd"
+flow.source("c", U[int, Measurement], markers=ticks, key=lambda m: m.id)  # E: arg-type "key" # E: return-value "str"
