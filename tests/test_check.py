@@ -594,7 +594,7 @@ def test_TT122_parallelism_of_a_stateless_operator() -> None:
 
 def test_TT122_parallelism_of_no_operator() -> None:
     _, hub = readings()
-    with pytest.raises(UsageError, match=r"TT122 parallelism=8 .* where no operator is added"):
+    with pytest.raises(UsageError, match=r"TT122 parallelism=8 where no operator is added\n    line: .*test_check.py:\d+: "):
         hub.through(lambda stream: merge(stream, stream), parallelism=8)
 
 

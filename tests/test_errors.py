@@ -1,15 +1,19 @@
 """Errors say code, place, found, expected and fix, and survive a journey between processes."""
 
+import json
+import linecache
 import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tracetypes import CheckFailed, DataError, LawBroken, OperatorFailed, RunError, TraceTypesError, UsageError
 from tracetypes import errors as errors_module
-from tracetypes.errors import NOWHERE, CodedError, Location, Violation, caller, envelope, from_text
+from tracetypes.errors import NOWHERE, CodedError, Location, Violation, caller, envelope, from_text, raised_at
 
 CODED: list[type[CodedError]] = [RunError, UsageError, DataError, LawBroken, OperatorFailed]
 ONE = Violation("TT101", "Change", Location("flow.py", 7), "U[str, int]", "O[str, int]", "insert a sort")
@@ -70,6 +74,79 @@ def test_an_error_is_found_again_in_any_text(kind: type[CodedError]) -> None:
 )
 def test_other_texts_hold_no_error(text: str) -> None:
     assert from_text(text) is None
+
+
+@pytest.mark.parametrize("kind", CODED)
+def test_an_error_about_a_line_keeps_it(kind: type[CodedError], tmp_path: Path) -> None:
+    """Also in a process that cannot read the file."""
+    program = tmp_path / "program.py"
+    program.write_text("x = 1\ny = x / 0\n")
+    error = kind("TT999", "it is so", fix="do this", where=Location(str(program), 2))
+    text, sent, line = str(error), pickle.dumps(error), envelope(error)
+    assert text == f"TT999 it is so\n    line:     {program}:2: y = x / 0\n    fix:      do this"
+    program.unlink()
+    again = from_text(line)
+    assert str(pickle.loads(sent)) == str(again) == text
+
+
+def author(program: str, file: str, *, text: bool = True) -> dict[str, Any]:
+    """The names of a program of that file."""
+    if text:
+        linecache.cache[file] = (len(program), None, program.splitlines(keepends=True), file)
+    names: dict[str, Any] = {}
+    exec(compile(program, file, "exec"), names)
+    return names
+
+
+PROGRAM = """import json
+def read(text):
+    return json.loads(text)
+def on_item(text):
+    return read(text)
+"""
+
+
+@pytest.mark.parametrize("file", ["/home/author/program.py", "/tmp/ipykernel_7/123.py", "<ipython-input-3-abc>"])
+def test_an_operator_that_raises_names_the_authors_last_line(file: str) -> None:
+    names = author(PROGRAM, file)
+    with pytest.raises(json.JSONDecodeError) as caught:
+        names["on_item"]("no json")
+    where = raised_at(caught.value)
+    assert where == Location(file, 3)
+    assert where.text == "return json.loads(text)"
+
+
+def test_a_line_of_a_cell_names_the_cell() -> None:
+    names = author("def fails():\n    1 / 0\n", "<ipython-input-3-abc>")
+    with pytest.raises(ZeroDivisionError) as caught:
+        names["fails"]()
+    assert str(raised_at(caught.value)) == "In[3]:2"
+    assert str(Location("<python-input-12>", 1)) == "In[12]:1"
+    assert str(Location("/tmp/ipykernel_7/123.py", 1)) == "In[?]:1"
+    violation = Violation("TT101", "Change", Location("<ipython-input-3-abc>", 2), "this", "that", "do so")
+    assert "TT101 In[3]:2: Change\n    line:     1 / 0\n    found:    this" in str(violation)
+
+
+def test_the_driver_reads_the_line_that_a_worker_cannot() -> None:
+    where = Location("<ipython-input-9-abc>", 1)
+    line = envelope(OperatorFailed("TT202", "it raised", where=where))
+    author("1 + 1\n", where.file)
+    assert str(from_text(line)) == "TT202 it raised\n    line:     In[9]:1: 1 + 1"
+
+
+def test_a_notebook_knows_the_numbers_of_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = SimpleNamespace(compile=SimpleNamespace(_filename_map={"/tmp/ipykernel_7/123.py": 5}))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert str(Location("/tmp/ipykernel_7/123.py", 1)) == "In[5]:1"
+    assert str(Location("/tmp/ipykernel_7/124.py", 1)) == "In[?]:1"
+
+
+def test_a_call_that_builds_a_graph_names_its_line() -> None:
+    names = author("from tracetypes import stdlib as ts\ndef build():\n    ts.top(0, by=len)\n", "/home/author/program.py")
+    with pytest.raises(UsageError) as caught:
+        names["build"]()
+    assert "TT121 top was given k=0" in str(caught.value)
+    assert "\n    line:     /home/author/program.py:3: ts.top(0, by=len)\n" in str(caught.value)
 
 
 def test_a_broken_law_is_an_error() -> None:

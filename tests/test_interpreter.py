@@ -840,6 +840,8 @@ def test_TT202_an_operator_that_raises(base: type[Any], edge: Any, method: str, 
         output(chain(edge, op(failing(base, method))), stream((7, 8), 1))
     assert caught.value.code == "TT202"
     assert caught.value.message == f"Failing.{method} raised Boom: no\n    at:       {at}"
+    assert caught.value.where is not None
+    assert (caught.value.where.file, caught.value.line) == (__file__, 'raise Boom("no")')
     assert isinstance(caught.value.__cause__, Boom)
 
 

@@ -60,7 +60,7 @@ def import_graph() -> dict[str, set[str]]:
         names = [one.name for one in imports(text, module, is_package=is_package)]
         found = {name for name in names if name in texts} - {module}
         # `from package import module` names both, and needs the second only.
-        graph[module] = {one for one in found if not any(inside(other, one) and other != one for other in names)}
+        graph[module] = {one for one in found if not any(inside(other, one) and other != one for other in found)}
     return graph
 
 

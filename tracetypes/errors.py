@@ -7,11 +7,15 @@ Codes: ``TT1xx`` the graph (all violations of a graph are reported together), ``
 from __future__ import annotations
 
 import json
+import linecache
 import os
+import re
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Any, Final
 
 import attrs
 
@@ -29,22 +33,52 @@ __all__ = [
     "UsageError",
     "Violation",
     "caller",
+    "raised_at",
 ]
 
 _OWN = Path(__file__).resolve().parent
 _HOUSE: Final = tuple(f"{home}{os.sep}" for home in (_OWN, _OWN.parent / "compiler", _OWN.parent / "stdlib"))
 
 
+_LIBRARIES: Final = tuple(
+    {f"{os.path.realpath(sysconfig.get_path(name))}{os.sep}" for name in ("stdlib", "purelib", "platlib", "scripts")}
+)
+_CELL: Final = re.compile(r"<ipython-input-(\d+)-|<python-input-(\d+)>|.*[/\\]ipykernel_\d+[/\\]\d+\.py$")
+"""Names that notebooks and terminals give the code of their cells."""
+
+
 @attrs.frozen
 class Location:
-    """A line of the author's program."""
+    """A line of the author's program: of a file, or of a cell of a notebook."""
 
     file: str
     line: int
 
+    @property
+    def is_cell(self) -> bool:
+        """Is it a line of a cell, which no editor can be sent to?"""
+        return _CELL.match(self.file) is not None
+
+    @property
+    def text(self) -> str:
+        """The line itself; empty where it cannot be read."""
+        linecache.checkcache(self.file)
+        return linecache.getline(self.file, self.line).strip()
+
     def __str__(self) -> str:
+        if self.is_cell:
+            return f"{_cell(self.file)}:{self.line}"
         path, here = Path(self.file), Path.cwd()
         return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{self.line}"
+
+
+def _cell(file: str) -> str:
+    """The name of a cell, as the notebook numbers it."""
+    found = _CELL.match(file)
+    number = next(filter(None, found.groups()), None) if found is not None else None
+    if number is None and (shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()) is not None:
+        number = getattr(shell.compile, "_filename_map", {}).get(file)
+    return "In[?]" if number is None else f"In[{number}]"
 
 
 NOWHERE: Final = Location("<unknown>", 0)
@@ -55,12 +89,49 @@ def caller() -> Location:
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_HOUSE) and not name.startswith("<"):
+        if _is_authors(name):
             return Location(name, frame.f_lineno)
         if frame.f_back is None:
             break
         frame = frame.f_back
     return NOWHERE
+
+
+def _is_authors(file: str) -> bool:
+    """Is a file the author's, as far as its name can tell? Other libraries are theirs, too."""
+    return not file.startswith(_HOUSE) and (not file.startswith("<") or _CELL.match(file) is not None)
+
+
+def _is_library(file: str) -> bool:
+    return os.path.realpath(file).startswith(_LIBRARIES)
+
+
+def _here() -> Location | None:
+    """The innermost line on the call stack that is the author's and of no library, if there is one."""
+    frame = sys._getframe(1).f_back
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if _is_authors(name) and not _is_library(name):
+            return Location(name, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def raised_at(error: BaseException) -> Location | None:
+    """The author's last line on the way to where an error was raised: not ours, and of no library unless there is no other."""
+    found: Location | None = None
+    in_library: Location | None = None
+    at: TracebackType | None = error.__traceback__
+    while at is not None:
+        name = at.tb_frame.f_code.co_filename
+        if _is_authors(name):
+            here = Location(name, at.tb_lineno)
+            if _is_library(name):
+                in_library = here
+            else:
+                found = here
+        at = at.tb_next
+    return found or in_library
 
 
 @attrs.frozen
@@ -77,7 +148,8 @@ class Violation:
     def __str__(self) -> str:
         return redact(
             f"{self.code} {self.where}: {self.operator}\n"
-            f"    found:    {self.found}\n"
+            + (f"    line:     {self.where.text}\n" if self.where.is_cell and self.where.text else "")
+            + f"    found:    {self.found}\n"
             f"    expected: {self.expected}\n"
             f"    fix:      {self.fix}"
         )
@@ -105,20 +177,30 @@ class CheckFailed(TraceTypesError):
 
 
 class CodedError(TraceTypesError):
-    """An error with a message and a fix."""
+    """An error with a message and a fix. ``where``: the author's line that it is about, if any; ``line``: what it says, where
+    only the process that raised the error can read it."""
 
-    def __init__(self, code: str, message: str, *, fix: str = "") -> None:
+    def __init__(
+        self, code: str, message: str, *, fix: str = "", where: Location | None = None, line: str = ""
+    ) -> None:
         self.code = code
         self.message = message = redact(message)
         self.fix = fix = redact(fix)
-        super().__init__(f"{code} {message}" + (f"\n    fix:      {fix}" if fix else ""))
+        self.where = where
+        self.line = redact(line or where.text) if where is not None else ""
+        shown = f"\n    line:     {where}{': ' if self.line else ''}{self.line}" if where is not None else ""
+        super().__init__(f"{code} {message}{shown}" + (f"\n    fix:      {fix}" if fix else ""))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.code, self.message, self.fix))
+        return (_rebuild, (type(self), self.code, self.message, self.fix, self.where, self.line))
 
 
-def _rebuild(cls: type[CodedError], code: str, message: str, fix: str) -> CodedError:
-    return cls(code, message, fix=fix)
+def _rebuild(
+    cls: type[CodedError], code: str, message: str, fix: str, where: Location | None = None, line: str = ""
+) -> CodedError:
+    error = cls.__new__(cls)
+    CodedError.__init__(error, code, message, fix=fix, where=where, line=line)
+    return error
 
 
 class RunError(CodedError):
@@ -126,7 +208,15 @@ class RunError(CodedError):
 
 
 class UsageError(CodedError):
-    """The command line, or a call of ours, was given something that cannot be meant."""
+    """The command line, or a call of ours, was given something that cannot be meant. Where a graph is built (``TT1xx``) it names
+    the author's line."""
+
+    def __init__(
+        self, code: str, message: str, *, fix: str = "", where: Location | None = None, line: str = ""
+    ) -> None:
+        if where is None and code.startswith("TT1"):
+            where = _here()
+        super().__init__(code, message, fix=fix, where=where, line=line)
 
 
 class DataError(CodedError):
@@ -135,9 +225,6 @@ class DataError(CodedError):
 
 class LawBroken(CodedError):
     """An operator breaks a law of its template; the message holds the smallest counter-example found."""
-
-    def __init__(self, code: str, message: str, *, fix: str = "") -> None:
-        super().__init__(code, message, fix=fix)
 
 
 class OperatorFailed(CodedError):
@@ -149,9 +236,12 @@ _MARK: Final = "TRACETYPES-ERROR "
 
 def envelope(error: CodedError) -> str:
     """One line that survives any transport of an exception as text, to be found again by :func:`from_text`."""
-    return _MARK + json.dumps(
-        {"kind": type(error).__name__, "code": error.code, "message": error.message, "fix": error.fix}
-    )
+    found: dict[str, Any] = {
+        "kind": type(error).__name__, "code": error.code, "message": error.message, "fix": error.fix
+    }  # fmt: skip
+    if error.where is not None:
+        found["where"] = [error.where.file, error.where.line, error.line]
+    return _MARK + json.dumps(found)
 
 
 def from_text(text: str) -> CodedError | None:
@@ -163,7 +253,10 @@ def from_text(text: str) -> CodedError | None:
     while at >= 0:
         try:
             found, _ = json.JSONDecoder().raw_decode(text[at + len(_MARK) :])
-            return kinds[found["kind"]](found["code"], found["message"], fix=found["fix"])
+            kind = kinds[found["kind"]]
+            file, number, line = found.get("where", ("", 0, ""))
+            where = Location(file, number) if file else None
+            return _rebuild(kind, found["code"], found["message"], found["fix"], where, line)
         except (ValueError, KeyError, TypeError):
             at = text.find(_MARK, at + 1)
     return None

@@ -450,14 +450,12 @@ class Dataflow:
         return stream.id if stream.flow is self else -1 - stream.id
 
     def _set_parallelism(self, first: int, parallelism: int) -> None:
-        from tracetypes.templates import OpStateless  # templates know the graph
-
         added = [node for node in self._nodes[first:] if isinstance(node, Apply | Sort)]
-        keyed = [node for node in added if isinstance(node, Sort) or not isinstance(node.op, OpStateless)]
+        keyed = [node for node in added if isinstance(node, Sort) or node.op._is_keyed]
         if not added:
             raise UsageError(
                 "TT122",
-                f"parallelism={parallelism!r} ({caller()}) where no operator is added",
+                f"parallelism={parallelism!r} where no operator is added",
                 fix="give it to a sort or to a keyed operator, or leave it out",
             )
         for node in keyed or added:

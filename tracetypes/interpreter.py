@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, assert_never
 import attrs
 
 from tracetypes.check import Checked
-from tracetypes.errors import OperatorFailed, RunError
+from tracetypes.errors import OperatorFailed, RunError, raised_at
 from tracetypes.formats import Row
 from tracetypes.graph import (
     Apply,
@@ -479,11 +479,13 @@ def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
 
 
 def failed(op: object, method: str, what: str, error: BaseException) -> OperatorFailed:
-    """The error of an operator that raised: which operator, which method, which item or marker."""
+    """The error of an operator that raised: which operator, which method, which item or marker, and on which
+    line of the author's."""
     return OperatorFailed(
         "TT202",
         f"{type(op).__name__}.{method} raised {type(error).__name__}: {error}\n    at:       {what}",
         fix="correct the operator and run again: nothing of this step was kept, the run goes on where it was",
+        where=raised_at(error),
     )
 
 

@@ -48,6 +48,8 @@ EmitValue: TypeAlias = Callable[[W], None]
 class OpStateless(Typed, ABC, Generic[K, V, L, W]):
     """``U[K, V] -> U[L, W]``: each item by itself, without memory."""
 
+    _is_keyed: ClassVar[bool] = False
+
     def __call__(self, upstream: Stream[U[K, V]]) -> Stream[U[L, W]]:
         """Append the operator to a stream; use :meth:`Stream.through`."""
         return extend(upstream, self)

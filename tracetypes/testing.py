@@ -736,6 +736,8 @@ def _total(subject: _Subject, stream: Elements, law: str) -> LawBroken | None:
             "TT308",
             _message(heading, law, [("at", at), ("items", _elements(stream))]),
             fix="handle the value; if it cannot occur, say so: check_laws(op, items=<strategy of (key, value) pairs>)",
+            where=error.where,
+            line=error.line,
         )
     return None
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = ["Typed"]
 
 
 class Typed:
     """What instances of generic classes know of their own types."""
+
+    _is_keyed: ClassVar[bool] = True
+    """Does the template bring items together by key?"""
 
     def type_arguments(self) -> Mapping[str, Any]:
         """Types for type parameters of this class that the instance knows; by default none.

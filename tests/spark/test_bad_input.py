@@ -444,6 +444,9 @@ def test_an_operator_that_raises_and_is_mended(spark: SparkSession, tmp_path: Pa
         assert failed.value.code == "TT202"
         assert "Fragile.on_item raised ValueError: c is broken" in failed.value.message
         assert "Reading(id='c', ts=15, watts=-1)" in failed.value.message
+        assert failed.value.where is not None
+        assert failed.value.where.file.endswith("flows.py")
+        assert "is broken" in failed.value.line
     flag.unlink()
     assert go() > 0
     trace, _ = defined(checked, {"readings": [line for file in files for line in file]})
