@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import tracetypes.testing
+from tests import pictures
+from tests.test_imports import sources
+from tests.test_layers import LEVELS, layer
 from tracetypes import CheckFailed, Dataflow, Item, TraceTypesError, check, stdlib
 from tracetypes.formats import JsonLines, Row, text_parser
 from tracetypes.interpreter import arrange, interpret
@@ -110,10 +114,11 @@ def written(folder: Path, page: Path, programs: dict[str, str]) -> Page:
 
 @pytest.fixture(scope="module")
 def readme(tmp_path_factory: pytest.TempPathFactory) -> Page:
-    """The README's program with its mistake, and without."""
-    wrong, last = blocks(README.read_text(encoding="utf-8"), "python")
+    """The README's program with its mistake, and without, and what runs it."""
+    wrong, last, runs = blocks(README.read_text(encoding="utf-8"), "python")
     right = "\n".join(wrong.splitlines()[:-1]) + "\n" + last
-    return written(tmp_path_factory.mktemp("readme"), README, {"gaps.py": wrong, "right.py": right})
+    programs = {"gaps.py": wrong, "right.py": right, "runs.py": runs.replace("from gaps ", "from right ")}
+    return written(tmp_path_factory.mktemp("readme"), README, programs)
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +189,7 @@ def commands(page: str, *wanted: str) -> list[tuple[list[str], str]]:
 
 def test_the_readme_has_two_commands() -> None:
     text = README.read_text(encoding="utf-8")
-    assert blocks(text, "sh") == ["make demo\nmake test\n"]
+    assert blocks(text, "sh")[0] == "make demo\nmake test\n"
     assert set(re.findall(r"\bmake (\w+)\b", "".join(re.findall(r"`[^`]+`", text)))) == {"demo", "test"}
     targets = (ROOT / "scripts" / "run.sh").read_text(encoding="utf-8")
     assert all(re.search(rf"^{name}\)$", targets, re.MULTILINE) for name in ("demo", "test"))
@@ -192,13 +197,34 @@ def test_the_readme_has_two_commands() -> None:
 
 def test_what_mypy_says_in_the_readme(readme: Page, mypy: Callable[[Path], str]) -> None:
     ((_, shown),) = [(words, output) for words, output in sessions(readme.text) if words[0].endswith("mypy")]
-    wrong, right = readme.files
+    wrong, right, runs = readme.files
     *messages, last = shown.splitlines()
     assert unnumbered("\n".join(messages)) == unnumbered(mypy(wrong))
     assert last == "Found 1 error in 1 file (checked 1 source file)"
     at = len(wrong.read_text(encoding="utf-8").splitlines())
     assert mypy(wrong).startswith(f"gaps.py:{at}: error:"), "the mistake is the last line"
-    assert mypy(right) == ""
+    assert mypy(right) == mypy(runs) == ""
+
+
+@pytest.mark.nightly
+def test_the_readme_runs(readme: Page) -> None:
+    """From Python, on Spark."""
+    (shown,) = blocks(readme.text, "text")
+    done = subprocess.run(
+        [sys.executable, "runs.py"], cwd=readme.folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True
+    )
+    assert done.stdout.decode() == shown, done.stderr.decode()
+
+
+def test_the_readme_installs_in_five_lines() -> None:
+    _, lines = blocks(README.read_text(encoding="utf-8"), "sh")
+    assert len(lines.splitlines()) == 5
+    extras = set(re.findall(r"\w+", lines.partition("extras:")[2].partition("\n")[0]))
+    extras |= set(re.findall(r"'\.\[(\w+)\]'", lines))
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert extras == declared.keys() - {"dev"}
+    for script in re.findall(r"scripts/\w+\.sh", lines):
+        assert (ROOT / script).exists()
 
 
 def test_what_the_checker_says_in_the_readme(readme: Page) -> None:
@@ -294,6 +320,39 @@ def test_the_tour_is_the_example() -> None:
     for block in blocks(TOUR.read_text(encoding="utf-8"), "python"):
         if block.startswith("@attrs.frozen"):
             assert block in example
+
+
+# ------------------------------------------------------------------------------------------------- pictures and map
+
+
+@pytest.mark.parametrize("file", pictures.PICTURES)
+def test_pictures_are_those_that_we_draw(file: str) -> None:
+    """`python -m tests.pictures` draws them again."""
+    assert (ROOT / file).read_text(encoding="utf-8") == pictures.drawn(file)
+    assert any(file.removeprefix("docs/") in page.read_text(encoding="utf-8") for page in DOCUMENTS)
+
+
+def test_the_picture_of_the_layers_has_every_layer_in_its_order() -> None:
+    shown = [layer for band in pictures.BANDS.values() for layer in band]
+    assert set(shown) == {layer(module) for module, _ in sources()}
+    levels = [LEVELS[one] for one in shown]
+    assert levels == sorted(levels)
+
+
+def test_the_table_of_modules_has_every_module_once() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 250
+    table = text.partition("\n## Modules\n")[2].partition("\n## ")[0]
+    named = [name for row in table.splitlines() for name in re.findall(r"`([\w/]+)`", row.split("|")[1] if row else "")]
+    assert len(named) == len(set(named)), "a module is there twice"
+    folders = [name for name in named if name.endswith("/")]
+    modules = {
+        module.removeprefix("tracetypes.compiler.").replace("tracetypes.stdlib.", "stdlib.").replace(".", "/")
+        for module, path in sources()
+        if path.stem not in ("__init__", "__main__")
+    }
+    there = {next((one for one in folders if module.startswith(one)), module) for module in modules}
+    assert set(named) == there
 
 
 # ------------------------------------------------------------------------------------------------- operators
