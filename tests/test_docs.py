@@ -87,8 +87,11 @@ def test_links_lead_somewhere(path: Path) -> None:
 def test_files_that_are_named_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for name in re.findall(r"`((?:docs|examples|benchmarks|scripts|tests|tracetypes|compiler|stdlib)/[\w./]+)`", text):
-        assert (ROOT / name).exists(), name
-    for name in re.findall(r"python -m ((?:examples|benchmarks)[\w.]*)", text):
+        assert (ROOT / name).exists() or (ROOT / f"{name}.py").exists(), name
+    folders = "|".join(path.name for path in (ROOT / "compiler").iterdir() if path.name != "__pycache__")
+    for name in re.findall(rf"`((?:{folders})/[\w/]+)`", text):
+        assert (ROOT / "compiler" / name).exists() or (ROOT / "compiler" / f"{name}.py").exists(), name
+    for name in re.findall(r"python -m ((?:examples|benchmarks|tests)[\w.]*)", text):
         assert (ROOT / name.replace(".", "/")).with_suffix(".py").exists(), name
 
 
