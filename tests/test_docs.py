@@ -303,6 +303,12 @@ def parsed(block: str) -> list[Any]:
     return sorted(map(json.loads, block.splitlines()), key=repr)
 
 
+def test_what_explain_says_of_columns(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "columns.md").read_text(encoding="utf-8")
+    (tmp_path / "loads.py").write_text(blocks(page, "python")[0], encoding="utf-8")
+    assert blocks(page, "text")[0] in printed(["explain", "loads.py"], tmp_path)
+
+
 def test_the_answer_in_the_readme(readme: Page) -> None:
     given, rows = blocks(readme.text, "json")
     answer = answered(load(readme.files[1]).flow, given.splitlines())
