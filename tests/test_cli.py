@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
@@ -443,3 +444,28 @@ def test_without_spark(tmp_path: Path) -> None:
     ran = process("state", "out", cwd=tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}")
     assert ran.returncode == 2
     assert "TT401 pyspark is not installed" in ran.stderr
+
+
+def test_a_target_in_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, object] = {}
+    exec(RIGHT, names)
+    monkeypatch.setattr(sys.modules["__main__"], "one", names["one"], raising=False)
+    assert run(capsys, "check", "__main__:one") == (0, "one: 4 nodes, no violations\n", "")
+    code, _, err = run(capsys, "check", "__main__:two")
+    assert (code, "TT403 __main__: there is no two" in err) == (2, True)
+
+
+@pytest.mark.parametrize("file", ["flow.py", None])
+def test_another_process_knows_main_by_its_file(
+    file: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "flow.py").write_text(RIGHT)
+    main = ModuleType("__main__")
+    if file is not None:
+        main.__file__ = str(tmp_path / file)
+    exec(RIGHT, vars(main))
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    code, out, err = run(capsys, "test", "__main__:one", "--examples", "2")
+    assert (code, err) == (0, "")
+    assert ("one: another process" in out) == (file is not None)
+    assert ("note    another process cannot import __main__" in out) == (file is None)

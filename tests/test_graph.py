@@ -38,6 +38,7 @@ from tracetypes.graph import (
     steps_of,
     title,
 )
+from tracetypes.running import MOST_DRAWN
 
 HERE = Path(__file__).as_posix()
 TICKS = every(seconds=1, time=lambda value: 0)
@@ -195,3 +196,48 @@ def test_nodes_are_frozen_and_compared_by_identity() -> None:
     assert one != other
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         one.id = 1  # type: ignore[misc]
+
+
+def test_a_dataflow_and_its_streams_are_shown() -> None:
+    flow = Dataflow("shown")
+    assert repr(flow) == "<Dataflow 'shown': no source -> no sink, 0 nodes>"
+    items = flow.source("items", U[int, int], markers=TICKS)
+    same = items.through(Same())
+    at = same.flow.graph.node(same.id).where
+    flow.sink("out", same)
+    assert repr(flow) == "<Dataflow 'shown': items -> out, 3 nodes>"
+    assert repr(items).startswith("<SourceStream U[int, int] from source 'items', ")
+    assert repr(same) == f"<Stream U[int, int] from Same, {at}>"
+    no_edge: Any = int
+    wrong = flow.source("texts", no_edge, markers=TICKS)
+    assert repr(wrong).startswith("<SourceStream of unknown type from source 'texts', ")
+
+
+def test_a_notebook_shows_the_picture_of_a_dataflow() -> None:
+    flow = Dataflow("a<b")
+    assert flow._repr_html_() is None
+    items = flow.source("items", U[int, int], markers=TICKS)
+    begun = flow._repr_html_()
+    assert begun is not None
+    assert "<svg" in begun
+    assert "TT109" in begun, "and what is still missing"
+    flow.sink("out", items.through(Same()))
+    whole = flow._repr_html_()
+    assert whole is not None
+    assert "U[int, int]" in whole
+    assert "TT1" not in whole
+    assert "a<b" not in whole
+    no_edge: Any = int
+    flow.source("texts", no_edge, markers=TICKS)
+    wrong = flow._repr_html_()
+    assert wrong is not None
+    assert wrong.startswith("<pre>"), "an edge has no type"
+    assert "TT107" in wrong
+
+
+def test_a_large_dataflow_is_not_drawn() -> None:
+    flow = Dataflow("large")
+    stream: Stream[U[int, int]] = flow.source("items", U[int, int], markers=TICKS)
+    for _ in range(MOST_DRAWN):
+        stream = stream.through(Same())
+    assert flow._repr_html_() is None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, TypeVar, Union, assert_never, get_args, get_origin
 from weakref import WeakKeyDictionary
@@ -22,6 +23,7 @@ from tracetypes.errors import CheckFailed, DataError, Location, Violation
 from tracetypes.formats import Csv, Layout
 from tracetypes.graph import (
     ROW_POSITION,
+    SHOWN,
     Apply,
     Dataflow,
     Fused,
@@ -118,6 +120,15 @@ def edge_of(stream: Stream[Any]) -> EdgeType | None:
         checker.visit(node)
     return known.get(stream.id)
 
+
+def _edge_shown(stream: Stream[Any]) -> EdgeType | None:
+    """As :func:`edge_of`, for people: whatever is wrong is told by :func:`check`."""
+    with suppress(Exception):
+        return edge_of(stream)
+    return None
+
+
+SHOWN.edge = _edge_shown
 
 _KNOWN: Final = WeakKeyDictionary[Dataflow, dict[int, EdgeType | None]]()
 """What :func:`edge_of` found: an edge keeps its type while a dataflow grows."""

@@ -26,7 +26,7 @@ from tracetypes.formats import Csv, Parquet, format_of, split_header, text_parse
 from tracetypes.graph import Dataflow, Source
 from tracetypes.records import Mismatch
 from tracetypes.redaction import redact
-from tracetypes.running import Job, Result, explain
+from tracetypes.running import MOST_DRAWN, Job, Result, explain
 
 if TYPE_CHECKING:
     from tracetypes.compiler.plan.plan import Plan
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from tracetypes.compiler.store.metrics import Batch
 
 __all__ = ["load", "main"]
-
-MOST_DRAWN = 500
-"""Nodes of a graph that is drawn: nobody reads more, and where many arrows cross the layout takes the square of their number."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tracetypes",
         description="Typed streaming dataflows that give the same answer at every parallelism.",
-        epilog="TARGET is FILE.py:NAME or package.module:NAME of a Dataflow; NAME may be left out when there is just one.",
+        epilog="TARGET is FILE.py:NAME, package.module:NAME or __main__:NAME of a Dataflow; NAME may be left out when there is "
+        "just one.",
     )
     parser.add_argument("--version", action="version", version=f"tracetypes {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -580,13 +578,26 @@ def _test(given: argparse.Namespace) -> int:
         for line in answers(flow, rows=rows, max_examples=given.examples):
             print(line)
         return 0
-    return check_flow(flow, rows=rows, max_examples=given.examples, say=print, elsewhere=partial(_elsewhere, given))
+    target = _elsewhere_named(given.target)
+    if target is None:
+        print("note    another process cannot import __main__, which has no file: the flow is tested in this one alone")
+    elsewhere = None if target is None else partial(_elsewhere, given, target)
+    return check_flow(flow, rows=rows, max_examples=given.examples, say=print, elsewhere=elsewhere)
 
 
-def _elsewhere(given: argparse.Namespace) -> list[str]:
+def _elsewhere_named(target: str) -> str | None:
+    """A target as another process can name it. ``__main__`` is a file there, or nothing."""
+    place, colon, name = target.partition(":")
+    if place != "__main__":
+        return target
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return None if file is None else f"{file}{colon}{name}"
+
+
+def _elsewhere(given: argparse.Namespace, target: str) -> list[str]:
     """What the same flow means in a process with another seed of hashes."""
     inputs = [part for one in given.input for part in ("--input", one)]
-    command = [sys.executable, "-m", "tracetypes.cli", "test", given.target, "--examples", str(given.examples), *inputs]
+    command = [sys.executable, "-m", "tracetypes.cli", "test", target, "--examples", str(given.examples), *inputs]
     seed = "1" if os.environ.get("PYTHONHASHSEED") == "2" else "2"
     path = os.pathsep.join(filter(None, sys.path))
     env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}

@@ -280,6 +280,19 @@ ROW_POSITION: Final = RowPosition()
 """Says of an ``O`` source that the position of rows in their file, and of files by modification time, is the order."""
 
 
+@attrs.define
+class Shown:
+    """How streams and dataflows are shown, by layers above this one, which register how. ``edge``: the type of the edge behind a
+    stream, None where it is not known; ``picture``: a dataflow as HTML."""
+
+    edge: Callable[[Stream[Any]], object] = lambda stream: None
+    picture: Callable[[Dataflow], str | None] = lambda flow: None
+
+
+SHOWN: Final = Shown()
+"""What is registered."""
+
+
 class Stream(Generic[E_co]):
     """A typed handle on an edge of a :class:`Dataflow`. ``E_co`` is ``U[K, V]`` or ``O[K, V]``."""
 
@@ -288,6 +301,11 @@ class Stream(Generic[E_co]):
     def __init__(self, flow: Dataflow, id: int) -> None:
         self.flow = flow
         self.id = id
+
+    def __repr__(self) -> str:
+        node = self.flow._nodes[self.id]
+        edge = SHOWN.edge(self)
+        return f"<{type(self).__name__} {'of unknown type' if edge is None else edge} from {title(node)}, {node.where}>"
 
     def through(self, op: Callable[[Stream[E_co]], Stream[R]], *, parallelism: int | None = None) -> Stream[R]:
         """The stream that comes out of an operator, a structural operator or any function of streams.
@@ -354,6 +372,17 @@ class Dataflow:
     def __init__(self, name: str) -> None:
         self.name = name
         self._nodes: list[Node] = []
+
+    def __repr__(self) -> str:
+        graph = self.graph
+        sources = ", ".join(source.name for source in graph.sources) or "no source"
+        sinks = ", ".join(sink.name for sink in graph.sinks) or "no sink"
+        count = len(graph.nodes)
+        return f"<Dataflow {self.name!r}: {sources} -> {sinks}, {count:,} {'node' if count == 1 else 'nodes'}>"
+
+    def _repr_html_(self) -> str | None:
+        """The typed graph, for notebooks."""
+        return SHOWN.picture(self)
 
     @overload
     def source(

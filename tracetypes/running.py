@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import attrs
 
-from tracetypes.check import Checked, check
-from tracetypes.errors import RunError, UsageError
+from tracetypes.check import Checked, check, edge_of, violations
+from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Csv, Layout, Parquet, format_of, split_header, text_parser
-from tracetypes.graph import Dataflow
+from tracetypes.graph import SHOWN, Dataflow, Stream
 from tracetypes.records import Mismatch, UnitValue, schema_of, show_type
+from tracetypes.redaction import redact
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.control import Control
@@ -54,6 +55,9 @@ rows of the source have a key column."""
 Sink: TypeAlias = str | os.PathLike[str] | list[Any]
 """Where a sink writes: a directory, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``, ``-`` for standard output (JSON lines), ``noop:``
 for nowhere; or a list, to which values are appended, or pairs ``(key, value)`` where the rows have a key column."""
+
+MOST_DRAWN: Final = 500
+"""Nodes of a graph that is drawn: nobody reads more, and where many arrows cross the layout takes the square of their number."""
 
 ROWS: Final = 10
 """How many rows of each output a notebook shows."""
@@ -195,10 +199,28 @@ def explain(
         from tracetypes.compiler.plan.explain import explain as explained
         from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
         from tracetypes.compiler.spark.wording import SparkWording
-        from tracetypes.redaction import redact
 
     groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
     return redact(explained(_checked(flow), SparkWording(dict(inputs or {})), parallelism=parallelism, key_groups=groups))
+
+
+def _picture(flow: Dataflow) -> str | None:
+    """The typed graph of a dataflow for a notebook, and what is wrong with it; None, for its text, where there is nothing to draw
+    or too much."""
+    graph, found = flow.graph, violations(flow)
+    said = f"<pre>{html.escape(redact(str(CheckFailed(found))))}</pre>" if found else ""
+    types = {node.id: edge_of(Stream[Any](flow, node.id)) for node in graph.nodes}
+    known = {id: edge for id, edge in types.items() if edge is not None}
+    if not graph.nodes or len(graph.nodes) > MOST_DRAWN:
+        return None
+    if len(known) < len(types) or any(one.code in ("TT105", "TT108") for one in found):
+        return said
+    from tracetypes.compiler.plan.drawing import svg, typed_graph
+
+    return redact(svg(typed_graph(Checked(graph, known)), f"typed graph of {graph.name}", style=True)) + said
+
+
+SHOWN.picture = _picture
 
 
 def run(
