@@ -97,7 +97,7 @@ class Processes:
             second = None  # the first one may have come to its end
         code = running.returncode
         found = re.search(r"^tracetypes: (TT\d+)(.*)", heard, re.M | re.S)
-        if hit and code and (code in (130, -signal.SIGINT, -signal.SIGKILL) or (found and found[1] == "TT214")):
+        if hit and code and (code in (130, -signal.SIGINT, -signal.SIGKILL) or (found and found[1] in ("TT213", "TT214"))):
             return Ended(interrupted=True, second=second)
         if code and not found:
             raise Wrong(f"it ended with status {code}: {heard}", silent=False)

@@ -29,6 +29,7 @@ from tracetypes.redaction import redact
 from tracetypes.running import MOST_DRAWN, Job, Result, explain
 
 if TYPE_CHECKING:
+    from tracetypes.compiler.backend.control import Control
     from tracetypes.compiler.plan.plan import Plan
     from tracetypes.compiler.plan.program import Program
     from tracetypes.compiler.store.metrics import Batch
@@ -344,6 +345,14 @@ def _page(given: argparse.Namespace, checked: Checked) -> str:
 
 
 def _run(given: argparse.Namespace) -> int:
+    from tracetypes.compiler.backend.control import Control
+
+    control = Control(starts=True)
+    with control.of_signals():
+        return _run_job(given, control)
+
+
+def _run_job(given: argparse.Namespace, control: Control) -> int:
     job = Job(
         load(given.target),
         _pairs(given.input, "--input"),
@@ -374,7 +383,7 @@ def _run(given: argparse.Namespace) -> int:
         say.line(text, always=text.startswith("TT"))
 
     try:
-        result = job.run(told=tell, said=warn, status=say.status)
+        result = job.run(control, told=tell, said=warn, status=say.status)
     finally:
         say.end()
     return _ended(say, job, result)

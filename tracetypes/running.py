@@ -457,6 +457,7 @@ class Job:
         status: Callable[[str], None] | None,
     ) -> Result:
         with _extras():
+            from tracetypes.compiler.backend.control import Control
             from tracetypes.compiler.backend.summary import Limits
             from tracetypes.compiler.spark.channel_topics import Topics
             from tracetypes.compiler.spark.inputs import Rows, look_for, require
@@ -496,7 +497,10 @@ class Job:
         logging.getLogger().addHandler(logging.NullHandler())
         say = status or (lambda _: None)
         say("starting Spark")
-        spark = session(parallelism=self.program.width, master=self.master)
+        control = control or Control(starts=True)
+        with control.of_signals():
+            spark = session(parallelism=self.program.width, master=self.master)
+        control.starts = False
         say("running; Ctrl-C stops, and the same command goes on")
         late_rows, rejected_rows = list[tuple[str, str, str]](), list[tuple[str, str, str]]()
 

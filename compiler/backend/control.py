@@ -12,21 +12,30 @@ import attrs
 __all__ = ["Control"]
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Control:
-    """``stop``: end soon, and leave open blocks open; ``drain``: follow no longer, end the sources, and answer what is open."""
+    """``stop``: end soon, and leave open blocks open; ``drain``: follow no longer, end the sources, and answer what is open.
+    ``starts``: nothing runs yet, so that a signal ends the process at once (SIGTERM by its default)."""
 
     stop: threading.Event = attrs.field(factory=threading.Event)
     drain: threading.Event = attrs.field(factory=threading.Event)
+    starts: bool = False
 
     @contextmanager
     def of_signals(self) -> Iterator[None]:
-        """SIGINT and SIGTERM stop the run meanwhile. Only the main thread can see to that."""
+        """SIGINT and SIGTERM stop the run meanwhile. Only the main thread can see to that. Python may swallow the
+        KeyboardInterrupt, inside a finaliser say; then the run stops when it begins."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, lambda *_: self.stop.set()) for number in numbers}
+
+        def heard(*_: object) -> None:
+            self.stop.set()
+            if self.starts:
+                raise KeyboardInterrupt
+
+        numbers = (signal.SIGINT,) if self.starts else (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, heard) for number in numbers}
         try:
             yield
         finally:

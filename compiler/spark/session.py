@@ -84,7 +84,8 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             with java(conf, log):
                 running = SparkSession.Builder().config(conf=conf).getOrCreate()
         except Exception as error:
-            told = [line for line in [*log.read_text(errors="replace").splitlines(), *str(error).splitlines()] if line]
+            lines = [*log.read_text(errors="replace").splitlines(), *str(error).splitlines()]
+            told = [line for line in lines if line and not line.startswith("WARNING: ")]
             raise RunError(
                 "TT213",
                 f"Spark did not start: {next(iter(told), type(error).__name__)}",
