@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -512,36 +513,42 @@ class _Progress:
         """Lines on the terminal that are to be drawn again."""
         self.printed = -math.inf
         self.pending = False
+        self.lock = threading.Lock()
+        """Queries, and what operators print, come in threads of their own."""
 
     def line(self, text: str, *, always: bool = False) -> None:
         """A line that stays; ``always``: also where all is quiet."""
-        self._wipe()
-        self._print([text], always=always)
-        self._draw()
+        with self.lock:
+            self._wipe()
+            self._print([text], always=always)
+            self._draw()
 
     def status(self, text: str) -> None:
         """What is going on."""
-        self._wipe()
-        self.below = f"{text} ..."
-        self._draw()
+        with self.lock:
+            self._wipe()
+            self.below = f"{text} ..."
+            self._draw()
 
     def table(self, rows: list[str]) -> None:
         """How far it is."""
-        self._wipe()
-        self.rows = rows
-        self._draw()
-        self.pending = not self.terminal
-        if self.pending and time.monotonic() >= self.printed + self.SECONDS:
-            self._print_table()
+        with self.lock:
+            self._wipe()
+            self.rows = rows
+            self._draw()
+            self.pending = not self.terminal
+            if self.pending and time.monotonic() >= self.printed + self.SECONDS:
+                self._print_table()
 
     def end(self) -> None:
         """The last table stays."""
-        self._wipe()
-        self.below = ""
-        self._draw()
-        if self.pending:
-            self._print_table()
-        self.rows, self.drawn = [], 0
+        with self.lock:
+            self._wipe()
+            self.below = ""
+            self._draw()
+            if self.pending:
+                self._print_table()
+            self.rows, self.drawn = [], 0
 
     def _print_table(self) -> None:
         self._print(self.rows)

@@ -18,6 +18,7 @@ import html
 import logging
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -419,8 +420,8 @@ class Job:
         said: Callable[[str], None] | None = None,
         status: Callable[[str], None] | None = None,
     ) -> Result:
-        """Run it. ``told``: called after each epoch; ``said``: with warnings, and what has changed since a run was stopped;
-        ``status``: with what it does now."""
+        """Run it. ``told``: called after each epoch; ``said``: with warnings, what has changed since a run was stopped,
+        and what operators print, which otherwise goes to standard error; ``status``: with what it does now."""
         with _extras():
             from tracetypes.compiler.store.locks import Locks
 
@@ -461,6 +462,7 @@ class Job:
             from tracetypes.compiler.backend.summary import Limits
             from tracetypes.compiler.spark.channel_topics import Topics
             from tracetypes.compiler.spark.inputs import Rows, look_for, require
+            from tracetypes.compiler.spark.printed import shown
             from tracetypes.compiler.spark.run import run_program
             from tracetypes.compiler.spark.session import session
             from tracetypes.compiler.store.compatibility import refuse
@@ -512,25 +514,26 @@ class Job:
                 return TerminalOutput(plan, sink if len(self.outputs) > 1 else "", late_rows, rejected_rows)
             return open_output(plan, str(target), run, late, rejects)
 
-        summary = run_program(
-            spark,
-            self.program,
-            inputs,
-            {sink: partial(opened, sink) for sink in self.outputs},
-            checkpoint=checkpoint,
-            side_outputs=lambda run: SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run),
-            channels=channels,
-            drain=self.drain,
-            follow=self.follow,
-            files_per_step=self.files_per_step,
-            appended=self.appended == "read",
-            told=told,
-            said=said,
-            limits=Limits(self.max_late, self.max_rejects),
-            verify=self.verify,
-            locks=locks,
-            control=control,
-        )
+        with shown(spark, said or partial(print, file=sys.stderr)):
+            summary = run_program(
+                spark,
+                self.program,
+                inputs,
+                {sink: partial(opened, sink) for sink in self.outputs},
+                checkpoint=checkpoint,
+                side_outputs=lambda run: SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run),
+                channels=channels,
+                drain=self.drain,
+                follow=self.follow,
+                files_per_step=self.files_per_step,
+                appended=self.appended == "read",
+                told=told,
+                said=said,
+                limits=Limits(self.max_late, self.max_rejects),
+                verify=self.verify,
+                locks=locks,
+                control=control,
+            )
         return self._result(summary, late_rows, rejected_rows, control)
 
     def _result(

@@ -16,6 +16,7 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.spark.java import java
+from tracetypes.compiler.spark.printed import share
 from tracetypes.errors import RunError
 
 __all__ = ["configure", "groups_to_ids", "session"]
@@ -97,6 +98,7 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             accumulators.handle_error = lambda *_: None
         if before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
+    share(running.sparkContext)
     configure(running, parallelism)
     return running
 

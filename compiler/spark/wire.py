@@ -20,6 +20,7 @@ from pyspark import Broadcast, SparkContext, TaskContext
 
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.messages import Message
+from tracetypes.compiler.spark.printed import print_to_driver
 from tracetypes.errors import CodedError, envelope
 from tracetypes.redaction import conceal, redact
 
@@ -187,12 +188,16 @@ class SentError(Exception):
 
 
 def guarded(call: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """The iterator that a call gives; our errors on the way are sent as text."""
+    """The iterator that a call gives; our errors on the way are sent as text, and what it prints goes to the driver."""
+    printed = print_to_driver()
     try:
         yield from call()
         settle()
     except CodedError as error:
         raise _sent_as_text(error) from None
+    finally:
+        if printed is not None:
+            printed.end()
 
 
 def _sent_as_text(error: CodedError) -> SentError:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
 import attrs
@@ -16,7 +18,19 @@ from pyspark.sql import SparkSession
 
 import tracetypes
 from tests.spark.support import write_lines
-from tracetypes import Dataflow, OpKeyedUnordered, Result, RunError, TraceTypesError, U, Unit, UsageError, every
+from tracetypes import (
+    Dataflow,
+    Emit,
+    OpKeyedUnordered,
+    OpStateless,
+    Result,
+    RunError,
+    TraceTypesError,
+    U,
+    Unit,
+    UsageError,
+    every,
+)
 from tracetypes.markers import Marker
 
 
@@ -99,9 +113,33 @@ def test_files_in_and_files_out(spark: SparkSession, tmp_path: Path) -> None:
         tracetypes.run(clicks_of(), {"clicks": tmp_path / "in"}, {"counts": out})
 
 
-def test_the_terminal(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    tracetypes.run(clicks_of(), {"clicks": ROWS[:5]}, {"counts": "-"})
-    assert sorted(capsys.readouterr().out.splitlines()) == ['{"key": "a", "value": 3}', '{"key": "b", "value": 2}']
+@attrs.frozen
+class Aloud(OpStateless[str, Click, str, Click]):
+    """Passes clicks on."""
+
+    def on_item(self, key: str, value: Click, emit: Emit[str, Click]) -> None:
+        print("item", value.ts, end=" of\n" if value.ts else "")
+        sys.stderr.write(f"user {key}\n")
+        emit(key, value)
+
+
+@attrs.frozen
+class PerUserAloud(PerUser):
+    def on_marker(self, new_state: int, key: str, marker: Marker, emit: Emit[str, int]) -> None:
+        print("é", new_state, end="")
+        emit(key, new_state)
+
+
+def test_the_terminal_and_what_operators_print(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    flow = Dataflow("aloud")
+    clicks = flow.source("clicks", U[str, Click], key=lambda value: value.user, markers=every(seconds=10, time=attrgetter("ts")))
+    flow.sink("counts", clicks.through(Aloud()).through(PerUserAloud()))
+    tracetypes.run(flow, {"clicks": ROWS[:5]}, {"counts": "-"})
+    out, err = capfd.readouterr()
+    assert sorted(out.splitlines()) == ['{"key": "a", "value": 3}', '{"key": "b", "value": 2}']
+    said = ["item 0user a", "item 1 of", "user b", "item 2 of", "user a", "item 3 of", "user b", "item 4 of", "user a"]
+    assert sorted(line for line in err.splitlines() if not line.startswith("é")) == sorted(said)
+    assert sorted("".join(line for line in err.splitlines() if line.startswith("é")).replace("é", "")) == [" ", " ", "2", "3"]
 
 
 @pytest.mark.parametrize("drains", [True, False])

@@ -1,0 +1,126 @@
+"""What operators print in Spark's Python workers, shown where the run was started.
+
+Workers and the driver share a file: a worker appends whole lines before its task ends, so that all is there when the run ends.
+On a cluster they share none: there it stays in the logs of the executors, as Spark has it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from tracetypes.redaction import redact
+
+__all__ = ["print_to_driver", "share", "shown"]
+
+_NAME: Final = "TRACETYPES_PRINTED"
+"""The environment variable of workers that names the file."""
+
+_SECONDS: Final = 0.5
+"""How often the driver looks."""
+
+_one_reader: Final = threading.Lock()
+
+
+class Lines(io.RawIOBase):
+    """Appends whole lines to a file that other processes append to, too."""
+
+    def __init__(self, path: str) -> None:
+        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self.held = b""
+
+    def fileno(self) -> int:
+        """The file's, for processes that an operator starts."""
+        return self.file
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write the lines that are complete, and hold the rest."""
+        lines, newline, self.held = (self.held + bytes(data)).rpartition(b"\n")
+        if newline:
+            os.write(self.file, lines + newline)
+        return len(data)
+
+    def end(self) -> None:
+        """Write a last line that has no end."""
+        if self.held:
+            self.write(b"\n")
+
+
+_lines: Final[list[Lines]] = []
+"""Where this worker prints, once it does."""
+
+
+def print_to_driver() -> Lines | None:
+    """In a worker that shares a file with the driver: from now on it prints there."""
+    path = os.environ.get(_NAME)
+    if path is not None and not _lines:
+        try:
+            _lines.append(Lines(path))
+        except OSError:  # the driver has ended, or is elsewhere
+            return None
+        sys.stdout = sys.stderr = io.TextIOWrapper(_lines[0], "utf-8", "replace", write_through=True)
+    return _lines[0] if _lines else None
+
+
+def share(context: SparkContext) -> Path | None:
+    """The file that workers of a session share with the driver; None where they may be on other machines."""
+    if not (context.master or "").startswith("local"):
+        return None
+    if _NAME not in context.environment:
+        folder = tempfile.mkdtemp(prefix="tracetypes-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        context.environment[_NAME] = str(Path(folder) / "printed")
+    return Path(context.environment[_NAME])
+
+
+@contextmanager
+def shown(spark: SparkSession, show: Callable[[str], None]) -> Iterator[None]:
+    """Inside, ``show`` is called with each line that workers print. Of several runs at once the first shows those of all."""
+    path = share(spark.sparkContext)
+    if path is None or not _one_reader.acquire(blocking=False):
+        yield
+        return
+    ended = threading.Event()
+
+    def follow() -> None:
+        while not ended.wait(_SECONDS):
+            read()
+
+    try:
+        path.touch()
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            held = b""
+
+            def read() -> None:
+                nonlocal held
+                *lines, held = (held + file.read()).split(b"\n")
+                for line in lines:
+                    show(redact(line.decode("utf-8", "replace")))
+
+            thread = threading.Thread(target=follow, name="tracetypes prints", daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                ended.set()
+                thread.join()
+                read()
+    finally:
+        _one_reader.release()
