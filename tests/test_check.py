@@ -17,6 +17,7 @@ from tests.strategies import Meter, Place
 from tracetypes import (
     ROW_POSITION,
     CheckFailed,
+    DataError,
     Dataflow,
     Marker,
     O,
@@ -38,6 +39,7 @@ from tracetypes.edges import EdgeType
 from tracetypes.errors import Location, UsageError, Violation
 from tracetypes.graph import Apply, Fused, Gather, Graph, Merge, Restore, Sink, Sort, Source, Split
 from tracetypes.records import Integer, String
+from tracetypes.templates import template_types
 from tracetypes.trace import StreamType
 
 K = TypeVar("K")
@@ -351,6 +353,35 @@ def test_TT106_a_type_parameter_that_nothing_binds() -> None:
         expected="concrete types",
         fix="derive Anything with concrete type arguments",
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (lambda: [("W", int)], "gave [('W', <class 'int'>)]"),
+        (lambda: None, "gave None"),
+        (lambda: {W: int}, "gave {~W: <class 'int'>}"),
+        (lambda: 1 / 0, "raised ZeroDivisionError: division by zero (tests/test_check.py:"),
+    ],
+)
+def test_TT106_an_operator_that_does_not_name_its_types(
+    given: Callable[[], Any], found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @attrs.frozen
+    class Names(OpStateless[K, V, K, W]):
+        def on_item(self, key: K, value: V, emit: Callable[[K, W], None]) -> None: ...
+
+        def type_arguments(self) -> Any:
+            return given()
+
+    flow, hub = readings()
+    wrong: Any = Names()
+    monkeypatch.chdir(Path(__file__).parents[1])
+    (one,) = violations(ended(flow, hub.through(wrong)))
+    assert (one.code, one.operator) == ("TT106", "Names")
+    assert one.found.startswith(f"Names.type_arguments() {found}")
+    with pytest.raises(DataError, match=r"TT106 Names.type_arguments\(\)"):
+        template_types(wrong)
 
 
 def test_TT106_key_and_value_are_both_named() -> None:

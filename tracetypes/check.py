@@ -19,7 +19,7 @@ import attrs
 import cloudpickle
 
 from tracetypes.edges import EdgeType, edge_type
-from tracetypes.errors import CheckFailed, DataError, Location, Violation
+from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation
 from tracetypes.formats import Csv, Layout
 from tracetypes.graph import (
     ROW_POSITION,
@@ -410,7 +410,12 @@ class _Checker:
                 "derive the operator from one of the three templates",
             )
             return None
-        takes, gives = template_types(op)
+        try:
+            takes, gives = template_types(op)
+        except CodedError as error:
+            where = "" if error.where is None else f" ({error.where})"
+            self.refuse(error.code, node, f"{error.message}{where}", "types for type parameters by their names", error.fix)
+            return None
         bound: dict[Any, Any] = {}
         fits = given is not None
         if given is not None:

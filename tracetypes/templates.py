@@ -10,12 +10,14 @@ stream, such as what a function returns, the operator names itself: see :meth:`T
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
 
 from tracetypes.edges import EdgeType, O, U
+from tracetypes.errors import DataError, TraceTypesError, raised_at
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker
+from tracetypes.records import show
 from tracetypes.typed import Typed
 
 __all__ = [
@@ -169,13 +171,14 @@ def overrides(op: object, method: str) -> bool:
 def type_arguments(instance: object, base: type[Any]) -> tuple[Any, ...]:
     """The arguments that a generic ``base`` has in the class of ``instance``; type variables where they are not known.
 
-    Raises :class:`TypeError` when ``base`` is no base of the class.
+    Raises :class:`TypeError` when ``base`` is no base of the class, and :class:`DataError` ``TT106`` when the instance does not
+    name its types as :meth:`Typed.type_arguments` shall.
     """
     cls = type(instance)
     known: dict[Any, Any] = {}
     if (own := getattr(instance, "__orig_class__", None)) is not None:
         known = dict(zip(cls.__parameters__, get_args(own), strict=False))  # type: ignore[attr-defined]
-    named = dict(instance.type_arguments()) if isinstance(instance, Typed) else {}
+    named = _named(instance) if isinstance(instance, Typed) else {}
     pending: list[tuple[Any, dict[Any, Any]]] = [(cls, known)]
     while pending:
         at, bound = pending.pop()
@@ -190,6 +193,22 @@ def type_arguments(instance: object, base: type[Any]) -> tuple[Any, ...]:
                 args = tuple(substitute(arg, bound) for arg in get_args(parent))
                 pending.append((origin, dict(zip(getattr(origin, "__parameters__", ()), args, strict=False))))
     raise TypeError(f"{cls.__name__} is not derived from {base.__name__}")
+
+
+def _named(instance: Typed) -> dict[str, Any]:
+    """What an instance says of its types."""
+    what, where = f"{type(instance).__name__}.type_arguments()", None
+    try:
+        given: object = instance.type_arguments()
+    except TraceTypesError:
+        raise
+    except Exception as error:
+        problem, where = f"raised {type(error).__name__}: {error}", raised_at(error)
+    else:
+        if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
+            return dict(given)
+        problem = f"gave {show(given)}"
+    raise DataError("TT106", f"{what} {problem}", fix="return types by name of parameter: {'W': float}", where=where)
 
 
 def _arguments(op: object) -> tuple[type[Any], tuple[Any, ...]]:
