@@ -13,8 +13,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tracetypes import Dataflow, UsageError, __version__
-from tracetypes.cli import load, main
+from tracetypes import Dataflow, U, UsageError, __version__, every
+from tracetypes.cli import _lines, _Progress, load, main
+from tracetypes.compiler.store.metrics import Batch
+from tracetypes.running import compiled
 
 ROOT = Path(__file__).parents[1]
 
@@ -469,3 +471,19 @@ def test_another_process_knows_main_by_its_file(
     assert (code, err) == (0, "")
     assert ("one: another process" in out) == (file is not None)
     assert ("note    another process cannot import __main__" in out) == (file is None)
+
+
+@pytest.mark.parametrize(("sinks", "said"), [(("out", "late"), "late, batch 0: 2 rows"), (("late",), "batch 0: 2 rows")])
+def test_progress_counts_what_a_sink_of_late_items_wrote(
+    sinks: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = Dataflow("one")
+    rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=abs))
+    for sink in sinks:
+        flow.sink(sink, rows if sink == "out" else rows.late())
+    told = _lines(_Progress(quiet=False), compiled(flow))
+    for query in sinks if len(sinks) > 1 else ("",):
+        told(Batch(0, 7, 1, None, {}, {}, 0.5, query, written=2))
+    *out, late = capsys.readouterr().err.splitlines()
+    assert late == f"{said} written, 1 marker, 0.5 s"
+    assert out == ["out, batch 0: 7 rows, 1 marker, 0.5 s"] * (len(sinks) - 1)

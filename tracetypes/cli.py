@@ -397,7 +397,7 @@ def _tellers(given: argparse.Namespace, say: _Progress, program: Program) -> lis
     how = given.progress or ("operators" if say.terminal else "lines")
     tellers: list[Callable[[Batch], None]] = []
     if how != "none":
-        tellers.append(_lines(say) if how == "lines" else _tables(say, program))
+        tellers.append(_lines(say, program) if how == "lines" else _tables(say, program))
     if given.metrics:
         tellers.append(json_lines(given.metrics))
     if given.prometheus is not None:
@@ -465,11 +465,20 @@ def _state(given: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(say: _Progress) -> Callable[[Batch], None]:
-    """A line for each micro-batch."""
+def _lines(say: _Progress, program: Program) -> Callable[[Batch], None]:
+    """A line for each micro-batch. A query of nothing but late items or rejects reads all rows for the few that it writes: those
+    are counted."""
+    from tracetypes.compiler.plan.plan import FromSource
     from tracetypes.compiler.store.metrics import instant
 
+    beside = {
+        name if len(program.plans) > 1 else ""
+        for name, plan in program.named
+        if all(isinstance(leaf, FromSource) and not leaf.gives_items for leaf in plan.leaves)
+    }
+
     def told(batch: Batch) -> None:
+        rows = f"{batch.written:,} rows written" if batch.query in beside else f"{batch.rows:,} rows"
         marker = "" if batch.marker is None else f", answered up to {instant(batch.marker)}"
         markers = "marker" if batch.markers == 1 else "markers"
         aside = "".join(
@@ -479,7 +488,7 @@ def _lines(say: _Progress) -> Callable[[Batch], None]:
         )
         which = f"{batch.query}, batch" if batch.query else "batch"
         say.line(
-            f"{which} {batch.number}: {batch.rows:,} rows, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s"
+            f"{which} {batch.number}: {rows}, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s"
         )
 
     return told
