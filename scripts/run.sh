@@ -41,9 +41,9 @@ test)
         echo "run: $failed failed, see above. The tests run all the same; the exit status will not be 0." >&2
         status=1
     fi
-    # Last, so that its summary is the last thing to be seen. In two processes, a file at a time, the slow ones (tests/spark)
+    # Last, so that its summary is the last thing to be seen. In three processes (tests that wait for a JVM leave a core idle), a file at a time, the slow ones (tests/spark)
     # first; `test -n 0` has all in this one.
-    "$python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder "$@" || status=$?
+    "$python" -m pytest -n 3 --dist loadfile --no-loadscope-reorder "$@" || status=$?
     exit "$status"
     ;;
 check)

@@ -15,7 +15,7 @@ dev = settings.get_profile("dev")
 settings.register_profile(
     "ci",
     parent=dev,
-    max_examples=60,
+    max_examples=40,
     derandomize=True,
     database=None,
     print_blob=True,

@@ -12,7 +12,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import attrs
 import numpy as np
@@ -369,7 +369,7 @@ def test_stages_that_change_places_are_noticed() -> None:
 
 # ------------------------------------------------------------------------------------- every field, by construction
 
-NODES: tuple[Any, ...] = (*get_args(Node), *get_args(Markers), *get_args(Format), Kafka, Layout)
+NODES: tuple[Any, ...] = (*get_args(Node), *map(get_origin, get_args(Markers)), *get_args(Format), Kafka, Layout)
 
 
 def test_every_field_of_every_node_is_kept_or_free() -> None:

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracetypes import Dataflow, Marker, OpKeyedUnordered, OpStateless, U, check, every, interpret_rows
+from tracetypes.compiler.analysis import traced
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.plan import planner
 from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.plan.program import program
@@ -306,7 +306,7 @@ def test_operators_that_are_alike_are_looked_at_once(monkeypatch: pytest.MonkeyP
         return original(op, *about)
 
     original = tracing.trace_on_item
-    monkeypatch.setattr(planner, "trace_on_item", trace_on_item)
+    monkeypatch.setattr(traced, "trace_on_item", trace_on_item)
     made = Dataflow("many")
     stream: Any = made.source("rows", U[str, Row], key=lambda v: v.id, markers=every(seconds=5, time=lambda v: v.ts))
     table = {"a": 1}

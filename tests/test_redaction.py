@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tracetypes import RunError, UsageError
+from tracetypes import RunError, UsageError, redaction
 from tracetypes.redaction import conceal, redact, redact_passwords
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -152,3 +154,14 @@ def test_an_import_that_fails_says_no_secret(tmp_path: Path) -> None:
     said = ran(tmp_path, "check", "flow.py")
     assert "TT403" in said
     assert "PLANTED" not in said
+
+
+@given(
+    name=st.from_regex(redaction._NAMES, fullmatch=True),
+    large=st.booleans(),
+    written=st.sampled_from(["{}=hush-hush", "'{}': 'hush-hush'"]),
+)
+def test_what_the_patterns_find_holds_one_of_the_words(name: str, large: bool, written: str) -> None:
+    """Texts without any of the words are not searched."""
+    shown = redact_passwords(f"a {written.format(name.upper() if large else name)} b")
+    assert "hush-hush" not in shown

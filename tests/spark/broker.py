@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -101,6 +102,9 @@ class Broker:
         admin = AdminClient({"bootstrap.servers": self.address})
         for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
             made.result(30)
+        until = time.monotonic() + 30
+        while topic not in admin.list_topics(timeout=30).topics and time.monotonic() < until:
+            time.sleep(0.05)  # the broker knows it a moment later
         return f"kafka://{self.address}/{topic}"
 
     def topics(self, prefix: str) -> list[str]:

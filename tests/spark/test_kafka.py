@@ -613,7 +613,7 @@ SASL = "sasl.mechanism=PLAIN\nsasl.username=u\nsasl.password=p\n"
 def test_a_broker_speaks_plaintext(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, writing: bool
 ) -> None:
-    monkeypatch.setattr(topics_of_kafka, "PATIENCE", 2.0)
+    monkeypatch.setattr(topics_of_kafka, "PATIENCE", 6.0)
     (tmp_path / "kafka.conf").write_text(lines)
     address = topics_of_kafka.Address.of(f"kafka://{broker.address}/t?config={tmp_path / 'kafka.conf'}")
     with pytest.raises(RunError, match="The broker speaks plaintext there, and security") as error:
