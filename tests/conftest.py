@@ -8,6 +8,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+os.environ["TRACETYPES_SPECIFICATION"] = "1"  # what passes and the planner make is checked, in processes of tests, too
+
 settings.register_profile(
     "dev", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

@@ -11,6 +11,7 @@ from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque, keyed_in, monoid_in, traced
 from tracetypes.compiler.graph.passes import compile_graph
+from tracetypes.compiler.graph.specification import require
 from tracetypes.compiler.plan.plan import (
     FromChannel,
     FromSource,
@@ -23,6 +24,7 @@ from tracetypes.compiler.plan.plan import (
     Step,
     United,
 )
+from tracetypes.compiler.plan.specification import PLAN
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.compiler.tracing.identity import Once
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
@@ -105,7 +107,7 @@ def plan_of(
 ) -> Plan:
     """The plan of a graph to which any of the passes were applied, parallelisation among them. ``quiet``: sources whose late
     and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of."""
-    return _Planner(compiled, parallelism, key_groups, quiet, once or Once()).run()
+    return require(PLAN, _Planner(compiled, parallelism, key_groups, quiet, once or Once()).run(), "the planner")
 
 
 class _Planner:

@@ -18,6 +18,7 @@ from tracetypes.compiler.graph.passes import fuse as _fuse
 from tracetypes.compiler.graph.passes import parallelize as _parallelize
 from tracetypes.compiler.graph.passes import reorder as _reorder
 from tracetypes.compiler.graph.passes import restore_order as _restore
+from tracetypes.compiler.graph.specification import GRAPH, require
 
 __all__ = ["Pass", "compile_graph", "passes"]
 
@@ -34,13 +35,18 @@ class Pass:
 def passes(*, parallelism: int, key_groups: int) -> tuple[Pass, ...]:
     """All passes in order."""
     parallel = partial(_parallelize.parallelize, parallelism=parallelism, key_groups=key_groups)
-    return (
+    made = (
         Pass("parallelize", _parallelize.EQUATION, parallel),
         Pass("drop splitters", _drop.EQUATION, _drop.drop_splitters),
         Pass("reorder", _reorder.EQUATION, _reorder.reorder),
         Pass("restore order", _restore.EQUATION, _restore.restore_order),
         Pass("fuse", _fuse.EQUATION, _fuse.fuse),
     )
+    return tuple(attrs.evolve(one, run=partial(_specified, one)) for one in made)
+
+
+def _specified(one: Pass, checked: Checked) -> Checked:
+    return require(GRAPH, one.run(checked), one.name)
 
 
 def compile_graph(checked: Checked, *, parallelism: int, key_groups: int) -> Checked:

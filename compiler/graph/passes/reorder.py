@@ -58,6 +58,7 @@ def reorder(checked: Checked) -> Checked:
                 moved[first:] = [to.place(node, tuple(moved[first:]))]
             else:
                 moved.append(to.place(node, (split_before(to.input_of(node.inputs[0]), split),)))
+                to.types[node.id] = to.types[to.nodes[-1].inputs[0]]
         return moved[0]
 
     def split_before(upstream: int, split: Split) -> int:
