@@ -1,6 +1,7 @@
 """What it costs to compare traced answers with plain Python: processor seconds inside the check, of all that the workers take.
 
-    python -m benchmarks.verification [--events N] [--users N] [--files N] [--files-per-step N] [--runs N] [--parallelism N]
+    python -m benchmarks.verification [--queries I,II,...] [--events N] [--users N] [--files N] [--files-per-step N] [--runs N]
+        [--parallelism N]
 
 The Yahoo queries of examples/yahoo.py over Parquet. Each query runs with the check and without it, in turns; the first runs
 of each side do not count. Prints a JSON line for each query: rows that were compared, seconds of the check and of the workers,
@@ -79,6 +80,7 @@ def once(flow: Dataflow, events: Path, given: argparse.Namespace, *, verify: boo
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--queries", default="I,II,III,IV,V,VI")
     parser.add_argument("--events", type=int, default=4_000_000)
     parser.add_argument("--users", type=int, default=100_000)
     parser.add_argument("--files", type=int, default=8)
@@ -100,7 +102,8 @@ def main() -> None:
             "V": yahoo.query_5(known),
             "VI": yahoo.query_6(known, seconds=10, period=10),
         }
-        for query, flow in flows.items():
+        for query in given.queries.split(","):
+            flow = flows[query]
             runs: dict[bool, list[Ran]] = {True: [], False: []}
             for number in range(given.runs + 2):
                 for verify in (True, False):
