@@ -57,13 +57,17 @@ class Lines(io.RawIOBase):
         return len(data)
 
     def end(self) -> None:
-        """Write a last line that has no end."""
+        """Write a last line that has no end. What Spark's own process prints between tasks goes where it went."""
         if self.held:
             self.write(b"\n")
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
 
 
 _lines: Final[list[Lines]] = []
 """Where this worker prints, once it does."""
+
+
+_texts: Final[list[Any]] = []
 
 
 def print_to_driver() -> Lines | None:
@@ -74,7 +78,9 @@ def print_to_driver() -> Lines | None:
             _lines.append(Lines(path))
         except OSError:  # the driver has ended, or is elsewhere
             return None
-        sys.stdout = sys.stderr = io.TextIOWrapper(_lines[0], "utf-8", "replace", write_through=True)
+        _texts.append(io.TextIOWrapper(_lines[0], "utf-8", "replace", write_through=True))
+    if _texts:
+        sys.stdout = sys.stderr = _texts[0]
     return _lines[0] if _lines else None
 
 
