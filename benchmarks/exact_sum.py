@@ -29,7 +29,7 @@ from tracetypes.compiler.columns.column import from_arrow, inputs_of
 from tracetypes.compiler.runtime.partial_aggregation import Flow, combine
 from tracetypes.records import Float, Integer
 from tracetypes.stdlib import Aggregate, evaluate, fast_sum, sum
-from tracetypes.stdlib.aggregates import Summarise
+from tracetypes.stdlib.aggregates import AggregatePerBlock
 
 Side: TypeAlias = Callable[[Any], float]
 """Adds up values: a list, or an array."""
@@ -58,12 +58,12 @@ def nanoseconds(sides: dict[str, Side], values: Any, runs: int) -> dict[str, flo
 
 
 def over_columns(number: int, keys: int) -> dict[str, Side]:
-    """Both sums by key, as the operator :func:`summarise` has them combined."""
+    """Both sums by key, as the operator :func:`aggregate` has them combined."""
     key = from_arrow(Integer(), pa.array(np.random.default_rng(7).integers(0, keys, number)))
     ends = np.zeros(number, np.int64)
 
     def side(aggregate: Aggregate[float, Any, float]) -> Side:
-        monoid = monoid_of(Summarise(aggregate), Integer(), Float())
+        monoid = monoid_of(AggregatePerBlock(aggregate), Integer(), Float())
 
         def run(values: Any) -> float:
             column = from_arrow(Float(), pa.array(values))

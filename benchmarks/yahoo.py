@@ -94,7 +94,7 @@ def flows(known: Tables, database: str, span: float) -> dict[str, dict[str, Data
     return {
         "I": {
             "table in memory": yahoo.query_1_in_memory(known, seconds=span),
-            "look_up": yahoo.query_1(database, seconds=span),
+            "lookup_join": yahoo.query_1(database, seconds=span),
         },
         "II": {"ours": yahoo.query_2(seconds=span)},
         "III": {"ours": yahoo.query_3(known, seconds=span)},

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tracetypes import Dataflow, O, Stream, U, Unit, csv, every, sort
-from tracetypes.stdlib import all_of, both, count, fast_sum, flat_map, interpolate, max, rekey, time_window
+from tracetypes.stdlib import both, count, fast_sum, flat_map, interpolate, key_by, max, struct, time_window
 
 DEVICES = ("air conditioner", "fridge", "heater", "lamp", "screen", "washer")
 KEPT = frozenset(DEVICES) - {"screen"}
@@ -81,9 +81,9 @@ def average(readings: Stream[U[Unit, Measurement]]) -> Stream[O[str, Average]]:
     loads = readings.through(flat_map(join_filter_map))
     fill_in = interpolate(time=second, number=watts, make=lambda _, ts, watts: Load(ts, watts), max_gap=MAX_GAP)
     filled = loads.through(sort(by=second)).through(fill_in)
-    by_device = filled.through(rekey(lambda plug, _: device_of(plug), to=str)).through(sort(by=second))
+    by_device = filled.through(key_by(lambda plug, _: device_of(plug), to=str)).through(sort(by=second))
     mean = both(fast_sum(watts), count(), truediv, to=float)
-    each = all_of(Average, ts=max(second, to=int), watts=mean, loads=count())
+    each = struct(Average, ts=max(second, to=int), watts=mean, loads=count())
     return by_device.through(time_window(each, seconds=1, time=second, grace=MAX_GAP - 1))
 
 

@@ -33,7 +33,7 @@ from tracetypes import (
     sort,
     stdlib,
 )
-from tracetypes.stdlib import Aggregate, Sqlite, all_of, enrich, lloyd, look_up, running
+from tracetypes.stdlib import Aggregate, Sqlite, enrich, lloyd, lookup_join, running, struct
 
 
 @attrs.frozen
@@ -113,7 +113,7 @@ def query_1(database: str, *, seconds: float = 1, delay: float = 0) -> Dataflow:
     """
     flow = Dataflow("yahoo-1")
     ads = Sqlite(path=database, table="ads", key="ad_id", row=Advertisement)
-    found = look_up(ads, by=lambda ad, _: ad, combine=enriched_by_row)
+    found = lookup_join(ads, by=lambda ad, _: ad, combine=enriched_by_row)
     flow.sink("enriched", _by_advertisement(flow, seconds, delay).through(found))
     return flow
 
@@ -285,7 +285,7 @@ class Summarise(OpKeyedUnordered[int, Action, int, History, SummarySoFar, Summar
 
 
 def query_3(known: Tables, *, seconds: float = 1, delay: float = 0) -> Dataflow:
-    """Query III: enrich with the location, then summarise the whole history of each location."""
+    """Query III: enrich with the location, then aggregate the whole history of each location."""
     flow = Dataflow("yahoo-3")
     located = _events(flow, seconds, delay).through(Locate(known.location_of))
     flow.sink("histories", located.through(Summarise()), marker="at")
@@ -479,7 +479,7 @@ def query_6(known: Tables, *, seconds: int = 1, delay: float = 0, k: int = 4, pe
     """
     flow = Dataflow("yahoo-6")
     locate = enrich(known.location_of, by=lambda user, _: user, combine=visit)
-    so_far: Aggregate[Visits, Any, Visits] = all_of(
+    so_far: Aggregate[Visits, Any, Visits] = struct(
         Visits,
         location=stdlib.max(of=lambda v: v.location, to=int),
         views=stdlib.sum(of=lambda v: v.views, to=int),

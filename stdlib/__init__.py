@@ -6,7 +6,7 @@ stdlib as ts``), or the names that you need.
 
 from tracetypes.stdlib.aggregates import (
     Aggregate,
-    all_of,
+    aggregate,
     both,
     count,
     evaluate,
@@ -16,8 +16,8 @@ from tracetypes.stdlib.aggregates import (
     mean,
     min,
     running,
+    struct,
     sum,
-    summarise,
     top,
     types_of,
     variance,
@@ -36,11 +36,11 @@ from tracetypes.stdlib.learned import (
     train_regression_tree,
     tree_of,
 )
-from tracetypes.stdlib.lookups import Postgres, Sqlite, look_up
-from tracetypes.stdlib.ordered import accumulate, deduplicate, differences, exponential_mean, interpolate, pairwise
+from tracetypes.stdlib.lookups import Postgres, Sqlite, lookup_join
+from tracetypes.stdlib.ordered import deduplicate, diff, ewm_mean, interpolate, pairwise, scan
 from tracetypes.stdlib.preview import preview
-from tracetypes.stdlib.sketches import approximate_distinct, distinct, quantile, quantiles
-from tracetypes.stdlib.stateless import enrich, filter, flat_map, map, map_values, rekey
+from tracetypes.stdlib.sketches import approx_count_distinct, count_distinct, quantile, quantiles
+from tracetypes.stdlib.stateless import enrich, filter, flat_map, key_by, map, map_values
 from tracetypes.stdlib.windows import (
     Invertible,
     Session,
@@ -65,30 +65,30 @@ __all__ = [
     "Session",
     "Sqlite",
     "Windowed",
-    "accumulate",
-    "all_of",
-    "approximate_distinct",
+    "aggregate",
+    "approx_count_distinct",
     "asof_join",
     "both",
     "cluster",
     "count",
+    "count_distinct",
     "count_window",
     "deduplicate",
-    "differences",
-    "distinct",
+    "diff",
     "enrich",
     "evaluate",
-    "exponential_mean",
+    "ewm_mean",
     "fast_sum",
     "filter",
     "flat_map",
     "interpolate",
     "interval_join",
+    "key_by",
     "kmeans",
     "lagged",
     "last",
     "lloyd",
-    "look_up",
+    "lookup_join",
     "map",
     "map_values",
     "max",
@@ -99,12 +99,12 @@ __all__ = [
     "preview",
     "quantile",
     "quantiles",
-    "rekey",
     "running",
+    "scan",
     "session",
     "sliding",
+    "struct",
     "sum",
-    "summarise",
     "time_window",
     "top",
     "train_regression_tree",

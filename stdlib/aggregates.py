@@ -51,12 +51,12 @@ from tracetypes.typed import Typed
 
 __all__ = [
     "Aggregate",
+    "AggregatePerBlock",
     "Measured",
     "Number",
     "Real",
     "Running",
-    "Summarise",
-    "all_of",
+    "aggregate",
     "both",
     "count",
     "evaluate",
@@ -66,8 +66,8 @@ __all__ = [
     "mean",
     "min",
     "running",
+    "struct",
     "sum",
-    "summarise",
     "top",
     "types_of",
     "variance",
@@ -562,15 +562,15 @@ def both(
 
 
 @attrs.frozen
-class AllOf(Aggregate[V, tuple[Any, ...], W], Generic[V, W]):
-    """See :func:`all_of`."""
+class Struct(Aggregate[V, tuple[Any, ...], W], Generic[V, W]):
+    """See :func:`struct`."""
 
     to: Callable[..., W]
     names: tuple[str, ...]
     parts: tuple[Aggregate[V, Any, Any], ...]
 
     def type_arguments(self) -> Mapping[str, Any]:
-        return {"V": same_values((types_of(part)[0] for part in self.parts), "all_of"), "W": self.to}
+        return {"V": same_values((types_of(part)[0] for part in self.parts), "struct"), "W": self.to}
 
     def lift(self, value: V) -> tuple[Any, ...]:
         return tuple([part.lift(value) for part in self.parts])
@@ -590,7 +590,7 @@ class AllOf(Aggregate[V, tuple[Any, ...], W], Generic[V, W]):
         return tuple([part.fold(agg[at], values) for at, part in enumerate(self.parts)])
 
 
-def all_of(to: type[W], **parts: Aggregate[V, Any, Any]) -> Aggregate[V, Any, W]:
+def struct(to: type[W], **parts: Aggregate[V, Any, Any]) -> Aggregate[V, Any, W]:
     """A record of several aggregates of the same values, one for each field of ``to``, by name.
 
     Raises :class:`UsageError` ``TT121`` when the names are not the fields of ``to``, or a result does not fit its field.
@@ -599,16 +599,16 @@ def all_of(to: type[W], **parts: Aggregate[V, Any, Any]) -> Aggregate[V, Any, W]
     ... class Range:
     ...     low: int
     ...     high: int
-    >>> evaluate(all_of(Range, low=min(to=int), high=max(to=int)), [3, 1, 2])
+    >>> evaluate(struct(Range, low=min(to=int), high=max(to=int)), [3, 1, 2])
     Range(low=1, high=3)
     """
-    made: AllOf[V, W] = AllOf(to, tuple(parts), tuple(_part("all_of", part) for part in parts.values()))
+    made: Struct[V, W] = Struct(to, tuple(parts), tuple(_part("struct", part) for part in parts.values()))
     schema = schema_of(to)
     if not isinstance(schema, Record) or {name for name, _ in schema.fields} != set(parts):
         fields = ", ".join(name for name, _ in schema.fields) if isinstance(schema, Record) else "no fields"
         raise UsageError(
             "TT121",
-            f"all_of was given {', '.join(parts) or 'nothing'} for {show_type(to)}, which has {fields}",
+            f"struct was given {', '.join(parts) or 'nothing'} for {show_type(to)}, which has {fields}",
             fix="name one aggregate for each field of the record",
         )
     for name, field in schema.fields:
@@ -616,7 +616,7 @@ def all_of(to: type[W], **parts: Aggregate[V, Any, Any]) -> Aggregate[V, Any, W]
         if not _fits(found, field):
             raise UsageError(
                 "TT121",
-                f"all_of: {show_type(to)}.{name} cannot hold {show_type(found)}",
+                f"struct: {show_type(to)}.{name} cannot hold {show_type(found)}",
                 fix="change the type of the field, or the aggregate",
             )
     made.type_arguments()
@@ -708,8 +708,8 @@ class _PerBlock(OpKeyedUnordered[K, V, K, W, "Touched[A]", "Touched[A]"], Generi
 
 
 @attrs.frozen
-class Summarise(_PerBlock[K, V, W, A], Generic[K, V, W, A]):
-    """See :func:`summarise`."""
+class AggregatePerBlock(_PerBlock[K, V, W, A], Generic[K, V, W, A]):
+    """See :func:`aggregate`."""
 
     def update_state(self, state: Touched[A], agg: Touched[A]) -> Touched[A]:
         return agg
@@ -723,14 +723,14 @@ class Running(_PerBlock[K, V, W, A], Generic[K, V, W, A]):
         return agg[0], self.aggregate.combine(state[1], agg[1])
 
 
-def summarise(aggregate: Aggregate[V, Any, W]) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]:
+def aggregate(agg: Aggregate[V, Any, W]) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]:
     """``U[K, V] -> U[K, W]``: the aggregate of each key and block, at the marker that ends the block. Keys without items
     in the block are silent. A tumbling window as long as the blocks.
 
-    >>> preview(summarise(sum(to=int)), U[str, int], [("a", 1), ("a", 2), ("b", 3)], [("a", 4)])
+    >>> preview(aggregate(sum(to=int)), U[str, int], [("a", 1), ("a", 2), ("b", 3)], [("a", 4)])
     [[('a', 3), ('b', 3)], [('a', 4)]]
     """
-    made: Summarise[Any, V, W, Any] = Summarise(_part("summarise", aggregate))
+    made: AggregatePerBlock[Any, V, W, Any] = AggregatePerBlock(_part("aggregate", agg))
     return made
 
 

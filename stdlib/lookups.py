@@ -28,7 +28,7 @@ from tracetypes.stdlib.postgres import Postgres
 from tracetypes.stdlib.stateless import how_of
 from tracetypes.templates import Emit, OpStateless
 
-__all__ = ["Database", "LookUp", "Postgres", "Sqlite", "look_up"]
+__all__ = ["Database", "LookupJoin", "Postgres", "Sqlite", "lookup_join"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -207,8 +207,8 @@ class Cached(LookupTable):
 
 
 @attrs.frozen
-class LookUp(OpStateless[K, V, K, W], Generic[K, V, W]):
-    """See :func:`look_up`."""
+class LookupJoin(OpStateless[K, V, K, W], Generic[K, V, W]):
+    """See :func:`lookup_join`."""
 
     table: Cached
     by: Callable[[K, V], Any]
@@ -233,7 +233,7 @@ class LookUp(OpStateless[K, V, K, W], Generic[K, V, W]):
 
 
 @overload
-def look_up(
+def lookup_join(
     database: Database[R],
     *,
     by: Callable[[K, V], Any],
@@ -243,7 +243,7 @@ def look_up(
     to: type[W] | None = None,
 ) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
 @overload
-def look_up(
+def lookup_join(
     database: Database[R],
     *,
     by: Callable[[K, V], Any],
@@ -252,7 +252,7 @@ def look_up(
     cache: int = 10_000,
     to: type[W] | None = None,
 ) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
-def look_up(database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: int = 10_000, to: Any = None) -> Any:
+def lookup_join(database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: int = 10_000, to: Any = None) -> Any:
     """``U[K, V] -> U[K, W]``: the look-up join against a database, :class:`Sqlite` or :class:`Postgres`.
 
     ``by(key, value)`` gives the key of the row, None for none; ``combine(value, row)`` the new value. Items without a row
@@ -272,16 +272,16 @@ def look_up(database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: 
     >>> _ = connection.executescript("CREATE TABLE meters (id INTEGER, room TEXT); INSERT INTO meters VALUES (7, 'attic')")
     >>> connection.close()
     >>> meters = Sqlite(path=path, table="meters", key="id", row=Meter)
-    >>> rooms = look_up(meters, by=lambda key, watts: key, combine=lambda watts, meter: meter.room, to=str)
+    >>> rooms = lookup_join(meters, by=lambda key, watts: key, combine=lambda watts, meter: meter.room, to=str)
     >>> preview(rooms, U[int, int], [(7, 20), (8, 21)])
     [[(7, 'attic')]]
     >>> folder.cleanup()
     """
     if not isinstance(database, Database):
-        raise UsageError("TT121", f"look_up was given {show(database)}", fix="pass Sqlite(...) or Postgres(...)")
-    how_of("look_up", how)
+        raise UsageError("TT121", f"lookup_join was given {show(database)}", fix="pass Sqlite(...) or Postgres(...)")
+    how_of("lookup_join", how)
     if not callable(by):
-        raise UsageError("TT121", f"look_up was given {show(by)}, which is no function", fix="pass a function")
+        raise UsageError("TT121", f"lookup_join was given {show(by)}, which is no function", fix="pass a function")
     if type(cache) is not int or cache < 1:
-        raise UsageError("TT121", f"look_up was given cache={show(cache)}", fix="pass a number of keys, from 1")
-    return LookUp(Cached(database, cache), by, combine, how, returned(combine, to, "look_up"))
+        raise UsageError("TT121", f"lookup_join was given cache={show(cache)}", fix="pass a number of keys, from 1")
+    return LookupJoin(Cached(database, cache), by, combine, how, returned(combine, to, "lookup_join"))

@@ -23,21 +23,21 @@ from tracetypes.stdlib.windows import seconds_as_micros, typed, whole
 from tracetypes.templates import EmitValue, OpKeyedOrdered
 
 __all__ = [
-    "Accumulate",
     "Deduplicate",
     "DeduplicateRecent",
     "DeduplicateWithin",
-    "Differences",
-    "ExponentialMean",
-    "ExponentialMeanOverTime",
+    "Diff",
+    "EwmMean",
+    "EwmMeanOverTime",
     "Interpolate",
     "Pairwise",
-    "accumulate",
+    "Scan",
     "deduplicate",
-    "differences",
-    "exponential_mean",
+    "diff",
+    "ewm_mean",
     "interpolate",
     "pairwise",
+    "scan",
 ]
 
 K = TypeVar("K")
@@ -115,8 +115,8 @@ def interpolate(
 
 
 @attrs.frozen
-class Differences(OpKeyedOrdered[K, V, float, float | None]):
-    """See :func:`differences`. The state is the last number."""
+class Diff(OpKeyedOrdered[K, V, float, float | None]):
+    """See :func:`diff`. The state is the last number."""
 
     number: Callable[[V], float]
 
@@ -130,14 +130,14 @@ class Differences(OpKeyedOrdered[K, V, float, float | None]):
         return number
 
 
-def differences(number: Callable[[V], float]) -> Callable[[Stream[O[K, V]]], Stream[O[K, float]]]:
+def diff(number: Callable[[V], float]) -> Callable[[Stream[O[K, V]]], Stream[O[K, float]]]:
     """What was added from each item of a key to the next; nothing for the first. Of integers the exact difference, told
     as a float.
 
-    >>> preview(differences(lambda x: x), O[str, float], [("a", 1.0), ("a", 3.5)], [("a", 3.0)])
+    >>> preview(diff(lambda x: x), O[str, float], [("a", 1.0), ("a", 3.5)], [("a", 3.0)])
     [[('a', 2.5)], [('a', -0.5)]]
     """
-    op: Any = Differences(number)
+    op: Any = Diff(number)
     return lambda upstream: extend(upstream, op)
 
 
@@ -176,8 +176,8 @@ def pairwise(
 
 
 @attrs.frozen
-class Accumulate(OpKeyedOrdered[K, V, R, A]):
-    """See :func:`accumulate`. The state is the aggregate of all items so far."""
+class Scan(OpKeyedOrdered[K, V, R, A]):
+    """See :func:`scan`. The state is the aggregate of all items so far."""
 
     aggregate: Aggregate[V, A, Any]
 
@@ -194,13 +194,13 @@ class Accumulate(OpKeyedOrdered[K, V, R, A]):
         return agg
 
 
-def accumulate(aggregate: Aggregate[V, A, W]) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]:
+def scan(aggregate: Aggregate[V, A, W]) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]:
     """After each item of a key the aggregate of all its items up to there.
 
-    >>> preview(accumulate(max(to=int)), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
+    >>> preview(scan(max(to=int)), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
     [[('a', 1), ('a', 3), ('a', 3)]]
     """
-    op: Any = Accumulate(aggregate)
+    op: Any = Scan(aggregate)
     return lambda upstream: extend(upstream, op)
 
 
@@ -327,25 +327,25 @@ def deduplicate(
 
 
 @attrs.frozen
-class ExponentialMean(OpKeyedOrdered[K, V, float, float | None]):
-    """See :func:`exponential_mean`. The state is the last mean."""
+class EwmMean(OpKeyedOrdered[K, V, float, float | None]):
+    """See :func:`ewm_mean`. The state is the last mean."""
 
     number: Callable[[V], float]
-    weight: float
+    alpha: float
 
     def initial_state(self) -> float | None:
         return None
 
     def on_item(self, state: float | None, key: K, value: V, emit: EmitValue[float]) -> float:
         number = float(self.number(value))
-        mean = number if state is None else state + self.weight * (number - state)
+        mean = number if state is None else state + self.alpha * (number - state)
         emit(mean)
         return mean
 
 
 @attrs.frozen
-class ExponentialMeanOverTime(OpKeyedOrdered[K, V, float, tuple[int, float] | None]):
-    """See :func:`exponential_mean`. The state is the last time in microseconds and the mean."""
+class EwmMeanOverTime(OpKeyedOrdered[K, V, float, tuple[int, float] | None]):
+    """See :func:`ewm_mean`. The state is the last time in microseconds and the mean."""
 
     number: Callable[[V], float]
     half_life: int
@@ -367,17 +367,17 @@ class ExponentialMeanOverTime(OpKeyedOrdered[K, V, float, tuple[int, float] | No
         return last + passed, mean
 
 
-def exponential_mean(
+def ewm_mean(
     number: Callable[[V], float],
     *,
-    weight: float | None = None,
+    alpha: float | None = None,
     half_life: float | None = None,
     time: Callable[[V], Time] | None = None,
     unit: TimeUnit = "s",
 ) -> Callable[[Stream[O[K, V]]], Stream[O[K, float]]]:
     """The exponentially weighted mean of each key after each item; the first item is the first mean.
 
-    ``weight`` (over 0, up to 1): that of each new item, ``mean += weight * (number - mean)``. Or ``half_life`` (seconds)
+    ``alpha`` (over 0, up to 1): that of each new item, ``mean += alpha * (number - mean)``. Or ``half_life`` (seconds)
     with ``time`` and ``unit`` as in :func:`tracetypes.every`: the old mean keeps half of its weight after so long,
     ``mean += (1 - 0.5 ** (passed / half_life)) * (number - mean)``; an item of the time of the one before changes
     nothing. The order of the stream makes the floats the same at any parallelism.
@@ -385,20 +385,20 @@ def exponential_mean(
     Raises :class:`UsageError` ``TT121`` unless one of the two is given, and for numbers out of range.
 
     >>> given = [("a", 0), ("a", 1), ("a", 3)]
-    >>> preview(exponential_mean(lambda x: x, weight=0.5), O[str, int], given)
+    >>> preview(ewm_mean(lambda x: x, alpha=0.5), O[str, int], given)
     [[('a', 0.0), ('a', 0.5), ('a', 1.75)]]
-    >>> preview(exponential_mean(lambda x: x, half_life=1, time=lambda x: x), O[str, int], given)
+    >>> preview(ewm_mean(lambda x: x, half_life=1, time=lambda x: x), O[str, int], given)
     [[('a', 0.0), ('a', 0.5), ('a', 2.375)]]
     """
     op: Any
-    if (weight is None) == (half_life is None):
-        raise UsageError("TT121", "weight and half_life: one of them is needed", fix="give one of them")
+    if (alpha is None) == (half_life is None):
+        raise UsageError("TT121", "alpha and half_life: one of them is needed", fix="give one of them")
     if (half_life is None) != (time is None):
         raise UsageError("TT121", "half_life and time go together", fix="give both or none of them")
-    if weight is not None:
-        if isinstance(weight, bool) or not (math.isfinite(weight) and 0 < weight <= 1):
-            raise UsageError("TT121", f"weight is {weight!r}", fix="give a weight over 0, up to 1")
-        op = ExponentialMean(number, weight)
+    if alpha is not None:
+        if isinstance(alpha, bool) or not (math.isfinite(alpha) and 0 < alpha <= 1):
+            raise UsageError("TT121", f"alpha is {alpha!r}", fix="give an alpha over 0, up to 1")
+        op = EwmMean(number, alpha)
     elif half_life is not None and time is not None:
-        op = ExponentialMeanOverTime(number, seconds_as_micros("half_life", half_life), time, unit)
+        op = EwmMeanOverTime(number, seconds_as_micros("half_life", half_life), time, unit)
     return lambda upstream: extend(upstream, op)

@@ -16,7 +16,7 @@ from tracetypes.stdlib.aggregates import Aggregate, Measured, Real
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.orders import hash_of, likeness_of
 
-__all__ = ["approximate_distinct", "distinct", "quantile", "quantiles"]
+__all__ = ["approx_count_distinct", "count_distinct", "quantile", "quantiles"]
 
 V = TypeVar("V")
 W = TypeVar("W")
@@ -54,8 +54,8 @@ class Members:
 
 
 @attrs.frozen
-class Distinct(Measured[V, Members, int], Generic[V]):
-    """See :func:`distinct`."""
+class CountDistinct(Measured[V, Members, int], Generic[V]):
+    """See :func:`count_distinct`."""
 
     def type_arguments(self) -> Mapping[str, Any]:
         return {}
@@ -73,21 +73,21 @@ class Distinct(Measured[V, Members, int], Generic[V]):
         return len(agg.whole)
 
 
-def distinct(of: Callable[[V], Any] | None = None) -> Aggregate[V, Any, int]:
+def count_distinct(of: Callable[[V], Any] | None = None) -> Aggregate[V, Any, int]:
     """How many different values, exactly: all of them are kept. NaNs count as one value, and so do 0.0 and -0.0.
 
-    >>> evaluate(distinct(), ["a", "b", "a"])
+    >>> evaluate(count_distinct(), ["a", "b", "a"])
     2
     """
-    return Distinct(function_or_none("distinct", of))
+    return CountDistinct(function_or_none("count_distinct", of))
 
 
 _SPARSE: Final = 32
 
 
 @attrs.frozen
-class ApproximateDistinct(Measured[V, tuple[int, ...] | bytes, int], Generic[V]):
-    """See :func:`approximate_distinct`.
+class ApproxCountDistinct(Measured[V, tuple[int, ...] | bytes, int], Generic[V]):
+    """See :func:`approx_count_distinct`.
 
     The monoid: the registers that are not zero, as sorted numbers ``index * 64 + rank``, while they are few, else all
     registers as bytes. Which of the two depends on the registers alone, so equal sketches are equal values.
@@ -171,18 +171,18 @@ def _tau(x: float) -> float:
             return total / 3
 
 
-def approximate_distinct(of: Callable[[V], Any] | None = None, *, precision: int = 12) -> Aggregate[V, Any, int]:
+def approx_count_distinct(of: Callable[[V], Any] | None = None, *, precision: int = 12) -> Aggregate[V, Any, int]:
     """About how many different values: HyperLogLog (Flajolet, Fusy, Gandouet and Meunier, 2007) over a 64-bit hash.
 
     ``precision`` from 4 to 16: ``2**precision`` bytes a sketch, and a standard error of ``1.04 / 2**(precision / 2)``,
     1.6 % for 12. The same values give the same number, whatever the order and the number of copies.
 
-    >>> evaluate(approximate_distinct(), [n % 50 for n in range(1000)])
+    >>> evaluate(approx_count_distinct(), [n % 50 for n in range(1000)])
     50
     """
     if type(precision) is not int or not 4 <= precision <= 16:
-        raise UsageError("TT121", f"approximate_distinct was given precision={show(precision)}", fix="pass 4 to 16")
-    return ApproximateDistinct(function_or_none("approximate_distinct", of), precision)
+        raise UsageError("TT121", f"approx_count_distinct was given precision={show(precision)}", fix="pass 4 to 16")
+    return ApproxCountDistinct(function_or_none("approx_count_distinct", of), precision)
 
 
 Buckets = tuple[int, tuple[tuple[int, int], ...]]

@@ -22,15 +22,15 @@ __all__ = [
     "Enrich",
     "Filter",
     "FlatMap",
+    "KeyBy",
     "Map",
     "MapValues",
-    "Rekey",
     "enrich",
     "filter",
     "flat_map",
+    "key_by",
     "map",
     "map_values",
-    "rekey",
 ]
 
 K = TypeVar("K")
@@ -156,8 +156,8 @@ def flat_map(
 
 
 @attrs.frozen
-class Rekey(OpStateless[K, V, L, V], Generic[K, V, L]):
-    """See :func:`rekey`."""
+class KeyBy(OpStateless[K, V, L, V], Generic[K, V, L]):
+    """See :func:`key_by`."""
 
     by: Callable[[K, V], L]
     to: Any
@@ -169,15 +169,15 @@ class Rekey(OpStateless[K, V, L, V], Generic[K, V, L]):
         emit(self.by(key, value), value)
 
 
-def rekey(by: Callable[[K, V], L], *, to: type[L] | None = None) -> Callable[[Stream[U[K, V]]], Stream[U[L, V]]]:
+def key_by(by: Callable[[K, V], L], *, to: type[L] | None = None) -> Callable[[Stream[U[K, V]]], Stream[U[L, V]]]:
     """``U[K, V] -> U[L, V]``: ``by(key, value)`` gives the new key; the value is kept.
 
     ``to``: ``L``, unless the function is a class or has a return annotation. Raises :class:`UsageError` ``TT120``.
 
-    >>> preview(rekey(lambda key, n: n % 2, to=int), U[str, int], [("a", 1), ("b", 2)])
+    >>> preview(key_by(lambda key, n: n % 2, to=int), U[str, int], [("a", 1), ("b", 2)])
     [[(0, 2), (1, 1)]]
     """
-    return Rekey(by, returned(by, to, "rekey"))
+    return KeyBy(by, returned(by, to, "key_by"))
 
 
 @attrs.frozen
@@ -225,7 +225,7 @@ def enrich(table: Any, *, by: Any, combine: Any, how: Any = "inner", to: Any = N
     ``by(key, value)`` says which row; ``combine(value, row)`` gives the new value. Items without a row are left out
     (``inner``), or combined with None (``left``). ``to``: ``W``, unless ``combine`` is a class or has a return annotation.
     The table is copied here and shipped with the operator: for up to some 100,000 rows. For more see
-    :func:`tracetypes.stdlib.look_up`. Raises :class:`UsageError` ``TT120``, ``TT121``.
+    :func:`tracetypes.stdlib.lookup_join`. Raises :class:`UsageError` ``TT120``, ``TT121``.
 
     >>> rooms = {7: "kitchen"}
     >>> named = enrich(rooms, by=lambda key, n: key, combine=lambda n, room: f"{room} {n}", to=str)

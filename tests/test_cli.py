@@ -186,7 +186,7 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
         "        Python    Interpolate",
         "                  because the items of a key are taken one after the other",
         "    from stage 0",
-        "        native    Rekey",
+        "        native    KeyBy",
         "        Python    TimeWindow",
         "    sink 'averages' : O[str, Average]",
     ):
@@ -290,7 +290,7 @@ straight.sink("out", rows)
 OPERATORS = {
     "FlatMap": "native",
     "Interpolate": "Python",
-    "Rekey": "native",
+    "KeyBy": "native",
     "TimeWindow": "Python",
 }
 

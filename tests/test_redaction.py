@@ -71,7 +71,7 @@ def test_what_was_concealed_is_found_anywhere() -> None:
 FLOW = """
 import dataclasses, functools, attrs
 from tracetypes import Dataflow, OpKeyedUnordered, OpStateless, U, every, kafka
-from tracetypes.stdlib import Postgres, look_up
+from tracetypes.stdlib import Postgres, lookup_join
 
 
 
@@ -119,7 +119,7 @@ rows = flow.source("rows", U[str, Row], key=lambda v: v.id, markers=every(second
 mapped = Mapped("PLANTED-1", Login("u", "PLANTED-2"), Data("PLANTED-3"), "postgres://u:PLANTED-4@db/x",
                 dict(password="PLANTED-5"), ("PLANTED-6", b"PLANTED-7"))
 rooms = Postgres(connection="host=db password=PLANTED-8", table="t", key="id", row=Login)
-joined = rows.through(mapped).through(look_up(rooms, by=lambda k, v: k, combine=lambda v, row: v, to=Row))
+joined = rows.through(mapped).through(lookup_join(rooms, by=lambda k, v: k, combine=lambda v, row: v, to=Row))
 flow.sink("out", joined.through(Counted("PLANTED-9", Login("u", "PLANTED-10"), "https://u:PLANTED-11@x/y")))
 """
 

@@ -8,7 +8,7 @@ import attrs
 
 from tests.spark.flows import TEN, Reading, id_of
 from tracetypes import Dataflow, Marker, OpKeyedUnordered, OpStateless, U
-from tracetypes.stdlib import Postgres, look_up
+from tracetypes.stdlib import Postgres, lookup_join
 
 
 @attrs.frozen
@@ -84,4 +84,4 @@ rooms = Postgres(
 )
 asking = Dataflow("asking")
 _rows = asking.source("readings", U[str, Reading], key=id_of, markers=TEN)
-asking.sink("sums", _rows.through(look_up(rooms, by=lambda k, v: k, combine=lambda v, row: v, to=Reading)))
+asking.sink("sums", _rows.through(lookup_join(rooms, by=lambda k, v: k, combine=lambda v, row: v, to=Reading)))

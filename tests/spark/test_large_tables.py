@@ -17,7 +17,7 @@ from tests.spark.test_windows import Tick, ts_of
 from tracetypes import Dataflow, Item, U, check, every
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.wire import ShippedPlan
-from tracetypes.stdlib import count, enrich, rekey, tumbling
+from tracetypes.stdlib import count, enrich, key_by, tumbling
 
 NAMES = {f"k{n}": n for n in range(60_000)}
 
@@ -32,7 +32,7 @@ def twice() -> Dataflow:
     ticks = flow.source("a", U[str, Tick], markers=every(seconds=5, time=ts_of, delay=5), key=lambda t: t.id)
     found = ticks.through(enrich(NAMES, by=lambda key, _: key, combine=known)).through(tumbling(count(), panes=1))
     again = found.through(enrich(NAMES, by=lambda key, _: key, combine=lambda counted, number: number % 3, to=int))
-    flow.sink("out", again.through(rekey(lambda key, number: number, to=int)).through(tumbling(count(), panes=2)))
+    flow.sink("out", again.through(key_by(lambda key, number: number, to=int)).through(tumbling(count(), panes=2)))
     return flow
 
 

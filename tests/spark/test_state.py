@@ -27,7 +27,7 @@ from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.store.compatibility import claim
 from tracetypes.compiler.store.outputs import MemoryOutput
 from tracetypes.compiler.store.version import stamp
-from tracetypes.stdlib import count, summarise
+from tracetypes.stdlib import aggregate, count
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,7 +58,7 @@ letters = Dataflow("letters")
 _readings = letters.source("readings", U[str, Reading], key=id_of, format=csv(), markers=TEN)
 letters.sink("sums", _readings.through(Sum()))
 letters.sink("late", _readings.late().through(sort(by=ts_of)).through(Named()).through(Back()).through(Sum()))
-letters.sink("wrong", _readings.rejects().through(summarise(count())))
+letters.sink("wrong", _readings.rejects().through(aggregate(count())))
 
 straight = Dataflow("straight")
 straight.sink("out", source(straight, "readings"))

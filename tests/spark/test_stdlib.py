@@ -16,23 +16,23 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect
 from tracetypes.stdlib import (
     Sqlite,
-    all_of,
-    approximate_distinct,
+    aggregate,
+    approx_count_distinct,
     count,
-    distinct,
+    count_distinct,
     enrich,
     filter,
+    key_by,
     last,
-    look_up,
+    lookup_join,
     map_values,
     max,
     mean,
     min,
     quantiles,
-    rekey,
     running,
+    struct,
     sum,
-    summarise,
     top,
     variance,
 )
@@ -79,7 +79,7 @@ def scaled(reading: Reading, factor: float | None) -> Reading:
 
 
 def flow_over(path: Path, *, totals: bool) -> Dataflow:
-    """Look-up joins, a rekey and a running product of everything; and with ``totals`` a second stage behind it."""
+    """Look-up joins, a new key and a running product of everything; and with ``totals`` a second stage behind it."""
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE meters (id TEXT PRIMARY KEY, room TEXT, factor REAL)")
         connection.executemany(
@@ -89,7 +89,7 @@ def flow_over(path: Path, *, totals: bool) -> Dataflow:
     meters = Sqlite(path=str(path), table="meters", key="id", row=Meter)
     flow = Dataflow("library")
     readings = flow.source("readings", U[Unit, Reading], markers=every(seconds=10, time=lambda r: r.ts))
-    summary = all_of(
+    summary = struct(
         Summary,
         n=count(),
         total=sum(lambda r: r.watts, to=float),
@@ -99,27 +99,27 @@ def flow_over(path: Path, *, totals: bool) -> Dataflow:
         high=max(lambda r: r.watts, to=float),
         last=last(by=lambda r: r.ts),
         top=top(3, by=lambda r: r.watts),
-        different=distinct(lambda r: r.meter),
-        about=approximate_distinct(),
+        different=count_distinct(lambda r: r.meter),
+        about=approx_count_distinct(),
         quantiles=quantiles([0.0, 0.5, 1.0], lambda r: r.watts),
     )
-    rooms = readings.through(rekey(lambda _, r: r.meter, to=str)).through(
+    rooms = readings.through(key_by(lambda _, r: r.meter, to=str)).through(
         enrich(FACTORS, by=lambda meter, r: meter, combine=scaled, how="left")
     )
     named = rooms.through(
-        look_up(
+        lookup_join(
             meters,
             by=lambda meter, r: meter,
             combine=lambda r, meter: Reading(meter.room, r.watts * meter.factor, r.ts),
             to=Reading,
         )
-    ).through(rekey(lambda _, r: r.meter, to=str))
+    ).through(key_by(lambda _, r: r.meter, to=str))
     summaries = named.through(running(summary))
     if not totals:
         flow.sink("summaries", summaries)
         return flow
     sums = summaries.through(filter(lambda room, s: s.n > 1)).through(map_values(lambda s: s.total, to=float))
-    flow.sink("totals", sums.through(rekey(lambda room, total: "all", to=str)).through(summarise(sum(to=float))))
+    flow.sink("totals", sums.through(key_by(lambda room, total: "all", to=str)).through(aggregate(sum(to=float))))
     return flow
 
 

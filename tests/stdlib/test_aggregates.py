@@ -21,11 +21,11 @@ from tracetypes import CheckFailed, Dataflow, LawBroken, OperatorFailed, U, Usag
 from tracetypes.edges import edge_type
 from tracetypes.stdlib import (
     Aggregate,
-    all_of,
-    approximate_distinct,
+    aggregate,
+    approx_count_distinct,
     both,
     count,
-    distinct,
+    count_distinct,
     evaluate,
     fast_sum,
     last,
@@ -36,13 +36,13 @@ from tracetypes.stdlib import (
     quantile,
     quantiles,
     running,
+    struct,
     sum,
-    summarise,
     top,
     types_of,
     variance,
 )
-from tracetypes.stdlib.aggregates import Min, Running, Summarise
+from tracetypes.stdlib.aggregates import AggregatePerBlock, Min, Running
 from tracetypes.testing import check_deployments, check_laws, law_tests, same, values
 
 Agg = Aggregate[Any, Any, Any]
@@ -87,8 +87,8 @@ OF_INTEGERS: dict[str, Agg] = {
     "variance": variance(),
     "last": last(by=lambda n: n % 3),
     "top": top(2, by=lambda n: n % 3),
-    "distinct": distinct(),
-    "approximate distinct": approximate_distinct(precision=6),
+    "count_distinct": count_distinct(),
+    "approx_count_distinct": approx_count_distinct(precision=6),
     "quantile": quantile(0.5),
 }
 OF_FLOATS: dict[str, Agg] = {
@@ -101,8 +101,8 @@ OF_FLOATS: dict[str, Agg] = {
     "last": last(by=abs),
     "last by itself": last(by=lambda x: x),
     "top": top(2, by=abs),
-    "distinct": distinct(),
-    "approximate distinct": approximate_distinct(precision=6),
+    "count_distinct": count_distinct(),
+    "approx_count_distinct": approx_count_distinct(precision=6),
     "quantile": quantile(0.5, accuracy=0.1),
     "quantiles": quantiles([0, 0.25, 1], accuracy=0.1),
     "both": both(min(to=float), max(to=float), lambda low, high: [low, high], to=list[float]),
@@ -115,22 +115,24 @@ OF_RECORDS: dict[str, Agg] = {
     "last": last(by=lambda r: r.ts),
     "last by two": last(by=lambda r: (r.ts, r.watts)),
     "top": top(3, by=watts),
-    "distinct": distinct(),
-    "distinct of a field": distinct(of=lambda r: r.room),
-    "approximate distinct": approximate_distinct(precision=6),
-    "all of": all_of(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts)),
+    "count_distinct": count_distinct(),
+    "count_distinct of a field": count_distinct(of=lambda r: r.room),
+    "approx_count_distinct": approx_count_distinct(precision=6),
+    "struct": struct(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts)),
 }
 
-test_laws_of_integers = law_tests(*map(Summarise, OF_INTEGERS.values()), types=(str, int), max_examples=25)
-test_laws_of_floats = law_tests(*map(Summarise, OF_FLOATS.values()), types=(str, float), max_examples=25)
-test_laws_of_records = law_tests(*map(Summarise, OF_RECORDS.values()), types=(str, Reading), max_examples=25)
+test_laws_of_integers = law_tests(*map(AggregatePerBlock, OF_INTEGERS.values()), types=(str, int), max_examples=25)
+test_laws_of_floats = law_tests(*map(AggregatePerBlock, OF_FLOATS.values()), types=(str, float), max_examples=25)
+test_laws_of_records = law_tests(*map(AggregatePerBlock, OF_RECORDS.values()), types=(str, Reading), max_examples=25)
 test_laws_of_histories = law_tests(
-    Running(count()), Running(sum(watts)), Running(OF_RECORDS["all of"]), types=(str, Reading), max_examples=25
+    Running(count()), Running(sum(watts)), Running(OF_RECORDS["struct"]), types=(str, Reading), max_examples=25
 )
-test_laws_of_texts = law_tests(Summarise(min(to=str)), Summarise(distinct()), types=(int, str), max_examples=25)
-test_laws_of_times = law_tests(Summarise(min(to=dt.datetime)), types=(int, dt.datetime), max_examples=25)
+test_laws_of_texts = law_tests(
+    AggregatePerBlock(min(to=str)), AggregatePerBlock(count_distinct()), types=(int, str), max_examples=25
+)
+test_laws_of_times = law_tests(AggregatePerBlock(min(to=dt.datetime)), types=(int, dt.datetime), max_examples=25)
 test_laws_of_lists = law_tests(
-    Summarise(distinct()), Summarise(last(by=len)), types=(int, list[float | None]), max_examples=25
+    AggregatePerBlock(count_distinct()), AggregatePerBlock(last(by=len)), types=(int, list[float | None]), max_examples=25
 )
 
 
@@ -158,7 +160,7 @@ def test_many_values_at_once_are_one_after_the_other(aggregate: Agg, lists: Any,
 
 def test_a_fast_sum_breaks_the_law_that_it_gives_up() -> None:
     with pytest.raises(LawBroken) as caught:
-        check_laws(Summarise(fast_sum()), types=(str, float))
+        check_laws(AggregatePerBlock(fast_sum()), types=(str, float))
     assert caught.value.code == "TT302"
 
 
@@ -173,7 +175,7 @@ class CarelessMin(Min[float, float]):
 def test_a_minimum_that_keeps_negative_zeros_is_found() -> None:
     with pytest.raises(LawBroken) as caught:
         check_laws(
-            Summarise(CarelessMin(None, float)),
+            AggregatePerBlock(CarelessMin(None, float)),
             items=st.tuples(st.just("a"), st.sampled_from([0.0, -0.0])),
             types=(str, float),
         )
@@ -241,7 +243,7 @@ def test_of_integers(items: list[int]) -> None:
     assert told(sum(to=int), items) == builtins.sum(items)
     assert told(min(to=int), items) == sorted(items)[0]
     assert told(max(to=int), items) == sorted(items)[-1]
-    assert told(distinct(), items) == len(set(items))
+    assert told(count_distinct(), items) == len(set(items))
     assert told(last(by=lambda n: n % 5), items) == sorted(items, key=lambda n: (n % 5, n))[-1]
     assert told(top(3, by=lambda n: n % 5), items) == sorted(items, key=lambda n: (n % 5, n))[::-1][:3]
 
@@ -287,7 +289,7 @@ def test_negative_zeros_do_not_show() -> None:
 def test_of_records(items: list[Reading]) -> None:
     newest = [r for r in items if r.ts == sorted(r.ts for r in items)[-1]]
     assert repr(told(last(by=lambda r: r.ts), items)) in map(repr, newest)
-    assert told(distinct(of=lambda r: r.room), items) == len(Counter(r.room for r in items))
+    assert told(count_distinct(of=lambda r: r.room), items) == len(Counter(r.room for r in items))
     assert told(min(of=lambda r: r.room or "", to=str), items) == sorted(r.room or "" for r in items)[0]
 
 
@@ -308,7 +310,7 @@ def test_a_top_keeps_equal_values() -> None:
 
 def test_products() -> None:
     readings = [Reading(2.0, 1, None), Reading(4.0, 2, "a")]
-    stats = all_of(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts))
+    stats = struct(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts))
     assert told(stats, readings) == Stats(2, 3.0, readings[1])
     low = both(
         min(to=float),
@@ -321,20 +323,20 @@ def test_products() -> None:
 
 def test_the_types_of_a_product() -> None:
     assert types_of(both(mean(), sum(to=int), Stats)) == (int, Stats)  # type: ignore[arg-type]
-    assert types_of(all_of(Extent, low=min(to=float), total=sum(to=float), n=count())) == (float, Extent)
+    assert types_of(struct(Extent, low=min(to=float), total=sum(to=float), n=count())) == (float, Extent)
 
 
 @pytest.mark.parametrize(
     ("make", "code", "text"),
     [  # mypy refuses most of these as well
-        (lambda: ts.all_of(Extent, low=ts.min(to=float), n=ts.count()), "TT121", "which has low, total, n"),
+        (lambda: ts.struct(Extent, low=ts.min(to=float), n=ts.count()), "TT121", "which has low, total, n"),
         (
-            lambda: ts.all_of(Extent, low=ts.min(to=str), total=ts.sum(to=float), n=ts.count()),
+            lambda: ts.struct(Extent, low=ts.min(to=str), total=ts.sum(to=float), n=ts.count()),
             "TT121",
             "Extent.low cannot hold str",
         ),
-        (lambda: ts.all_of(int, low=ts.count()), "TT121", "which has no fields"),
-        (lambda: ts.all_of(Extent, low=3), "TT121", "is no aggregate"),
+        (lambda: ts.struct(int, low=ts.count()), "TT121", "which has no fields"),
+        (lambda: ts.struct(Extent, low=3), "TT121", "is no aggregate"),
         (
             lambda: ts.both(ts.sum(to=int), ts.sum(to=float), lambda a, b: a + b, to=float),
             "TT120",
@@ -357,8 +359,8 @@ def test_the_types_of_a_product() -> None:
         (lambda: ts.quantile(1.5), "TT121", "q=1.5"),
         (lambda: ts.quantile(math.nan), "TT121", "q=nan"),
         (lambda: ts.quantiles([0.5], accuracy=0.0), "TT121", "accuracy=0.0"),
-        (lambda: ts.approximate_distinct(precision=3), "TT121", "precision=3"),
-        (lambda: ts.summarise(ts.max), "TT121", "is no aggregate"),
+        (lambda: ts.approx_count_distinct(precision=3), "TT121", "precision=3"),
+        (lambda: ts.aggregate(ts.max), "TT121", "is no aggregate"),
         (lambda: ts.running(int), "TT121", "is no aggregate"),
     ],
 )
@@ -372,7 +374,7 @@ def test_what_cannot_be_meant(make: Callable[[], Any], code: str, text: str) -> 
 
 def test_a_time_that_is_missing_is_an_error_of_the_operator() -> None:
     with pytest.raises(OperatorFailed, match="by gave None"):
-        preview(summarise(last(by=lambda n: None)), U[str, int], [("a", 1)])  # type: ignore[arg-type,return-value]
+        preview(aggregate(last(by=lambda n: None)), U[str, int], [("a", 1)])  # type: ignore[arg-type,return-value]
 
 
 # ------------------------------------------------------------------------------------------------- operators
@@ -380,7 +382,7 @@ def test_a_time_that_is_missing_is_an_error_of_the_operator() -> None:
 
 def test_summarise_and_running() -> None:
     blocks = [[("a", 1), ("b", 5), ("a", 3)], [], [("a", 2)]]
-    assert preview(summarise(max(to=int)), U[str, int], *blocks) == [[("a", 3), ("b", 5)], [], [("a", 2)]]
+    assert preview(aggregate(max(to=int)), U[str, int], *blocks) == [[("a", 3), ("b", 5)], [], [("a", 2)]]
     assert preview(running(max(to=int)), U[str, int], *blocks) == [[("a", 3), ("b", 5)], [], [("a", 3)]]
     assert preview(running(count()), U[str, int], *blocks) == [[("a", 2), ("b", 1)], [], [("a", 3)]]
 
@@ -398,22 +400,22 @@ def readings_of(flow: Dataflow) -> Any:
         (last(by=lambda r: r.ts), Reading),
         (top(2, by=watts), list[Reading]),
         (quantiles([0.5], watts), list[float]),
-        (distinct(), int),
+        (count_distinct(), int),
         (min(of=lambda r: r.ts, to=int), int),
-        (all_of(Stats, n=count(), mean=mean(watts), last=last(by=watts)), Stats),
+        (struct(Stats, n=count(), mean=mean(watts), last=last(by=watts)), Stats),
     ],
     ids=lambda given: getattr(given, "__name__", type(given).__name__),
 )
 def test_the_checker_knows_the_types(agg: Agg, gives: Any) -> None:
     flow = Dataflow("typed")
-    flow.sink("out", readings_of(flow).through(running(agg)).through(summarise(count())))
+    flow.sink("out", readings_of(flow).through(running(agg)).through(aggregate(count())))
     assert check(flow).types[1] == edge_type(U[str, gives])
 
 
 @pytest.mark.parametrize("agg", [sum(to=float), mean(), variance(), quantile(0.5), min(to=int)], ids=str)
 def test_the_checker_refuses_other_values(agg: Agg) -> None:
     flow = Dataflow("refused")
-    flow.sink("out", readings_of(flow).through(summarise(agg)))
+    flow.sink("out", readings_of(flow).through(aggregate(agg)))
     with pytest.raises(CheckFailed) as caught:
         check(flow)
     assert {violation.code for violation in caught.value.violations} == {"TT103"}
@@ -421,8 +423,8 @@ def test_the_checker_refuses_other_values(agg: Agg) -> None:
 
 def test_any_deployment_gives_the_same() -> None:
     flow = Dataflow("deployed")
-    stats = all_of(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts))
+    stats = struct(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts))
     flow.sink(
-        "out", readings_of(flow).through(running(stats), parallelism=2).through(summarise(top(1, by=lambda s: s.n)))
+        "out", readings_of(flow).through(running(stats), parallelism=2).through(aggregate(top(1, by=lambda s: s.n)))
     )
     assert check_deployments(flow, max_examples=20)

@@ -56,9 +56,9 @@ def test_public_functions_have_examples() -> None:
 
 
 def test_a_function_without_an_example_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdlib.look_up, "__doc__", "What it does.")
+    monkeypatch.setattr(stdlib.lookup_join, "__doc__", "What it does.")
     monkeypatch.setattr(stdlib.Sqlite, "__doc__", None)
-    assert lacking(stdlib.__all__) == ["Sqlite", "look_up"]
+    assert lacking(stdlib.__all__) == ["Sqlite", "lookup_join"]
 
 
 def test_a_wrong_example_is_found(capsys: pytest.CaptureFixture[str]) -> None:

@@ -226,7 +226,7 @@ OVER_COLUMNS: dict[str, Any] = {
     "max of date": ts.max(day),
     "min of bool": ts.min(positive),
     "both": ts.both(ts.count(), ts.max(x), scaled),
-    "all of": ts.all_of(Stats, n=ts.count(), mean=ts.mean(x), most=ts.max(x)),
+    "struct": ts.struct(Stats, n=ts.count(), mean=ts.mean(x), most=ts.max(x)),
 }
 """Aggregates that are combined over columns, and whose states are columns."""
 
@@ -236,18 +236,18 @@ IN_PYTHON: dict[str, Any] = {
     "max of str": ts.max(text),
     "last": ts.last(by=second),
     "top": ts.top(2, by=x),
-    "distinct": ts.distinct(note),
-    "distinct of float": ts.distinct(x),
-    "approximate distinct": ts.approximate_distinct(big, precision=4),
+    "count_distinct": ts.count_distinct(note),
+    "count_distinct of float": ts.count_distinct(x),
+    "approx_count_distinct": ts.approx_count_distinct(big, precision=4),
     "quantile": ts.quantile(0.5, x),
     "quantiles": ts.quantiles([0, 0.25, 1], x),
-    "all of, variance": ts.all_of(Stats, n=ts.sum(n), mean=ts.variance(x), most=ts.min(x)),
+    "struct, variance": ts.struct(Stats, n=ts.sum(n), mean=ts.variance(x), most=ts.min(x)),
 }
 """Aggregates that Python combines, everywhere."""
 
 AGGREGATES = OVER_COLUMNS | IN_PYTHON
 USES: dict[str, Callable[[Any], Any]] = {
-    "summarise": ts.summarise,
+    "aggregate": ts.aggregate,
     "running": ts.running,
     "sliding": functools.partial(ts.sliding, panes=3),
     "sliding, ends": functools.partial(ts.sliding, panes=3, slide=2, ends=True),
@@ -262,7 +262,7 @@ CASES = [
     (aggregate, use)
     for aggregate in AGGREGATES
     for use in USES
-    if aggregate not in IN_PYTHON or use in ("summarise", "running", "sliding, ends", "two stacks")
+    if aggregate not in IN_PYTHON or use in ("aggregate", "running", "sliding, ends", "two stacks")
 ]
 
 
@@ -300,7 +300,7 @@ def place(reading: Reading) -> tuple[float, float]:
     return reading.x, reading.half
 
 
-@pytest.mark.parametrize("use", ["summarise", "running", "sliding"])
+@pytest.mark.parametrize("use", ["aggregate", "running", "sliding"])
 @pytest.mark.parametrize("numbers", [(2**62, 2**62), (-(2**62), -(2**62), -1)])
 def test_a_sum_beyond_64_bits_is_refused_as_the_definition_does(use: str, numbers: tuple[int, ...]) -> None:
     one = used("sum of int", use)
@@ -363,7 +363,7 @@ STATELESS: dict[str, tuple[Any, bool]] = {
     "map_values": (ts.map_values(more), True),
     "filter": (ts.filter(some), True),
     "flat_map": (ts.flat_map(several_of), True),
-    "rekey": (ts.rekey(by_text), True),
+    "key_by": (ts.key_by(by_text), True),
     "enrich": (ts.enrich(PLACES, by=by_room, combine=noted), True),
     "enrich, left": (ts.enrich(PLACES, by=by_room, combine=noted_or_not, how="left"), True),
     "predict": (ts.predict(TREE, features), False),
@@ -411,7 +411,7 @@ LEFT = {"combine": noted_or_not, "how": "left"}
 @pytest.mark.parametrize("where", [before_a_stage, behind_a_stage])
 @pytest.mark.parametrize("how", [{"combine": noted}, LEFT], ids=["inner", "left"])
 def test_look_up(how: dict[str, Any], where: Callable[[Any], Build], places: Sqlite[Place]) -> None:
-    compiled = Compiled.of(where(ts.look_up(places, by=by_room, **how)))
+    compiled = Compiled.of(where(ts.lookup_join(places, by=by_room, **how)))
 
     @several
     @given(rows=readings(), seed=SEEDS)
@@ -430,12 +430,12 @@ def remade(reading: Reading, time: int, number: float) -> Reading:
 
 ORDERED: dict[str, Any] = {
     "interpolate": ts.interpolate(time=second, number=half, make=remade, step=2),
-    "differences": ts.differences(x),
-    "accumulate": ts.accumulate(ts.mean(x)),
-    "accumulate, last": ts.accumulate(ts.last(by=half)),
+    "diff": ts.diff(x),
+    "scan": ts.scan(ts.mean(x)),
+    "scan, last": ts.scan(ts.last(by=half)),
     "deduplicate": ts.deduplicate(x),
     "deduplicate, within": ts.deduplicate(note, seconds=15, time=second),
-    "exponential mean": ts.exponential_mean(x, weight=0.25),
+    "ewm_mean": ts.ewm_mean(x, alpha=0.25),
     "lagged": ts.lagged(x, items=2),
     "session": ts.session(ts.max(x), gap=5, time=second),
     "count window": ts.count_window(ts.sum(x), items=3),
@@ -554,7 +554,7 @@ def test_stateless_operators_run_over_columns_where_it_is_said(name: str, seen: 
 
 @pytest.mark.parametrize("how", [{"combine": noted}, LEFT], ids=["inner", "left"])
 def test_look_ups_run_over_columns(how: dict[str, Any], places: Sqlite[Place], seen: Counter[str]) -> None:
-    compiled = Compiled.of(behind_a_stage(ts.look_up(places, by=by_room, **how)))
+    compiled = Compiled.of(behind_a_stage(ts.lookup_join(places, by=by_room, **how)))
     compiled.agrees(TAME, 1)
     assert seen["passed"] > 0
     assert not seen["given up"]

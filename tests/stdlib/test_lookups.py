@@ -25,8 +25,8 @@ from tracetypes.compiler.columns.evaluation import run
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_on_item
 from tracetypes.records import String
-from tracetypes.stdlib import enrich, look_up, lookups, preview
-from tracetypes.stdlib.lookups import SESSIONS, Database, LookUp, Postgres, Session, Sqlite
+from tracetypes.stdlib import enrich, lookup_join, lookups, preview
+from tracetypes.stdlib.lookups import SESSIONS, Database, LookupJoin, Postgres, Session, Sqlite
 from tracetypes.testing import check_deployments, check_laws
 
 ts: Any = stdlib
@@ -115,10 +115,10 @@ def described_or_not(value: str, row: Sensor | None) -> str:
     return f"{value}: {row}"
 
 
-def operator(database: Database[Any], **more: Any) -> LookUp[str, str, str]:
+def operator(database: Database[Any], **more: Any) -> LookupJoin[str, str, str]:
     """A look-up by the value."""
-    made: Any = ts.look_up(database, **{"by": lambda key, value: value, "combine": described, **more})
-    assert isinstance(made, LookUp)
+    made: Any = ts.lookup_join(database, **{"by": lambda key, value: value, "combine": described, **more})
+    assert isinstance(made, LookupJoin)
     return made
 
 
@@ -186,7 +186,7 @@ def counting(sqlite: Sqlite[Sensor]) -> Counting:
     return Counting(path=sqlite.path, table="sensors", key="id", row=Sensor)
 
 
-def emitted(op: LookUp[str, str, str], items: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def emitted(op: LookupJoin[str, str, str], items: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     out: list[tuple[str, str]] = []
     for key, value in items:
         op.on_item(key, value, lambda key, value: out.append((key, value)))
@@ -252,7 +252,7 @@ def test_the_cache_is_bounded(counting: Counting) -> None:
 def test_a_hint_that_fails_leaves_the_error_to_the_item(counting: Counting) -> None:
     op = operator(counting, by=lambda key, value: value.no_such_attribute)
     op.prefetch(ITEMS)
-    with pytest.raises(OperatorFailed, match=r"(?s)LookUp.on_item raised AttributeError.*item \('m', 'a'\)"):
+    with pytest.raises(OperatorFailed, match=r"(?s)LookupJoin.on_item raised AttributeError.*item \('m', 'a'\)"):
         preview(op, U[str, str], ITEMS)
 
 
@@ -507,7 +507,7 @@ class Dashed:
         (lambda: Sqlite(path="x", table="t", key="id", row=Dashed), "Sqlite was given the row 'größe'"),
         (lambda: Sqlite(path="x", table="t", key="id", row=int), "no record"),
         (lambda: Postgres(connection="x", table="t", key="id", row=Sensor, schema="a.b"), "the schema 'a.b'"),
-        (lambda: ts.look_up({}, by=len, combine=described), "look_up was given {}"),
+        (lambda: ts.lookup_join({}, by=len, combine=described), "lookup_join was given {}"),
         (lambda: operator(Sqlite(path="x", table="t", key="id", row=Sensor), how="outer"), "how='outer'"),
         (lambda: operator(Sqlite(path="x", table="t", key="id", row=Sensor), cache=0), "cache=0"),
         (lambda: operator(Sqlite(path="x", table="t", key="id", row=Sensor), by=3), "no function"),
@@ -521,8 +521,8 @@ def test_TT121_what_cannot_be_meant(make: Callable[[], Any], text: str) -> None:
 
 
 def test_TT120_what_is_combined_must_be_declared(sqlite: Sqlite[Sensor]) -> None:
-    with pytest.raises(UsageError, match=r"TT120 look_up does not know what .*<lambda> returns"):
-        look_up(sqlite, by=lambda key, value: value, combine=lambda value, row: row.room)
+    with pytest.raises(UsageError, match=r"TT120 lookup_join does not know what .*<lambda> returns"):
+        lookup_join(sqlite, by=lambda key, value: value, combine=lambda value, row: row.room)
 
 
 def test_TT401_without_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,21 +21,21 @@ from tracetypes.interpreter import _Emitter, _ordered
 from tracetypes.stdlib import last, map_values
 from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.ordered import (
-    Accumulate,
     Deduplicate,
     DeduplicateRecent,
     DeduplicateWithin,
-    Differences,
-    ExponentialMean,
-    ExponentialMeanOverTime,
+    Diff,
+    EwmMean,
+    EwmMeanOverTime,
     Interpolate,
     Pairwise,
-    accumulate,
+    Scan,
     deduplicate,
-    differences,
-    exponential_mean,
+    diff,
+    ewm_mean,
     interpolate,
     pairwise,
+    scan,
 )
 from tracetypes.templates import template_types
 from tracetypes.testing import check_deployments, check_laws
@@ -138,7 +138,7 @@ def test_interpolation_lies_on_the_line_between_its_readings(rows: list[Event], 
 @given(ROWS)
 def test_differences_are_the_recount(rows: list[Event]) -> None:
     wanted = recounted(rows, lambda h: [float(b.x - a.x) for a, b in itertools.pairwise(h)])
-    assert by_key(differences(x_of), rows) == wanted
+    assert by_key(diff(x_of), rows) == wanted
 
 
 @given(ROWS)
@@ -159,9 +159,9 @@ def test_TT120_pairwise_must_know_what_comes_out() -> None:
 @given(ROWS)
 def test_accumulate_is_the_recount(rows: list[Event]) -> None:
     means = recounted(rows, lambda h: [sum(e.x for e in h[: n + 1]) / (n + 1) for n in range(len(h))])
-    assert by_key(accumulate(Mean()), rows) == means
+    assert by_key(scan(Mean()), rows) == means
     sums = recounted(rows, lambda h: list(itertools.accumulate(e.x for e in h)))
-    assert by_key(accumulate(Total()), rows) == sums
+    assert by_key(scan(Total()), rows) == sums
 
 
 @given(ROWS, st.integers(1, 5))
@@ -200,8 +200,8 @@ def test_old_names_are_forgotten_at_markers() -> None:
 
 @given(ROWS, st.sampled_from([0.1, 0.5, 1.0]))
 def test_exponential_means_are_their_weighted_sums(rows: list[Event], weight: float) -> None:
-    found = by_key(exponential_mean(x_of, weight=weight), rows)
-    timed = by_key(exponential_mean(x_of, half_life=7, time=second), rows)
+    found = by_key(ewm_mean(x_of, alpha=weight), rows)
+    timed = by_key(ewm_mean(x_of, half_life=7, time=second), rows)
     for key in "ab":
         h = history(rows, key)
         for n in range(len(h)):
@@ -221,11 +221,11 @@ def test_the_types_of_results() -> None:
     flow = Dataflow("types")
     ordered = source(flow).through(sort(by=second))
     flow.sink("filled", ordered.through(interpolate(time=second, number=x_of, make=remade)))
-    flow.sink("mean", ordered.through(accumulate(Mean())))
-    flow.sink("largest", ordered.through(accumulate(Largest[Event]())))
+    flow.sink("mean", ordered.through(scan(Mean())))
+    flow.sink("largest", ordered.through(scan(Largest[Event]())))
     flow.sink("new", ordered.through(deduplicate(x_of)))
     flow.sink("gaps", ordered.through(pairwise(lambda a, b: b.ts - a.ts, to=int)))
-    flow.sink("smooth", ordered.through(exponential_mean(x_of, weight=0.5)))
+    flow.sink("smooth", ordered.through(ewm_mean(x_of, alpha=0.5)))
     checked = check(flow)
     assert {sink.name: str(checked.types[sink.id]) for sink in checked.graph.sinks} == {
         "filled": "O[str, Event]",
@@ -245,11 +245,11 @@ def test_the_types_of_results() -> None:
         (lambda: deduplicate(x_of, items=1, seconds=1, time=second), "both items and seconds"),
         (lambda: deduplicate(x_of, seconds=1), "seconds and time go together"),
         (lambda: deduplicate(x_of, seconds=-1, time=second), "seconds is -1"),
-        (lambda: exponential_mean(x_of), "one of them is needed"),
-        (lambda: exponential_mean(x_of, weight=0.0), "weight is 0.0"),
-        (lambda: exponential_mean(x_of, weight=math.nan), "weight is nan"),
-        (lambda: exponential_mean(x_of, half_life=3), "half_life and time go together"),
-        (lambda: exponential_mean(x_of, half_life=0, time=second), "half_life is 0"),
+        (lambda: ewm_mean(x_of), "one of them is needed"),
+        (lambda: ewm_mean(x_of, alpha=0.0), "alpha is 0.0"),
+        (lambda: ewm_mean(x_of, alpha=math.nan), "alpha is nan"),
+        (lambda: ewm_mean(x_of, half_life=3), "half_life and time go together"),
+        (lambda: ewm_mean(x_of, half_life=0, time=second), "half_life is 0"),
     ],
 )
 def test_TT121_wrong_parameters_are_refused(build: Callable[[], object], message: str) -> None:
@@ -271,16 +271,16 @@ def named(op: Any) -> str:
 
 OPERATORS: list[Any] = [
     Interpolate(second, x_of, remade, 3, 50),
-    Differences(x_of),
+    Diff(x_of),
     Pairwise(lambda one, other: other.ts - one.ts, int),
-    Accumulate(Mean()),
-    Accumulate(last(by=x_of)),
-    Accumulate(sum_(of=half_of)),
+    Scan(Mean()),
+    Scan(last(by=x_of)),
+    Scan(sum_(of=half_of)),
     Deduplicate(x_of),
     DeduplicateRecent(x_of, 2),
     DeduplicateWithin(x_of, 3_000_000, second, "s"),
-    ExponentialMean(x_of, 0.3),
-    ExponentialMeanOverTime(x_of, 3_000_000, second, "s"),
+    EwmMean(x_of, 0.3),
+    EwmMeanOverTime(x_of, 3_000_000, second, "s"),
 ]
 
 

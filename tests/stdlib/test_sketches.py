@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from tests.strategies import FLOATS
 from tracetypes import UNIT, Unit
 from tracetypes.records import canonical, schema_of
-from tracetypes.stdlib import Aggregate, approximate_distinct, distinct, evaluate, quantile, quantiles
+from tracetypes.stdlib import Aggregate, approx_count_distinct, count_distinct, evaluate, quantile, quantiles
 from tracetypes.stdlib.orders import hash_of, likeness_of, order_of, place_of
-from tracetypes.stdlib.sketches import ApproximateDistinct, Members, Quantile, _sigma, _tau
+from tracetypes.stdlib.sketches import ApproxCountDistinct, Members, Quantile, _sigma, _tau
 from tracetypes.testing import values
 
 NORMAL = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False)
@@ -78,20 +78,20 @@ def test_extremes_of_the_range() -> None:
             assert number < 1e-307 or math.isclose(told, sign * number, rel_tol=0.01)
 
 
-# ------------------------------------------------------------------------------------------------- distinct
+# ------------------------------------------------------------------------------------------------- count_distinct
 
 
 @pytest.mark.parametrize("number", [1, 10, 33, 100, 1_000, 20_000])
 def test_estimates_are_near(number: int) -> None:
     """Within five standard errors, for a precision of 12."""
-    told = evaluate(approximate_distinct(), (n for n in range(number) for _ in range(2)))
+    told = evaluate(approx_count_distinct(), (n for n in range(number) for _ in range(2)))
     assert abs(told - number) <= 5 * 1.04 / 64 * number
 
 
 def test_coarse_sketches_are_unbiased() -> None:
     """The mean of many estimates is nearer than one of them has to be, also between sparse and dense."""
     for number in (20, 60, 200, 1_000):
-        sketch: Aggregate[str, Any, int] = approximate_distinct(precision=6)
+        sketch: Aggregate[str, Any, int] = approx_count_distinct(precision=6)
         told = [evaluate(sketch, (f"{seed}/{n}" for n in range(number))) for seed in range(60)]
         assert abs(sum(told) / 60 - number) <= 4 * 1.04 / 8 * number / math.sqrt(60)
 
@@ -114,14 +114,14 @@ def test_the_ends_of_the_series() -> None:
 
 def test_registers_that_are_full_count() -> None:
     """A quarter of the registers at their largest: no set of this age of the world, but the estimate is finite."""
-    sketch: ApproximateDistinct[int] = ApproximateDistinct(None, 4)
+    sketch: ApproxCountDistinct[int] = ApproxCountDistinct(None, 4)
     full, less = bytes([61] * 4 + [60] * 12), bytes([60] * 16)
     assert 1.15 < sketch.result(full) / sketch.result(less) < 1.25
 
 
 @given(st.sets(st.integers(), max_size=60), st.sets(st.integers(), max_size=60))
 def test_equal_sets_give_equal_sketches(one: set[int], other: set[int]) -> None:
-    sketch: ApproximateDistinct[int] = ApproximateDistinct(None, 6)
+    sketch: ApproxCountDistinct[int] = ApproxCountDistinct(None, 6)
 
     def made(items: list[int]) -> Any:
         agg = sketch.identity()
@@ -157,17 +157,17 @@ def test_members_are_few_parts() -> None:
 
 
 def test_likeness() -> None:
-    assert evaluate(distinct(), [0.0, -0.0, math.nan, -math.nan, 1.0]) == 3
-    assert evaluate(distinct(), [Place(0.0, None), Place(-0.0, None), Place(0.0, "a")]) == 2
-    assert evaluate(distinct(), [[0.0], [-0.0], [], [0.0, 0.0]]) == 3
+    assert evaluate(count_distinct(), [0.0, -0.0, math.nan, -math.nan, 1.0]) == 3
+    assert evaluate(count_distinct(), [Place(0.0, None), Place(-0.0, None), Place(0.0, "a")]) == 2
+    assert evaluate(count_distinct(), [[0.0], [-0.0], [], [0.0, 0.0]]) == 3
     summer = dt.timezone(dt.timedelta(hours=2))
     noon = dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC)
-    assert evaluate(distinct(), [noon, noon.astimezone(summer)]) == 1
+    assert evaluate(count_distinct(), [noon, noon.astimezone(summer)]) == 1
     days = [dt.date(2026, 7, 1), dt.date(2026, 7, 2)]
-    assert evaluate(distinct(), days) == evaluate(approximate_distinct(), days) == 2
-    assert evaluate(distinct(), [None, 0, 1]) == 3
-    assert evaluate(distinct(), [UNIT, UNIT]) == 1
-    assert evaluate(distinct(), ["", b"", "a"]) == 3
+    assert evaluate(count_distinct(), days) == evaluate(approx_count_distinct(), days) == 2
+    assert evaluate(count_distinct(), [None, 0, 1]) == 3
+    assert evaluate(count_distinct(), [UNIT, UNIT]) == 1
+    assert evaluate(count_distinct(), ["", b"", "a"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ class Single:
 
 def test_records_of_all_kinds() -> None:
     for cls in (Pair, Single):
-        assert evaluate(distinct(), [cls(0.0), cls(-0.0), cls(1.0)]) == 2
+        assert evaluate(count_distinct(), [cls(0.0), cls(-0.0), cls(1.0)]) == 2
         assert order_of(cls(-0.0)) < order_of(cls(0.0))
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tracetypes import CheckFailed, Dataflow, U, UsageError, check, every, stdlib
 from tracetypes.compiler.analysis.content import content
 from tracetypes.edges import edge_type
-from tracetypes.stdlib import enrich, filter, flat_map, map, map_values, preview, rekey
+from tracetypes.stdlib import enrich, filter, flat_map, key_by, map, map_values, preview
 from tracetypes.testing import check_deployments, check_laws, law_tests
 
 
@@ -69,7 +69,7 @@ OPERATORS: list[Any] = [
     map_values(half),
     filter(parity),
     flat_map(twice),
-    rekey(parity),
+    key_by(parity),
     enrich(ROOMS, by=lambda key, value: key, combine=named),
     enrich(ROOMS, by=lambda key, value: key, combine=maybe_named, how="left"),
 ]
@@ -90,7 +90,7 @@ def test_what_they_emit(items: list[tuple[str, int]]) -> None:
     assert told(flat_map(twice)) == sorted(
         [(key, float(n)) for key, n in items] + [(key + "'", n / 2) for key, n in items]
     )
-    assert told(rekey(parity)) == sorted((n % 2 == 0, n) for key, n in items)
+    assert told(key_by(parity)) == sorted((n % 2 == 0, n) for key, n in items)
     inner = enrich(ROOMS, by=lambda key, value: key, combine=lambda n, room: f"{n:+} {room}", to=str)
     assert told(inner) == sorted((key, f"{n:+} {ROOMS[key]}") for key, n in items if key in ROOMS)
     left = enrich(ROOMS, by=lambda key, value: key, combine=lambda n, room: f"{n:+} {room}", to=str, how="left")
@@ -124,8 +124,8 @@ def test_a_table_that_changes_later_is_another_one() -> None:
         (filter(parity), U[str, int]),
         (flat_map(twice), U[str, float]),
         (flat_map(lambda key, n: [(n, n)], to=tuple[int, int]), U[int, int]),
-        (rekey(parity), U[bool, int]),
-        (ts.rekey(lambda key, n: (n, n), to=tuple[int, ...]), U[tuple[int, ...], int]),
+        (key_by(parity), U[bool, int]),
+        (ts.key_by(lambda key, n: (n, n), to=tuple[int, ...]), U[tuple[int, ...], int]),
         (enrich(ROOMS, by=lambda key, n: key, combine=named), U[str, Named]),
         (enrich(ROOMS, by=lambda key, n: key, combine=Named), U[str, Named]),
     ],
@@ -163,7 +163,7 @@ def of_a_local_type() -> Any:
         (lambda: ts.filter(None), "TT121", "None, which is no function"),
         (lambda: ts.flat_map(swap), "TT120", "returns an iterable, and found tuple[int, str]"),
         (lambda: ts.flat_map(half), "TT120", "returns an iterable, and found float"),
-        (lambda: ts.rekey(lambda key, n: n), "TT120", "rekey does not know"),
+        (lambda: ts.key_by(lambda key, n: n), "TT120", "key_by does not know"),
         (lambda: ts.enrich([1], by=parity, combine=named), "TT121", "no mapping"),
         (lambda: ts.enrich({}, by=3, combine=named), "TT121", "no function"),
         (lambda: ts.enrich({}, by=parity, combine=named, how="outer"), "TT121", "how='outer'"),
@@ -203,7 +203,7 @@ def test_any_deployment_gives_the_same() -> None:
     made = (
         numbers.through(filter(lambda key, n: n > 0))
         .through(flat_map(twice))
-        .through(rekey(lambda k, x: len(k), to=int))
+        .through(key_by(lambda k, x: len(k), to=int))
     )
     flow.sink("out", made.through(map_values(lambda x: Reading(x, 0), to=Reading)))
     assert check_deployments(flow, max_examples=10)

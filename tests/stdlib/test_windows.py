@@ -17,7 +17,7 @@ from tracetypes import Dataflow, LawBroken, Marker, Stream, U, UsageError, check
 from tracetypes.compiler.analysis.keyed import keyed_of
 from tracetypes.compiler.analysis.monoids import monoid_of
 from tracetypes.records import schema_of
-from tracetypes.stdlib import all_of, both, count, fast_sum, last
+from tracetypes.stdlib import both, count, fast_sum, last, struct
 from tracetypes.stdlib import max as max_
 from tracetypes.stdlib import min as min_
 from tracetypes.stdlib import sum as sum_
@@ -413,10 +413,10 @@ def test_every_deployment_tells_the_same(build: Any) -> None:
         (sum_(of=x_of), int),
         (max_(of=x_of), int),
         (min_(of=half_of), float),
-        (all_of(Range, low=min_(of=x_of), high=max_(of=half_of), n=count()), Range),
+        (struct(Range, low=min_(of=x_of), high=max_(of=half_of), n=count()), Range),
         (both(count(), max_(of=x_of), scaled), int),
     ],
-    ids=["count", "sum", "max", "min", "all of", "both"],
+    ids=["count", "sum", "max", "min", "struct", "both"],
 )
 @pytest.mark.parametrize(("panes", "slide"), [(1, 1), (6, 6), (64, 1)])
 def test_windows_in_a_tuple_run_as_columns(aggregate: Any, to: Any, panes: int, slide: int) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.stdlib.small import ROWS, Event, markers, told
 from tracetypes import sort, stdlib
-from tracetypes.stdlib import accumulate, count_window, evaluate, sliding
+from tracetypes.stdlib import count_window, evaluate, scan, sliding
 
 
 def x_of(event: Event) -> int:
@@ -39,10 +39,10 @@ AGGREGATES: dict[str, Any] = {
     "max": stdlib.max(of=third_of),
     "last": stdlib.last(by=lambda e: e.ts),
     "top": stdlib.top(2, by=x_of),
-    "distinct": stdlib.distinct(of=x_of),
-    "approximate_distinct": stdlib.approximate_distinct(of=x_of),
+    "count_distinct": stdlib.count_distinct(of=x_of),
+    "approx_count_distinct": stdlib.approx_count_distinct(of=x_of),
     "quantile": stdlib.quantile(0.5, of=third_of),
-    "all_of": stdlib.all_of(Several, n=stdlib.count(), mean=stdlib.mean(of=third_of), most=stdlib.max(of=x_of)),
+    "struct": stdlib.struct(Several, n=stdlib.count(), mean=stdlib.mean(of=third_of), most=stdlib.max(of=x_of)),
 }
 
 
@@ -63,7 +63,7 @@ def test_a_window_is_what_evaluate_says_of_its_items(name: str, rows: list[Event
 @given(rows=ROWS)
 def test_running_results_are_what_evaluate_says_of_all_items_so_far(name: str, rows: list[Event]) -> None:
     aggregate = AGGREGATES[name]
-    found = told(lambda events: events.through(sort(by=lambda e: e.ts)).through(accumulate(aggregate)), rows)
+    found = told(lambda events: events.through(sort(by=lambda e: e.ts)).through(scan(aggregate)), rows)
     twos = told(lambda events: events.through(sort(by=lambda e: e.ts)).through(count_window(aggregate, items=2)), rows)
     for key in "ab":
         history = sorted((r for r in rows if r.key == key), key=lambda r: (r.ts, r.x))

@@ -5,19 +5,19 @@ import attrs
 from tracetypes import Dataflow, O, Stream, U, every
 from tracetypes.stdlib import (
     Sqlite,
+    aggregate,
     both,
     count,
     enrich,
     filter,
+    key_by,
     last,
-    look_up,
+    lookup_join,
     map,
     map_values,
     mean,
-    rekey,
     running,
     sum,
-    summarise,
     top,
 )
 
@@ -39,35 +39,35 @@ readings = flow.source("readings", U[str, Reading], markers=every(seconds=10, ti
 # The lambda knows what it is given.
 readings.through(map_values(lambda r: r.volts, to=float))  # E: attr-defined "volts"
 readings.through(filter(lambda k, r: r.wats > 1))  # E: attr-defined "wats"
-readings.through(summarise(mean(lambda r: r.wats)))  # E: attr-defined "wats"
-readings.through(rekey(lambda k, r: r.room, to=str))  # E: attr-defined "room"
+readings.through(aggregate(mean(lambda r: r.wats)))  # E: attr-defined "wats"
+readings.through(key_by(lambda k, r: r.room, to=str))  # E: attr-defined "room"
 
 # What it returns is what `to` says.
 readings.through(map_values(lambda r: r.ts, to=str))  # E: arg-type # E: return-value "int" "str"
 readings.through(map(lambda k, r: (r.ts, k), to=tuple[str, str]))  # E: arg-type # E: return-value
-readings.through(summarise(sum(lambda r: r.watts, to=int)))  # E: arg-type # E: return-value
+readings.through(aggregate(sum(lambda r: r.watts, to=int)))  # E: arg-type # E: return-value
 
 # Values that are no numbers.
-readings.through(summarise(sum(to=float)))  # E: arg-type "Reading"
+readings.through(aggregate(sum(to=float)))  # E: arg-type "Reading"
 
 # No order.
 readings.through(running(last(by=lambda r: complex(r.ts))))  # E: arg-type # E: return-value
 readings.through(running(top("3", by=lambda r: r.ts)))  # E: arg-type "str"
 
 # The record does not take these results.
-readings.through(summarise(both(count(), mean(lambda r: r.watts), Sensor)))  # E: arg-type "Sensor"
+readings.through(aggregate(both(count(), mean(lambda r: r.watts), Sensor)))  # E: arg-type "Sensor"
 
 # The result is no stream of that type.
-totals: Stream[U[str, int]] = readings.through(summarise(mean(lambda r: r.watts)))  # E: arg-type
-orders: Stream[O[str, int]] = readings.through(summarise(count()))  # E: arg-type
+totals: Stream[U[str, int]] = readings.through(aggregate(mean(lambda r: r.watts)))  # E: arg-type
+orders: Stream[O[str, int]] = readings.through(aggregate(count()))  # E: arg-type
 
 # In a left join the row may be missing.
 rooms = {"a": "hall"}
 readings.through(enrich(rooms, by=lambda k, r: k, combine=lambda r, s: s[0], to=str, how="left"))  # E: call-overload
 db = Sqlite(path="sensors.db", table="sensors", key="id", row=Sensor)
-readings.through(look_up(db, by=lambda k, r: k, combine=lambda r, s: s.room, to=str, how="left"))  # E: call-overload
-readings.through(look_up(db, by=lambda k, r: k, combine=lambda r, s: s.floor, to=str))  # E: attr-defined "floor"
+readings.through(lookup_join(db, by=lambda k, r: k, combine=lambda r, s: s.room, to=str, how="left"))  # E: call-overload
+readings.through(lookup_join(db, by=lambda k, r: k, combine=lambda r, s: s.floor, to=str))  # E: attr-defined "floor"
 
 # An aggregate is no operator, and an operator no aggregate.
 readings.through(count())  # E: arg-type
-readings.through(summarise(summarise(count())))  # E: arg-type
+readings.through(aggregate(aggregate(count())))  # E: arg-type

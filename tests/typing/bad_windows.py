@@ -3,7 +3,7 @@
 import attrs
 
 from tracetypes import Dataflow, U, every
-from tracetypes.stdlib import asof_join, count, differences, mean, session, sliding, time_window
+from tracetypes.stdlib import asof_join, count, diff, mean, session, sliding, time_window
 
 
 @attrs.frozen
@@ -37,6 +37,6 @@ prices = flow.source("prices", U[int, Price], markers=every(seconds=10, time=lam
 hub.through(sliding(mean(of=cents), panes=6))  # E: arg-type "Price" "Reading"
 hub.through(session(count(), gap=30, time=lambda r: 0))  # E: arg-type "Stream[U[str, Reading]]" "Stream[O["
 hub.through(time_window(mean(of=scalar), seconds=60, time=ts))  # E: arg-type "Stream[U[str, Reading]]" "Stream[O["
-hub.through(differences(lambda r: 0))  # E: arg-type "Stream[U[str, Reading]]" "Stream[O["
+hub.through(diff(lambda r: 0))  # E: arg-type "Stream[U[str, Reading]]" "Stream[O["
 asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)  # E: misc "K"
 sliding(count(), panes="6")  # E: call-overload

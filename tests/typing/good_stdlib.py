@@ -10,18 +10,19 @@ from tracetypes import Dataflow, O, Stream, U, every, sort
 from tracetypes.stdlib import (
     Postgres,
     Sqlite,
-    all_of,
-    approximate_distinct,
+    aggregate,
+    approx_count_distinct,
     both,
     count,
-    distinct,
+    count_distinct,
     enrich,
     evaluate,
     fast_sum,
     filter,
     flat_map,
+    key_by,
     last,
-    look_up,
+    lookup_join,
     map,
     map_values,
     max,
@@ -30,10 +31,9 @@ from tracetypes.stdlib import (
     preview,
     quantile,
     quantiles,
-    rekey,
     running,
+    struct,
     sum,
-    summarise,
     top,
     variance,
 )
@@ -86,7 +86,7 @@ assert_type(integers.through(map_values(float)), Stream[U[str, float]])
 assert_type(readings.through(filter(lambda k, r: r.watts > 1 and k != "")), Stream[U[str, Reading]])
 assert_type(readings.through(flat_map(words)), Stream[U[int, str]])
 assert_type(readings.through(flat_map(lambda k, r: [(k, r.ts)] * 2, to=tuple[str, int])), Stream[U[str, int]])
-assert_type(readings.through(rekey(lambda k, r: (k, r.ts), to=tuple[str, int])), Stream[U[tuple[str, int], Reading]])
+assert_type(readings.through(key_by(lambda k, r: (k, r.ts), to=tuple[str, int])), Stream[U[tuple[str, int], Reading]])
 
 # An ordered stream passes; its order is forgotten.
 ordered = readings.through(sort(by=lambda r: r.ts))
@@ -103,35 +103,35 @@ left = integers.through(enrich(rooms, by=lambda k, n: n, combine=lambda n, room:
 assert_type(left, Stream[U[str, str]])
 sensors = Sqlite(path="sensors.db", table="sensors", key="id", row=Sensor)
 server = Postgres(connection="host=db", table="sensors", key="id", row=Sensor)
-placed = readings.through(look_up(sensors, by=lambda k, r: k, combine=lambda r, s: Placed(r.watts, s.room), to=Placed))
+placed = readings.through(lookup_join(sensors, by=lambda k, r: k, combine=lambda r, s: Placed(r.watts, s.room), to=Placed))
 assert_type(placed, Stream[U[str, Placed]])
 kept = readings.through(
-    look_up(server, by=lambda k, r: k, combine=lambda r, s: s.room if s else "", to=str, how="left", cache=10)
+    lookup_join(server, by=lambda k, r: k, combine=lambda r, s: s.room if s else "", to=str, how="left", cache=10)
 )
 assert_type(kept, Stream[U[str, str]])
 
 # Aggregates.
-assert_type(readings.through(summarise(count())), Stream[U[str, int]])
+assert_type(readings.through(aggregate(count())), Stream[U[str, int]])
 assert_type(readings.through(running(sum(lambda r: r.watts, to=float))), Stream[U[str, float]])
 assert_type(readings.through(running(sum(lambda r: r.events, to=int))), Stream[U[str, int]])
 assert_type(integers.through(running(sum(to=int))), Stream[U[str, int]])
-assert_type(floats.through(summarise(sum(to=float))), Stream[U[str, float]])
-assert_type(readings.through(summarise(fast_sum(lambda r: r.watts))), Stream[U[str, float]])
-assert_type(floats.through(summarise(mean())), Stream[U[str, float]])
-assert_type(integers.through(summarise(variance())), Stream[U[str, float]])
-assert_type(readings.through(summarise(mean(lambda r: r.events))), Stream[U[str, float]])
-assert_type(readings.through(summarise(min(lambda r: str(r.ts), to=str))), Stream[U[str, str]])
-assert_type(integers.through(summarise(max(to=int))), Stream[U[str, int]])
+assert_type(floats.through(aggregate(sum(to=float))), Stream[U[str, float]])
+assert_type(readings.through(aggregate(fast_sum(lambda r: r.watts))), Stream[U[str, float]])
+assert_type(floats.through(aggregate(mean())), Stream[U[str, float]])
+assert_type(integers.through(aggregate(variance())), Stream[U[str, float]])
+assert_type(readings.through(aggregate(mean(lambda r: r.events))), Stream[U[str, float]])
+assert_type(readings.through(aggregate(min(lambda r: str(r.ts), to=str))), Stream[U[str, str]])
+assert_type(integers.through(aggregate(max(to=int))), Stream[U[str, int]])
 assert_type(readings.through(running(last(by=lambda r: (r.ts, r.watts)))), Stream[U[str, Reading]])
 assert_type(readings.through(running(top(3, by=lambda r: r.watts))), Stream[U[str, list[Reading]]])
-assert_type(readings.through(running(distinct(lambda r: r.ts))), Stream[U[str, int]])
-assert_type(readings.through(running(approximate_distinct())), Stream[U[str, int]])
-assert_type(floats.through(summarise(quantile(0.99))), Stream[U[str, float]])
-assert_type(readings.through(summarise(quantiles([0.5, 0.99], lambda r: r.watts))), Stream[U[str, list[float]]])
-assert_type(readings.through(summarise(both(count(), mean(lambda r: r.watts), Stats))), Stream[U[str, Stats]])
-assert_type(readings.through(summarise(all_of(Stats, n=count(), mean=mean(lambda r: r.watts)))), Stream[U[str, Stats]])
+assert_type(readings.through(running(count_distinct(lambda r: r.ts))), Stream[U[str, int]])
+assert_type(readings.through(running(approx_count_distinct())), Stream[U[str, int]])
+assert_type(floats.through(aggregate(quantile(0.99))), Stream[U[str, float]])
+assert_type(readings.through(aggregate(quantiles([0.5, 0.99], lambda r: r.watts))), Stream[U[str, list[float]]])
+assert_type(readings.through(aggregate(both(count(), mean(lambda r: r.watts), Stats))), Stream[U[str, Stats]])
+assert_type(readings.through(aggregate(struct(Stats, n=count(), mean=mean(lambda r: r.watts)))), Stream[U[str, Stats]])
 
 # Helpers.
 assert_type(evaluate(mean(), [1.0, 2.0]), float)
 assert_type(evaluate(sum(to=int), [1, 2]), int)
-preview(summarise(count()), U[str, Reading], [("a", Reading(1.0, 2, 3))])
+preview(aggregate(count()), U[str, Reading], [("a", Reading(1.0, 2, 3))])

@@ -13,19 +13,19 @@ from tracetypes.stdlib import (
     RegressionTree,
     Session,
     Windowed,
-    accumulate,
     asof_join,
     count,
     count_window,
     deduplicate,
-    differences,
-    exponential_mean,
+    diff,
+    ewm_mean,
     interpolate,
     interval_join,
     kmeans,
     mean,
     pairwise,
     predict,
+    scan,
     session,
     sliding,
     time_window,
@@ -72,11 +72,11 @@ windows = ordered.through(time_window(mean(of=scalar), seconds=60, time=lambda r
 assert_type(windows, Stream[O[str, float]])
 ended = ordered.through(time_window(count(), seconds=60, time=lambda r: r.ts, ends=True))
 assert_type(ended, Stream[O[str, Windowed[int]]])
-assert_type(ordered.through(differences(lambda r: r.scalar)), Stream[O[str, float]])
+assert_type(ordered.through(diff(lambda r: r.scalar)), Stream[O[str, float]])
 assert_type(ordered.through(pairwise(lambda a, b: b.ts - a.ts, to=int)), Stream[O[str, int]])
-assert_type(ordered.through(accumulate(mean(of=scalar))), Stream[O[str, float]])
+assert_type(ordered.through(scan(mean(of=scalar))), Stream[O[str, float]])
 assert_type(ordered.through(deduplicate(lambda r: r.ts, items=10)), Stream[O[str, Reading]])
-assert_type(ordered.through(exponential_mean(lambda r: r.scalar, weight=0.1)), Stream[O[str, float]])
+assert_type(ordered.through(ewm_mean(lambda r: r.scalar, alpha=0.1)), Stream[O[str, float]])
 
 near = interval_join(hub, prices, before=5, after=0, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
 assert_type(near, Stream[O[str, Joined[Reading, Price]]])
