@@ -468,7 +468,7 @@ class Job:
             from tracetypes.compiler.store.compatibility import refuse
             from tracetypes.compiler.store.memory_output import ListOutput, TerminalOutput
             from tracetypes.compiler.store.outputs import SideOutputs, open_output
-            from tracetypes.compiler.store.overlap import local, refuse_overlaps
+            from tracetypes.compiler.store.overlap import is_file, local, refuse_overlaps
             from tracetypes.compiler.store.version import look
 
         require(self.program.sources, self.inputs)
@@ -491,7 +491,8 @@ class Job:
         for path in self.paths.values():
             if _is_directory(path):
                 locks.take(Path(path), "the output directory")
-        refuse(Path(checkpoint), self.program)
+        paths = {name: one for name, one in inputs.items() if isinstance(one, str) and is_file(one)}
+        refuse(Path(checkpoint), self.program, paths, appended=self.appended == "read")
         if self.paths and not self.keeps_nothing:
             locks.take(Path(late), "the directory of late items")
             locks.take(Path(rejects), "the directory of rejects")

@@ -16,7 +16,7 @@ from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.store.compatibility import CompatibleCheckpoint, last_batch
 from tracetypes.compiler.store.identity import keep
-from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.inputs import InputFiles, records_of
 from tracetypes.compiler.store.metrics import instant
 from tracetypes.compiler.store.outputs import Output
 from tracetypes.compiler.store.small_files import read_json, write_json
@@ -124,9 +124,7 @@ class Checkpoint:
 
     def about(self, label: str) -> list[tuple[int, dict[str, Any]]]:
         """What the commit records say of the files of a reading, by micro-batch."""
-        names = sorted(p for p in (self.path / "commits").glob("[0-9]*.json"))
-        records = [(int(path.stem), read_json(path).get("files", {})) for path in names]
-        return [(number, files[label]) for number, files in records if label in files]
+        return records_of(self.path, label)
 
     def before(self, batch: int) -> dict[str, Any]:
         """The last commit record before a batch; empty when there is none. A rescale is a batch of Spark's without a record."""

@@ -24,6 +24,7 @@ from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.fingerprint import Fingerprint, described, fingerprint
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
+from tracetypes.compiler.store.inputs import unread
 from tracetypes.compiler.store.small_files import read_json, writable, write_json
 from tracetypes.compiler.store.version import look, stamp
 from tracetypes.errors import RunError
@@ -199,15 +200,21 @@ def queries_of(root: Path) -> dict[str, str] | None:
     return None if about is None else about["queries"]
 
 
-def refuse(root: Path, program: Program) -> None:
-    """Raise what can be said of a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``. Nothing is
-    written."""
+def refuse(root: Path, program: Program, inputs: Mapping[str, str], *, appended: bool = False) -> None:
+    """Raise what can be said of a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``, and
+    ``TT230`` of a run that is finished. ``inputs``: local paths by source. Nothing that a run reads is written."""
     if len(program.segments) == 1 and queries_of(root) is None:
         claims = [claim(root, program.plans[0])]
     else:
-        claims = list(claim_all(root, program).queries.values())
+        queries = claim_all(root, program).queries
+        claims = [queries[segment.name] for segment in program.segments]
     if all(one.finished for one in claims):
-        raise finished(root)
+        found = (
+            unread(one.path, plan, inputs, appended=appended)
+            for one, plan in zip(claims, program.plans, strict=True)
+        )
+        path = next((path for path in found if path is not None), None)
+        raise finished(root, "" if path is None else f", and {path} came after that")
 
 
 def finished(checkpoint: Path, more: str = "") -> RunError:

@@ -40,9 +40,12 @@ from tracetypes.compiler.connectors.splits import (
     proof,
     shown,
 )
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.store.small_files import read_json
 from tracetypes.errors import RunError
+from tracetypes.formats import Parquet, format_of
 
-__all__ = ["InputFiles", "Known", "walk"]
+__all__ = ["InputFiles", "Known", "records_of", "unread", "walk"]
 
 LARGE = 256 << 20
 """Bytes from which a Parquet file is read by several tasks at once."""
@@ -142,7 +145,7 @@ class InputFiles:
         """
         self.steps.mkdir(parents=True, exist_ok=True)
         self._mend()
-        self._load(records)
+        self.load(records)
         assigned = set(_noted(self.steps, spark / "sources"))
         self.done = max((about["listing"] for number, about in records if number <= ended), default=0)
         ours = max((about["listing"] for _, about in records), default=0)
@@ -162,7 +165,8 @@ class InputFiles:
             self.pending.update({split.path: number for split in self._splits(number) if number > ours})
         self._list_growth()
 
-    def _load(self, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+    def load(self, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+        """Learn which files were taken."""
         lines: list[str] = []
         if self._log.exists():
             lines = self._log.read_text(encoding="utf-8").splitlines()
@@ -422,6 +426,29 @@ class InputFiles:
                 if number <= self.done:
                     shutil.rmtree(self._step(number))
             self.done = max(self.done, about["listing"])
+
+
+def records_of(checkpoint: Path, label: str) -> list[tuple[int, dict[str, Any]]]:
+    """What the commit records of a query say of the files of a reading, by micro-batch."""
+    found = sorted((checkpoint / "commits").glob("[0-9]*.json"))
+    records = [(int(path.stem), read_json(path).get("files", {})) for path in found]
+    return [(number, files[label]) for number, files in records if label in files]
+
+
+def unread(checkpoint: Path, plan: Plan, inputs: Mapping[str, str], *, appended: bool) -> str | None:
+    """A file that came after the end of a finished query, which nobody will read. It needs no Spark. Raises :class:`RunError`
+    ``TT230`` where a file that was taken has changed."""
+    for leaf in plan.sources:
+        records, path = records_of(checkpoint, leaf.label), inputs.get(leaf.source.name)
+        first = None if path is None else next(walk(path), None)
+        if path is None or first is None or not records:
+            continue
+        is_text = not isinstance(format_of(first[0], leaf.source.format), Parquet)
+        files = InputFiles.of(checkpoint, leaf.label, path=path, is_text=is_text, tasks=1, appended=appended)
+        files.load(records)
+        if (found := files.unread()) is not None:
+            return found
+    return None
 
 
 def lost(split: Split, stat: os.stat_result | None, seen: str) -> RunError:

@@ -8,13 +8,18 @@ from contextlib import suppress
 
 from tracetypes.errors import UsageError
 
-__all__ = ["local", "refuse_overlaps"]
+__all__ = ["is_file", "local", "refuse_overlaps"]
 
 
 def local(address: str) -> str | None:
     """The path that an input or output names; None for what is no local file or directory."""
     path = address.removeprefix("file://").removeprefix("delta:")
     return None if "://" in path or path == "noop:" else path
+
+
+def is_file(address: str) -> bool:
+    """Does it name a local file or directory of files?"""
+    return local(address) is not None and not address.startswith("delta:")
 
 
 def refuse_overlaps(inputs: Mapping[str, str], places: Mapping[str, str]) -> None:
