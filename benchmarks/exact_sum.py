@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from tracetypes import __version__ as version
 from tracetypes.compiler.analysis.monoids import monoid_of
-from tracetypes.compiler.columns.column import from_arrow, inputs_of
-from tracetypes.compiler.runtime.partial_aggregation import Flow, combine
+from tracetypes.compiler.columns.column import from_arrow
+from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, combine
 from tracetypes.records import Float, Integer
 from tracetypes.stdlib import Aggregate, evaluate, fast_sum, sum
 from tracetypes.stdlib.aggregates import AggregatePerBlock
@@ -67,7 +67,7 @@ def over_columns(number: int, keys: int) -> dict[str, Side]:
 
         def run(values: Any) -> float:
             column = from_arrow(Float(), pa.array(values))
-            flow = Flow(number, None, inputs_of({"key": key, "value": column}), key, column)
+            flow = KeyedFlow.of(key, column, number)
             return float(len(combine(monoid, flow, ends, key)))
 
         return run

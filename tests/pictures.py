@@ -75,9 +75,9 @@ def data() -> Figure:
         Box("runtime/partitioner", ("items or their aggregates, by key group",)),
     )
     stage = _chain(
-        Box("runtime/frontier", ("which blocks are complete",)),
-        Box("runtime/blocks", ("items of open blocks",)),
-        Box("runtime/operators, column_states", ("sorts and keyed operators, block by block",)),
+        Box("runtime/frontier", ("the block of each item, which are complete",)),
+        Box("runtime/open_blocks", ("items and aggregates of open blocks",)),
+        Box("runtime/pipeline", ("sorts and keyed operators, block by block",)),
         Box("runtime/emitter", ("to the next stage or to the sink",)),
     )
     driver = _chain(

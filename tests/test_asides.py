@@ -56,8 +56,12 @@ from tracetypes.compiler.plan.page import page
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.frontier import Frontier
 from tracetypes.compiler.runtime.messages import Report
-from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.runtime.open_blocks import ObjectBlocks
+from tracetypes.compiler.runtime.open_columns import ColumnBlocks
+from tracetypes.compiler.runtime.open_tables import TableBlocks
 from tracetypes.compiler.spark.wording import SparkWording
 from tracetypes.compiler.store.answers import Collector
 from tracetypes.compiler.trial.simulate import simulate
@@ -304,23 +308,20 @@ def is_noticed(output: str, markers: Any, rows: Sequence[Any]) -> bool:
 
 
 def test_blocks_that_only_the_piece_knows_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = StageKernel._end_column
+    real = Frontier.placing
 
-    def uncorrected(self: Any, state: Any, link: int, piece: Any, ends: Any) -> Any:
-        frontiers, self.frontiers = self.frontiers, {}
-        try:
-            return real(self, state, link, piece, ends)
-        finally:
-            self.frontiers = frontiers
+    def uncorrected(self: Frontier, progress: Any, epoch: Epoch, link: int, piece: Any) -> Any:
+        return real(self, progress, attrs.evolve(epoch, frontiers={}), link, piece)
 
     rows = [*at(1, 12), "a", *at(23), "b", *at(34), "c"]
     assert not is_noticed("rejects", TENS, rows)
-    monkeypatch.setattr(StageKernel, "_end_column", uncorrected)
+    monkeypatch.setattr(Frontier, "placing", uncorrected)
     assert is_noticed("rejects", TENS, rows)
 
 
 def test_what_waits_for_a_first_marker_and_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StageKernel, "_join", lambda self, state, pending, marker: None)
+    for blocks in (ObjectBlocks, ColumnBlocks, TableBlocks):
+        monkeypatch.setattr(blocks, "join", lambda self, pending, marker: None)
     assert is_noticed("rejects", TENS, ["a", *at(1)])
 
 
@@ -331,7 +332,7 @@ def test_a_source_that_ends_with_an_open_reject_is_noticed(monkeypatch: pytest.M
 
 
 def test_markers_that_only_the_stage_rejects_and_nobody_sends_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StageKernel, "_made", lambda self, state, group, report, rejected, end: None)
+    monkeypatch.setattr(Frontier, "send", lambda self, one, epoch, report, held, rejected: None)
     assert is_noticed("rejects", BANDED, [mark(10), mark(5), mark(20)])
 
 

@@ -22,7 +22,7 @@ from tracetypes.compiler.runtime import limits, messages
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.eviction import forget, indistinguishable
 from tracetypes.compiler.runtime.operators import UnorderedState
-from tracetypes.compiler.runtime.stage import StageState, keys_held
+from tracetypes.compiler.runtime.state import StageState, keys_held
 from tracetypes.compiler.spark import inspect_state
 from tracetypes.compiler.trial import simulate
 from tracetypes.stdlib import count, sliding, tumbling

@@ -20,7 +20,7 @@ from tests.test_parts import TIMED, caught_by, deal, sample
 from tracetypes import UNIT, Marker, UsageError, check, interpret
 from tracetypes.compiler.connectors.kafka import Address, Described, IdleDetector
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.runtime.frontier import Frontier
 from tracetypes.compiler.spark import kafka
 from tracetypes.compiler.spark.kafka import Place, TopicReader
 from tracetypes.compiler.store.answers import Answer
@@ -129,12 +129,12 @@ def test_who_is_idle_sends_heartbeats_as_it_were(one: Idling) -> None:
 
 @pytest.mark.parametrize("broken", ["nothing is passed over", "everybody is passed over"])
 def test_another_meaning_is_caught(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
-    real = StageKernel._pass_over
+    real = Frontier.pass_over
     if broken == "nothing is passed over":
-        monkeypatch.setattr(StageKernel, "_pass_over", lambda *_: None)
+        monkeypatch.setattr(Frontier, "pass_over", lambda *_: None)
     else:
         monkeypatch.setattr(
-            StageKernel, "_pass_over", lambda self, link, parts, idle: real(self, link, parts, set(range(len(parts))))
+            Frontier, "pass_over", lambda self, how, parts, idle: real(self, how, parts, set(range(len(parts))))
         )
     assert caught_by(idling())
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from tests.graphs import Inner, Left, Sample
 from tests.strategies import Everything, values
 from tracetypes import UNIT, ExactSum, RunError, Unit
-from tracetypes.compiler.runtime.frontier import Progress
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, RetryEpoch, dumps, header, loads
 from tracetypes.compiler.runtime.operators import UnorderedState
-from tracetypes.compiler.runtime.stage import StageState
+from tracetypes.compiler.runtime.progress import Progress
+from tracetypes.compiler.runtime.state import StageState
 from tracetypes.errors import envelope
 from tracetypes.records import canonical, schema_of
 

@@ -29,8 +29,8 @@ from tracetypes import (
     interpret,
 )
 from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime.frontier import Frontier
 from tracetypes.compiler.runtime.messages import Report
-from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.store.answers import Answer
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
@@ -152,7 +152,7 @@ def test_parts_that_are_not_waited_for_are_caught(monkeypatch: pytest.MonkeyPatc
 
 
 def test_open_blocks_of_parts_in_one_heap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StageKernel, "_way", lambda self, link, part: link)
+    monkeypatch.setattr(Frontier, "way", lambda self, link, part: link)
     assert caught_by(parted())
 
 

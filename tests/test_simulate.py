@@ -69,15 +69,16 @@ from tracetypes.check import violations
 from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan, plan_of
-from tracetypes.compiler.runtime import chunks, limits, messages
+from tracetypes.compiler.runtime import chunks, limits, messages, pipeline
 from tracetypes.compiler.runtime import column_states as states
-from tracetypes.compiler.runtime import stage as kernels
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.emitter import ToSink, ToStage
+from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, RetryEpoch
 from tracetypes.compiler.runtime.partitioner import Partitioner
+from tracetypes.compiler.runtime.progress import Progress
 from tracetypes.compiler.runtime.source import SourceKernel
-from tracetypes.compiler.runtime.stage import StageKernel, StageState
+from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.answers import Answer
 from tracetypes.compiler.trial import simulate
 from tracetypes.formats import Row
@@ -312,13 +313,7 @@ def test_round_robin_before_a_keyed_operator_is_caught(monkeypatch: pytest.Monke
 
 
 def test_on_marker_of_every_copy_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    step = StageKernel.step
-
-    def speak(self: StageKernel, state: StageState, group: int, messages: Any) -> Iterator[Message]:
-        self.hash = lambda key: group
-        return step(self, state, group, messages)
-
-    monkeypatch.setattr(StageKernel, "step", speak)
+    monkeypatch.setattr(KeyGroups, "own", lambda self, group, pairs: list(pairs))
     assert caught(run)
 
 
@@ -338,7 +333,7 @@ class Forgetful:
 
 
 def test_a_forgotten_start_state_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "UnorderedState", Forgetful)
+    monkeypatch.setattr(pipeline, "UnorderedState", Forgetful)
     assert caught(run)
 
 
@@ -355,13 +350,13 @@ def test_late_items_that_are_applied_are_caught(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_late_items_across_pieces_that_are_not_read_again_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    advance = StageKernel._advance
+    advance = Frontier.advance
 
-    def ignore(self: StageKernel, *args: Any) -> None:
+    def ignore(self: Frontier, *args: Any) -> None:
         with suppress(RetryEpoch):
             advance(self, *args)
 
-    monkeypatch.setattr(StageKernel, "_advance", ignore)
+    monkeypatch.setattr(Frontier, "advance", ignore)
     assert caught(run)
 
 
@@ -404,20 +399,19 @@ def test_a_combine_of_tuples_that_is_not_commutative_is_caught(monkeypatch: pyte
 
 
 def test_markers_that_do_not_wait_for_slower_inputs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    close = StageKernel._close
+    due = Frontier.due
 
-    def eager(self: StageKernel, state: StageState, group: int, drained: bool) -> bool:
-        ways = [progress for parts in state.progress for progress in parts]
-        ended = [progress.complete for progress in ways]
-        for progress in ways[1:]:
-            progress.complete = True
-        result = close(self, state, group, drained)
-        if not drained:
-            for progress, complete in zip(ways, ended, strict=True):
-                progress.complete = complete
+    def eager(self: Frontier, progress: list[list[Progress]], *args: Any) -> dict[int, set[int]]:
+        ways = [one for parts in progress for one in parts]
+        ended = [one.complete for one in ways]
+        for one in ways[1:]:
+            one.complete = True
+        result = due(self, progress, *args)
+        for one, complete in zip(ways, ended, strict=True):
+            one.complete = complete
         return result
 
-    monkeypatch.setattr(StageKernel, "_close", eager)
+    monkeypatch.setattr(Frontier, "due", eager)
     assert caught(run)
 
 

@@ -40,7 +40,7 @@ LAYOUTS = Path(__file__).parent / "layouts.json"
 """By format, the layouts that began with it. Written by ``python -m tests.test_version``; an entry is never changed."""
 
 PICKLED = (
-    *("compiler.runtime.stage.StageState", "compiler.runtime.frontier.Progress", "compiler.runtime.operators.UnorderedState"),
+    *("compiler.runtime.state.StageState", "compiler.runtime.progress.Progress", "compiler.runtime.operators.UnorderedState"),
     *("compiler.runtime.column_states.ColumnState", "compiler.runtime.column_states.Shape"),
     *("compiler.runtime.partial_aggregation.Combined", "compiler.columns.exact.Exacts"),
     *("compiler.columns.column.Column", "compiler.columns.column.Struct", "compiler.columns.dictionary.DictionaryEncoded"),
@@ -227,7 +227,7 @@ def test_every_class_in_a_state_is_in_the_layout(monkeypatch: pytest.MonkeyPatch
     # Random dataflows seldom come to states over columns.
     simulate.simulate(plan(check(flow()), key_groups=2), {"events": rows(0)}, seed=0)
     ours = {one for one in found if one.startswith("tracetypes.")}
-    assert {"tracetypes.compiler.runtime.stage.StageState", "tracetypes.compiler.runtime.column_states.ColumnState"} <= ours
+    assert {"tracetypes.compiler.runtime.state.StageState", "tracetypes.compiler.runtime.column_states.ColumnState"} <= ours
     assert ours <= {*recorded(), *OTHERS}
 
 

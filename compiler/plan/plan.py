@@ -11,7 +11,7 @@ its number. So a plan of any depth is pickled, compared and walked without recur
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import attrs
 
@@ -21,7 +21,8 @@ from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Layout
-from tracetypes.graph import Apply, Merge, Restore, Sink, Sort, Source
+from tracetypes.graph import Apply, Merge, Restore, Sink, Sort, Source, title
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import StreamType
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Leaf",
     "Link",
     "Mapped",
+    "Operator",
     "Plan",
     "Region",
     "Stage",
@@ -109,6 +111,13 @@ class Mapped:
     stream: StreamType
     traced: Tree | Opaque = _UNTRACED
 
+    @property
+    def op(self) -> OpStateless[Any, Any, Any, Any]:
+        """The author's operator."""
+        if isinstance(op := self.node.op, OpStateless):
+            return op
+        raise TypeError(f"{title(self.node)} is not stateless")
+
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
@@ -142,6 +151,9 @@ class Region:
         return tuple(node for node in self.nodes if not isinstance(node, Mapped | United))
 
 
+Operator: TypeAlias = OpKeyedOrdered[Any, Any, Any, Any] | OpKeyedUnordered[Any, Any, Any, Any, Any, Any] | Sort | Restore
+
+
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class Step:
@@ -153,6 +165,17 @@ class Step:
     gives: StreamType
     monoid: Monoid | Opaque = _NO_MONOID
     keyed: Keyed | Opaque = _NOT_KEYED
+
+    @property
+    def operator(self) -> Operator:
+        """What it does."""
+        match self.node:
+            case Apply(op=OpKeyedOrdered() | OpKeyedUnordered() as op):
+                return op
+            case Sort() | Restore() as node:
+                return node
+            case _:
+                raise TypeError(f"{title(self.node)} has no place in a stage")
 
 
 @final

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.columns.arrow import Batch, from_array
 from tracetypes.compiler.columns.ordering import Pairs, Runs
+from tracetypes.compiler.plan.facts import combining, sums_only
 from tracetypes.compiler.plan.plan import FromSource, Stage, links
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.partial_aggregation import objects, parts_of
@@ -22,7 +23,7 @@ from tracetypes.records import canonical
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["MISSING", "BlockBuffer", "Folded", "Lists", "Placed", "runs_of"]
+__all__ = ["MISSING", "BlockBuffer", "Folded", "Lists", "Placed", "folded_by", "runs_of"]
 
 
 class Lists:
@@ -68,7 +69,8 @@ class Folded:
 
     def decode(self, stream: StreamType, payload: bytes) -> tuple[list[Any], list[Any], list[int]]:
         """Keys, aggregates and ends of a message of aggregates."""
-        assert self.monoid is not None
+        if self.monoid is None:
+            raise TypeError(f"{self.op} has no columns")
         table = pa.ipc.open_stream(payload).read_next_batch()
         aggs = objects(self.monoid, parts_of(self.monoid, table), table.num_rows)
         return from_array(stream.key, table.column("key")), aggs, table.column("end").to_numpy().tolist()
@@ -154,6 +156,12 @@ class Placed:
         """The block for the first step: lists of values by key, in order."""
         placed = sorted(block or (), key=itemgetter(0))
         return Runs.of([key for _, key, _ in placed], [value for _, _, value in placed])
+
+
+def folded_by(stage: Stage) -> Folded | None:
+    """How the first operator folds a block as it comes; None where it wants its items."""
+    op = stage.steps[0].operator if stage.steps else None
+    return Folded(op, combining(stage)) if isinstance(op, OpKeyedUnordered) and sums_only(stage) else None
 
 
 BlockBuffer: TypeAlias = Lists | Folded | Placed

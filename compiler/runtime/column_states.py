@@ -27,7 +27,7 @@ from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import dumps, loads
 from tracetypes.compiler.runtime.partial_aggregation import (
     Combined,
-    Flow,
+    KeyedFlow,
     SeenSums,
     combine,
     dtype_of,
@@ -172,7 +172,7 @@ class Columnar:
         """Keep items. Raises :class:`Undefined` when columns cannot combine them."""
         keys = from_arrow(stream.key, array(stream.key, batch.keys))
         values = from_arrow(stream.value, array(stream.value, batch.values))
-        flow = Flow(len(batch), None, inputs_of({"key": keys, "value": values}), keys, values)
+        flow = KeyedFlow.of(keys, values, len(batch))
         state.held.append(combine(self.keyed.monoid, flow, np.array(batch.ends, np.int64), keys, self.sums))
 
     def hold_objects(self, state: ColumnState, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:

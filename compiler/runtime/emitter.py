@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
-from tracetypes.compiler.columns.column import concat, from_arrow, inputs_of, to_arrow
+from tracetypes.compiler.columns.column import concat, from_arrow, to_arrow
 from tracetypes.compiler.columns.ordering import Runs
 from tracetypes.compiler.plan.facts import speaks
 from tracetypes.compiler.plan.plan import Link, Mapped, Plan, Stage, links
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Kind, Message, header
 from tracetypes.compiler.runtime.operators import Flowing
-from tracetypes.compiler.runtime.partial_aggregation import Flow, through
+from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, through
 from tracetypes.compiler.runtime.partitioner import Partitioner
 from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, emitted_at_marker, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier
@@ -49,7 +49,7 @@ class Passing:
         """Take items that come out of the path."""
         raise NotImplementedError
 
-    def columns(self, flows: list[tuple[Flow, Any]], positions: Any = None) -> bool:
+    def columns(self, flows: list[tuple[KeyedFlow, Any]], positions: Any = None) -> bool:
         """Take items before the path as columns, each with the end of its block, and of the only flow with its position
         (None: 0); False when they have to come as objects."""
         if self.trees is None:
@@ -65,7 +65,7 @@ class Passing:
         self.ready.extend(made)
         return True
 
-    def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:
+    def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
         """Messages of items that come out of the path as columns."""
         raise NotImplementedError
 
@@ -100,7 +100,7 @@ class Passing:
             return False
         key, value = self.gives.key, self.gives.value
         keys, values = from_arrow(key, array(key, batch.keys)), from_arrow(value, array(value, batch.values))
-        flow = Flow(len(batch), None, inputs_of({"key": keys, "value": values}), keys, values)
+        flow = KeyedFlow.of(keys, values, len(batch))
         return self.columns([(flow, np.array(batch.ends, np.int64))], np.array(batch.positions, np.int64))
 
 
@@ -127,7 +127,7 @@ class ToStage(Passing):
         """Take the output of a block."""
         self._pend(flowing, marker.micros, range(len(flowing.values)))
 
-    def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:
+    def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
         return self.outbox.columns(header(link=self.link, piece=None), flow, ends, positions)
 
     def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
@@ -170,9 +170,7 @@ class ToSink(Passing):
             for key, value in emitted_at_marker(self.region, marker, {0}):
                 self.put(key, value)
 
-    def _messages(self, flow: Flow, ends: Any, positions: Any) -> Iterable[Message]:
-        assert flow.key is not None
-        assert flow.value is not None
+    def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
         keys = to_arrow(self.stream.key, flow.key, flow.count)
         values = to_arrow(self.stream.value, flow.value, flow.count)
         yield Message(0, Kind.ROWS, b"", to_bytes(rows_of_columns(self.layout, keys, values, ends, positions)))
@@ -190,15 +188,15 @@ class ToSink(Passing):
             yield Message(0, Kind.ROWS, b"", to_bytes(rows(self.layout, part)))
 
 
-def joined(emitted: dict[int, list[Flow]]) -> list[tuple[Flow, Any]]:
+def joined(emitted: dict[int, list[KeyedFlow]]) -> list[tuple[KeyedFlow, Any]]:
     """The output of several blocks as one. Raises :class:`Undefined` when it has no structure in common."""
     flows = [(end, flow) for end, found in emitted.items() for flow in found]
     if not flows:
         return []
-    keys = concat([(flow.key, flow.count) for _, flow in flows if flow.key is not None])
-    values = concat([(flow.value, flow.count) for _, flow in flows if flow.value is not None])
+    keys = concat([(flow.key, flow.count) for _, flow in flows])
+    values = concat([(flow.value, flow.count) for _, flow in flows])
     ends = np.repeat([end for end, _ in flows], [flow.count for _, flow in flows])
-    return [(Flow(len(ends), None, inputs_of({"key": keys, "value": values}), keys, values), ends)]
+    return [(KeyedFlow.of(keys, values, len(ends)), ends)]
 
 
 Emitter: TypeAlias = ToStage | ToSink

@@ -1,52 +1,309 @@
-"""How far the parts of a source have come, and which markers are due."""
+"""How far the links of a stage have come in an epoch: reports and markers in, the markers that are due out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, final
+
 import attrs
+import numpy as np
 
-from tracetypes.markers import EventTime
+from tracetypes.compiler.columns.arrow import Batch
+from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
+from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, RetryEpoch, header
+from tracetypes.compiler.runtime.progress import Progress, due, later, reached
+from tracetypes.compiler.runtime.source import Collected
+from tracetypes.compiler.runtime.state import OPEN
+from tracetypes.compiler.runtime.stateless import chain, flush
+from tracetypes.errors import RunError
+from tracetypes.graph import title
+from tracetypes.interpreter import check_jump, first_open
+from tracetypes.markers import EventTime, InBand, Marker
+from tracetypes.records import UNIT, Schema, stable_hash
+from tracetypes.rejects import Rejected
 
-__all__ = ["Progress", "due", "reached"]
-
-
-@attrs.define
-class Progress:
-    """How far a link has come, or one part of a source in parts. All times in microseconds.
-
-    ``sent``: the last marker of this link that the stage has closed. ``waiting``: its markers that are known but not
-    closed yet (of event-time sources they follow from ``first``, the first block, ``newest`` and ``end``, the last block).
-    """
-
-    newest: int | None = None
-    first: int | None = None
-    end: int | None = None
-    sent: int | None = None
-    waiting: list[int] = attrs.Factory(list)
-    last: int | None = None
-    open: bool = False
-    complete: bool = False
-    aside: int | None = None
-    """Where late items or rejects of a source with event time are sent: the last block of any of them."""
+__all__ = ["Frontier", "KeyGroups", "Open"]
 
 
-def reached(how: object, progress: Progress, drained: bool) -> int | None:
-    """The last marker of a link that may be closed as far as this link is concerned; None when it has sent none."""
-    if isinstance(how, EventTime):
-        if progress.first is None or progress.end is None:
-            return None
-        if drained:
-            return progress.end
-        return top if progress.newest is not None and (top := how.frontier(progress.newest)) >= progress.first else None
-    return progress.last
+@final
+class KeyGroups:
+    """Which key group a key belongs to."""
+
+    def __init__(self, key: Schema, count: int) -> None:
+        self.hash, self.count = stable_hash(key), count
+
+    def own(self, group: int, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """The pairs whose keys belong to a group."""
+        return [(key, value) for key, value in pairs if self.hash(key) % self.count == group]
 
 
-def due(how: object, progress: Progress, limit: int | None, drained: bool) -> list[int]:
-    """The markers of a link up to ``limit`` (None: no limit) that are not closed yet."""
-    if not isinstance(how, EventTime):
-        return [m for m in progress.waiting if limit is None or m <= limit]
-    top = reached(how, progress, drained)
-    if progress.first is None or top is None:
-        return []
-    top = top if limit is None else min(top, limit // how.period * how.period)
-    start = progress.first if progress.sent is None else progress.sent + how.period
-    return list(range(start, top + 1, how.period))
+class Open(Protocol):
+    """The open blocks of a stage, as far as markers and rejects change them."""
+
+    def join(self, pending: int, marker: int) -> None:
+        """The marker of a block that is held under ``pending`` has come."""
+
+    def hold(self, link: int, piece: Piece, batch: Batch) -> None:
+        """Hold items whose blocks are known."""
+
+
+@final
+@attrs.frozen(eq=False)
+class Timed:
+    """A link of a source with event time. ``aside``: it sends late items or rejects."""
+
+    link: Link
+    leaf: FromSource
+    how: EventTime
+    aside: bool
+
+
+@final
+@attrs.frozen(eq=False)
+class Marked:
+    """A link of a source with markers in band."""
+
+    link: Link
+    leaf: FromSource
+    how: InBand
+
+
+@final
+@attrs.frozen(eq=False)
+class Told:
+    """A link whose markers an earlier stage or a channel sends."""
+
+    link: Link
+    how: None = None
+
+
+Reader: TypeAlias = Timed | Marked
+
+
+def _of(link: Link) -> Reader | Told:
+    match link.leaf:
+        case FromSource() as leaf:
+            match leaf.source.markers:
+                case EventTime() as how:
+                    return Timed(link, leaf, how, not leaf.gives_items)
+                case InBand() as how:
+                    return Marked(link, leaf, how)
+        case _:
+            return Told(link)
+
+
+@final
+class Frontier:
+    """The links of a stage. What it keeps of them lies in a list: of each link, the progress of each part of its source."""
+
+    def __init__(self, stage: Stage, groups: KeyGroups) -> None:
+        self.groups = groups
+        self.all = [_of(link) for link in links(stage.region)]
+        self.readers = {at: one for at, one in enumerate(self.all) if not isinstance(one, Told)}
+        self.timed = {at: one for at, one in self.readers.items() if isinstance(one, Timed)}
+
+    def fresh(self) -> list[list[Progress]]:
+        """Progress before the first epoch."""
+        return [[Progress()] for _ in self.all]
+
+    def way(self, link: int, part: int) -> int:
+        """A number for a part of the source of a link."""
+        return part * len(self.all) + link
+
+    def newest(self, progress: list[list[Progress]]) -> dict[str, list[int | None]]:
+        """The newest event time of each part of each reading of a source."""
+        return {one.leaf.label: [part.newest for part in progress[at]] for at, one in self.readers.items()}
+
+    # ------------------------------------------------------------------------------------------ what comes
+
+    def markers(self, parts: list[Progress], head: dict[str, Any]) -> None:
+        """Take markers that an earlier stage or a channel sends."""
+        (progress,) = parts
+        progress.waiting = sorted([*progress.waiting, *head["markers"]])  # a channel may send several
+        progress.last = max(progress.waiting, default=progress.last)
+        progress.complete = progress.complete or head["complete"]
+
+    def advance(self, progress: list[list[Progress]], epoch: Epoch, reports: Sequence[Report], held: Open) -> None:
+        """Take the reports in the order of their pieces. Raises :class:`RetryEpoch` when a piece held items that earlier ones
+        made late."""
+        again: dict[str, list[tuple[Piece, int | None]]] = {}
+        late = False
+        for report in sorted(reports, key=lambda r: (r.link, r.piece)):
+            one, parts = self.readers[report.link], progress[report.link]
+            parts.extend(Progress(complete=parts[0].complete) for _ in range(report.parts - len(parts)))
+            part = parts[report.part]
+            epoch.part_of[report.link, report.piece] = report.part
+            self._count(one, part, epoch, report)
+            match one:
+                case Timed():
+                    late |= self._timed(one, part, epoch, report, again)
+                case Marked():
+                    epoch.starts[report.link, report.piece] = self._marked(one, part, epoch, report, held)
+        if late:
+            raise RetryEpoch(again)
+        for link in sorted({report.link for report in reports if report.idle}):
+            idle = {report.part for report in reports if report.link == link and report.idle}
+            self.pass_over(self.timed[link].how, progress[link], idle)
+
+    @staticmethod
+    def _count(one: Reader, part: Progress, epoch: Epoch, report: Report) -> None:
+        source = one.leaf.source
+        epoch.rows += 0 if one.leaf.quiet else report.rows
+        epoch.read[source.name] = epoch.read.get(source.name, 0) + report.rows
+        if part.complete and report.rows:
+            raise RunError(
+                "TT212",
+                f"{title(source)}: {report.rows:,} rows came after the sources were drained",
+                fix="take them out of the input, or run them with another checkpoint and output",
+            )
+
+    @staticmethod
+    def _timed(
+        one: Timed, part: Progress, epoch: Epoch, report: Report, again: dict[str, list[tuple[Piece, int | None]]]
+    ) -> bool:
+        """Advance by the event time of a piece. Did it hold items that are late by earlier pieces?"""
+        how, leaf, before, late = one.how, one.leaf, part.newest, False
+        if report.jump is not None:
+            check_jump(leaf.source, *report.jump, how.period)
+        if report.open is not None:
+            part.aside = later(later(part.aside, first_open(how, before)), report.open)
+        if before is not None:
+            closed = epoch.frontiers[report.link, report.piece] = how.frontier(before)
+            again.setdefault(leaf.label, []).append((report.piece, before))
+            if report.first is not None and report.first <= closed:
+                late = True
+            elif report.first is not None:
+                check_jump(leaf.source, how.block(before), report.first, how.period)
+        part.newest = later(before, report.newest)
+        part.end = later(part.end, report.last)
+        if report.first is not None and part.sent is None:
+            part.first = report.first if part.first is None else min(report.first, part.first)
+        return late
+
+    def _marked(self, one: Marked, part: Progress, epoch: Epoch, report: Report, held: Open) -> list[int]:
+        """Accept the markers of a piece in band; the end of the block of the items before each, and after the last."""
+        pending = OPEN + self.way(report.link, report.part)
+        ends: list[int] = []
+        for at, marker in enumerate(report.markers):
+            part.open = part.open or report.counts[at] > 0
+            if part.last is not None and marker <= part.last:
+                reason = f"marker {Marker(marker)} does not lie after {Marker(part.last)}"
+                rejected = Rejected.of(one.leaf.source.name, str(marker), reason)
+                if one.leaf.source.output == "rejects":
+                    self.send(one, epoch, report, held, rejected)
+                    part.open = True
+                if epoch.group == 0 and not one.leaf.quiet:
+                    head = header(source=rejected.source, reason=reason)
+                    epoch.rejected.append(Message(0, Kind.REJECT, head, str(marker).encode()))
+                continue
+            ends.extend([marker] * (at + 1 - len(ends)))
+            self._join(epoch, held, pending, marker)
+            part.last, part.open = marker, False
+            part.waiting.append(marker)
+        part.open = part.open or report.counts[-1] > 0
+        ends.extend([pending] * (len(report.counts) - len(ends)))
+        return ends
+
+    def send(self, one: Marked, epoch: Epoch, report: Report, held: Open, rejected: Rejected) -> None:
+        """Send a marker that was rejected through its link; only the stage knows of it. Each key group keeps its own keys."""
+        sent = Collected()
+        chain(one.link.path, sent.put, sent)(UNIT, rejected)
+        flush(sent.ahead)
+        own = self.groups.own(epoch.group, sent.pairs)
+        if own:
+            end = OPEN + self.way(report.link, report.part)
+            keys, values = [key for key, _ in own], [value for _, value in own]
+            held.hold(report.link, report.piece, Batch(keys, values, [end] * len(own)))
+
+    def pass_over(self, how: EventTime, parts: list[Progress], idle: set[int]) -> None:
+        """Parts that are idle send a heartbeat as it were: of the last marker that all other parts have reached."""
+        others = [reached(how, progress, False) for part, progress in enumerate(parts) if part not in idle]
+        known = [marker for marker in others if marker is not None]
+        if not known or len(known) < len(others):
+            return
+        beat = min(known)
+        for progress in (parts[part] for part in idle):
+            if progress.newest is None or beat > how.frontier(progress.newest):
+                progress.newest = later(progress.newest, beat + how.delay)
+                progress.end = later(progress.end, beat)
+                if progress.sent is None:
+                    progress.first = beat if progress.first is None else min(progress.first, beat)
+
+    @staticmethod
+    def _join(epoch: Epoch, held: Open, pending: int, marker: int) -> None:
+        """The marker of an open block of a link has come: of a link in band, or the first marker of late items or rejects."""
+        for ends in epoch.starts.values():
+            ends[:] = [marker if end == pending else end for end in ends]
+        held.join(pending, marker)
+
+    # ------------------------------------------------------------------------------------ what follows of it
+
+    def placing(self, progress: list[list[Progress]], epoch: Epoch, link: int, piece: Piece) -> Callable[[Any], Any]:
+        """A function from the ends that a piece gave its items, as a column, to those of their blocks.
+
+        Sources with markers in band number their blocks by piece. Of late items and rejects the piece knew a lower bound only:
+        a block that earlier pieces have closed is not open any more, and blocks before the first of the source are none. Which
+        that is may not be known yet.
+        """
+        match self.all[link]:
+            case Marked():
+                return np.array(epoch.starts[link, piece], np.int64).__getitem__
+            case Timed(how=how, aside=True):
+                part = epoch.part_of[link, piece]
+                closed, first = epoch.frontiers.get((link, piece)), progress[link][part].first
+                pending = OPEN + self.way(link, part)
+
+                def bounded(ends: Any) -> Any:
+                    if closed is not None:
+                        ends = np.maximum(ends, closed + how.period)
+                    return np.full(len(ends), pending) if first is None else np.where(ends < first, pending, ends)
+
+                return bounded
+            case _:
+                return lambda ends: ends
+
+    def drain(self, progress: list[list[Progress]], epoch: Epoch, held: Open) -> None:
+        """All sources have ended: what is open has a marker too."""
+        for at, one in self.readers.items():
+            for number, part in enumerate(progress[at]):
+                part.complete = True
+                match one:
+                    case Marked() if part.open:
+                        final = 0 if part.last is None else part.last + 1
+                        self._join(epoch, held, OPEN + self.way(at, number), final)
+                        part.waiting.append(final)
+                        part.last, part.open = final, False
+                    case Timed() if part.aside is not None:
+                        part.first = 0 if part.first is None else part.first
+                        part.end = max(part.first if part.end is None else part.end, part.aside)
+                    case _:
+                        pass
+
+    def due(self, progress: list[list[Progress]], epoch: Epoch, held: Open) -> dict[int, set[int]]:
+        """The markers that are due, each with the links that have sent it. Nothing is due up to a link that lags behind."""
+        limit: int | None = None
+        for at, one in enumerate(self.all):
+            for part in progress[at]:
+                if part.complete:
+                    continue
+                top = reached(one.how, part, False)
+                if top is None:
+                    return {}
+                limit = top if limit is None else min(limit, top)
+        coming: dict[int, set[int]] = {}
+        for at, one in enumerate(self.all):
+            for number, part in enumerate(progress[at]):
+                ready = due(one.how, part, limit, part.complete)
+                if not ready:
+                    continue
+                for marker in ready:
+                    coming.setdefault(marker, set()).add(at)
+                match one:
+                    case Timed(aside=True) if part.sent is None:
+                        self._join(epoch, held, OPEN + self.way(at, number), ready[0])
+                    case _:
+                        pass
+                part.sent = ready[-1]
+                part.waiting = [m for m in part.waiting if m > ready[-1]]
+        return coming

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import attrs
 import cloudpickle
 
-__all__ = ["Difference", "Kind", "Message", "Piece", "Report", "RetryEpoch", "dumps", "loads"]
+from tracetypes.markers import Marker
+
+__all__ = ["Difference", "Kind", "Message", "Piece", "Report", "RetryEpoch", "dumps", "loads", "reason_of"]
 
 
 class Kind(IntEnum):
@@ -74,6 +77,14 @@ class Message(NamedTuple):
 def header(**fields: Any) -> bytes:
     """A header."""
     return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def reason_of(head: dict[str, Any], frontiers: Mapping[tuple[int, Piece], int]) -> str:
+    """Why a row is aside, from its header; ``frontiers``: the last marker before each piece of a link."""
+    if "closed" not in head:
+        return str(head["reason"])
+    closed = max(head["closed"], frontiers.get((head["link"], tuple(head["piece"])), head["closed"]))
+    return f"its block ended at {Marker(head['block'])}, and {Marker(closed)} was already sent"
 
 
 @attrs.frozen(kw_only=True)

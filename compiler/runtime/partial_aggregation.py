@@ -33,6 +33,7 @@ __all__ = [
     "Combined",
     "Flow",
     "Inputs",
+    "KeyedFlow",
     "Seen",
     "SeenSums",
     "combine",
@@ -48,6 +49,7 @@ __all__ = [
     "reduced",
     "structured",
     "through",
+    "through_one",
 ]
 
 Inputs: TypeAlias = Callable[[Input], Column]
@@ -56,13 +58,28 @@ Inputs: TypeAlias = Callable[[Input], Column]
 @attrs.frozen(eq=False)
 class Flow:
     """Items as columns. ``rows``: which row of the chunk each comes from, None for one each; ``inputs``: their columns by
-    the paths of ``key`` and ``value``; ``key`` and ``value``: whole, None where they have to be read yet."""
+    the paths of ``key`` and ``value``, each read when it is asked for."""
 
     count: int
     rows: Any
     inputs: Inputs
-    key: Columns | None = None
-    value: Columns | None = None
+
+
+@attrs.frozen(eq=False)
+class KeyedFlow(Flow):
+    """The same where all is read: ``key`` and ``value`` are whole."""
+
+    key: Columns
+    value: Columns
+
+    @classmethod
+    def of(cls, key: Columns, value: Columns, count: int, rows: Any = None) -> KeyedFlow:
+        """From whole columns."""
+        return cls(count, rows, inputs_of({"key": key, "value": value}), key, value)
+
+    def pairs(self) -> tuple[list[Any], list[Any]]:
+        """Keys and values as objects."""
+        return values_of(self.key, self.count), values_of(self.value, self.count)
 
 
 def read_by(column: Callable[[tuple[str | int, ...]], Any]) -> Inputs:
@@ -80,8 +97,8 @@ def read_by(column: Callable[[tuple[str | int, ...]], Any]) -> Inputs:
 
 
 def through(
-    trees: Sequence[tuple[Tree, StreamType]], flow: Flow, seen: Seen | None = None, first: int = 0
-) -> list[Flow]:
+    trees: Sequence[tuple[Tree, StreamType]], flow: KeyedFlow, seen: Seen | None = None, first: int = 0
+) -> list[KeyedFlow]:
     """The items that come out of a chain of traced stateless operators, each with the stream that it gives. ``seen``: sees what
     each of them takes and emits; ``first``: the number of the first one.
 
@@ -89,37 +106,41 @@ def through(
     """
     flows = [flow]
     for number, (tree, stream) in enumerate(trees, first):
-        made = []
-        for one in flows:
-            shown: list[Emitted] = []
-            for emitted in run(tree, one.inputs, one.count).emissions:
-                count = one.count if emitted.rows is None else len(emitted.rows)
-                if not count:
-                    continue
-                assert emitted.key is not None
-                key, value = fit_key(stream.key, emitted.key), fit(stream.value, emitted.value)
-                rows = (
-                    emitted.rows if one.rows is None else one.rows if emitted.rows is None else one.rows[emitted.rows]
-                )
-                made.append(Flow(count, rows, inputs_of({"key": key, "value": value}), key, value))
-                shown.append(Emitted(emitted.rows, emitted.number, key, value))
-            if seen is not None:
-                seen(number, one, shown)
-        flows = made
+        flows = [made for one in flows for made in through_one(tree, stream, one, seen, number)]
     return flows
+
+
+def through_one(tree: Tree, stream: StreamType, flow: Flow, seen: Seen | None, number: int) -> list[KeyedFlow]:
+    """The items that come out of one of them."""
+    made: list[KeyedFlow] = []
+    shown: list[Emitted] = []
+    for emitted in run(tree, flow.inputs, flow.count).emissions:
+        count = flow.count if emitted.rows is None else len(emitted.rows)
+        if not count:
+            continue
+        assert emitted.key is not None
+        key, value = fit_key(stream.key, emitted.key), fit(stream.value, emitted.value)
+        rows = flow.rows
+        if emitted.rows is not None:
+            rows = emitted.rows if rows is None else rows[emitted.rows]
+        made.append(KeyedFlow.of(key, value, count, rows))
+        shown.append(Emitted(emitted.rows, emitted.number, key, value))
+    if seen is not None:
+        seen(number, flow, shown)
+    return made
 
 
 Seen: TypeAlias = Callable[[int, Flow, Sequence[Emitted]], None]
 """Sees the number of an operator, the items that come to it, and what it emits, fitted to its stream."""
 
 
-def listed(stream: StreamType, emitted: Any) -> Flow:
+def listed(stream: StreamType, emitted: Any) -> KeyedFlow:
     """The items of a column of lists of pairs."""
     pairs = emitted.flatten()
     rows = np.repeat(np.arange(len(emitted)), emitted.value_lengths().to_numpy())
     key = fit_key(stream.key, from_arrow(stream.key, pairs.field("key")))
     value = fit(stream.value, from_arrow(stream.value, pairs.field("value")))
-    return Flow(len(rows), rows, inputs_of({"key": key, "value": value}), key, value)
+    return KeyedFlow.of(key, value, len(rows), rows)
 
 
 def fit(schema: Schema, columns: Columns) -> Columns:

@@ -8,20 +8,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
-from tracetypes.compiler.columns.column import from_arrow, inputs_of, to_arrow, to_coded_arrow
-from tracetypes.compiler.plan.facts import combining, sums_only
+from tracetypes.compiler.columns.column import Columns, from_arrow, to_arrow, to_coded_arrow
+from tracetypes.compiler.plan.facts import combining
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.blocks import Folded
+from tracetypes.compiler.runtime.blocks import Folded, folded_by
 from tracetypes.compiler.runtime.chunks import scatter
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, dumps, header
-from tracetypes.compiler.runtime.partial_aggregation import Flow, SeenSums, combine, encode_parts
+from tracetypes.compiler.runtime.partial_aggregation import Flow, KeyedFlow, SeenSums, combine, encode_parts
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
-from tracetypes.graph import Apply
 from tracetypes.records import stable_hash
-from tracetypes.templates import OpKeyedUnordered
 
 __all__ = ["Folding", "Partitioner", "Straight"]
 
@@ -38,7 +37,8 @@ class Partitioner:
         self.hash = stable_hash(self.stream.key)
         self.group_of: dict[Any, int] = {}
         self.monoid = combining(stage)
-        self.folding = Folding(stage) if self.monoid is None and sums_only(stage) else None
+        folded = folded_by(stage) if self.monoid is None else None
+        self.folding = None if folded is None else Folding(folded)
         self.start()
 
     def start(self) -> None:
@@ -53,24 +53,24 @@ class Partitioner:
         """Add many items."""
         self.batch.extend(more)
 
-    def columns(self, head: bytes, flow: Flow, ends: Any, positions: Any) -> Iterator[Message]:
+    def columns(self, head: bytes, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
         """Messages of items that come as columns. Raises :class:`Undefined` before the first one when they have to be
         taken one by one."""
-        schema, count = self.stream.key, flow.count
         if self.monoid is not None:
-            assert flow.key is not None
-            combined = combine(self.monoid, flow, ends, flow.key, self.sums)
-            keys = to_arrow(schema, combined.keys, len(combined))
-            columns, kind = encode_parts(self.monoid, combined), Kind.AGGREGATES
-        else:
-            assert flow.key is not None
-            assert flow.value is not None
-            keys = to_coded_arrow(schema, flow.key, count)
-            columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(ends)}
-            if self.positioned:
-                columns["position"] = pa.array(positions)
-            kind = Kind.ITEMS
-        yield from self.scattered(kind, head, keys, columns)
+            yield from self.aggregates(self.monoid, head, flow, flow.key, ends)
+            return
+        schema, count = self.stream.key, flow.count
+        keys = to_coded_arrow(schema, flow.key, count)
+        columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(ends)}
+        if self.positioned:
+            columns["position"] = pa.array(positions)
+        yield from self.scattered(Kind.ITEMS, head, keys, columns)
+
+    def aggregates(self, monoid: Monoid, head: bytes, flow: Flow, key: Columns, ends: Any) -> Iterator[Message]:
+        """The same for items that are combined, of which not all may be read."""
+        combined = combine(monoid, flow, ends, key, self.sums)
+        keys = to_arrow(self.stream.key, combined.keys, len(combined))
+        yield from self.scattered(Kind.AGGREGATES, head, keys, encode_parts(monoid, combined))
 
     def scattered(self, kind: Kind, head: bytes, keys: Any, columns: dict[str, Any]) -> Iterator[Message]:
         """A message to each key group that has rows."""
@@ -90,7 +90,7 @@ class Partitioner:
             except Undefined:
                 pass  # a number that columns cannot hold: the items go as they are
         elif self.folding is not None and self.folding.pays:
-            yield from self.folded(head, batch)
+            yield from self.folded(self.folding, head, batch)
             return
         yield from self.items(head, batch)
 
@@ -99,14 +99,13 @@ class Partitioner:
         stream = self.stream
         keys = from_arrow(stream.key, array(stream.key, batch.keys))
         values = from_arrow(stream.value, array(stream.value, batch.values))
-        flow = Flow(len(batch), None, inputs_of({"key": keys, "value": values}), keys, values)
+        flow = KeyedFlow.of(keys, values, len(batch))
         return self.columns(head, flow, np.array(batch.ends, np.int64), None)
 
-    def folded(self, head: bytes, batch: Batch) -> Iterator[Message]:
+    def folded(self, folding: Folding, head: bytes, batch: Batch) -> Iterator[Message]:
         """The items combined as objects."""
-        assert self.folding is not None
         groups: dict[int, tuple[list[Any], list[Any], list[int]]] = {}
-        for end, sums in self.folding.fold(batch).items():
+        for end, sums in folding.fold(batch).items():
             for key, agg in sums.items():
                 keys, aggs, ends = groups.setdefault(self.group(key), ([], [], []))
                 keys.append(key)
@@ -139,10 +138,8 @@ class Straight(Partitioner):
         super().__init__(stage, 0, 1, False)
         self.layout = layout
 
-    def columns(self, head: bytes, flow: Flow, ends: Any, positions: Any) -> Iterator[Message]:
+    def columns(self, head: bytes, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
         """Rows of items that come as columns."""
-        assert flow.key is not None
-        assert flow.value is not None
         keys = to_arrow(self.stream.key, flow.key, flow.count)
         values = to_arrow(self.stream.value, flow.value, flow.count)
         for at in range(0, flow.count, limits.BATCH):
@@ -163,15 +160,12 @@ class Straight(Partitioner):
 class Folding:
     """Combines items by the author's own methods, as long as that makes them fewer."""
 
-    def __init__(self, stage: Stage) -> None:
-        node = stage.steps[0].node
-        assert isinstance(node, Apply)
-        assert isinstance(node.op, OpKeyedUnordered)
-        self.gather, self.pays = Folded(node.op, None), True
+    def __init__(self, folded: Folded) -> None:
+        self.buffer, self.pays = folded, True
 
     def fold(self, batch: Batch) -> dict[int, dict[Any, Any]]:
         """Aggregates by block and key."""
         held: dict[int, Any] = {}
-        self.gather.hold(held, 0, (0, 0, 0), batch)
+        self.buffer.hold(held, 0, (0, 0, 0), batch)
         self.pays = 2 * sum(map(len, held.values())) < len(batch)
         return held

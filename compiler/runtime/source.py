@@ -14,14 +14,23 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import END, POSITION, from_array, from_rows, pairs_of_rows
-from tracetypes.compiler.columns.column import Columns, from_arrow, inputs_of, take, values_of
+from tracetypes.compiler.columns.column import Columns, from_arrow, take, values_of
 from tracetypes.compiler.columns.evaluation import Emitted
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, Link, Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import Placed as PlacedChunk
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, header
-from tracetypes.compiler.runtime.partial_aggregation import Flow, fit, fit_key, listed, read_by, through
+from tracetypes.compiler.runtime.partial_aggregation import (
+    Flow,
+    KeyedFlow,
+    fit,
+    fit_key,
+    listed,
+    read_by,
+    through,
+    through_one,
+)
 from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.stateless import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
@@ -76,7 +85,7 @@ class SourceKernel:
     """The source end of a link: rows of one piece in, messages to the stage's key groups out.
 
     Where the link is fed by late items or rejects, each goes out with a lower bound for the block that was open when it came:
-    what the other pieces of the step have closed before, the stage will say (:meth:`StageKernel._end_column`).
+    what the other pieces of the step have closed before, the stage will say (:meth:`Frontier.placing`).
     """
 
     def __init__(
@@ -97,7 +106,9 @@ class SourceKernel:
         self.seen = None if verifier is None else verifier.along(link.path)
         sums = None if verifier is None else verifier.sums(stage)
         self.outbox = (
-            Partitioner(stage, link.number, key_groups, positioned, sums) if straight is None else Straight(stage, straight)
+            Partitioner(stage, link.number, key_groups, positioned, sums)
+            if straight is None
+            else Straight(stage, straight)
         )
         self.end = self.position = self.part = 0
         self.parts, self.idle = 1, False
@@ -250,39 +261,45 @@ class SourceKernel:
         yield from self.outbox.messages(piece)
 
     def _columns(self, piece: Piece, placed: PlacedChunk, count: int, messages: list[Message]) -> None:
-        key, value = self.late_schema
-        stream = self.outbox.stream
         head = header(link=self.link.number, piece=piece)
         positions = placed.at + (count + 1) if self.outbox.positioned else None
-        flows = [Flow(len(placed.ends), None, read_by(placed.column))]
-        trees = self.trees
-        first = 0
-        if placed.chunk.emitted is not None and trees:
-            emitted = placed.chunk.emitted
-            native = listed(trees[0][1], emitted if placed.kept is None else emitted.filter(placed.kept))
-            if self.seen is not None:
-                assert native.key is not None
-                assert native.value is not None
-                self.seen(0, flows[0], [Emitted(native.rows, 0, native.key, native.value)])
-            flows, trees, first = [native], trees[1:], 1
-        for flow in [made for one in flows for made in through(trees, one, self.seen, first)]:
+        if not self.trees:
+            messages.extend(self._untraced(head, placed, positions))
+            return
+        for flow in self._traced(placed):
             ends = placed.ends if flow.rows is None else placed.ends[flow.rows]
-            if self.trees:
-                if not self.whole:
-                    assert flow.key is not None
-                    assert flow.value is not None
-                    messages.extend(self._opaque(head, ends, partial(_objects_of, flow.key, flow.value)))
-                    continue
-            elif not self.whole:
-                items = placed.column(("key",)), placed.column(("value",))
-                messages.extend(self._opaque(head, ends, partial(self._items, *items)))
-                continue
+            if self.whole:
+                messages.extend(self.outbox.columns(head, flow, ends, positions))
             else:
-                needed = self.outbox.monoid is None
-                keys_ = fit_key(stream.key, from_arrow(key, placed.column(("key",))))
-                values_ = fit(stream.value, from_arrow(value, placed.column(("value",)))) if needed else None
-                flow = attrs.evolve(flow, key=keys_, value=values_)
-            messages.extend(self.outbox.columns(head, flow, ends, positions))
+                messages.extend(self._opaque(head, ends, partial(_objects_of, flow.key, flow.value)))
+
+    def _traced(self, placed: PlacedChunk) -> list[KeyedFlow]:
+        """What comes out of the traced operators, the first of which Spark may have computed already."""
+        flow, emitted = Flow(len(placed.ends), None, read_by(placed.column)), placed.chunk.emitted
+        (tree, stream), *rest = self.trees
+        if emitted is None:
+            flows = through_one(tree, stream, flow, self.seen, 0)
+        else:
+            native = listed(stream, emitted if placed.kept is None else emitted.filter(placed.kept))
+            if self.seen is not None:
+                self.seen(0, flow, [Emitted(native.rows, 0, native.key, native.value)])
+            flows = [native]
+        return [made for one in flows for made in through(rest, one, self.seen, 1)]
+
+    def _untraced(self, head: bytes, placed: PlacedChunk, positions: Any) -> Iterator[Message]:
+        """Items as they come from the source: no traced operator is first."""
+        if not self.whole:
+            items = placed.column(("key",)), placed.column(("value",))
+            yield from self._opaque(head, placed.ends, partial(self._items, *items))
+            return
+        (key, value), stream, count = self.late_schema, self.outbox.stream, len(placed.ends)
+        keys = fit_key(stream.key, from_arrow(key, placed.column(("key",))))
+        if self.outbox.monoid is None:
+            values = fit(stream.value, from_arrow(value, placed.column(("value",))))
+            yield from self.outbox.columns(head, KeyedFlow.of(keys, values, count), placed.ends, positions)
+        else:
+            flow = Flow(count, None, read_by(placed.column))
+            yield from self.outbox.aggregates(self.outbox.monoid, head, flow, keys, placed.ends)
 
     def _items(self, keys: Any, values: Any, rows: slice = ALL) -> tuple[list[Any], list[Any]]:
         key, value = self.late_schema
@@ -310,7 +327,7 @@ class SourceKernel:
         columns = zip(*made, strict=True)
         key_, value_ = (from_arrow(schema, pa.concat_arrays(next(columns))) for schema in (key, value))
         ends = np.concatenate(next(columns))
-        whole = Flow(len(ends), None, inputs_of({"key": key_, "value": value_}), key_, value_)
+        whole = KeyedFlow.of(key_, value_, len(ends))
         first = len(self.trees) + len(self.opaque)
         for flow in through(self.behind, whole, self.seen, first):
             at_ = slice(None) if flow.rows is None else flow.rows
@@ -397,7 +414,7 @@ class ChannelKernel:
             try:
                 keys, values = pairs_of_rows(leaf.layout, table)
                 key, value = from_arrow(leaf.stream.key, keys), from_arrow(leaf.stream.value, values)
-                whole = Flow(count, None, inputs_of({"key": key, "value": value}), key, value)
+                whole = KeyedFlow.of(key, value, count)
                 for flow in through(self.trees, whole, self.seen):
                     at = slice(None) if flow.rows is None else flow.rows
                     made.extend(self.outbox.columns(head, flow, ends[at], positions[at]))

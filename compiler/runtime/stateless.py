@@ -157,8 +157,7 @@ def chain(path: Sequence[Mapped], last: Emit, owner: Placing) -> Emit:
     landings: list[Landing] = []
     for at in range(len(path) - 1, -1, -1):
         mapped = path[at]
-        op = mapped.node.op
-        assert isinstance(op, OpStateless)
+        op = mapped.op
         last = stateless(mapped, conforming(op, mapped.stream, last))
         if overrides(op, "prefetch"):
             owner.ahead.append(Ahead(op, last, owner))
@@ -181,8 +180,7 @@ def chain(path: Sequence[Mapped], last: Emit, owner: Placing) -> Emit:
 
 def stateless(mapped: Mapped, emit: Emit) -> Emit:
     """``on_item`` of an operator; what it raises says which item it was."""
-    op = mapped.node.op
-    assert isinstance(op, OpStateless)
+    op = mapped.op
     on_item = op.on_item
 
     def push(key: Any, value: Any) -> None:
@@ -204,8 +202,7 @@ def _all_at_once(
 
     None where it raises; then the items are taken one by one, which finds out for which of them.
     """
-    op = mapped.node.op
-    assert isinstance(op, OpStateless)
+    op = mapped.op
     out_keys: list[Any] = []
     out_values: list[Any] = []
     ends: list[int] = []
@@ -369,8 +366,7 @@ def emitted_at_marker(region: Region, marker: Marker, present: set[int]) -> list
 def _spoken(mapped: Mapped, marker: Marker, pairs: list[tuple[Any, Any]], has: bool) -> list[tuple[Any, Any]]:
     """What one of them emits for what those before it emitted at the marker, and at the marker itself."""
     out: list[tuple[Any, Any]] = []
-    op = mapped.node.op
-    assert isinstance(op, OpStateless)
+    op = mapped.op
     emit = conforming(op, mapped.stream, lambda key, value: out.append((key, value)))
     push = stateless(mapped, emit)
     for key, value in pairs:

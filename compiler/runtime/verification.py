@@ -50,7 +50,7 @@ from tracetypes.compiler.tracing.expr import Branch, Call, Expr, Input, Pack, Tr
 from tracetypes.graph import Apply, title
 from tracetypes.markers import EventTime, Marker
 from tracetypes.records import UNIT, Float, Optional, Record, Schema, UnitValue, key_conformer, mix
-from tracetypes.templates import OpKeyedUnordered, OpStateless
+from tracetypes.templates import OpKeyedUnordered
 
 __all__ = ["FIRST", "Verifier", "in_python", "names_of", "verified"]
 
@@ -206,8 +206,7 @@ class Verifier:
         self, name: str, mapped: Mapped, read: Reads, flow: Flow, emitted: Sequence[Emitted], rows: Any
     ) -> None:
         """Compare what an operator emits for some rows."""
-        op, takes = mapped.node.op, mapped.takes
-        assert isinstance(op, OpStateless)
+        op, takes = mapped.op, mapped.takes
         out: list[Any] = []
         emit = conforming(op, mapped.stream, lambda key, value: out.append((key, value)))
         traced = _emissions(emitted, rows)

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlparse
 from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.plan.facts import is_straight
-from tracetypes.compiler.plan.plan import FromSource, Plan
+from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, dumps, loads
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
@@ -169,7 +169,7 @@ class MicroBatches:
         state = loads(base64.b64decode(before["state"])) if "state" in before else kernel.fresh()
         sent = list(kernel.step(state, 0, [m for m in arrived if m.kind in (Kind.REPORT, Kind.DRAIN)]))
         record = self.record([message.head for message in sent if message.kind == Kind.PROGRESS], before)
-        names = {link.number: link.leaf.source.name for link in kernel.links if isinstance(link.leaf, FromSource)}
+        names = {at: one.leaf.source.name for at, one in kernel.frontier.readers.items()}
         for message in arrived:
             if message.kind == Kind.REPORT:
                 report = Report.from_head(message.head)
@@ -178,7 +178,7 @@ class MicroBatches:
                         counts[names[report.link]] = counts.get(names[report.link], 0) + count
         blob = dumps(state)
         record["state"] = base64.b64encode(blob).decode()
-        return record, [*sent, kernel.metrics(state, 0, len(blob))], kernel.frontiers
+        return record, [*sent, kernel.metrics(state, 0, len(blob))], kernel.epoch.frontiers
 
     def record(self, heads: list[dict[str, Any]], before: dict[str, Any]) -> dict[str, Any]:
         """What is told of a batch, from the stages' progress."""

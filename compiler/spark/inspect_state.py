@@ -33,12 +33,12 @@ from tracetypes.compiler.analysis.secret import Key
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Column, values_of
 from tracetypes.compiler.plan.fingerprint import Fingerprint, fingerprint
-from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.blocks import Folded
+from tracetypes.compiler.plan.plan import Plan, Stage
+from tracetypes.compiler.runtime.blocks import folded_by
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.messages import loads
 from tracetypes.compiler.runtime.operators import UnorderedState
-from tracetypes.compiler.runtime.stage import OPEN, StageKernel, StageState
+from tracetypes.compiler.runtime.state import OPEN, StageState
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.store.compatibility import last_batch, queries_of
 from tracetypes.compiler.store.small_files import read_json
@@ -352,9 +352,9 @@ def find_key(
     stages = [(name, kept, stage) for name, kept in queries.items() for stage in kept.only(number)]
     for name, kept, stage in stages:
         plan = plans.get(name)
-        kernel = StageKernel(plan, plan.stages[stage.number]) if plan is not None else None
+        planned = plan.stages[stage.number] if plan is not None else None
         for group, _, state in _states(spark, kept, stage):
-            for one in _of_key(stage, group, state, matches, kernel):
+            for one in _of_key(stage, group, state, matches, planned):
                 found = True
                 yield name, one
             others.update(dict.fromkeys(key for held in state.operators for key in _keys(held)[:3]))
@@ -382,14 +382,14 @@ def _matching(text: str) -> Callable[[Any], bool]:
 
 
 def _of_key(
-    stage: StageAbout, group: int, state: StageState, matches: Callable[[Any], bool], kernel: StageKernel | None
+    stage: StageAbout, group: int, state: StageState, matches: Callable[[Any], bool], planned: Stage | None
 ) -> Iterator[KeyState]:
     blocks = dict(state.held)
     for name, held in zip(stage.operators, state.operators, strict=True):
         states = held
         if isinstance(held, ColumnState):
-            folded = None if kernel is None else kernel.gather
-            states, more = held.to_objects(folded.op.combine) if isinstance(folded, Folded) else _scalars(held)
+            folded = None if planned is None else folded_by(planned)
+            states, more = _scalars(held) if folded is None else held.to_objects(folded.op.combine)
             blocks.update(more)
         elif isinstance(held, UnorderedState):
             states = held.states
@@ -398,8 +398,8 @@ def _of_key(
                 yield KeyState(stage.number, group, key, value, operator=name)
     for ends, key_column, value_column in state.tables:
         keys, values = key_column.to_pylist(), value_column.to_pylist()
-        if kernel is not None:
-            takes = kernel.stage.takes
+        if planned is not None:
+            takes = planned.takes
             keys, values = from_array(takes.key, key_column), from_array(takes.value, value_column)
         for end, key, value in zip(ends.tolist(), keys, values, strict=True):
             blocks.setdefault(end, ([], []))

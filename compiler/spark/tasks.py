@@ -13,7 +13,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.messages import Message, dumps, loads
-from tracetypes.compiler.runtime.stage import StageKernel, StageState
+from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.spark.wire import Task, guarded, no_collector
 from tracetypes.compiler.store.staging import Delivery, deliver
 

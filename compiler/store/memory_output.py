@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import from_rows
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Kind, Message
-from tracetypes.compiler.runtime.stage import reason_of
+from tracetypes.compiler.runtime.messages import Kind, Message, reason_of
 from tracetypes.compiler.store.outputs import Frontiers, Output
 from tracetypes.compiler.store.staging import SEND
 

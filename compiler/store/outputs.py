@@ -28,8 +28,7 @@ from tracetypes.compiler.connectors.kafka import is_topic
 from tracetypes.compiler.connectors.kafka_sink import TopicSink
 from tracetypes.compiler.connectors.row_files import open_rows
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, header
-from tracetypes.compiler.runtime.stage import reason_of
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, header, reason_of
 from tracetypes.compiler.store.answers import Answer, Collector
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import DROP, SEND, Delivery

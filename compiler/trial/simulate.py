@@ -22,7 +22,8 @@ from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, RetryEpoch, dumps, loads
 from tracetypes.compiler.runtime.source import ChannelKernel, SourceKernel, Taken
-from tracetypes.compiler.runtime.stage import StageKernel, StageState
+from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.answers import Answer, Collector
 from tracetypes.formats import Row

@@ -1,0 +1,35 @@
+"""What a key group of a stage learns in one epoch and forgets after it."""
+
+from __future__ import annotations
+
+from typing import final
+
+import attrs
+
+from tracetypes.compiler.runtime.messages import Message, Piece
+
+__all__ = ["Epoch"]
+
+
+@final
+@attrs.define(eq=False)
+class Epoch:
+    """The scratch of one epoch. What is by link and piece is known once the reports are taken.
+
+    ``starts``: of sources with markers in band, the end of the block of the items before each marker of a piece, and after the
+    last. ``part_of``: the part of the source that a piece belongs to. ``frontiers``: of sources with event time, the last
+    marker before a piece. ``rows`` and ``read``: rows that the sources read, ``read`` by source. ``rejected``: rejects that
+    only the stage knows of. ``flowed``: items that came to the first operator and from there to each next one. ``emitted``:
+    items that left the stage. ``closed``: the markers of the blocks that closed.
+    """
+
+    group: int
+    flowed: list[int]
+    starts: dict[tuple[int, Piece], list[int]] = attrs.Factory(dict)
+    part_of: dict[tuple[int, Piece], int] = attrs.Factory(dict)
+    frontiers: dict[tuple[int, Piece], int] = attrs.Factory(dict)
+    rows: int = 0
+    read: dict[str, int] = attrs.Factory(dict)
+    rejected: list[Message] = attrs.Factory(list)
+    emitted: int = 0
+    closed: list[int] = attrs.Factory(list)

@@ -1,0 +1,270 @@
+"""What a key group of a stage holds of blocks that are open, and gives when they close.
+
+How it holds them follows from the stage: items as objects (:class:`ObjectBlocks`), aggregates as objects (:class:`FoldedBlocks`)
+or as columns beside the states of the first operator (:class:`ColumnBlocks`), or items as the tables in which they came
+(:class:`TableBlocks`), for a stage that looks at no single item or sorts them all at once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, final
+
+import attrs
+import numpy as np
+
+from tracetypes.compiler.columns.arrow import Batch, decode, from_array
+from tracetypes.compiler.plan.facts import speaks
+from tracetypes.compiler.plan.plan import FromSource, Mapped, Region, Stage, United, links
+from tracetypes.compiler.runtime.blocks import BlockBuffer, Folded, Lists
+from tracetypes.compiler.runtime.column_states import ColumnState
+from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.frontier import KeyGroups
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece, loads
+from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow
+from tracetypes.compiler.runtime.state import StageState
+from tracetypes.compiler.runtime.stateless import emitted_at_marker
+from tracetypes.graph import Merge, RowPosition, Source
+from tracetypes.interpreter import overlapping
+from tracetypes.markers import Marker
+from tracetypes.trace import StreamType
+
+__all__ = [
+    "AtMarkers",
+    "Coming",
+    "Due",
+    "Flows",
+    "FoldedBlocks",
+    "ObjectBlocks",
+    "Objects",
+    "OpenBlocks",
+    "Owners",
+    "Placing",
+]
+
+Placing: TypeAlias = Callable[[Any], Any]
+"""From the ends that a piece gave its items to those of their blocks, as columns."""
+
+Coming: TypeAlias = Mapping[int, set[int]]
+"""The markers that are due, in order, each with the links that have sent it."""
+
+
+# --------------------------------------------------------------------------------------------- what is due
+
+
+@final
+@attrs.frozen(eq=False)
+class Objects:
+    """Blocks that close, each with its end, for the operator at ``start``."""
+
+    blocks: Iterator[tuple[int, Any]]
+    start: int
+
+
+@final
+@attrs.frozen(eq=False)
+class Flows:
+    """The items of all blocks that close as columns, with the end of each, for the operator at ``start``."""
+
+    flows: list[tuple[KeyedFlow, Any]]
+    start: int
+
+    @property
+    def count(self) -> int:
+        """How many items there are."""
+        return sum(flow.count for flow, _ in self.flows)
+
+    def objects(self, ends: Sequence[int]) -> Objects:
+        """The same as objects."""
+        lists, held = Lists(), dict[int, Any]()
+        for flow, column in self.flows:
+            lists.hold(held, 0, (0, 0, 0), Batch(*flow.pairs(), column.tolist()))
+        return Objects(((end, lists.take(held.pop(end, None))) for end in ends), self.start)
+
+
+Due: TypeAlias = Objects | Flows
+
+
+# ------------------------------------------------------------------------------------- what all of them need
+
+
+@final
+class AtMarkers:
+    """What the stateless operators before a stage emit at markers."""
+
+    def __init__(self, region: Region, groups: KeyGroups) -> None:
+        self.region, self.groups = region, groups
+
+    @classmethod
+    def of(cls, region: Region, groups: KeyGroups) -> AtMarkers | None:
+        """None where they emit nothing."""
+        return cls(region, groups) if speaks(region) else None
+
+    def batch(self, end: int, present: set[int], group: int) -> Batch:
+        """The items of a key group at a marker that the links ``present`` have sent."""
+        own = self.groups.own(group, emitted_at_marker(self.region, Marker(end), present))
+        return Batch([key for key, _ in own], [value for _, value in own], [end] * len(own), None)
+
+
+@final
+class Owners:
+    """Which input each key of an ordered stream comes from: two of them have no order."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.leaves = [link.leaf for link in links(stage.region)]
+        self.merge = _ordered_merge(stage.region) if len(self.leaves) > 1 else None
+
+    def check(self, state: StageState, link: int, part: int, keys: Sequence[Any]) -> None:
+        """Keys have come from a part of the source of a link."""
+        merged = self._merged(link, len(state.progress[link]))
+        if merged is None:
+            return
+        owners, way = state.owners, part * len(self.leaves) + link
+        for key in keys:
+            if owners.setdefault(key, way) != way:
+                raise overlapping(merged, key)
+
+    def _merged(self, link: int, parts: int) -> Merge | Source | None:
+        """What merges ordered streams before the stage, if its keys have to be checked: a merge, or a source in parts."""
+        leaf = self.leaves[link]
+        if isinstance(leaf, FromSource) and parts > 1 and isinstance(leaf.source.ordered_by, RowPosition):
+            return leaf.source
+        return self.merge
+
+
+def _ordered_merge(region: Region) -> Merge | None:
+    behind = (node for node in reversed(region.nodes) if not isinstance(node, Mapped))
+    last = next(behind)
+    return last.node if isinstance(last, United) else None
+
+
+class OpenBlocks(ABC):
+    """What a key group of a stage holds of open blocks, for one epoch. It lies in the state of the key group."""
+
+    def __init__(self, takes: StreamType, state: StageState, epoch: Epoch) -> None:
+        self.takes, self.state, self.epoch = takes, state, epoch
+        self.adopt()
+
+    @abstractmethod
+    def adopt(self) -> None:
+        """Hold what another graph has held as this one does."""
+
+    def expect(self, messages: Sequence[Message]) -> None:  # noqa: B027
+        """These will come: a chance to choose how to hold them."""
+
+    @abstractmethod
+    def take(self, link: int, piece: Piece, message: Message, placing: Placing) -> int:
+        """Hold what has come; how many rows."""
+
+    @abstractmethod
+    def hold(self, link: int, piece: Piece, batch: Batch) -> None:
+        """Hold items whose blocks are known."""
+
+    @abstractmethod
+    def join(self, pending: int, marker: int) -> None:
+        """The marker of a block that is held under ``pending`` has come."""
+
+    @abstractmethod
+    def close(self, coming: Coming) -> Due:
+        """The blocks of some markers; they are held no longer."""
+
+
+# ------------------------------------------------------------------------------------------------- objects
+
+
+class ObjectBlocks(OpenBlocks):
+    """Holds blocks as objects, by end. ``owners``: of a stage that restores an order."""
+
+    def __init__(
+        self,
+        takes: StreamType,
+        state: StageState,
+        epoch: Epoch,
+        buffer: BlockBuffer,
+        at_markers: AtMarkers | None,
+        owners: Owners | None,
+    ) -> None:
+        self.buffer, self.at_markers, self.owners = buffer, at_markers, owners
+        super().__init__(takes, state, epoch)
+
+    def adopt(self) -> None:
+        """Hold what another graph has held as this one does."""
+        tables, self.state.tables = self.state.tables, []
+        for ends, keys, values in tables:
+            batch = Batch(from_array(self.takes.key, keys), from_array(self.takes.value, values), ends.tolist())
+            self.buffer.hold(self.state.held, 0, (0, 0, 0), batch)
+
+    def take(self, link: int, piece: Piece, message: Message, placing: Placing) -> int:
+        """Hold what has come; how many rows."""
+        batch = decode(self.takes, message.payload)
+        batch.ends = placing(np.array(batch.ends, np.int64)).tolist()
+        self.hold(link, piece, batch)
+        return len(batch)
+
+    def hold(self, link: int, piece: Piece, batch: Batch) -> None:
+        """Hold items whose blocks are known."""
+        if self.owners is not None:
+            self.owners.check(self.state, link, self.epoch.part_of.get((link, piece), 0), batch.keys)
+        self.buffer.hold(self.state.held, link, piece, batch)
+
+    def join(self, pending: int, marker: int) -> None:
+        """The marker of a block that is held under ``pending`` has come."""
+        held = self.state.held
+        waiting = held.pop(pending, None)
+        if waiting is None:
+            return
+        if marker in held:
+            self.buffer.unite(held[marker], waiting)
+        else:
+            held[marker] = waiting
+
+    def close(self, coming: Coming) -> Due:
+        """The blocks of some markers; they are held no longer."""
+        return Objects(self._blocks(coming), 0)
+
+    def _blocks(self, coming: Coming) -> Iterator[tuple[int, Any]]:
+        held = self.state.held
+        for end, present in coming.items():
+            if self.at_markers is not None:
+                batch = self.at_markers.batch(end, present, self.epoch.group)
+                if len(batch):
+                    self.buffer.hold(held, 0, (0, 0, 0), batch)
+            yield end, self.buffer.take(held.pop(end, None))
+
+
+class FoldedBlocks(ObjectBlocks):
+    """Holds the aggregates of open blocks by key, as objects."""
+
+    def __init__(
+        self, takes: StreamType, state: StageState, epoch: Epoch, folded: Folded, at_markers: AtMarkers | None
+    ) -> None:
+        self.folded = folded
+        super().__init__(takes, state, epoch, folded, at_markers, None)
+
+    def adopt(self) -> None:
+        """Hold what another graph has held as this one does."""
+        if isinstance(columns := self.state.operators[0], ColumnState):
+            self._to_objects(columns, plain=False)
+        super().adopt()
+
+    def _to_objects(self, columns: ColumnState, *, plain: bool) -> None:
+        states, self.state.held = columns.to_objects(self.folded.op.combine)
+        self.state.operators[0] = UnorderedState(states, columns.start, plain=plain)
+
+    def take(self, link: int, piece: Piece, message: Message, placing: Placing) -> int:
+        """Hold what has come; how many rows."""
+        match message.kind:
+            case Kind.PARTIALS:
+                keys, aggs, ends = loads(message.payload)
+            case Kind.AGGREGATES:
+                keys, aggs, ends = self.folded.decode(self.takes, message.payload)
+            case _:
+                return super().take(link, piece, message, placing)
+        self.absorb(keys, aggs, placing(np.array(ends, np.int64)).tolist())
+        return len(ends)
+
+    def absorb(self, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
+        """Hold aggregates."""
+        self.folded.absorb(self.state.held, keys, aggs, ends)

@@ -1,0 +1,143 @@
+"""Open blocks as columns beside the states of the first operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.columns.arrow import Batch
+from tracetypes.compiler.columns.column import Columns
+from tracetypes.compiler.columns.ordering import Pairs
+from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.blocks import Folded
+from tracetypes.compiler.runtime.column_states import Columnar, ColumnState
+from tracetypes.compiler.runtime.emitter import joined
+from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.messages import Kind, Message, Piece
+from tracetypes.compiler.runtime.open_blocks import Coming, Due, Flows, FoldedBlocks, Objects, Placing
+from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, parts_of
+from tracetypes.compiler.runtime.state import StageState
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.trace import StreamType
+
+__all__ = ["ColumnBlocks"]
+
+
+@final
+class ColumnBlocks(FoldedBlocks):
+    """Holds aggregates of open blocks as columns beside the states of the first operator, where both fit into columns and many
+    keys share a block. ``as_columns``: what the operator emits may leave the stage as columns."""
+
+    def __init__(
+        self,
+        takes: StreamType,
+        state: StageState,
+        epoch: Epoch,
+        folded: Folded,
+        columnar: Columnar,
+        *,
+        as_columns: bool,
+    ) -> None:
+        self.columnar, self.as_columns = columnar, as_columns
+        super().__init__(takes, state, epoch, folded, None)
+
+    def adopt(self) -> None:
+        """Hold what another graph has held as this one does: what of an operator can be said as columns may have changed."""
+        if not (isinstance(columns := self.state.operators[0], ColumnState) and self.columnar.fits(columns)):
+            super().adopt()
+
+    def expect(self, messages: Sequence[Message]) -> None:
+        """These will come: go over to columns where many keys share a block."""
+        objects_ = self.state.operators[0]
+        if not isinstance(objects_, UnorderedState) or objects_.plain:
+            return
+        if len(objects_.states) < limits.MANY or self.columnar.keyed.skips:
+            rows_, blocks = 0, set[int]()
+            for message in messages:
+                if message.kind == Kind.AGGREGATES:
+                    ends = pa.ipc.open_stream(message.payload).read_next_batch().column("end")
+                    rows_ += len(ends)
+                    blocks.update(ends.unique().to_pylist())
+            if rows_ < limits.MANY * max(len(blocks), 1):
+                return
+        try:
+            made = self.columnar.from_objects(objects_.states, objects_.start, self.state.held)
+        except Undefined:
+            objects_.plain = True
+        else:
+            self.state.operators[0] = made
+            self.state.held = {}
+
+    def take(self, link: int, piece: Piece, message: Message, placing: Placing) -> int:
+        """Hold what has come; how many rows."""
+        columns = self.state.operators[0]
+        if message.kind != Kind.AGGREGATES or not isinstance(columns, ColumnState):
+            return super().take(link, piece, message, placing)
+        table = pa.ipc.open_stream(message.payload).read_next_batch()
+        parts = parts_of(self.columnar.keyed.monoid, table)
+        self.columnar.hold(columns, table.column("key"), placing(table.column("end").to_numpy()), parts)
+        return int(table.num_rows)
+
+    def absorb(self, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
+        """Hold aggregates."""
+        if not self._holds(lambda columns: self.columnar.hold_objects(columns, keys, aggs, ends)):
+            super().absorb(keys, aggs, ends)
+
+    def hold(self, link: int, piece: Piece, batch: Batch) -> None:
+        """Hold items whose blocks are known."""
+        if not self._holds(lambda columns: self.columnar.hold_items(columns, self.takes, batch)):
+            super().hold(link, piece, batch)
+
+    def _holds(self, hold: Callable[[ColumnState], None]) -> bool:
+        """Hold something as columns, if that is how things are held. What does not fit makes them objects, for good."""
+        columns = self.state.operators[0]
+        if not isinstance(columns, ColumnState):
+            return False
+        try:
+            hold(columns)
+        except Undefined:
+            self._to_objects(columns, plain=True)
+            return False
+        return True
+
+    def join(self, pending: int, marker: int) -> None:
+        """The marker of a block that is held under ``pending`` has come."""
+        columns = self.state.operators[0]
+        if isinstance(columns, ColumnState):
+            columns.held = [attrs.evolve(c, ends=np.where(c.ends == pending, marker, c.ends)) for c in columns.held]
+        super().join(pending, marker)
+
+    def close(self, coming: Coming) -> Due:
+        """The blocks of some markers; they are held no longer."""
+        columns = self.state.operators[0]
+        if not isinstance(columns, ColumnState):
+            return super().close(coming)
+        emitted: dict[int, list[KeyedFlow]] = {}
+
+        def out(end: int, key: Columns, value: Columns, count: int) -> None:
+            emitted.setdefault(end, []).append(KeyedFlow.of(key, value, count))
+
+        try:
+            self.columnar.close(columns, list(coming), out)
+        except Undefined:
+            self._to_objects(columns, plain=True)
+            return super().close(coming)
+        if self.as_columns:
+            with suppress(Undefined):  # the blocks are closed: what they emitted goes on as objects
+                return Flows(joined(emitted), 1)
+        return Objects(((end, _pairs(emitted.get(end, ()))) for end in coming), 1)
+
+
+def _pairs(flows: Iterable[KeyedFlow]) -> Pairs:
+    found = Pairs([], [])
+    for flow in flows:
+        keys, values = flow.pairs()
+        found.keys.extend(keys)
+        found.values.extend(values)
+    return found

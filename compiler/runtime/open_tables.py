@@ -1,0 +1,114 @@
+"""Open blocks as the tables in which their items came."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.columns.arrow import Batch, array, from_array
+from tracetypes.compiler.columns.column import from_arrow
+from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
+from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.messages import Message, Piece
+from tracetypes.compiler.runtime.open_blocks import Coming, Due, Flows, Objects, OpenBlocks, Placing
+from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow
+from tracetypes.compiler.runtime.state import StageState
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.trace import StreamType
+
+__all__ = ["SortedBlocks", "TableBlocks"]
+
+
+class TableBlocks(OpenBlocks):
+    """Holds items as the tables in which they came, for a stage that only closes blocks."""
+
+    def adopt(self) -> None:
+        """Hold what another graph has held as this one does."""
+        held, self.state.held = self.state.held, {}
+        for end, (keys, values) in held.items():
+            ends = np.full(len(keys), end, np.int64)
+            self.state.tables.append((ends, array(self.takes.key, keys), array(self.takes.value, values)))
+
+    def take(self, link: int, piece: Piece, message: Message, placing: Placing) -> int:
+        """Hold what has come; how many rows."""
+        table = pa.ipc.open_stream(message.payload).read_next_batch()
+        ends = placing(table.column("end").to_numpy())
+        self.state.tables.append((ends, table.column("key"), table.column("value")))
+        return len(ends)
+
+    def hold(self, link: int, piece: Piece, batch: Batch) -> None:
+        """Hold items whose blocks are known."""
+        keys, values = array(self.takes.key, batch.keys), array(self.takes.value, batch.values)
+        self.state.tables.append((np.array(batch.ends, np.int64), keys, values))
+
+    def join(self, pending: int, marker: int) -> None:
+        """The marker of a block that is held under ``pending`` has come."""
+        for at, (ends, keys, values) in enumerate(self.state.tables):
+            self.state.tables[at] = (np.where(ends == pending, marker, ends), keys, values)
+
+    def close(self, coming: Coming) -> Due:
+        """The blocks of some markers; they are held no longer."""
+        flows = []
+        for ends, keys, values in self.ready(max(coming)):
+            key, value = from_arrow(self.takes.key, keys), from_arrow(self.takes.value, values)
+            flows.append((KeyedFlow.of(key, value, len(ends)), ends))
+        return Flows(flows, 0)
+
+    def ready(self, last: int) -> list[tuple[Any, Any, Any]]:
+        """What is held for blocks up to ``last``; it is held no longer."""
+        held, self.state.tables = self.state.tables, []
+        found = []
+        for ends, keys, values in held:
+            ready = ends <= last
+            if not ready.all():
+                mask = pa.array(~ready)
+                self.state.tables.append((ends[~ready], keys.filter(mask), values.filter(mask)))
+                mask = pa.array(ready)
+                ends, keys, values = ends[ready], keys.filter(mask), values.filter(mask)
+            if len(ends):
+                found.append((ends, keys, values))
+        return found
+
+
+@final
+class SortedBlocks(TableBlocks):
+    """The same for a stage that sorts first: many blocks at once."""
+
+    def __init__(self, takes: StreamType, state: StageState, epoch: Epoch, sorter: Sorter) -> None:
+        self.sorter = sorter
+        super().__init__(takes, state, epoch)
+
+    def close(self, coming: Coming) -> Due:
+        """The blocks of some markers, sorted; they are held no longer. Where they cannot be sorted all at once that is left to
+        the operator."""
+        blocks, start = self._sorted(max(coming))
+        return Objects(((end, blocks.get(end, Runs([], [], []))) for end in coming), start)
+
+    def _sorted(self, last: int) -> tuple[dict[int, Runs], int]:
+        """What was held for blocks that end, by block and key, and how many operators are done."""
+        takes, found = self.takes, self.ready(last)
+        if not found:
+            return {}, 1
+        blocks = np.concatenate([one[0] for one in found])
+        keys, column = pa.concat_arrays([one[1] for one in found]), pa.concat_arrays([one[2] for one in found])
+        codes, values = codes_of(takes.key, keys), from_array(takes.value, column)
+        try:
+            rows_, done = self.sorter.rows([blocks, codes], values, lambda: column), 1
+        except Undefined:
+            rows_, done = np.lexsort((codes, blocks)), 0
+        blocks, codes = blocks[rows_], codes[rows_]
+        starts = np.flatnonzero((blocks[1:] != blocks[:-1]) | (codes[1:] != codes[:-1])) + 1
+        starts = np.concatenate([[0], starts])
+        counts = np.diff(starts, append=len(rows_)).tolist()
+        keys_ = from_array(takes.key, keys.take(pa.array(rows_[starts])))
+        values = list(map(values.__getitem__, rows_.tolist()))
+        made = {}
+        run_of = [*(np.flatnonzero(np.diff(blocks[starts])) + 1).tolist(), len(starts)]
+        first = 0
+        for last_ in run_of:
+            at, to = int(starts[first]), int(starts[last_]) if last_ < len(starts) else len(rows_)
+            made[int(blocks[at])] = Runs(keys_[first:last_], counts[first:last_], values[at:to])
+            first = last_
+        return made, done

@@ -1,0 +1,57 @@
+"""How far the parts of a source have come, and which markers are due."""
+
+from __future__ import annotations
+
+import attrs
+
+from tracetypes.markers import EventTime, InBand
+
+__all__ = ["Progress", "due", "later", "reached"]
+
+
+@attrs.define
+class Progress:
+    """How far a link has come, or one part of a source in parts. All times in microseconds.
+
+    ``sent``: the last marker of this link that the stage has closed. ``waiting``: its markers that are known but not
+    closed yet (of event-time sources they follow from ``first``, the first block, ``newest`` and ``end``, the last block).
+    """
+
+    newest: int | None = None
+    first: int | None = None
+    end: int | None = None
+    sent: int | None = None
+    waiting: list[int] = attrs.Factory(list)
+    last: int | None = None
+    open: bool = False
+    complete: bool = False
+    aside: int | None = None
+    """Where late items or rejects of a source with event time are sent: the last block of any of them."""
+
+
+def later(one: int | None, other: int | None) -> int | None:
+    """The later of two times; None is before all."""
+    return other if one is None else one if other is None else max(one, other)
+
+
+def reached(how: EventTime | InBand | None, progress: Progress, drained: bool) -> int | None:
+    """The last marker of a link that may be closed as far as this link is concerned; None when it has sent none."""
+    if isinstance(how, EventTime):
+        if progress.first is None or progress.end is None:
+            return None
+        if drained:
+            return progress.end
+        return top if progress.newest is not None and (top := how.frontier(progress.newest)) >= progress.first else None
+    return progress.last
+
+
+def due(how: EventTime | InBand | None, progress: Progress, limit: int | None, drained: bool) -> list[int]:
+    """The markers of a link up to ``limit`` (None: no limit) that are not closed yet."""
+    if not isinstance(how, EventTime):
+        return [m for m in progress.waiting if limit is None or m <= limit]
+    top = reached(how, progress, drained)
+    if progress.first is None or top is None:
+        return []
+    top = top if limit is None else min(top, limit // how.period * how.period)
+    start = progress.first if progress.sent is None else progress.sent + how.period
+    return list(range(start, top + 1, how.period))
