@@ -397,9 +397,9 @@ def test_time_that_runs_backwards_across_restarts(cli: Cli, tmp_path: Path) -> N
     assert "TT212" in again.err
     assert "finished" in again.err
     write_lines(tmp_path / "in/late.jsonl", [reading("a", 500)], at=9)
-    more = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={out}")
-    assert f"is finished: its sources were drained, and {tmp_path}/in/late.jsonl came after that" in more.err
-    assert "starting Spark" not in more.err
+    after = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={out}")
+    assert f"is finished: its sources were drained, and {tmp_path}/in/late.jsonl came after that" in after.err
+    assert "starting Spark" not in after.err
 
 
 def test_sources_of_two_stages_that_must_both_be_read_again(spark: SparkSession) -> None:
