@@ -37,7 +37,9 @@ from tracetypes import (
 )
 from tracetypes.records import canonical, conformer, key_problem, schema_of
 from tracetypes.templates import Operator
-from tracetypes.testing import _keys, check_deployments, check_flow, check_laws, law_tests, laws, same, values
+from tracetypes.testing import check_deployments, check_flow, check_laws, law_tests, laws, values
+from tracetypes.testing.equality import same
+from tracetypes.testing.strategies import keys_of
 
 ROOT = Path(__file__).resolve().parent.parent
 Emit = Callable[[str, Any], None]
@@ -1074,7 +1076,7 @@ def test_values_fit_their_schema(annotation: Any) -> None:
     fit, order = conformer(schema), canonical(schema)
 
     @settings(max_examples=40, derandomize=True, database=None)
-    @given(values(annotation), values(schema), _keys(schema))
+    @given(values(annotation), values(schema), keys_of(schema))
     def fits(value: Any, also: Any, key: Any) -> None:
         order(fit(value))
         fit(also)

@@ -305,7 +305,7 @@ def interpret(
 
                 def apply(channel: list[Element]) -> list[Element]:
                     counter[0] += 1
-                    return _apply(checked, node, channel, speaks=counter[0] == 1)
+                    return _apply(checked, node, channel, emits_at_markers=counter[0] == 1)
 
                 return _each(apply, given[0])
             case Sort():
@@ -498,7 +498,7 @@ def emitted_wrongly(op: object, error: Mismatch | str, key: Any, value: Any) -> 
     )
 
 
-class _Emitter:
+class Emitter:
     """Collects what an operator emits, made to fit its output type."""
 
     def __init__(self, op: object, stream: StreamType) -> None:
@@ -516,32 +516,32 @@ class _Emitter:
         self.out.append(Item(key, value_))
 
 
-def _apply(checked: Checked, node: Apply, channel: Sequence[Element], *, speaks: bool) -> list[Element]:
-    emitter = _Emitter(node.op, checked.streams[node.id])
+def _apply(checked: Checked, node: Apply, channel: Sequence[Element], *, emits_at_markers: bool) -> list[Element]:
+    emitter = Emitter(node.op, checked.streams[node.id])
     match op := as_operator(node.op):
         case OpStateless():
-            _stateless(op, channel, emitter, speaks=speaks)
+            run_stateless(op, channel, emitter, emits_at_markers=emits_at_markers)
         case OpKeyedOrdered():
-            _ordered(op, channel, emitter)
+            run_ordered(op, channel, emitter)
         case OpKeyedUnordered():
-            _unordered(op, channel, emitter)
+            run_unordered(op, channel, emitter)
     return emitter.out
 
 
-def _stateless(
-    op: OpStateless[Any, Any, Any, Any], channel: Sequence[Element], emitter: _Emitter, speaks: bool
+def run_stateless(
+    op: OpStateless[Any, Any, Any, Any], channel: Sequence[Element], emitter: Emitter, emits_at_markers: bool
 ) -> None:
-    """``speaks``: of several copies of one operator only one emits at markers (design, corner 1)."""
+    """``emits_at_markers``: of several copies of one operator only one emits at markers (design, corner 1)."""
     for item in channel:
         if isinstance(item, Marker):
-            if speaks:
+            if emits_at_markers:
                 guarded(op, "on_marker", f"marker {item}", op.on_marker, item, emitter.pair)
             emitter.out.append(item)
         else:
             guarded(op, "on_item", f"item {item}", op.on_item, item.key, item.value, emitter.pair)
 
 
-def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Sequence[Element], emitter: _Emitter) -> None:
+def run_ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Sequence[Element], emitter: Emitter) -> None:
     states: dict[Any, Any] = {}
     for item in channel:
         if isinstance(item, Marker):
@@ -558,12 +558,12 @@ def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Sequence[Element],
             states[item.key] = guarded(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
 
 
-def _same_key(emitter: _Emitter, key: Any) -> Callable[[Any], None]:
+def _same_key(emitter: Emitter, key: Any) -> Callable[[Any], None]:
     return lambda value: emitter.pair(key, value)
 
 
-def _unordered(
-    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], channel: Sequence[Element], emitter: _Emitter
+def run_unordered(
+    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], channel: Sequence[Element], emitter: Emitter
 ) -> None:
     """Table 3 of the paper, word for word."""
     states: dict[Any, Any] = {}

@@ -43,7 +43,8 @@ from tracetypes.stdlib import (
     variance,
 )
 from tracetypes.stdlib.aggregates import AggregatePerBlock, Min, Running
-from tracetypes.testing import check_deployments, check_laws, law_tests, same, values
+from tracetypes.testing import check_deployments, check_laws, law_tests, values
+from tracetypes.testing.equality import same
 
 Agg = Aggregate[Any, Any, Any]
 ts: Any = stdlib

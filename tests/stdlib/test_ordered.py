@@ -17,7 +17,7 @@ from examples import home_energy, sensors
 from tests.stdlib.small import ROWS, Event, Largest, Mean, Total, source, told
 from tracetypes import Dataflow, Item, Stream, U, UsageError, check, every, interpret_rows, sort
 from tracetypes.graph import Apply
-from tracetypes.interpreter import _Emitter, _ordered
+from tracetypes.interpreter import Emitter, run_ordered
 from tracetypes.stdlib import last, map_values
 from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.ordered import (
@@ -71,13 +71,13 @@ def recounted(rows: Sequence[Event], recount: Callable[[list[Event]], list[Any]]
 # ------------------------------------------------------------------------------------------------- interpolation
 
 
-def run_ordered(op: Any, values: Sequence[Any], key: Any) -> list[Any]:
+def interpreted(op: Any, values: Sequence[Any], key: Any) -> list[Any]:
     """The values that an operator tells for some values of one key in one block."""
     out = template_types(op)[1]
     kinds = attrs.evolve(out, key=type(key), value=type(values[0]) if values else int)
-    emitter = _Emitter(op, stream_type(kinds))
+    emitter = Emitter(op, stream_type(kinds))
     elements: list[Element] = [Item(key, value) for value in values]
-    _ordered(op, elements, emitter)
+    run_ordered(op, elements, emitter)
     return [one.value for one in emitter.out if isinstance(one, Item)]
 
 
@@ -97,7 +97,7 @@ def test_interpolation_is_that_of_the_smart_homes(steps: list[tuple[int, float]]
             recounted.append(home_energy.Load(one.ts + i, one.watts + i * (other.watts - one.watts) / gap))
     nodes = home_energy.flow.graph.nodes
     (op,) = (one.op for one in nodes if isinstance(one, Apply) and isinstance(one.op, Interpolate))
-    assert run_ordered(op, loads, home_energy.Plug(1, 2, 3)) == recounted
+    assert interpreted(op, loads, home_energy.Plug(1, 2, 3)) == recounted
 
 
 @given(STEPS)
@@ -107,7 +107,7 @@ def test_interpolation_is_that_of_the_sensors(steps: list[tuple[int, float]]) ->
     op = Interpolate[Any, sensors.Reading](
         time=lambda r: r.ts, number=lambda r: r.scalar, make=lambda r, ts, x: sensors.Reading(x, ts)
     )
-    assert run_ordered(op, readings, "s") == run_ordered(sensors.LinearInterpolation(), readings, "s")
+    assert interpreted(op, readings, "s") == interpreted(sensors.LinearInterpolation(), readings, "s")
 
 
 @given(ROWS, st.integers(1, 7), st.none() | st.integers(0, 40))

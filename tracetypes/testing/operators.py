@@ -1,0 +1,136 @@
+"""The laws of an operator, by its template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from tracetypes.errors import LawBroken
+from tracetypes.templates import Operator, OpKeyedOrdered, OpStateless
+from tracetypes.testing.idle import is_silent_when_idle, is_silent_when_unseen, skips_without_trace
+from tracetypes.testing.law import Law
+from tracetypes.testing.monoid import associates, commutes, has_identity
+from tracetypes.testing.order import ignores_order, keeps_keys_apart
+from tracetypes.testing.purity import emits_its_types, is_pure, never_raises, stays_frozen
+from tracetypes.testing.strategies import streams_of
+from tracetypes.testing.subject import Subject, subject_of
+
+__all__ = ["check_laws", "law_tests", "laws"]
+
+
+def laws(
+    op: Operator, *, items: SearchStrategy[tuple[Any, Any]] | None = None, types: tuple[Any, Any] | None = None
+) -> tuple[Law, ...]:
+    """The laws of an operator.
+
+    ``items``: a strategy of ``(key, value)`` pairs, for an operator that assumes something of its input; by default
+    every pair of its types. ``types``: ``(K, V)`` of a generic operator that leaves them open.
+    """
+    subject = subject_of(op, items, types)
+    streams, bag = (
+        streams_of(subject.items, blocks=3, size=4),
+        st.lists(subject.items, min_size=1, max_size=3).map(tuple),
+    )
+    three = st.tuples(bag, bag, bag)
+
+    def law(
+        name: str,
+        code: str,
+        equation: str,
+        examine: Callable[[Subject, Any, str], LawBroken | None],
+        examples: SearchStrategy[Any] = streams,
+    ) -> Law:
+        return Law(name=name, code=code, equation=equation, subject=subject, examine=examine, examples=examples)
+
+    found = [
+        law("frozen", "TT309", "no attribute of the operator can be assigned", stays_frozen, st.none()),
+        law("total", "TT308", "no method raises, whatever the items are", never_raises),
+        law("types", "TT309", "what is emitted is of the declared types", emits_its_types),
+    ]
+    locality = law("key locality", "TT305", "run(items) == merge(run(items of key) for each key)", keeps_keys_apart)
+    purity = law(
+        "purity",
+        "TT304",
+        "f(x) == f(x), whatever was called in between, and x is as before",
+        is_pure,
+        streams_of(subject.items, blocks=2, size=3),
+    )
+    order = law("order insensitivity", "TT306", "run(block) == run(the block in another order)", ignores_order)
+    if isinstance(op, OpStateless):
+        found += [purity, order]
+    elif isinstance(op, OpKeyedOrdered):
+        found += [locality, purity]
+    else:
+        found += [
+            purity,
+            law("identity", "TT301", "combine(a, identity()) == a == combine(identity(), a)", has_identity, three),
+            law("commutativity", "TT303", "combine(a, b) == combine(b, a)", commutes, three),
+            law(
+                "associativity",
+                "TT302",
+                "combine(a, combine(b, c)) == combine(combine(a, b), c)",
+                associates,
+                three,
+            ),
+            order,
+            locality,
+        ]
+        if op.skips_untouched:
+            found += [
+                law(
+                    "idle keys are silent",
+                    "TT307",
+                    "on_marker(update_state(state, identity()), ...) emits nothing",
+                    is_silent_when_idle,
+                ),
+                law(
+                    "idle keys leave no trace",
+                    "TT307",
+                    "run(items) == run(items) without idle visits",
+                    skips_without_trace,
+                ),
+            ]
+        if op.forgets_idle:
+            law_of_unseen = "on_marker(state of a key never seen, ...) emits nothing"
+            longer = streams_of(subject.items, blocks=8, size=2)
+            found.append(law("keys never seen are silent", "TT307", law_of_unseen, is_silent_when_unseen, longer))
+    return tuple(found)
+
+
+def check_laws(
+    op: Operator,
+    *,
+    items: SearchStrategy[tuple[Any, Any]] | None = None,
+    types: tuple[Any, Any] | None = None,
+    max_examples: int = 200,
+) -> None:
+    """Check all laws of an operator; see :func:`laws` for ``items`` and ``types``.
+
+    Raises :class:`LawBroken` with the smallest counter-example to the first law that is broken. Deterministic, silent,
+    and needs no pytest. ``max_examples``: how many examples each law is tried on.
+    """
+    __tracebackhide__ = True
+    for law in laws(op, items=items, types=types):
+        law.check(max_examples)
+
+
+def law_tests(
+    *ops: Operator,
+    items: SearchStrategy[tuple[Any, Any]] | None = None,
+    types: tuple[Any, Any] | None = None,
+    max_examples: int = 200,
+) -> Callable[[Law], None]:
+    """A test function for pytest with one test for each law of each operator: ``test_laws = law_tests(Total(), Mean())``."""
+    import pytest
+
+    every = [law for op in ops for law in laws(op, items=items, types=types)]
+
+    @pytest.mark.parametrize("law", every, ids=[f"{law}".replace(": ", "-").replace(" ", "_") for law in every])
+    def test_law(law: Law) -> None:
+        __tracebackhide__ = True
+        law.check(max_examples)
+
+    return test_law

@@ -1,0 +1,152 @@
+"""Laws of every operator: frozen, total, typed, and pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tracetypes.check import is_frozen
+from tracetypes.errors import LawBroken, OperatorFailed
+from tracetypes.records import show
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
+from tracetypes.testing.equality import same
+from tracetypes.testing.law import message_of
+from tracetypes.testing.strategies import Elements
+from tracetypes.testing.subject import Call, Outcome, Subject, items_in, text_of
+
+__all__ = ["FORGET", "emits_its_types", "is_pure", "never_raises", "stays_frozen"]
+
+
+def stays_frozen(subject: Subject, _: Any, law: str) -> LawBroken | None:
+    if is_frozen(subject.op):
+        return None
+    name = subject.name
+    return LawBroken(
+        "TT309",
+        message_of(f"{name} can be assigned to", law, [("found", f"{name} is a plain class")]),
+        fix=f"decorate {name} with @attrs.frozen and declare its parameters as fields",
+    )
+
+
+def never_raises(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
+    try:
+        subject.run(stream)
+        if subject.template is OpKeyedUnordered:
+            lifted = [subject.aggregate((item,)) for item in items_in(stream)]
+            total = subject.aggregate(())
+            for one in reversed(lifted):
+                total = subject.combine(one, total)
+    except OperatorFailed as error:
+        if error.code != "TT202":
+            raise
+        heading, _, at = error.message.partition("\n    at:       ")
+        return LawBroken(
+            "TT308",
+            message_of(heading, law, [("at", at), ("items", text_of(stream))]),
+            fix="handle the value; if it cannot occur, say so: check_laws(op, items=<strategy of (key, value) pairs>)",
+            where=error.where,
+            line=error.line,
+        )
+    return None
+
+
+def emits_its_types(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
+    try:
+        subject.run(stream)
+    except OperatorFailed as error:
+        if error.code != "TT206":
+            raise
+        return LawBroken("TT309", message_of(error.message, law, [("items", text_of(stream))]), fix=error.fix)
+    return None
+
+
+_MAY_CHANGE: Final = {OpKeyedOrdered: ("state",)}
+
+
+def is_pure(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
+    calls = subject.calls(stream)
+    alone: list[Outcome] = []
+    for call in calls:
+        subject.world.reset()
+        alone.append(subject.invoke(call))
+        if broken := _changed(subject, call, alone[-1], law):
+            return broken
+    subject.world.reset()
+    order = (*range(len(calls)), *reversed(range(len(calls))))
+    for done, at in enumerate(order):
+        again = subject.invoke(calls[at])
+        if alone[at].differs(again):
+            return _remembered(subject, calls[at], [calls[i] for i in order[:done]], alone[at], again, law)
+    return None
+
+
+def _changed(subject: Subject, call: Call, outcome: Outcome, law: str) -> LawBroken | None:
+    method = f"{subject.name}.{call.method}"
+    for name, after in outcome.after.items():
+        if name not in _MAY_CHANGE.get(subject.template, ()) and not same(outcome.before[name], after):
+            return LawBroken(
+                "TT304",
+                message_of(
+                    f"{method} is not pure: it changes its argument {name}",
+                    law,
+                    [
+                        ("call", str(call)),
+                        ("before", f"{name} = {show(call.args[name])}"),
+                        ("after", f"{name} = {show(after)}"),
+                    ],
+                ),
+                fix=f"build a new value and return it; leave {name} as it is",
+            )
+    if own := subject.world.changes(own=True):
+        return LawBroken(
+            "TT304",
+            message_of(
+                f"{method} is not pure: it changes the operator itself", law, [("call", str(call)), ("memory", own[0])]
+            ),
+            fix=FORGET[subject.template],
+        )
+    return None
+
+
+FORGET: Final[dict[type[Any], str]] = {
+    OpStateless: "an OpStateless has no memory: use OpKeyedUnordered or OpKeyedOrdered, and keep this in the state",
+    OpKeyedOrdered: "keep what must be remembered in the state, which is passed in and returned",
+    OpKeyedUnordered: "keep what must be remembered in the state: update_state returns it, nothing else is kept",
+}
+
+
+def _remembered(
+    subject: Subject, call: Call, before: Sequence[Call], first: Outcome, again: Outcome, law: str
+) -> LawBroken:
+    """The shortest story of a call that gave something else after others: few calls before it, or all of them."""
+    stories = [
+        ("the same call", [call]),
+        ("the same call, twice", [call, call]),
+        *[(str(other), [other]) for other in before],
+        (f"{len(before)} other calls", before),
+    ]
+    for after, story in stories:  # noqa: B007
+        subject.world.reset()
+        for other in story:
+            subject.invoke(other)
+        then = subject.invoke(call)
+        if first.differs(then):
+            break
+    else:
+        then = again
+    memory = subject.world.changes()
+    return LawBroken(
+        "TT304",
+        message_of(
+            f"{subject.name}.{call.method} is not pure: what it gives depends on what was called before",
+            law,
+            [
+                ("call", str(call)),
+                ("at first", first.text),
+                ("after", after),
+                ("then", then.text),
+                *[("memory", change) for change in memory[:3]],
+            ],
+        ),
+        fix=FORGET[subject.template],
+    )

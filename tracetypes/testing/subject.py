@@ -1,0 +1,232 @@
+"""An operator under test: its runs, its calls and its aggregates."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Final, TypeVar, get_args
+
+import attrs
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from tracetypes.check import unify
+from tracetypes.edges import EdgeType
+from tracetypes.errors import UsageError
+from tracetypes.interpreter import Emitter, emitted_wrongly, guarded, run_ordered, run_stateless, run_unordered
+from tracetypes.records import INT_MAX, Mismatch, Optional, conformer, hashable, key_problem, name_of, show, show_type
+from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpStateless, substitute, template_types
+from tracetypes.testing.equality import copied, same
+from tracetypes.testing.memory import World
+from tracetypes.testing.strategies import Elements, keys_of, values
+from tracetypes.trace import Element, Item, StreamType, stream_type
+
+__all__ = ["Abandon", "Call", "Collector", "Outcome", "Subject", "items_in", "subject_of", "text_of"]
+
+
+_MOST: Final = 1000
+"""A run that emits more than this is not judged: the next example will be smaller."""
+
+
+class Abandon(BaseException):
+    """This example cannot be judged. No Exception, so that an author's ``except Exception`` lets it pass."""
+
+
+class Collector(Emitter):
+    def pair(self, key: Any, value: Any) -> None:
+        if len(self.out) >= _MOST:
+            raise Abandon
+        try:
+            key, value = self.fit_key(key), self.fit_value(value)
+        except Mismatch as error:
+            if isinstance(error.found, int) and abs(error.found) >= INT_MAX:
+                raise Abandon from None  # every deployment refuses such a number alike
+            raise emitted_wrongly(self.op, error, key, value) from None
+        if problem := key_problem(self.schema, key):
+            raise emitted_wrongly(self.op, problem, key, value)
+        self.out.append(Item(key, value))
+
+
+@attrs.frozen(eq=False)
+class Call:
+    """A call of one of the author's methods; ``args`` are copies."""
+
+    method: str
+    args: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.method}({', '.join(f'{name}={show(value)}' for name, value in self.args.items())})"
+
+
+@attrs.frozen(eq=False)
+class Outcome:
+    """What a call gave: what it emitted, in a normal form and as text, and what it returned."""
+
+    emitted: Any
+    result: Any
+    text: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+    def differs(self, other: Outcome) -> bool:
+        return self.emitted != other.emitted or not same(self.result, other.result)
+
+
+class _Recorder:
+    """Passes every call on to the operator and keeps a copy of its arguments."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.calls: list[Call] = []
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            names = self.subject.parameters(method)
+            self.calls.append(Call(method, dict(zip(names, copied(args[: len(names)]), strict=True))))
+            return getattr(self.subject.op, method)(*args)
+
+        return call
+
+
+@attrs.define(eq=False)
+class Subject:
+    """An operator under test."""
+
+    op: Any
+    takes: StreamType
+    gives: StreamType
+    items: SearchStrategy[Item]
+    world: World = attrs.field(init=False)
+
+    @property
+    def name(self) -> str:
+        return type(self.op).__name__
+
+    @property
+    def template(self) -> type[Any]:
+        return next(t for t in TEMPLATES if isinstance(self.op, t))
+
+    def parameters(self, method: str) -> list[str]:
+        """Parameters of a method in its template, without ``self`` and ``emit``."""
+        return [p for p in inspect.signature(getattr(self.template, method)).parameters if p not in ("self", "emit")]
+
+    def run(self, stream: Iterable[Element], op: Any = None) -> Elements:
+        """What the interpreter, which is the definition, makes of a stream in a fresh process."""
+        self.world.reset()
+        emitter, channel, op = Collector(self.op, self.gives), copied(list(stream)), op or self.op
+        if self.template is OpStateless:
+            run_stateless(op, channel, emitter, emits_at_markers=True)
+        elif self.template is OpKeyedOrdered:
+            run_ordered(op, channel, emitter)
+        else:
+            run_unordered(op, channel, emitter)
+        return tuple(emitter.out)
+
+    def equal(self, one: Elements, other: Elements) -> bool:
+        """Are two outputs the same trace?"""
+        return self.gives.normal_form(one) == self.gives.normal_form(other)
+
+    def calls(self, stream: Elements) -> list[Call]:
+        """Every call that a run makes."""
+        recorder = _Recorder(self)
+        self.run(stream, recorder)
+        return recorder.calls
+
+    def invoke(self, call: Call) -> Outcome:
+        """Make a call, on copies of its arguments."""
+        args = copied(call.args)
+        emitter = Collector(self.op, self.gives)
+        key = call.args.get("key")
+        emits = "emit" in inspect.signature(getattr(self.template, call.method)).parameters
+        emit = partial(emitter.pair, key) if self.template is OpKeyedOrdered else emitter.pair
+        extra = [emit] if emits else []
+        result = guarded(self.op, call.method, str(call), getattr(self.op, call.method), *args.values(), *extra)
+        emitted = self.gives.normal_form(emitter.out)
+        result = copied(result)
+        parts = [f"emitted {text_of(emitter.out)}"] if emits else []
+        if not emits or self.template is OpKeyedOrdered:
+            parts.append(f"returned {show(result)}")
+        return Outcome(emitted, result, " and ".join(parts), call.args, args)
+
+    def aggregate(self, items: Elements) -> Any:
+        """An aggregate that a run can reach: the items lifted and combined from the left."""
+        made = [guarded(self.op, "lift", f"item {i}", self.op.lift, i.key, copied(i.value)) for i in items_in(items)]
+        if not made:
+            return guarded(self.op, "identity", "identity", self.op.identity)
+        total = made[0]
+        for one in made[1:]:
+            total = self.combine(total, one)
+        return total
+
+    def combine(self, a: Any, b: Any) -> Any:
+        """``combine``, on copies."""
+        return guarded(self.op, "combine", f"a = {show(a)}, b = {show(b)}", self.op.combine, *copied([a]), *copied([b]))
+
+
+def items_in(stream: Iterable[Element]) -> list[Item]:
+    return [element for element in stream if isinstance(element, Item)]
+
+
+def text_of(stream: Iterable[Element], limit: int = 400) -> str:
+    text = " ".join(map(repr, stream)) or "nothing"
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def subject_of(op: Operator, items: SearchStrategy[tuple[Any, Any]] | None, types: tuple[Any, Any] | None) -> Subject:
+    given_op: object = op
+    if not isinstance(given_op, TEMPLATES):
+        raise UsageError(
+            "TT406", f"{show(given_op)} is no operator", fix="pass an instance of a class that fills a template in"
+        )
+    name = type(op).__name__
+    takes, gives = template_types(op)
+    bound: dict[Any, Any] = {}
+    if types is not None and not (unify(takes.key, types[0], bound) and unify(takes.value, types[1], bound)):
+        raise UsageError(
+            "TT406",
+            f"{name} takes ({show_type(takes.key)}, {show_type(takes.value)}), which types={types!r} does not fit",
+            fix="pass types=(K, V), the types of its keys and values",
+        )
+    closed = [_closed(edge, bound) for edge in (takes, gives)]
+    if unknown := [v for edge in closed for v in _variables(edge)]:
+        raise UsageError(
+            "TT406",
+            f"{name} is generic: the types {', '.join(sorted({v.__name__ for v in unknown}))} are not known",
+            fix=f"pass them, e.g. check_laws({name}(...), types=(str, int)), or derive a class with concrete types",
+        )
+    into, out = map(stream_type, closed)
+    for edge, stream in zip(closed, (into, out), strict=True):
+        if isinstance(stream.key, Optional) or not hashable(stream.key):
+            raise UsageError(
+                "TT406",
+                f"{name} has keys of type {show_type(edge.key)} in {edge}",
+                fix="use a scalar, a tuple or a frozen record as a key",
+            )
+    drawn = st.tuples(keys_of(into.key), values(into.value)) if items is None else items
+    return Subject(op, into, out, drawn.map(lambda pair: _fitted(into, pair)))
+
+
+def _closed(edge: EdgeType, bound: dict[Any, Any]) -> EdgeType:
+    return EdgeType(edge.ordered, substitute(edge.key, bound), substitute(edge.value, bound))
+
+
+def _variables(edge: EdgeType) -> Iterator[Any]:
+    for annotation in (edge.key, edge.value):
+        if isinstance(annotation, TypeVar):
+            yield annotation
+        elif get_args(annotation):
+            yield from getattr(annotation, "__parameters__", ())
+
+
+def _fitted(stream: StreamType, pair: Any) -> Item:
+    try:
+        key, value = pair
+        if problem := key_problem(stream.key, key):
+            raise ValueError(problem)
+        return Item(conformer(stream.key)(key), conformer(stream.value)(value))
+    except (Mismatch, TypeError, ValueError) as error:
+        wanted = f"({name_of(stream.key)}, {name_of(stream.value)})"
+        raise UsageError(
+            "TT407", f"items drew {show(pair)}: {error}", fix=f"let the strategy draw pairs {wanted}"
+        ) from None
