@@ -160,7 +160,7 @@ class Count(Aggregate[V, int, int]):
         return agg + len(values)
 
 
-def count() -> Aggregate[V, Any, int]:
+def count() -> Aggregate[Any, Any, int]:
     """How many values.
 
     >>> evaluate(count(), ["a", "b", "b"])

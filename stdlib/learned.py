@@ -17,10 +17,11 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import attrs
 
 from tracetypes.algebra import ExactSum
-from tracetypes.edges import O, U
+from tracetypes.edges import U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker
+from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
 from tracetypes.stdlib.windows import period_of, seconds_as_micros, whole
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered, OpStateless
 
@@ -456,7 +457,7 @@ class Lags(OpKeyedOrdered[K, V, Lagged[V], tuple[float, ...]]):
         return numbers
 
 
-def lagged(number: Callable[[V], float], *, items: int) -> Callable[[Stream[O[K, V]]], Stream[O[K, Lagged[V]]]]:
+def lagged(number: Callable[[V], float], *, items: int) -> OrderedOperator[V, Lagged[V]]:
     """Each item with the numbers of the last ``items`` items of its key, from the first that has so many.
 
     What a forecast is made from: train on ``numbers[:-1]`` with the target ``numbers[-1]``, predict from
@@ -466,8 +467,7 @@ def lagged(number: Callable[[V], float], *, items: int) -> Callable[[Stream[O[K,
     [[('a', Lagged(item=4.0, numbers=(1.0, 4.0)))], [('a', Lagged(item=9.0, numbers=(4.0, 9.0)))]]
     """
     whole("items", items)
-    op: Any = Lags(number, items)
-    return lambda upstream: extend(upstream, op)
+    return on_ordered(Lags(number, items))
 
 
 def tree_of(trained: Any) -> RegressionTree:

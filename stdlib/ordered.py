@@ -13,12 +13,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
-from tracetypes.edges import O
 from tracetypes.errors import UsageError
-from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import returned
+from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
 from tracetypes.stdlib.windows import seconds_as_micros, typed, whole
 from tracetypes.templates import EmitValue, OpKeyedOrdered
 
@@ -87,7 +86,7 @@ def interpolate(
     make: Callable[[V, int, float], V],
     step: int = 1,
     max_gap: int | None = None,
-) -> Callable[[Stream[O[K, V]]], Stream[O[K, V]]]:
+) -> OrderedOperator[V, V]:
     """Linear interpolation: a reading at every ``step`` between two readings of a key (data-trace types, Example 4.1).
 
     ``time`` gives the time of a reading and ``number`` what is interpolated; ``make(reading, time, number)`` makes a
@@ -107,8 +106,7 @@ def interpolate(
     [[('a', Load(ts=0, watts=10.0)), ('a', Load(ts=1, watts=15.0)), ('a', Load(ts=2, watts=20.0))]]
     """
     whole("step", step)
-    op: Any = Interpolate(time, number, make, step, max_gap)
-    return lambda upstream: extend(upstream, op)
+    return on_ordered(Interpolate(time, number, make, step, max_gap))
 
 
 # ------------------------------------------------------------------------------------------------- from item to item
@@ -130,15 +128,14 @@ class Diff(OpKeyedOrdered[K, V, float, float | None]):
         return number
 
 
-def diff(number: Callable[[V], float]) -> Callable[[Stream[O[K, V]]], Stream[O[K, float]]]:
+def diff(number: Callable[[V], float]) -> OrderedOperator[V, float]:
     """What was added from each item of a key to the next; nothing for the first. Of integers the exact difference, told
     as a float.
 
     >>> preview(diff(lambda x: x), O[str, float], [("a", 1.0), ("a", 3.5)], [("a", 3.0)])
     [[('a', 2.5)], [('a', -0.5)]]
     """
-    op: Any = Diff(number)
-    return lambda upstream: extend(upstream, op)
+    return on_ordered(Diff(number))
 
 
 @attrs.frozen
@@ -162,7 +159,7 @@ class Pairwise(OpKeyedOrdered[K, V, R, V | None]):
 
 def pairwise(
     function: Callable[[V, V], W], *, to: type[W] | None = None
-) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]:
+) -> OrderedOperator[V, W]:
     """``function(item, next item)`` for all neighbours of a key.
 
     ``to``: the type of what the function returns, where it has no return annotation. Raises :class:`UsageError`
@@ -171,8 +168,7 @@ def pairwise(
     >>> preview(pairwise(lambda one, other: other > one, to=bool), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
     [[('a', True), ('a', False)]]
     """
-    op: Any = Pairwise(function, returned(function, to, "pairwise"))
-    return lambda upstream: extend(upstream, op)
+    return on_ordered(Pairwise(function, returned(function, to, "pairwise")))
 
 
 @attrs.frozen
@@ -194,14 +190,13 @@ class Scan(OpKeyedOrdered[K, V, R, A]):
         return agg
 
 
-def scan(aggregate: Aggregate[V, A, W]) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]:
+def scan(aggregate: Aggregate[V, A, W]) -> OrderedOperator[V, W]:
     """After each item of a key the aggregate of all its items up to there.
 
     >>> preview(scan(max(to=int)), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
     [[('a', 1), ('a', 3), ('a', 3)]]
     """
-    op: Any = Scan(aggregate)
-    return lambda upstream: extend(upstream, op)
+    return on_ordered(Scan(aggregate))
 
 
 # ------------------------------------------------------------------------------------------------- duplicates
@@ -291,7 +286,7 @@ def deduplicate(
     seconds: float | None = None,
     time: Callable[[V], Time] | None = None,
     unit: TimeUnit = "s",
-) -> Callable[[Stream[O[K, V]]], Stream[O[K, V]]]:
+) -> OrderedOperator[V, V]:
     """Drop an item when one before it, of the same key, had the same ``by(value)``, told or not.
 
     By default the whole history of a key counts, and its state grows with the number of different names. ``items``: only
@@ -320,7 +315,7 @@ def deduplicate(
         op = DeduplicateWithin(by, seconds_as_micros("seconds", seconds, 0), time, unit)
     else:
         op = Deduplicate(by)
-    return lambda upstream: extend(upstream, op)
+    return on_ordered(op)
 
 
 # ------------------------------------------------------------------------------------------------- exponential means
@@ -374,7 +369,7 @@ def ewm_mean(
     half_life: float | None = None,
     time: Callable[[V], Time] | None = None,
     unit: TimeUnit = "s",
-) -> Callable[[Stream[O[K, V]]], Stream[O[K, float]]]:
+) -> OrderedOperator[V, float]:
     """The exponentially weighted mean of each key after each item; the first item is the first mean.
 
     ``alpha`` (over 0, up to 1): that of each new item, ``mean += alpha * (number - mean)``. Or ``half_life`` (seconds)
@@ -401,4 +396,4 @@ def ewm_mean(
         op = EwmMean(number, alpha)
     elif half_life is not None and time is not None:
         op = EwmMeanOverTime(number, seconds_as_micros("half_life", half_life), time, unit)
-    return lambda upstream: extend(upstream, op)
+    return on_ordered(op)

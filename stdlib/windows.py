@@ -19,11 +19,12 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import attrs
 
-from tracetypes.edges import O, U
+from tracetypes.edges import U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Source, Stream, ancestors, extend
 from tracetypes.markers import EventTime, Marker, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate, types_of
+from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered
 
 __all__ = [
@@ -447,7 +448,7 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
 
 def session(
     aggregate: Aggregate[V, A, W], *, gap: float, time: Callable[[V], Time], unit: TimeUnit = "s"
-) -> Callable[[Stream[O[K, V]]], Stream[O[K, Session[W]]]]:
+) -> OrderedOperator[V, Session[W]]:
     """Sessions of each key: items of which each follows within ``gap`` seconds of the one before.
 
     ``time`` and ``unit``: as in :func:`tracetypes.every`; the stream must be sorted by the same time. A session is told
@@ -461,8 +462,7 @@ def session(
     >>> preview(sessions, O[str, int], [("a", 0), ("a", 1)], [], [], [("a", 4)], [], [])
     [[], [], [], [('a', Session(start=0, end=1000000, value=2))], [], []]
     """
-    op: Any = SessionWindow(aggregate, seconds_as_micros("gap", gap, 0), time, unit)
-    return lambda upstream: extend(upstream, op)
+    return on_ordered(SessionWindow(aggregate, seconds_as_micros("gap", gap, 0), time, unit))
 
 
 @attrs.frozen
@@ -487,7 +487,7 @@ class CountWindow(OpKeyedOrdered[K, V, R, tuple[int, A]]):
         return self.initial_state()
 
 
-def count_window(aggregate: Aggregate[V, A, W], *, items: int) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]:
+def count_window(aggregate: Aggregate[V, A, W], *, items: int) -> OrderedOperator[V, W]:
     """The aggregate of the first ``items`` items of each key, then of the next, and so on, told with the last of them.
 
     Raises :class:`UsageError` ``TT121`` for fewer than one item.
@@ -496,8 +496,7 @@ def count_window(aggregate: Aggregate[V, A, W], *, items: int) -> Callable[[Stre
     [[('a', 3)], [('a', 7)]]
     """
     whole("items", items)
-    op: Any = CountWindow(aggregate, items)
-    return lambda upstream: extend(upstream, op)
+    return on_ordered(CountWindow(aggregate, items))
 
 
 @attrs.define
@@ -559,7 +558,7 @@ def time_window(
     unit: TimeUnit = "s",
     grace: float = 0,
     ends: Literal[False] = False,
-) -> Callable[[Stream[O[K, V]]], Stream[O[K, W]]]: ...
+) -> OrderedOperator[V, W]: ...
 @overload
 def time_window(
     aggregate: Aggregate[V, A, W],
@@ -569,7 +568,7 @@ def time_window(
     unit: TimeUnit = "s",
     grace: float = 0,
     ends: Literal[True],
-) -> Callable[[Stream[O[K, V]]], Stream[O[K, Windowed[W]]]]: ...
+) -> OrderedOperator[V, Windowed[W]]: ...
 def time_window(
     aggregate: Aggregate[V, A, Any],
     *,
@@ -578,7 +577,7 @@ def time_window(
     unit: TimeUnit = "s",
     grace: float = 0,
     ends: bool = False,
-) -> Callable[[Stream[O[K, V]]], Stream[O[K, Any]]]:
+) -> OrderedOperator[V, Any]:
     """Windows of ``seconds`` that follow one another by the time of the values, whatever blocks these come in.
 
     ``time`` and ``unit``: as in :func:`tracetypes.every`; windows begin at the multiples of ``seconds`` since the epoch.
@@ -600,5 +599,4 @@ def time_window(
     [[], [], [('a', 3)], [], [('a', 2)]]
     """
     size, behind = seconds_as_micros("seconds", seconds), seconds_as_micros("grace", grace, 0)
-    op: Any = TimeWindow(aggregate, size, behind, time, unit, ends)
-    return lambda upstream: extend(upstream, op)
+    return on_ordered(TimeWindow(aggregate, size, behind, time, unit, ends))

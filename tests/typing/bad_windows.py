@@ -2,8 +2,8 @@
 
 import attrs
 
-from tracetypes import Dataflow, U, every
-from tracetypes.stdlib import asof_join, count, diff, mean, session, sliding, time_window
+from tracetypes import Dataflow, U, every, sort
+from tracetypes.stdlib import asof_join, count, diff, mean, scan, session, sliding, time_window
 
 
 @attrs.frozen
@@ -35,8 +35,12 @@ hub = flow.source("hub", U[str, Reading], markers=every(seconds=10, time=lambda 
 prices = flow.source("prices", U[int, Price], markers=every(seconds=10, time=lambda p: p.ts))
 
 hub.through(sliding(mean(of=cents), panes=6))  # E: arg-type "Price" "Reading"
-hub.through(session(count(), gap=30, time=lambda r: 0))  # E: arg-type "Stream[U[str, Reading]]" "Stream[O["
-hub.through(time_window(mean(of=scalar), seconds=60, time=ts))  # E: arg-type "Stream[U[str, Reading]]" "Stream[O["
-hub.through(diff(lambda r: 0))  # E: arg-type "Stream[U[str, Reading]]" "Stream[O["
+hub.through(session(count(), gap=30, time=lambda r: r.ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
+hub.through(time_window(mean(of=scalar), seconds=60, time=ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
+hub.through(diff(lambda r: r.scalar))  # E: type-var "SortTheStreamFirst[str, Reading]"
+hub.through(scan(count()))  # E: type-var "SortTheStreamFirst[str, Reading]"
+rises = diff(scalar)
+hub.through(rises)  # E: type-var "SortTheStreamFirst[str, Reading]"
+hub.through(sort(by=ts)).through(diff(lambda r: r.price))  # E: attr-defined "price"
 asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)  # E: misc "K"
 sliding(count(), panes="6")  # E: call-overload

@@ -82,3 +82,11 @@ near = interval_join(hub, prices, before=5, after=0, left_time=lambda r: r.ts, r
 assert_type(near, Stream[O[str, Joined[Reading, Price]]])
 known = asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
 assert_type(known, Stream[O[str, AsOf[Reading, Price]]])
+
+# An operator in a variable needs no annotation, and has the type of the stream that it is used on.
+rises = diff(scalar)
+counts = scan(count())
+blocks_of_two = tumbling(count(), panes=2)
+assert_type(ordered.through(rises), Stream[O[str, float]])
+assert_type(ordered.through(counts), Stream[O[str, int]])
+assert_type(ordered.through(blocks_of_two), Stream[U[str, int]])

@@ -1,0 +1,38 @@
+"""Types of library operators, named so that what a type checker says of a misuse is what to do about it."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+from tracetypes.edges import O, U
+from tracetypes.graph import Stream
+from tracetypes.templates import OpKeyedOrdered
+
+__all__ = ["OrderedOperator", "SortTheStreamFirst", "on_ordered"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+
+
+class SortTheStreamFirst(Generic[K, V]):
+    """No edge. The stream is ``U[K, V]``, and the operator takes ``O[K, V]``: put ``.through(sort(by=...))`` before it."""
+
+
+class OrderedOperator(Protocol[V, W]):
+    """An operator on ordered streams, ``O[K, V] -> O[K, W]`` for any ``K``.
+
+    The second overload refuses an unordered stream: mypy says that a type variable of ``through`` "cannot be
+    SortTheStreamFirst". Without it mypy compares two generic functions, and its message is about neither.
+    """
+
+    @overload
+    def __call__(self, upstream: Stream[O[K, V]], /) -> Stream[O[K, W]]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, upstream: Stream[U[K, V]], /) -> Stream[SortTheStreamFirst[K, V]]: ...  # type: ignore[type-var]
+
+
+def on_ordered(op: OpKeyedOrdered[Any, Any, Any, Any]) -> OrderedOperator[Any, Any]:
+    """An operator by its library signature."""
+    made: Any = op
+    return made  # type: ignore[no-any-return]
