@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from tracetypes import __version__ as version
 from tracetypes.compiler.analysis.monoids import monoid_of
-from tracetypes.compiler.columns.column import from_arrow
+from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, combine
 from tracetypes.records import Float, Integer
 from tracetypes.stdlib import Aggregate, evaluate, fast_sum, sum

@@ -19,7 +19,7 @@ from hypothesis.strategies import DataObject
 from tests.strategies import FLOATS, INTEGERS, STRINGS, schemas, values
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U, check, every, sort
 from tracetypes.compiler.columns.arrow import array
-from tracetypes.compiler.columns.column import from_arrow
+from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter, canonical_columns, codes_of, codes_of_objects
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits

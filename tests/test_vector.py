@@ -43,18 +43,8 @@ from tracetypes import UNIT, ExactSum, Unit
 from tracetypes.compiler.columns import column as vector
 from tracetypes.compiler.columns import evaluation, operations
 from tracetypes.compiler.columns.arrow import array, from_array
-from tracetypes.compiler.columns.column import (
-    Column,
-    Columns,
-    Struct,
-    arrow_inputs,
-    from_arrow,
-    inputs_of,
-    take,
-    to_arrow,
-    to_coded_arrow,
-    values_of,
-)
+from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
+from tracetypes.compiler.columns.conversion import arrow_inputs, from_arrow, to_arrow, to_coded_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact import Exacts, exact_group_sums
 from tracetypes.compiler.tracing import expr as meaning

@@ -7,9 +7,9 @@ the batch in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, cast, final
+from typing import Any, final
 
 import attrs
 import numpy as np
@@ -17,35 +17,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.asked import LookupTable
-from tracetypes.compiler.columns.arrow import arrow_type, never_refuses
+from tracetypes.compiler.columns.answers import Answers, distinct
+from tracetypes.compiler.columns.arrow import never_refuses
+from tracetypes.compiler.columns.choice import by_condition, constant_column, undefined_column
 from tracetypes.compiler.columns.column import (
     BOOLEAN,
     INTEGER,
     PLAIN,
-    ZERO,
     Column,
     Columns,
     Struct,
     bare_kind,
-    constant,
     either_mask,
     full_values,
     merged_columns,
-    python_values,
     take_column,
-    values_of,
 )
-from tracetypes.compiler.columns.dictionary import DictionaryEncoded, gathered
-from tracetypes.compiler.columns.lookup_tables import Index, entries_of, index_of
-from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND, some_marked
+from tracetypes.compiler.columns.conversion import python_values, values_of
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded
+from tracetypes.compiler.columns.entries import entry_count, mask_of_rows, of_entries, of_rows, shared_codes
+from tracetypes.compiler.columns.lookup_tables import entries_of, index_of
+from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
 from tracetypes.compiler.tracing.expr import (
     Branch,
     Call,
     Const,
-    Exact,
     Expr,
     Input,
-    Kind,
     Leaf,
     Pack,
     Tree,
@@ -54,7 +52,7 @@ from tracetypes.compiler.tracing.expr import (
 )
 from tracetypes.compiler.tracing.identity import Same
 from tracetypes.errors import CodedError
-from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Record, String, Timestamp
+from tracetypes.records import Boolean, Float, Record, String
 
 __all__ = ["Emitted", "Ran", "evaluate", "run"]
 
@@ -227,7 +225,7 @@ class _Rows:
         key = id(expr)
         found = self.look(key)
         if found is None:
-            found = self.known[key] = _constant(expr, self.count) if isinstance(expr, Const) else self.call(expr)
+            found = self.known[key] = constant_column(expr, self.count) if isinstance(expr, Const) else self.call(expr)
         return found
 
     def input(self, expr: Input) -> Column:
@@ -280,7 +278,7 @@ class _Rows:
         first = args[0].kind
         act = ACTS.get((op, type(first))) or ACTS.get((op, None))
         if act is None or (op in OF_ONE_KIND and any(type(arg.kind) is not type(first) for arg in args)):
-            return _nothing(call.kind, self.count)
+            return undefined_column(call.kind, self.count)
         count = self.count
         if alone:
             # Computed once, in a column of one row.
@@ -290,28 +288,28 @@ class _Rows:
             )[0]
             if new is not None:
                 if new[0]:
-                    return _nothing(call.kind, count)
+                    return undefined_column(call.kind, count)
                 new = None
-        elif (codes := _shared(args)) is not None:
-            values, new = act(call, [_of_entries(arg) for arg in args], _entry_count(args))
-            values, new = DictionaryEncoded(codes, values), _of_rows(new, codes)
+        elif (codes := shared_codes(args)) is not None:
+            values, new = act(call, [of_entries(arg) for arg in args], entry_count(args))
+            values, new = DictionaryEncoded(codes, values), mask_of_rows(new, codes)
         else:
             values, new = act(call, [arg.values for arg in args], count)
         return Column(bare_kind(call.kind), values, None, either_mask(undefined, new))
 
     def choose(self, condition: Column, then: Column, otherwise: Column) -> Column:
         columns = (condition, then, otherwise)
-        codes = _shared(columns)
+        codes = shared_codes(columns)
         if codes is None or any(x.valid is not None or x.undefined is not None for x in (then, otherwise)):
-            return _choose(*columns, self.count)
-        condition_, then_, otherwise_ = (Column(x.kind, _of_entries(x)) for x in columns)
-        return _spread(_choose(condition_, then_, otherwise_, _entry_count(columns)), codes, condition.undefined)
+            return by_condition(*columns, self.count)
+        condition_, then_, otherwise_ = (Column(x.kind, of_entries(x)) for x in columns)
+        return of_rows(by_condition(condition_, then_, otherwise_, entry_count(columns)), codes, condition.undefined)
 
     def operand(self, expr: Expr) -> Column:
         """An argument: Python has no value for an operation on None, but comparing it, which is ``is_null``."""
         column = self.column(expr)
         if column.kind is None:
-            return _nothing(None, self.count)
+            return undefined_column(None, self.count)
         if column.valid is None:
             return column
         return Column(column.kind, column.held, None, either_mask(column.undefined, ~column.valid))
@@ -320,16 +318,18 @@ class _Rows:
         text, *bounds = call.args
         column = self.operand(text)
         if not all(isinstance(bound, Const) and (bound.value is None or type(bound.value) is int) for bound in bounds):
-            return _nothing(call.kind, self.count)
+            return undefined_column(call.kind, self.count)
         if not isinstance(column.kind, String):
-            return _nothing(call.kind, self.count)
+            return undefined_column(call.kind, self.count)
         start, stop = [bound.value for bound in bounds if isinstance(bound, Const)]
         if column.scalar:
             return Column(column.kind, column.values[start:stop], None, column.undefined)
         first, last = [None if x is None else max(min(x, 2**31), -(2**31)) for x in (start, stop)]
         coded = column.coded
         made = pc.utf8_slice_codeunits(column.values if coded is None else coded.entries, start=first or 0, stop=last)
-        return Column(column.kind, made if coded is None else DictionaryEncoded(coded.codes, made), None, column.undefined)
+        return Column(
+            column.kind, made if coded is None else DictionaryEncoded(coded.codes, made), None, column.undefined
+        )
 
     def is_null(self, call: Call) -> Column:
         column = self.column(call.args[0])
@@ -344,7 +344,7 @@ class _Rows:
             one = b if a.kind is None else a
             return Column(one.kind, one.held, one.valid, undefined)
         if a.kind != b.kind:
-            return _nothing(call.kind, self.count)
+            return undefined_column(call.kind, self.count)
         first, second = (full_values(x, self.count) for x in (a, b))
         wins = first < second if call.op == "least" else second < first
         if isinstance(a.kind, Float):
@@ -363,29 +363,31 @@ class _Rows:
         if isinstance(call.table, LookupTable):
             answers = self.answers(call.table, known, key)
             if answers is None:
-                return _nothing(call.kind, self.count)
+                return undefined_column(call.kind, self.count)
             index, entries = answers.index(key.kind), answers.entries
         else:
             index, entries = index_of(Same(call.table), key.kind), partial(entries_of, Same(call.table))
         if index is None:
-            return _nothing(call.kind, self.count)
+            return undefined_column(call.kind, self.count)
         if key.scalar:
             place = index.place(key.values)
             if call.op == "has":
                 return Column(BOOLEAN, place < index.missing, None, undefined)
             if place == index.missing:
-                return _nothing(call.kind, self.count)
+                return undefined_column(call.kind, self.count)
             part = entries(call.path, bare_kind(call.kind))
             one = take_column(part, np.array([place]))
             if one.undefined is not None and one.undefined[0]:
-                return _nothing(call.kind, self.count)
+                return undefined_column(call.kind, self.count)
             return take_column(Column(one.kind, one.values, one.valid, undefined), np.zeros(self.count, np.int64))
         found = self.look(known)
         if found is None:
             held = key.coded
             texts = key.values if held is None else held.entries
             places = index.places(texts, len(texts))
-            found = self.known[known] = Column(INTEGER, places if held is None else DictionaryEncoded(held.codes, places))
+            found = self.known[known] = Column(
+                INTEGER, places if held is None else DictionaryEncoded(held.codes, places)
+            )
         coded = found.coded
         places = found.values if coded is None else coded.entries
         if call.op == "has":
@@ -393,11 +395,11 @@ class _Rows:
         else:
             part = entries(call.path, bare_kind(call.kind))
             if coded is None and isinstance(part.held, pa.Array) and len(part.held) <= self.count:
-                return _spread(part, places, undefined)
+                return of_rows(part, places, undefined)
             made = take_column(part, places)
         if coded is None:
-            return Column(made.kind, made.held, made.valid, either_mask(undefined, _of_rows(made.undefined, None)))
-        return _spread(made, coded.codes, undefined)
+            return Column(made.kind, made.held, made.valid, either_mask(undefined, mask_of_rows(made.undefined, None)))
+        return of_rows(made, coded.codes, undefined)
 
     def answers(self, table: LookupTable, known: Any, key: Column) -> Answers | None:
         """What a table says of a column of keys, asked once for these rows and all parts of them. None where it fails: it
@@ -408,124 +410,8 @@ class _Rows:
                 return rows.asked[known]
             rows = rows.parent
         try:
-            made = Answers(table.rows(_distinct(key)))
+            made = Answers(table.rows(distinct(key)))
         except CodedError:
             return None
         self.asked[known] = made
         return made
-
-
-class Answers:
-    """Rows that an asked table gave, as a table."""
-
-    def __init__(self, rows: Mapping[Any, Any]) -> None:
-        self.same = Same(rows)
-        self.indices: dict[Any, Index | None] = {}
-        self.columns: dict[Any, Column] = {}
-
-    def index(self, kind: Kind | None) -> Index | None:
-        """Where a key lies."""
-        if kind not in self.indices:
-            self.indices[kind] = index_of.__wrapped__(self.same, kind)
-        return self.indices[kind]
-
-    def entries(self, path: tuple[str | int, ...], kind: Kind | None) -> Column:
-        """A column of the rows."""
-        if (path, kind) not in self.columns:
-            self.columns[path, kind] = entries_of.__wrapped__(self.same, path, kind)
-        return self.columns[path, kind]
-
-
-def _distinct(key: Column) -> list[Any]:
-    """The values of a column of keys, each once; those that no row has may be among them."""
-    if key.scalar:
-        return [key.values]
-    held = key.values if key.coded is None else key.coded.entries
-    array = held if isinstance(held, pa.Array) else pa.array(held)
-    found: list[Any] = pc.unique(array).to_pylist()
-    return [one for one in found if one is not None]
-
-
-def _spread(made: Column, codes: Any, undefined: Any) -> Column:
-    """A column of entries as one of rows, ``undefined`` also in other rows."""
-    values = made.held if made.scalar else DictionaryEncoded(codes, made.held)
-    valid = None if made.valid is None else gathered(made.valid, codes)
-    return Column(made.kind, values, valid, either_mask(undefined, _of_rows(made.undefined, codes)))
-
-
-def _shared(columns: Sequence[Column]) -> Any:
-    """The codes that all columns have in common which are not scalars; None where computing of entries will not do."""
-    coded = [column.coded for column in columns if not column.scalar]
-    if not coded or coded[0] is None:
-        return None
-    first = coded[0]
-    same = all(x is not None and x.codes is first.codes and len(x.entries) == len(first.entries) for x in coded)
-    return first.codes if same else None
-
-
-def _of_entries(column: Column) -> Any:
-    return column.held.entries if isinstance(column.held, DictionaryEncoded) else column.held
-
-
-def _entry_count(columns: Sequence[Column]) -> int:
-    return next(len(column.held.entries) for column in columns if isinstance(column.held, DictionaryEncoded))
-
-
-def _of_rows(mask: Any, codes: Any) -> Any:
-    """A mask of entries as one of rows, None where no row is marked."""
-    if mask is None or not mask.any():
-        return None
-    return mask if codes is None else some_marked(gathered(mask, codes))
-
-
-def _nothing(kind: Kind | None, count: int) -> Column:
-    return Column(bare_kind(kind), ZERO[type(bare_kind(kind))], None, np.ones(count, np.bool_))
-
-
-def _constant(const: Const, count: int) -> Column:
-    value, kind = const.value, bare_kind(const.kind)
-    made = constant(value, kind)
-    return _nothing(kind, count) if made is None else made
-
-
-def _choose(condition: Column, then: Column, otherwise: Column, count: int) -> Column:
-    if condition.scalar:
-        chosen = then if condition.values is True else otherwise
-        undefined = either_mask(condition.undefined, chosen.undefined)
-        return Column(chosen.kind, chosen.held, chosen.valid, undefined)
-    mask = condition.values
-    yes, no = np.flatnonzero(mask), np.flatnonzero(~mask)
-    undefined = condition.undefined
-    if then.undefined is not None:
-        undefined = either_mask(undefined, mask & then.undefined)
-    if otherwise.undefined is not None:
-        undefined = either_mask(undefined, ~mask & otherwise.undefined)
-    # The values of an undefined column need not be of the right kind.
-    valid = None
-    if then.valid is not None or otherwise.valid is not None or then.kind is None or otherwise.kind is None:
-        valid = np.where(mask, _present(then), _present(otherwise))
-    kind = otherwise.kind if then.kind is None else then.kind
-    if kind is None:
-        return Column(None, None, None, undefined)
-    if then.kind is not None and otherwise.kind is not None and then.kind != otherwise.kind:
-        return _nothing(kind, count)
-    a = then if then.kind is not None else otherwise
-    b = otherwise if otherwise.kind is not None else then
-    values: Any
-    floats = isinstance(a.values, np.ndarray) and isinstance(b.values, np.ndarray)
-    if isinstance(kind, Boolean | Integer | Float | Timestamp | Date) or (isinstance(kind, Exact) and floats):
-        values = np.where(mask, a.values, b.values)
-    elif isinstance(kind, String | Bytes):
-        type_ = arrow_type(kind)
-        values = pc.if_else(pa.array(mask), *[pa.scalar(x.values, type_) if x.scalar else x.values for x in (a, b)])
-    elif a.scalar and b.scalar and a.values is b.values:
-        values = a.values
-    else:
-        pieces = [(Column(x.kind, x.values) if x.scalar else take_column(x, at), at) for x, at in ((a, yes), (b, no))]
-        merged = merged_columns([(Column(x.kind, x.values), at) for x, at in pieces], count)
-        values = cast(Column, merged).values
-    return Column(kind, values, valid, undefined)
-
-
-def _present(column: Column) -> Any:
-    return column.kind is not None if column.valid is None else column.valid

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.arrow import from_array
-from tracetypes.compiler.columns.column import Columns, Struct, from_arrow, take
+from tracetypes.compiler.columns.column import Columns, Struct, take
+from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.graph import Sort

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.arrow import from_array, to_bytes
-from tracetypes.compiler.columns.column import from_arrow
+from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Row

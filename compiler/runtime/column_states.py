@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import leaves
 from tracetypes.compiler.columns.arrow import Batch, array
-from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, from_arrow, inputs_of, take, values_of
+from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, inputs_of, take
+from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emitted, evaluate, run
 from tracetypes.compiler.columns.exact import Exacts
 from tracetypes.compiler.columns.groups import groups_of

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
-from tracetypes.compiler.columns.column import concat, from_arrow, to_arrow
+from tracetypes.compiler.columns.column import concat
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
 from tracetypes.compiler.columns.ordering import Runs
 from tracetypes.compiler.plan.facts import speaks
 from tracetypes.compiler.plan.plan import Link, Mapped, Plan, Stage, links

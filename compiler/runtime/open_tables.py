@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import Batch, array, from_array
-from tracetypes.compiler.columns.column import from_arrow
+from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.messages import Message, Piece

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.monoids import Monoid, Part
-from tracetypes.compiler.columns.column import Column, Columns, Struct, from_arrow, inputs_of, take, to_arrow, values_of
+from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.evaluation import Emitted, run
 from tracetypes.compiler.columns.exact import Exacts, exact_group_sums

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
-from tracetypes.compiler.columns.column import Columns, from_arrow, to_arrow, to_coded_arrow
+from tracetypes.compiler.columns.column import Columns
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.plan.facts import combining
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits

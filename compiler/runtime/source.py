@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import END, POSITION, from_array, from_rows, pairs_of_rows
-from tracetypes.compiler.columns.column import Columns, from_arrow, take, values_of
+from tracetypes.compiler.columns.column import Columns, take
+from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emitted
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, Link, Stage
 from tracetypes.compiler.runtime import limits

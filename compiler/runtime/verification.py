@@ -28,7 +28,8 @@ from tracetypes.asked import LookupTable
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.columns.column import Column, Columns, take, take_column, values_of
+from tracetypes.compiler.columns.column import Column, Columns, take, take_column
+from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.columns.evaluation import Emitted
 from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.plan.plan import (

@@ -31,7 +31,8 @@ from pyspark.sql import SparkSession
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.analysis.secret import Key
 from tracetypes.compiler.columns.arrow import from_array
-from tracetypes.compiler.columns.column import Column, values_of
+from tracetypes.compiler.columns.column import Column
+from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.plan.fingerprint import Fingerprint, fingerprint
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.blocks import folded_by

@@ -24,7 +24,8 @@ from pyspark import TaskContext
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import arrow_type, builder, from_array, has_gaps, never_refuses
-from tracetypes.compiler.columns.column import Column, from_arrow, to_arrow, to_coded_arrow
+from tracetypes.compiler.columns.column import Column
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.columns.evaluation import run
 from tracetypes.compiler.connectors.parquet import converted, misfit, open_parquet, zone_of
 from tracetypes.compiler.connectors.splits import Reading, Split

@@ -21,7 +21,8 @@ from tests.programs import inputs_of as scalars_of
 from tests.programs import plain
 from tracetypes.compiler.columns import evaluation
 from tracetypes.compiler.columns.arrow import array, from_array
-from tracetypes.compiler.columns.column import Column, Columns, from_arrow, inputs_of, take, to_arrow, values_of
+from tracetypes.compiler.columns.column import Column, Columns, inputs_of, take
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
 from tracetypes.compiler.runtime.partial_aggregation import fit
 from tracetypes.compiler.tracing import expr as meaning
 from tracetypes.compiler.tracing.expr import Input, Tree, Undefined

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tracetypes.compiler.analysis import keyed, monoids
-from tracetypes.compiler.columns import evaluation, operations
+from tracetypes.compiler.columns import arithmetic, evaluation, operations
 from tracetypes.compiler.columns.column import Column, Columns, take
 from tracetypes.compiler.runtime import column_states as states
 from tracetypes.compiler.runtime import partial_aggregation as columnar
@@ -37,7 +37,7 @@ def _replace_once(call: Any, args: list[Any], count: int) -> Any:
 
 
 def _days(call: Any, args: list[Any], count: int) -> Any:
-    return operations._plain(lambda days: (days + 4) % 7)(call, args, count)
+    return arithmetic.plain(lambda days: (days + 4) % 7)(call, args, count)
 
 
 def _weekdays(call: Any, args: list[Any], count: int) -> Any:

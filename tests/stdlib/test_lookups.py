@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from tests.stdlib.postgres import Server
 from tracetypes import Dataflow, LawBroken, OperatorFailed, U, UsageError, check, every, stdlib
-from tracetypes.compiler.columns.column import from_arrow, inputs_of, values_of
+from tracetypes.compiler.columns.column import inputs_of
+from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import run
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_on_item

@@ -1,0 +1,47 @@
+"""What tables that lie elsewhere answered, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracetypes.compiler.columns.column import Column
+from tracetypes.compiler.columns.lookup_tables import Index, entries_of, index_of
+from tracetypes.compiler.tracing.expr import Kind
+from tracetypes.compiler.tracing.identity import Same
+
+__all__ = ["Answers", "distinct"]
+
+
+class Answers:
+    """Rows that an asked table gave, as a table."""
+
+    def __init__(self, rows: Mapping[Any, Any]) -> None:
+        self.same = Same(rows)
+        self.indices: dict[Any, Index | None] = {}
+        self.columns: dict[Any, Column] = {}
+
+    def index(self, kind: Kind | None) -> Index | None:
+        """Where a key lies."""
+        if kind not in self.indices:
+            self.indices[kind] = index_of.__wrapped__(self.same, kind)
+        return self.indices[kind]
+
+    def entries(self, path: tuple[str | int, ...], kind: Kind | None) -> Column:
+        """A column of the rows."""
+        if (path, kind) not in self.columns:
+            self.columns[path, kind] = entries_of.__wrapped__(self.same, path, kind)
+        return self.columns[path, kind]
+
+
+def distinct(key: Column) -> list[Any]:
+    """The values of a column of keys, each once; those that no row has may be among them."""
+    if key.scalar:
+        return [key.values]
+    held = key.values if key.coded is None else key.coded.entries
+    array = held if isinstance(held, pa.Array) else pa.array(held)
+    found: list[Any] = pc.unique(array).to_pylist()
+    return [one for one in found if one is not None]

@@ -1,0 +1,77 @@
+"""Constants as columns, and one column or another by a condition."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.columns.column import (
+    ZERO,
+    Column,
+    bare_kind,
+    constant,
+    either_mask,
+    merged_columns,
+    take_column,
+)
+from tracetypes.compiler.tracing.expr import Const, Exact, Kind
+from tracetypes.records import Boolean, Bytes, Date, Float, Integer, String, Timestamp
+
+__all__ = ["by_condition", "constant_column", "undefined_column"]
+
+
+def undefined_column(kind: Kind | None, count: int) -> Column:
+    return Column(bare_kind(kind), ZERO[type(bare_kind(kind))], None, np.ones(count, np.bool_))
+
+
+def constant_column(const: Const, count: int) -> Column:
+    value, kind = const.value, bare_kind(const.kind)
+    made = constant(value, kind)
+    return undefined_column(kind, count) if made is None else made
+
+
+def by_condition(condition: Column, then: Column, otherwise: Column, count: int) -> Column:
+    if condition.scalar:
+        chosen = then if condition.values is True else otherwise
+        undefined = either_mask(condition.undefined, chosen.undefined)
+        return Column(chosen.kind, chosen.held, chosen.valid, undefined)
+    mask = condition.values
+    yes, no = np.flatnonzero(mask), np.flatnonzero(~mask)
+    undefined = condition.undefined
+    if then.undefined is not None:
+        undefined = either_mask(undefined, mask & then.undefined)
+    if otherwise.undefined is not None:
+        undefined = either_mask(undefined, ~mask & otherwise.undefined)
+    # The values of an undefined column need not be of the right kind.
+    valid = None
+    if then.valid is not None or otherwise.valid is not None or then.kind is None or otherwise.kind is None:
+        valid = np.where(mask, _present(then), _present(otherwise))
+    kind = otherwise.kind if then.kind is None else then.kind
+    if kind is None:
+        return Column(None, None, None, undefined)
+    if then.kind is not None and otherwise.kind is not None and then.kind != otherwise.kind:
+        return undefined_column(kind, count)
+    a = then if then.kind is not None else otherwise
+    b = otherwise if otherwise.kind is not None else then
+    values: Any
+    floats = isinstance(a.values, np.ndarray) and isinstance(b.values, np.ndarray)
+    if isinstance(kind, Boolean | Integer | Float | Timestamp | Date) or (isinstance(kind, Exact) and floats):
+        values = np.where(mask, a.values, b.values)
+    elif isinstance(kind, String | Bytes):
+        type_ = arrow_type(kind)
+        values = pc.if_else(pa.array(mask), *[pa.scalar(x.values, type_) if x.scalar else x.values for x in (a, b)])
+    elif a.scalar and b.scalar and a.values is b.values:
+        values = a.values
+    else:
+        pieces = [(Column(x.kind, x.values) if x.scalar else take_column(x, at), at) for x, at in ((a, yes), (b, no))]
+        merged = merged_columns([(Column(x.kind, x.values), at) for x, at in pieces], count)
+        values = cast(Column, merged).values
+    return Column(kind, values, valid, undefined)
+
+
+def _present(column: Column) -> Any:
+    return column.kind is not None if column.valid is None else column.valid

@@ -1,0 +1,223 @@
+"""Columns from Arrow, to Arrow, and as Python's values."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Any, Final, assert_never, cast
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracetypes.algebra import ExactSum
+from tracetypes.compiler.columns.arrow import arrow_type, builder, from_array
+from tracetypes.compiler.columns.column import EPOCH_DAY, Column, Columns, Struct, bare_kind, full_values, take
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded
+from tracetypes.compiler.columns.exact import Exacts
+from tracetypes.compiler.tracing.expr import Exact, Input, Undefined
+from tracetypes.records import (
+    UNIT,
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    ListOf,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+    datetime_of,
+)
+
+__all__ = ["arrow_inputs", "from_arrow", "python_values", "to_arrow", "to_coded_arrow", "values_of"]
+
+
+def from_arrow(schema: Schema, array: Any) -> Columns:
+    """An Arrow array of ``columns.arrow_type(schema)`` as columns. Fields that the struct does not have become missing
+    parts; nulls become missing rows, also where the schema has no optional."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or not isinstance(bare_kind(schema), _TEXT)):
+        array = array.dictionary_decode()
+    valid = None
+    if array.null_count and not isinstance(schema, UnitValue):
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+    match schema:
+        case Optional(item):
+            return from_arrow(item, array)
+        case Record(cls, fields):
+            held = {array.type.field(n).name: part for n, part in enumerate(array.flatten())}
+            parts = tuple(from_arrow(inner, held[name]) if name in held else None for name, inner in fields)
+            return Struct(cls, tuple(name for name, _ in fields), parts, valid)
+        case UnitValue():
+            return Column(schema, UNIT)
+        case Boolean():
+            values = (array if valid is None else pc.fill_null(array, False)).to_numpy(zero_copy_only=False)
+        case Float():
+            values = (array if valid is None else pc.fill_null(array, 0.0)).to_numpy()
+        case Integer() | Timestamp() | Date():
+            if isinstance(schema, Date):
+                array = array.cast(pa.int32())
+            elif isinstance(schema, Timestamp):
+                array = array.cast(_TIMESTAMP)
+            array = array.cast(pa.int64())
+            values = (array if valid is None else pc.fill_null(array, 0)).to_numpy()
+        case String() | Bytes():
+            if pa.types.is_dictionary(array.type) and array.type.value_type == arrow_type(schema):
+                return Column(schema, DictionaryEncoded.from_arrow(array), valid)
+            array = array.cast(arrow_type(schema))
+            values = array if valid is None else pc.fill_null(array, "" if isinstance(schema, String) else b"")
+        case ListOf() | OneOf():
+            values = array
+        case _:
+            assert_never(schema)
+    return Column(schema, values, valid)
+
+
+_TEXT: Final = (String, Bytes)
+
+
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+
+
+def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
+    """The Arrow array of ``columns.arrow_type(schema)``, ``count`` rows. Integers become floats where the schema says so,
+    as values do that conform. Raises ``Undefined`` when a value does not fit the schema."""
+    optional = isinstance(schema, Optional)
+    if isinstance(schema, Optional):
+        schema = schema.item
+    if not optional and columns.valid is not None and not columns.valid.all():
+        raise Undefined(int(np.argmin(columns.valid)))
+    missing = None if columns.valid is None else pa.array(~columns.valid)
+    if isinstance(columns, Struct):
+        return _struct_to_arrow(schema, columns, count, missing)
+    if columns.undefined is not None and columns.undefined.any():
+        raise Undefined(int(np.argmax(columns.undefined)))
+    if columns.kind is None:
+        if count and not optional:
+            raise Undefined(0)
+        return pa.nulls(count, arrow_type(schema))
+    if type(columns.kind) is Integer and isinstance(schema, Float):
+        columns = Column(schema, full_values(columns, count).astype(np.float64))
+    if columns.kind != schema:
+        raise Undefined(0)
+    values = full_values(columns, count)
+    match schema:
+        case UnitValue():
+            return pa.nulls(count)
+        case Boolean() | Integer() | Float():
+            made = pa.array(values)
+        case Timestamp():
+            made = pa.array(values).cast(_TIMESTAMP)
+        case Date():
+            made = pa.array(values.astype(np.int32)).cast(pa.date32())
+        case _:
+            made = values
+    return made if missing is None or not len(made) else pc.if_else(missing, pa.scalar(None, made.type), made)
+
+
+def to_coded_arrow(schema: Schema, columns: Columns, count: int) -> Any:
+    """The same, but text that is held by its entries becomes a dictionary array."""
+    if isinstance(columns, Struct) or not isinstance(columns.held, DictionaryEncoded) or not isinstance(schema, _TEXT):
+        return to_arrow(schema, columns, count)
+    plain = columns.valid is None and columns.undefined is None and columns.kind == schema
+    return columns.held.to_arrow() if plain else to_arrow(schema, columns, count)
+
+
+def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any) -> Any:
+    kind = arrow_type(schema)
+    match schema:
+        case OneOf(members):
+            if columns.cls not in [member.cls for member in members]:
+                raise Undefined(0)
+            parts = [
+                to_arrow(m, columns, count) if m.cls is columns.cls else pa.nulls(count, arrow_type(m)) for m in members
+            ]
+        case Record(cls, fields):
+            if columns.cls is not cls:
+                raise Undefined(0)
+            given = dict(zip(columns.names, columns.parts, strict=True))
+            parts = []
+            for name, inner in fields:
+                part = given[name]
+                if part is None:
+                    raise LookupError(f"the field {name} was not read")
+                if columns.valid is not None:
+                    # A row that is missing as a whole may be missing in its fields.
+                    inner = inner if isinstance(inner, Optional | UnitValue) else Optional(inner)
+                parts.append(to_arrow(inner, part, count))
+        case _:
+            raise Undefined(0)
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=missing)
+
+
+def values_of(columns: Columns, count: int) -> list[Any]:
+    """As Python values, None where missing. Raises LookupError for a part that was not read."""
+    if columns.valid is not None:
+        present = np.flatnonzero(columns.valid)
+        some = take(columns, present)
+        made: list[Any] = [None] * count
+        for row, value in zip(present.tolist(), values_of(attrs.evolve(some, valid=None), len(present)), strict=True):
+            made[row] = value
+        return made
+    if isinstance(columns, Column):
+        return python_values(columns, count)
+    if any(part is None for part in columns.parts):
+        raise LookupError("a field was not read")
+    parts = [values_of(part, count) for part in columns.parts if part is not None]
+    if not parts:
+        return [columns.cls() for _ in range(count)]
+    if columns.cls is tuple:
+        return list(zip(*parts, strict=True))
+    return builder(columns.cls, columns.names)(parts)
+
+
+def python_values(column: Column, count: int) -> list[Any]:
+    """As Python values; none is missing."""
+    if isinstance(column.kind, _TEXT) and column.coded is not None:
+        known = column.coded.entries.tolist()
+        return [known[code] for code in column.coded.codes.tolist()]
+    values = column.values
+    if column.scalar:
+        held = [values] * count
+    elif isinstance(values, Exacts):
+        return values.sums()
+    elif isinstance(column.kind, ListOf | OneOf):
+        return from_array(column.kind, values)
+    else:
+        held = values.tolist()
+    match column.kind:
+        case Timestamp():
+            return [datetime_of(micros) for micros in held]
+        case Date():
+            return [dt.date.fromordinal(days + EPOCH_DAY) for days in held]
+        case Exact() if not column.scalar:
+            return list(map(ExactSum.of, held))
+        case _:
+            return held
+
+
+def arrow_inputs(arguments: Mapping[str, tuple[Schema, Any]]) -> Callable[[Input], Column]:
+    """The same from Arrow arrays of the schemas of the arguments; only the fields that are asked for are converted."""
+
+    def find(given: Input) -> Column:
+        schema, array = arguments[cast(str, given.path[0])]
+        for step in given.path[1:]:
+            schema = schema.item if isinstance(schema, Optional) else schema
+            place = array.type.get_field_index(step) if isinstance(schema, Record) else -1
+            if place < 0 or not isinstance(schema, Record):
+                raise LookupError(f"the field {step} was not read")
+            if isinstance(array, pa.ChunkedArray):
+                array = array.combine_chunks()
+            schema = dict(schema.fields)[cast(str, step)]
+            array = array.flatten()[place] if array.null_count else array.field(place)
+        found = from_arrow(schema, array)
+        return Column(UnitValue(), UNIT, found.valid) if isinstance(found, Struct) else found
+
+    return find

@@ -1,0 +1,44 @@
+"""Columns by their distinct values: what is computed of entries, as columns of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tracetypes.compiler.columns.arithmetic import some_marked
+from tracetypes.compiler.columns.column import Column, either_mask
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded, gathered
+
+__all__ = ["entry_count", "mask_of_rows", "of_entries", "of_rows", "shared_codes"]
+
+
+def of_rows(made: Column, codes: Any, undefined: Any) -> Column:
+    """A column of entries as one of rows, ``undefined`` also in other rows."""
+    values = made.held if made.scalar else DictionaryEncoded(codes, made.held)
+    valid = None if made.valid is None else gathered(made.valid, codes)
+    return Column(made.kind, values, valid, either_mask(undefined, mask_of_rows(made.undefined, codes)))
+
+
+def shared_codes(columns: Sequence[Column]) -> Any:
+    """The codes that all columns have in common which are not scalars; None where computing of entries will not do."""
+    coded = [column.coded for column in columns if not column.scalar]
+    if not coded or coded[0] is None:
+        return None
+    first = coded[0]
+    same = all(x is not None and x.codes is first.codes and len(x.entries) == len(first.entries) for x in coded)
+    return first.codes if same else None
+
+
+def of_entries(column: Column) -> Any:
+    return column.held.entries if isinstance(column.held, DictionaryEncoded) else column.held
+
+
+def entry_count(columns: Sequence[Column]) -> int:
+    return next(len(column.held.entries) for column in columns if isinstance(column.held, DictionaryEncoded))
+
+
+def mask_of_rows(mask: Any, codes: Any) -> Any:
+    """A mask of entries as one of rows, None where no row is marked."""
+    if mask is None or not mask.any():
+        return None
+    return mask if codes is None else some_marked(gathered(mask, codes))

@@ -1,0 +1,91 @@
+"""Types as lines of text, and what they are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any, NewType, get_args, get_origin
+
+import attrs
+
+from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, name_of, show_type
+
+__all__ = ["class_name", "fields_of", "fields_of_type", "types_made"]
+
+
+def fields_of(schema: Schema, path: str = "") -> dict[str, str]:
+    """A schema as lines: its name, and that of each field of its records, by path."""
+    match schema:
+        case Record(cls, fields):
+            found = {path: class_name(cls)}
+            for name, inner in fields:
+                found |= fields_of(inner, f"{path}.{name}")
+            return found
+        case Optional(item):
+            found = fields_of(item, path)
+            return found | {path: f"{found[path]} | None"}
+        case ListOf(item, frozen):
+            return {path: "tuple" if frozen else "list"} | fields_of(item, f"{path}[]")
+        case OneOf(members):
+            found = {path: " | ".join(class_name(member.cls) for member in members)}
+            for member in members:
+                found |= fields_of(member, f"{path}<{member.cls.__name__}>")
+            return found
+        case _:
+            return {path: name_of(schema)}
+
+
+def fields_of_type(annotation: Any, path: str = "", above: tuple[Any, ...] = ()) -> dict[str, str]:
+    """The same for the type of a state, which need not have a schema: any class, and any generic type of such."""
+    if isinstance(annotation, NewType):
+        return fields_of_type(annotation.__supertype__, path, above)
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is typing.Annotated:
+        return fields_of_type(args[0], path, above)
+    cls = origin if isinstance(origin, type) else annotation
+    found = {path: class_name(cls) if isinstance(cls, type) and not args else show_type(annotation)}
+    if annotation in above:
+        return found
+    inner = (*above, annotation)
+    for at, arg in enumerate(args):
+        if arg is not ... and arg is not type(None):
+            found |= fields_of_type(arg, f"{path}[{at}]", inner)
+    if isinstance(cls, type) and cls.__module__ not in ("builtins", "typing"):
+        for name, field in _annotations(cls).items():
+            found |= fields_of_type(field, f"{path}.{name}", inner)
+    return found
+
+
+def _annotations(cls: type[Any]) -> dict[str, Any]:
+    try:
+        hints = typing.get_type_hints(cls)
+    except Exception:  # names that only the author's file knows
+        hints = getattr(cls, "__annotations__", {})
+    return {name: hint for name, hint in hints.items() if get_origin(hint) is not typing.ClassVar}
+
+
+def class_name(cls: type[Any]) -> str:
+    """A class by the name by which it is pickled."""
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def types_made(make: Any) -> str:
+    """The types in the value that a pure function of the author's gives."""
+    try:
+        return _types(make(), 6)
+    except Exception as error:  # a run will say so
+        return f"raises {type(error).__name__}"
+
+
+def _types(value: object, depth: int) -> str:
+    cls: Any = type(value)
+    inner: list[str] = []
+    if depth and isinstance(value, list | tuple | set | frozenset):
+        inner = sorted({_types(one, depth - 1) for one in value})
+    elif depth and isinstance(value, dict):
+        inner = sorted({f"{_types(key, depth - 1)}: {_types(one, depth - 1)}" for key, one in value.items()})
+    elif depth and attrs.has(cls):
+        inner = [f"{a.name}: {_types(getattr(value, a.name), depth - 1)}" for a in attrs.fields(cls)]
+    elif depth and dataclasses.is_dataclass(value):
+        inner = [f"{f.name}: {_types(getattr(value, f.name), depth - 1)}" for f in dataclasses.fields(value)]
+    return class_name(cls) + (f"({', '.join(inner)})" if inner else "")
