@@ -18,7 +18,7 @@ from tracetypes.errors import RunError, UsageError
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["FEATURES", "PAUSE", "SCHEME", "Added", "Log", "Place", "is_table", "opened", "path_of"]
+__all__ = ["FEATURES", "PAUSE", "SCHEME", "Added", "Log", "Place", "TableWatch", "is_table", "opened", "path_of"]
 
 
 SCHEME = "delta:"
@@ -169,6 +169,30 @@ class Log:
                 last = end.file if version == end.version else len(files)
                 for number in range(start.file if version == start.version else 0, last):
                     yield Place(version, number), files[number]
+
+
+@attrs.define
+class TableWatch:
+    """Sees whether a table is still the one of this id. It opens the table only where the log begins with another file."""
+
+    log: Log
+    id: str
+    seen: tuple[int, ...] | None = attrs.field(init=False, default=None)
+    """The first version when the table was last opened: a file, and its times."""
+
+    def check(self) -> None:
+        """Raises :class:`RunError` ``TT218`` when it was removed, or removed and made anew."""
+        first, _ = self.log.versions()
+        try:
+            about = self.log.entry(first).stat()
+        except OSError:
+            seen = None
+        else:
+            seen = (first, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
+        if seen is None or seen != self.seen:
+            if str(opened(self.log.table).metadata().id) != self.id:
+                raise self.log.changed("it was removed and made anew")
+            self.seen = seen
 
 
 def opened(path: Path) -> DeltaTable:

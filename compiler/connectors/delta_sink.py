@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import schema_of_rows
-from tracetypes.compiler.connectors.delta import FEATURES, path_of
+from tracetypes.compiler.connectors.delta import FEATURES, Log, TableWatch, path_of
 from tracetypes.compiler.connectors.fences import Starts, fenced
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.row_files import Shown
@@ -91,6 +91,11 @@ class TableSink:
             )
         return table
 
+    @cached_property
+    def watch(self) -> TableWatch:
+        """Sees whether it is still this table."""
+        return TableWatch(Log(self.path), str(self.table.metadata().id))
+
     def keeps(self, table: DeltaTable) -> None:
         """See that a table asks nothing of its rows that this sink does not keep. Raises :class:`RunError` ``TT209``."""
         with self.trouble():
@@ -143,9 +148,12 @@ class TableSink:
         return number >= batch
 
     def last(self) -> tuple[int, int | None]:
-        """The number of the last micro-batch that was committed, and the start that has written last."""
+        """The number of the last micro-batch that was committed, and the start that has written last. Raises
+        :class:`RunError` ``TT218`` when the table was removed since it was opened."""
+        table = self.table
+        self.watch.check()
         with self.trouble():
-            self.table.update_incremental()
+            table.update_incremental()
             known = self.table.transaction_version(self.application)
             writer = self.table.transaction_version(f"{self.application}-start")
         return -1 if known is None else known, writer

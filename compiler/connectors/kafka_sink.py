@@ -36,12 +36,16 @@ class TopicSink:
             )
         self.format = plan.sink.format if isinstance(plan.sink.format, Kafka) else Kafka()
         self.write = record_writer(self.format, plan.layout)
-        topic = Watch(self.address, writing=True).topic()
+        self.watch = Watch(self.address, writing=True)
+        topic = self.watch.topic()
         self.partitions, self.identity = topic.partitions, Identity("topic", self.address.topic, topic.id)
         self.transactions = Transactions(self.address, f"tracetypes-{run}-{plan.sink.name}", self.partitions[0])
 
     def put(self, batch: int, items: Iterable[tuple[int, int, Any, Any]], markers: Sequence[int]) -> None:
-        """Send a batch, unless it was sent before. ``items``: end of block, position, key and value of each."""
+        """Send a batch, unless it was sent before. ``items``: end of block, position, key and value of each. Raises
+        :class:`RunError` ``TT218`` when the topic was made anew since the run began, and ``TT209``."""
+        if self.watch.topic().id != self.identity.id:
+            raise self.address.changed("it was removed and made anew")
         records = [(end, position, *self.write(key, value)) for end, position, key, value in items]
         # The same order whenever the batch is sent, so that a record's number means the same.
         records.sort(key=lambda one: (one[0], one[1], one[2] or b"", one[3] or b"", one[4]))

@@ -37,7 +37,7 @@ from tracetypes.formats import Parquet, Row
 
 if TYPE_CHECKING:
     pass
-from tracetypes.compiler.connectors.delta import PAUSE, Added, Log, Place, opened, path_of
+from tracetypes.compiler.connectors.delta import PAUSE, Added, Log, Place, TableWatch, opened, path_of
 
 __all__ = ["TableInput", "TableScan"]
 
@@ -117,8 +117,7 @@ class TableReader(DataSourceStreamReader):
 
     def __init__(self, log: Log, table: str, until: int | None, most: int | None) -> None:
         self.log, self.table, self.until, self.most = log, table, until, most
-        self.seen: tuple[int, ...] | None = None
-        """The first version when the table was last opened: a file, and its time."""
+        self.watch = TableWatch(log, table)
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins: with the first version."""
@@ -149,23 +148,10 @@ class TableReader(DataSourceStreamReader):
         if place.version < first:
             raise self.log.changed(f"its log begins with version {first}, and version {place.version} comes next")
         end = self.log.end(place, self.until, self.most)
-        self.is_same(first)
+        self.watch.check()
         if end == place:
             time.sleep(PAUSE)
         return self.offset(end)
-
-    def is_same(self, first: int) -> None:
-        """See that what was just read is of the table that the run began with. Raises :class:`RunError` ``TT218``."""
-        try:
-            about = self.log.entry(first).stat()
-        except OSError:
-            seen = None
-        else:
-            seen = (first, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
-        if seen is None or seen != self.seen:
-            if str(opened(self.log.table).metadata().id) != self.table:
-                raise self.log.changed("it was removed and made anew")
-            self.seen = seen
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[OneFile]:
         """A task for each file."""
@@ -174,7 +160,7 @@ class TableReader(DataSourceStreamReader):
     def files(self, start: Place, end: Place) -> list[OneFile]:
         """The same."""
         found = [OneFile(place, added) for place, added in self.log.between(start, end)]
-        self.is_same(self.log.versions()[0])
+        self.watch.check()
         return found
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, str]]:

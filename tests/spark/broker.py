@@ -126,13 +126,18 @@ class Broker:
         for made in admin.create_partitions([NewPartitions(topic, partitions)]).values():
             made.result(30)
 
-    def remake(self, topic: str, partitions: int) -> None:
-        """Delete a topic, and make one of the same name."""
-        from confluent_kafka import KafkaException
+    def remove(self, topic: str) -> None:
+        """Delete a topic."""
         from confluent_kafka.admin import AdminClient
 
         admin = AdminClient({"bootstrap.servers": self.address})
         admin.delete_topics([topic])[topic].result(30)
+
+    def remake(self, topic: str, partitions: int) -> None:
+        """Delete a topic, and make one of the same name."""
+        from confluent_kafka import KafkaException
+
+        self.remove(topic)
         for _ in range(100):
             try:
                 self.create(topic, partitions)

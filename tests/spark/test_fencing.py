@@ -13,7 +13,7 @@ pytest.importorskip("deltalake")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from tests.spark import flows
 from tracetypes import RunError, check
@@ -99,6 +99,17 @@ def test_one_checkpoint_goes_on(tmp_path: Path) -> None:
         driver.answer(batch - 1)
         driver.answer(batch)
     assert batches(tmp_path) == [0, 1, 2, 3]
+
+
+def test_others_write_to_the_table(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, "checkpoint")
+    driver.answer(0)
+    write_deltalake(tmp_path / "table", pa.Table.from_pylist([_row(90)], driver.sink.schema), mode="append")
+    driver.answer(1)
+    DeltaTable(tmp_path / "table").optimize.compact()
+    driver.answer(1)
+    driver.answer(2)
+    assert batches(tmp_path) == [0, 1, 2, 90]
 
 
 def test_what_is_kept_of_starts(tmp_path: Path) -> None:

@@ -555,6 +555,24 @@ def test_TT218_a_sink_is_another_than_the_run_began_with(broker: Broker, tmp_pat
         go(began)
 
 
+def test_TT209_the_topic_of_a_sink_is_deleted_while_a_run_writes(broker: Broker, tmp_path: Path) -> None:
+    """Deleted, or deleted and made anew: no micro-batch goes into another topic than those before it."""
+    planned = plan(check(marking()))
+    for again in (False, True):
+        topic = f"sink-gone-{again}"
+        sink = TopicSink(planned, broker.create(topic, 1), "run")
+        (tmp_path / topic).mkdir()
+        sink.transactions.begin(next_start(tmp_path / topic, -1))
+        sink.put(0, [(10_000_000, 0, "a", Reading("a", 1, 0))], [])
+        if again:
+            broker.remake(topic, 1)
+        else:
+            broker.remove(topic)
+        with pytest.raises(RunError, match=topic) as error:
+            sink.put(1, [(20_000_000, 0, "a", Reading("a", 2, 1))], [])
+        assert error.value.code == ("TT218" if again else "TT209")
+
+
 def test_from_topic_to_topic(cli: Cli, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end comes between a transaction and our own record of it: the batch is not sent again."""
     sent = disorder(3, 60)

@@ -95,3 +95,20 @@ def test_nothing_is_kept_where_nothing_is_asked_for(spark: SparkSession, tmp_pat
     assert summary.rejects == {"readings": 4}
     assert json.loads((tmp_path / "checkpoint/commits/00000000.json").read_text())["complete"]
     assert summary.batches == 1  # the end of the sources came with the files
+
+
+def test_another_directory_between_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """The run goes on into that, and what is in the first one stays."""
+    checked = check(flows.delayed)
+    planned = plan(checked, parallelism=2, key_groups=4)
+    lines = [row(id="ab"[n % 2], ts=n, watts=n) for n in range(60)]
+    for number, name in enumerate(("one", "two")):
+        write_lines(tmp_path / f"in/{number}.jsonl", lines[30 * number : 30 * number + 30], at=number + 1)
+        output = FileOutput(planned, str(tmp_path / name), "run", None, None)
+        given = {"readings": str(tmp_path / "in")}
+        run(spark, planned, given, output, checkpoint=str(tmp_path / "checkpoint"), drain=number == 1)
+    trace, _ = defined(checked, {"readings": lines})
+    first, second = (rows_in(tmp_path / name, "at") for name in ("one", "two"))
+    assert first
+    assert second
+    assert first + second == rows_at_sink(checked, trace)

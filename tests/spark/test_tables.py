@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
+import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -57,25 +58,28 @@ class Job:
         order = [one["add"]["partitionValues"]["id"] for one in map(json.loads, log) if "add" in one]
         self.lines += [row(**one) for id in order for one in rows if one["id"] == id]
 
-    def __call__(self, *, drain: bool = True, files_per_step: int | None = 4, **options: Any) -> Summary:
-        late, rejects = str(self.path / "late"), str(self.path / "rejects")
+    def __call__(
+        self, *, drain: bool = True, files_per_step: int | None = 4, home: Path | None = None, **options: Any
+    ) -> Summary:
+        home = home or self.path
+        late, rejects = str(home / "late"), str(home / "rejects")
         return run(
             self.spark,
             self.plan,
             {"readings": f"delta:{self.source}"},
             lambda name: open_output(self.plan, f"delta:{self.sink}", name, late, rejects),
-            checkpoint=str(self.path / "checkpoint"),
+            checkpoint=str(home / "checkpoint"),
             files_per_step=files_per_step,
             drain=drain,
             **options,
         )
 
-    def is_right(self, *, drain: bool = True) -> None:
+    def is_right(self, *, drain: bool = True, home: Path | None = None) -> None:
         trace, arranged = defined(self.checked, {"readings": self.lines}, drain=drain)
         table = DeltaTable(self.sink).to_pyarrow_table().to_pylist()
         found = Counter(json.dumps(one | {"at": one["at"].isoformat()}, sort_keys=True) for one in table)
         assert found == rows_at_sink(self.checked, trace)
-        assert len(side_outputs(self.path / "late", "readings")) == len(arranged["readings"].late) > 0
+        assert len(side_outputs((home or self.path) / "late", "readings")) == len(arranged["readings"].late) > 0
 
 
 def test_from_table_to_table_with_versions_that_come_later(
@@ -227,6 +231,52 @@ def test_TT218_a_table_is_removed_while_it_is_followed(spark: SparkSession, tmp_
     with pytest.raises(RunError, match="has changed since the run began: its log is gone") as error:
         job(follow=True, told=lambda batch: shutil.rmtree(job.source))
     assert error.value.code == "TT218"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["removed", "made anew"])
+def test_the_table_of_a_sink_is_removed_while_the_run_goes_on(
+    spark: SparkSession, tmp_path: Path, again: bool
+) -> None:
+    """No row goes where the rows before it are not."""
+    job = Job(spark, tmp_path)
+    job.grow(0, late=True)
+
+    def told(batch: Batch) -> None:
+        schema = DeltaTable(job.sink).schema()
+        shutil.rmtree(job.sink / "_delta_log")
+        if again:
+            DeltaTable.create(job.sink, schema)
+        job.grow(20)
+
+    with pytest.raises(RunError, match=f"{job.sink}") as error:
+        job(follow=True, told=told)
+    assert error.value.code == "TT218"
+    assert len(list(job.sink.glob("_delta_log/*.json"))) == again
+
+
+def test_TT209_the_older_of_two_runs_is_shut_out(spark: SparkSession, tmp_path: Path) -> None:
+    """While a run follows, another one goes on from a copy of its checkpoint, to the same table: the first stops at its next
+    micro-batch, and the table holds each row once."""
+    job, copy = Job(spark, tmp_path), tmp_path / "copy"
+    job.grow(0, late=True)
+
+    def told(batch: Batch) -> None:
+        shutil.copytree(job.path / "checkpoint", copy / "checkpoint")
+        shutil.copytree(job.path / "late", copy / "late")
+        metadata = copy / "checkpoint" / "spark" / "metadata"  # one JVM does not run a query twice
+        metadata.write_text(json.dumps({"id": str(uuid.uuid4())}))
+        metadata.with_name(".metadata.crc").unlink()
+        job.grow(20)
+        job(home=copy)
+        assert not refused
+        refused.append(len(job.lines))
+        write_deltalake(job.source, pa.Table.from_pylist(readings(90, late=False)), mode="append")
+
+    refused: list[int] = []
+    with pytest.raises(RunError, match=r"TT209 .*is written by another driver of the same run: it has started since"):
+        job(follow=True, told=told, files_per_step=None)
+    assert refused
+    job.is_right(home=copy)
 
 
 @attrs.frozen

@@ -238,6 +238,19 @@ def test_large_batches_are_asked_for_in_parts(counting: Counting) -> None:
     assert counting.asked == [500, 500, 200]
 
 
+def test_rows_that_change(counting: Counting) -> None:
+    """What is cached is not asked for again; another run asks."""
+    op = operator(counting)
+    before = emitted(op, ITEMS[:1])
+    with sqlite3.connect(counting.path) as connection:
+        connection.execute("UPDATE sensors SET room = 'another'")
+    assert emitted(op, ITEMS[:1]) == before
+    SESSIONS.close()
+    ((_, now),) = emitted(op, ITEMS[:1])
+    assert "another" in now
+    assert [now] != [value for _, value in before]
+
+
 def test_the_cache_is_bounded(counting: Counting) -> None:
     op = operator(counting, cache=2)
     expected = emitted(operator(counting), ITEMS)
