@@ -83,7 +83,7 @@ def data() -> Figure:
     driver = _chain(
         Box("spark/batches", ("takes a micro-batch, or asks for it again",)),
         Box("store/outputs", ("staged files are moved into place",)),
-        Box("spark/checkpoint", ("the commit record",)),
+        Box("store/run_store", ("the commit record",)),
     )
     figure = Figure()
     figure.box("rows", Box("rows", ("files, topics, tables, lists",), kind="source"))

@@ -23,7 +23,9 @@ from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.eviction import forget, indistinguishable
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.state import StageState, keys_held
-from tracetypes.compiler.spark import inspect_state
+from tracetypes.compiler.store.inspection import StageAbout
+from tracetypes.compiler.store.key_state import of_key
+from tracetypes.compiler.store.state_summary import keys_of
 from tracetypes.compiler.trial import simulate
 from tracetypes.stdlib import count, sliding, tumbling
 from tracetypes.stdlib import max as max_
@@ -315,9 +317,9 @@ def test_few_idle_keys_of_many_wait_in_columns(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("opaque", [True, False])
 def test_who_looks_into_a_checkpoint_sees_the_keys_that_are_left(monkeypatch: pytest.MonkeyPatch, opaque: bool) -> None:
     held = run_crowd("last three", monkeypatch, opaque=opaque).held[-1]
-    about = inspect_state.StageAbout(0, ("LastThree",), ())
-    found = list(inspect_state._of_key(about, 0, StageState(progress=[], operators=[held]), lambda key: True, None))
-    assert inspect_state._keys(held) == ["z"]
+    about = StageAbout(0, ("LastThree",), ())
+    found = list(of_key(about, 0, StageState(progress=[], operators=[held]), lambda key: True, None))
+    assert keys_of(held) == ["z"]
     assert [(one.key, one.value) for one in found] == [("z", (1, 1, 1))]
 
 

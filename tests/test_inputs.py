@@ -59,18 +59,13 @@ class Job:
 
     def start(self, *, visible: str | None = None, needed: bool = True) -> None:
         """A run begins."""
-        self.log()
         self.files = InputFiles.of(self.path / "checkpoint", "rows", path=str(self.path / "in"), **self.options)
-        self.files.begin(self.records, self.path / "spark", self.ended, lambda: visible, needed)
+        self.files.begin(self.records, self.noted(), self.ended, lambda: visible, needed)
 
-    def log(self) -> None:
-        """Spark's log of the listings that it has taken."""
-        log = self.path / "spark/sources/0/0"
-        log.parent.mkdir(parents=True, exist_ok=True)
+    def noted(self) -> list[Path]:
+        """The files of the listings that the backend has taken."""
         steps = self.path / "checkpoint/inputs/rows/steps"
-        names = [f"file://{steps}/{number:08d}/{at}.jsonl" for number in sorted(self.assigned) for at in range(2)]
-        entries = (json.dumps({"path": name, "timestamp": 0, "batchId": 0}) for name in names)
-        log.write_text("\n".join(["v1", *entries]))
+        return [steps / f"{number:08d}/{at}.jsonl" for number in sorted(self.assigned) for at in range(2)]
 
     def put(self, name: str, content: bytes, at: int = 1) -> Path:
         """A file of the source."""

@@ -12,8 +12,9 @@ from tests.test_parsed import Reading
 from tracetypes import Dataflow, RunError, U, check, every
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.plan.program import program
-from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.store.compatibility import claim, claim_all, queries_of
+from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.small_files import read_json, write_json
 
 
@@ -30,17 +31,17 @@ PLAN, PROGRAM = plan(CHECKED), program(CHECKED)
 
 
 def commit_records(path: Path) -> None:
-    checkpoint = Checkpoint(claim(path, PLAN))
+    checkpoint = RunStore(claim(path, PLAN, SparkLog))
     checkpoint.commit(0, {"newest": {}, "complete": False})
     assert checkpoint.before(1) == {"newest": {}, "complete": False}
     assert checkpoint.before(0) == {}
 
 
 READ: dict[str, Callable[[Path], Any]] = {
-    "graph.json": lambda path: claim(path, PLAN),
-    "program.json": lambda path: (queries_of(path), claim_all(path, PROGRAM)),
-    "channels.json": lambda path: claim_all(path, PROGRAM).run(None),
-    "commits/00000000.json": lambda path: Checkpoint(claim(path, PLAN)).before(1),
+    "graph.json": lambda path: claim(path, PLAN, SparkLog),
+    "program.json": lambda path: (queries_of(path), claim_all(path, PROGRAM, SparkLog)),
+    "channels.json": lambda path: claim_all(path, PROGRAM, SparkLog).run(None),
+    "commits/00000000.json": lambda path: RunStore(claim(path, PLAN, SparkLog)).before(1),
 }
 
 
@@ -48,7 +49,7 @@ READ: dict[str, Callable[[Path], Any]] = {
 def test_TT225_a_file_that_was_cut_off_or_is_not_ours(tmp_path: Path, name: str) -> None:
     """Each prefix of what was written, and what a disk may leave instead."""
     if name in ("program.json", "channels.json"):
-        claims = claim_all(tmp_path, PROGRAM)
+        claims = claim_all(tmp_path, PROGRAM, SparkLog)
         claims.write()
         claims.run(None)
     else:

@@ -26,9 +26,10 @@ from tracetypes import OpStateless, RunError, check, records, stdlib
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import column_states as states
 from tracetypes.compiler.runtime import limits, messages
-from tracetypes.compiler.spark.inspect_state import open_checkpoint
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.store import version
 from tracetypes.compiler.store.compatibility import queries_of
+from tracetypes.compiler.store.inspection import open_checkpoint
 from tracetypes.compiler.store.version import FORMAT, look, stamp
 from tracetypes.compiler.trial import simulate
 from tracetypes.stdlib.aggregates import Aggregate
@@ -91,7 +92,7 @@ def test_a_broken_format_is_refused(tmp_path: Path, text: str) -> None:
         look(tmp_path)
 
 
-@pytest.mark.parametrize("reads", [queries_of, lambda path: open_checkpoint(str(path))], ids=["program", "state"])
+@pytest.mark.parametrize("reads", [queries_of, lambda path: open_checkpoint(str(path), SparkLog)], ids=["program", "state"])
 def test_the_format_is_looked_at_first(tmp_path: Path, reads: Callable[[Path], Any]) -> None:
     """Nothing else of a checkpoint is parsed before."""
     (tmp_path / "graph.json").write_text("{")

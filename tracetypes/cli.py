@@ -430,12 +430,15 @@ def _ended(say: _Progress, job: Job, result: Result) -> int:
 def _state(given: argparse.Namespace) -> int:
     try:
         from tracetypes.compiler.plan.program import program
-        from tracetypes.compiler.spark.inspect_state import find_key, open_all, summaries
+        from tracetypes.compiler.spark.log import SparkLog, stage_states
         from tracetypes.compiler.spark.session import session
+        from tracetypes.compiler.store.inspection import open_all
+        from tracetypes.compiler.store.key_state import find_key
+        from tracetypes.compiler.store.state_summary import summaries
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
-    queries = open_all(given.checkpoint, given.stage)
+    queries = open_all(given.checkpoint, SparkLog, given.stage)
     plans: dict[str, Plan] = {}
     if given.target is not None:
         groups = next(iter(queries.values())).key_groups
@@ -443,7 +446,7 @@ def _state(given: argparse.Namespace) -> int:
         plans = dict(compiled.named) if len(compiled.plans) > 1 else {"": compiled.plans[0]}
         for name, kept in queries.items():
             kept.check(plans.get(name), Path(given.checkpoint))
-    spark = session(parallelism=1)
+    blobs = partial(stage_states, session(parallelism=1))
     limit = given.limit or 10
 
     def told(name: str, plain: dict[str, Any], text: str) -> str:
@@ -453,14 +456,14 @@ def _state(given: argparse.Namespace) -> int:
         return f"query {name}, " if name else ""
 
     if given.key is not None:
-        found = find_key(spark, queries, given.key, given.stage, plans)
+        found = find_key(blobs, queries, given.key, given.stage, plans)
         for name, one in itertools.islice(found, given.limit):
             print(told(name, one.plain, query(name) + one.line))
         return 0
     for name, kept in queries.items():
         if not given.json:
             print(f"{query(name)}run {kept.run}, after batch {kept.batch}")
-        for stage in summaries(spark, kept, given.stage, keys=limit):
+        for stage in summaries(blobs, kept, given.stage, keys=limit):
             print(told(name, stage.plain, "\n".join(stage.lines(limit))))
     return 0
 

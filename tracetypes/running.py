@@ -462,6 +462,7 @@ class Job:
             from tracetypes.compiler.backend.summary import Limits
             from tracetypes.compiler.spark.channel_topics import Topics
             from tracetypes.compiler.spark.inputs import Rows, look_for, require
+            from tracetypes.compiler.spark.log import SparkLog
             from tracetypes.compiler.spark.printed import shown
             from tracetypes.compiler.spark.run import run_program
             from tracetypes.compiler.spark.session import session
@@ -492,7 +493,7 @@ class Job:
             if _is_directory(path):
                 locks.take(Path(path), "the output directory")
         paths = {name: one for name, one in inputs.items() if isinstance(one, str) and is_file(one)}
-        refuse(Path(checkpoint), self.program, paths, appended=self.appended == "read")
+        refuse(Path(checkpoint), self.program, SparkLog, paths, appended=self.appended == "read")
         if self.paths and not self.keeps_nothing:
             locks.take(Path(late), "the directory of late items")
             locks.take(Path(rejects), "the directory of rejects")

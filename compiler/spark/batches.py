@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,12 +17,13 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, dumps, loads
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
-from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.files import FileInput
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.spark.wire import BEFORE
 from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
 from tracetypes.compiler.store.outputs import Output, rows_sent
+from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.staging import unwritable
 from tracetypes.errors import TraceTypesError
 
@@ -37,18 +37,18 @@ class Ending:
     ended here, and the run ends the sources when nothing is left to do.
     """
 
-    def __init__(self, inputs: Mapping[str, Input], checkpoint: Checkpoint, *, drain: bool) -> None:
+    def __init__(self, inputs: Mapping[str, Input], store: RunStore, log: SparkLog, *, drain: bool) -> None:
         self.inputs = inputs
         # Topics and tables are taken up to their ends at once, if not told otherwise.
         others = [given for given in inputs.values() if not isinstance(given, FileInput)]
-        self.checkpoint, self.drain = checkpoint, drain and all(given.at_once for given in others)
+        self.store, self.log, self.drain = store, log, drain and all(given.at_once for given in others)
         self.left: list[tuple[int | None, set[str]]] = []
         self.read: set[Path] = set()
 
     def begin(self) -> None:
         """List the files, unless nobody may read new ones any more."""
-        listed = self.checkpoint.files.values()
-        for files in listed if not self.checkpoint.drained else ():
+        listed = self.store.files.values()
+        for files in listed if not self.store.drained else ():
             files.look()
         others = [given for given in self.inputs.values() if isinstance(given, FileInput) and not given.is_listed]
         self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in others]
@@ -56,17 +56,15 @@ class Ending:
 
     def look(self) -> None:
         """End the sources if the coming micro-batch takes the last files."""
-        if not self.drain or self.checkpoint.drained:
+        if not self.drain or self.store.drained:
             return
-        logs = set(Path(self.checkpoint.spark, "sources").glob("*/[0-9]*"))
-        for log in logs - self.read:
-            for line in log.read_text().splitlines():
-                if line.startswith("{") and "path" in (entry := json.loads(line)):
-                    for _, files in self.left:
-                        files.discard(unquote(urlparse(entry["path"]).path))
+        logs = self.log.source_logs
+        for path in self.log.noted(logs - self.read):
+            for _, files in self.left:
+                files.discard(str(path))
         self.read = logs
         if all(at_once is None or len(files) <= at_once for at_once, files in self.left):
-            self.checkpoint.drain()
+            self.store.drain()
 
 
 class MicroBatches:
@@ -76,15 +74,16 @@ class MicroBatches:
         self,
         spark: SparkSession,
         plan: Plan,
-        checkpoint: Checkpoint,
+        store: RunStore,
+        log: SparkLog,
         output: Output,
         ending: Ending,
         told: Callable[[Batch], None],
         name: str = "",
         takes: Sequence[ChannelRetention] = (),
     ) -> None:
-        self.spark, self.plan, self.checkpoint, self.output, self.told = spark, plan, checkpoint, output, told
-        self.ending, self.name, self.takes = ending, name, takes
+        self.spark, self.plan, self.store, self.output, self.told = spark, plan, store, output, told
+        self.ending, self.log, self.name, self.takes = ending, log, name, takes
         self.error: TraceTypesError | None = None
         self.failed = False
         """Has a micro-batch of the query that runs failed?"""
@@ -104,10 +103,10 @@ class MicroBatches:
     def run(self, messages: DataFrame, number: int) -> None:
         """Take a micro-batch, unless it was taken before."""
         started = time.monotonic()
-        record = self.checkpoint.committed(number)
+        record = self.store.committed(number)
         if record is None:
             record, stages = self.take(messages, number)
-            self.checkpoint.commit(number, record)
+            self.store.commit(number, record)
             self.told(
                 Batch(
                     number,
@@ -129,17 +128,17 @@ class MicroBatches:
             # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
             messages.write.mode("overwrite").format("noop").save()
             self.output.tidy()
-        for label, files in self.checkpoint.files.items():
+        for label, files in self.store.files.items():
             files.committed(record["files"][label])
         tell(self.spark, number + 1, record["newest"])
         self.ending.look()
         for joint in self.takes:
             joint.clean()
-            joint.channel.trim(Path(self.checkpoint.spark, "sources"))
+            joint.channel.trim(self.log)
 
     def take(self, messages: DataFrame, number: int) -> tuple[dict[str, Any], tuple[StageMetrics, ...]]:
         """Compute a micro-batch, in one job, and send out what came of it: its commit record, and what its stages tell."""
-        before = self.checkpoint.before(number)
+        before = self.store.before(number)
         arrived = [
             Message(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
             for row in messages.select("kind", "header", "payload").collect()
@@ -154,7 +153,7 @@ class MicroBatches:
         record["written"] = rows_sent(arrived)
         record["files"] = {
             label: files.taken([head for head in taken if head["reading"] == label])
-            for label, files in self.checkpoint.files.items()
+            for label, files in self.store.files.items()
         }
         heads = [message.head for message in arrived if message.kind == Kind.VERIFIED]
         self.verified = sum(head["rows"] for head in heads), sum(head["seconds"] for head in heads)

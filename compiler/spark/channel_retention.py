@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import attrs
 
 from tracetypes.compiler.spark.channels import Channel
-from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.log import SparkLog
 
 __all__ = ["ChannelRetention"]
 
 
 @attrs.define(eq=False)
 class ChannelRetention:
-    """A channel between queries. ``sender``: the checkpoint of the query that sends, where places are the numbers of its
-    micro-batches; ``readers``: checkpoints of those that read it, and how often each does."""
+    """A channel between queries. ``sender``: Spark's log of the query that sends, where places are the numbers of its
+    micro-batches; ``readers``: logs of those that read it, and how often each does."""
 
     channel: Channel
-    sender: Checkpoint | None = None
-    readers: list[tuple[Checkpoint, int]] = attrs.Factory(list)
+    sender: SparkLog | None = None
+    readers: list[tuple[SparkLog, int]] = attrs.Factory(list)
 
     def clean(self) -> None:
         """Remove what all readers have taken for good."""
         found: list[int] = []
-        for kept, readings in self.readers:
-            places = self.channel.taken(kept.taken, Path(kept.spark, "sources"))
+        for log, readings in self.readers:
+            places = self.channel.taken(log)
             found.append(min(places) if len(places) == readings else 0)
         if self.sender is not None:  # a manifest tells whether a micro-batch that is not committed was sent
-            found.append(self.sender.last("commits") + 1)
+            found.append(self.sender.ended + 1)
         self.channel.remove(min(found))

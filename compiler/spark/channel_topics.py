@@ -38,6 +38,7 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.channels import Channel, Contents, Entry, markers_of
 from tracetypes.compiler.spark.kafka import Place, TopicReader
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import settle, told
 from tracetypes.compiler.store.outputs import Frontiers, Output, SideOutputs, rows_of
 from tracetypes.compiler.store.small_files import write_json
@@ -138,9 +139,9 @@ class TopicChannel(Channel):
         told = {"channel": self.name, "address": address, "id": self.id, "tasks": str(tasks)}
         return spark.readStream.format(ChannelTopic.name()).options(**told).load()
 
-    def taken(self, offsets: Sequence[Any], sources: Path) -> list[int]:
+    def taken(self, log: SparkLog) -> list[int]:
         """By the offsets, which name the channel."""
-        return [one["next"] for one in offsets if one is not None and one.get("channel") == self.name]
+        return [one["next"] for one in log.taken if one is not None and one.get("channel") == self.name]
 
     def remove(self, before: int) -> None:
         """Remove records."""

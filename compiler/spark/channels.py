@@ -22,11 +22,11 @@ import re
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,6 +39,7 @@ from tracetypes.compiler.runtime.messages import Kind, Message
 from tracetypes.compiler.runtime.source import ChannelKernel
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.files import literal
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, guarded, no_collector, sent
 from tracetypes.compiler.store.outputs import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
 from tracetypes.compiler.store.small_files import writable
@@ -75,15 +76,14 @@ class Channel(ABC):
         """The far end: entries as lines of JSON, each once, those of a micro-batch of the sender together."""
 
     @abstractmethod
-    def taken(self, offsets: Sequence[Any], sources: Path) -> list[int]:
-        """For each time that a query reads the channel the place before which it needs nothing any more. ``offsets``: those of
-        its sources that Spark has committed, None for one that has sent nothing; ``sources``: Spark's logs of them."""
+    def taken(self, log: SparkLog) -> list[int]:
+        """For each time that a query reads the channel the place before which it needs nothing any more. ``log``: the query's."""
 
     @abstractmethod
     def remove(self, before: int) -> None:
         """Remove the entries before a place."""
 
-    def trim(self, sources: Path) -> None:  # noqa: B027
+    def trim(self, log: SparkLog) -> None:  # noqa: B027
         """Shorten what Spark has noted about this channel for a query that is between two micro-batches."""
 
     def discard(self) -> None:  # noqa: B027
@@ -102,10 +102,6 @@ def markers_of(plan: Plan, messages: Sequence[Message], batch: int) -> Entry:
 # --------------------------------------------------------------------------------------------------- as files
 
 
-NOTED = 100
-"""Of so many micro-batches of a reader Spark's log of manifests is kept, at least."""
-
-
 class FileChannel(Channel):
     """A directory."""
 
@@ -117,7 +113,6 @@ class FileChannel(Channel):
         for left in path.glob("log-*"):
             left.unlink()
         self.removed = 0
-        self.trimmed: dict[Path, Path] = {}
 
     def output(self, plan: Plan, run: str, side_outputs: SideOutputs) -> Output:
         """The near end."""
@@ -130,25 +125,14 @@ class FileChannel(Channel):
             lines.repartition(tasks) if tasks > 1 else lines
         )  # a manifest is one small file, and names many large ones
 
-    def taken(self, offsets: Sequence[Any], sources: Path) -> list[int]:
-        """By Spark's log of files: manifests are taken in the order of their numbers."""
+    def taken(self, log: SparkLog) -> list[int]:
+        """Manifests are taken in the order of their numbers."""
+        there = self.manifests.absolute()
         found: list[int] = []
-        for at, offset in enumerate(offsets):
-            if offset is not None and "logOffset" in offset:
-                last = offset["logOffset"]
-                log = next((log for log in _logs(sources / str(at)) if _number(log) >= last), None)
-                noted = [] if log is None else self.noted(_below(log))
-                found.append(max((number + 1 for batch, number, _ in noted if batch <= last), default=0))
+        for files in log.taken_files():
+            mine = takewhile(lambda path: path.parent == there, files)
+            found.append(max((_number(path) + 1 for path in mine), default=0))
         return [place for place in found if place]
-
-    def noted(self, lines: Iterable[str]) -> Iterator[tuple[int, int, str]]:
-        """The manifests in a log of Spark's, up to what is none: the reader's micro-batch, the number, and the line."""
-        for line in lines:
-            entry = json.loads(line)
-            path = Path(unquote(urlparse(entry["path"]).path))
-            if path.parent != self.manifests.absolute():
-                return
-            yield entry["batchId"], _number(path), line
 
     def remove(self, before: int) -> None:
         """Remove files."""
@@ -160,33 +144,9 @@ class FileChannel(Channel):
                     remove(directory / name)
         self.removed = before
 
-    def trim(self, sources: Path) -> None:
-        """Spark writes all that it ever noted anew with every tenth micro-batch. It takes what stands in the newest of these
-        files, if there is one, for all that came before."""
-        for source in sources.glob("[0-9]*"):
-            compact = next((log for log in reversed(_logs(source)) if log.suffix == ".compact"), None)
-            if compact is None or self.trimmed.get(source) == compact:
-                continue
-            self.trimmed[source] = compact
-            noted = list(self.noted(_below(compact)))
-            if len({batch for batch, _, _ in noted}) > 2 * NOTED:
-                with compact.open() as text:
-                    version = text.readline().rstrip("\n")
-                hidden = self.path / f"log-{uuid.uuid4().hex}"
-                write_lines(hidden, [version, *(line for batch, _, line in noted if batch > _number(compact) - NOTED)])
-                compact.with_name(f".{compact.name}.crc").unlink(missing_ok=True)  # Spark then takes what it finds
-                os.replace(hidden, compact)
-
-
-def _logs(source: Path) -> list[Path]:
-    return sorted(source.glob("[0-9]*"), key=_number)
-
-
-def _below(log: Path) -> Iterator[str]:
-    """The lines below the first one, which names the version."""
-    with log.open() as text:
-        next(text, None)
-        yield from (line.rstrip("\n") for line in text)
+    def trim(self, log: SparkLog) -> None:
+        """Shorten the log of manifests."""
+        log.shorten(self.manifests, self.path)
 
 
 def _number(file: Path) -> int:

@@ -1,4 +1,7 @@
-"""The Java process of the driver: it starts with the session, and ends with or before the process that started it."""
+"""The Java process of the driver: it starts with the session, and ends with or before the process that started it.
+
+What is private to Spark's gateway to that process is used here only; :mod:`.log` has what is private to its checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from tracetypes.compiler.store.locks import JavaLock
 
-__all__ = ["java", "java_lock"]
+__all__ = ["java", "java_lock", "java_process", "quiet_accumulators", "running_context"]
 
 PATIENCE = 10
 """Seconds for the Java process to end by itself when its driver has ended."""
@@ -108,10 +111,27 @@ def _end(process: subprocess.Popen[bytes], watch: subprocess.Popen[bytes]) -> No
             one.wait()
 
 
+def quiet_accumulators(context: SparkContext) -> None:
+    """Print no traceback when the Java process ends before this one."""
+    accumulators = getattr(context, "_accumulatorServer", None)
+    if accumulators is not None:
+        accumulators.handle_error = lambda *_: None
+
+
+def running_context() -> SparkContext | None:
+    """The context of this process; None in workers."""
+    return SparkContext._active_spark_context
+
+
+def java_process(spark: SparkSession) -> int | None:
+    """The number of the Java process of a session, where it is known."""
+    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    return process.pid if process is not None else None
+
+
 def java_lock(spark: SparkSession) -> tuple[JavaLock, int | None]:
     """How the Java process of a session locks files, and its number where it is known."""
     gateway: Any = spark.sparkContext._gateway
-    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
 
     def lock(path: Path) -> Callable[[], None] | None:
         file = gateway.jvm.java.io.RandomAccessFile(str(path), "rw")
@@ -131,4 +151,4 @@ def java_lock(spark: SparkSession) -> tuple[JavaLock, int | None]:
 
         return release
 
-    return lock, process.pid if process is not None else None
+    return lock, java_process(spark)

@@ -21,19 +21,13 @@ from tracetypes.compiler.runtime.messages import Difference, RetryEpoch
 from tracetypes.compiler.runtime.verification import in_python
 from tracetypes.compiler.spark.batches import MicroBatches, tell
 from tracetypes.compiler.spark.channels import Channel
-from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.lowering import Input, lower
 from tracetypes.compiler.spark.wire import ShippedPlan
-from tracetypes.compiler.store.outputs import Output
+from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.errors import RunError, from_text
 
-__all__ = ["SLOW", "Query", "run_queries", "run_query", "visible_output"]
-
-
-def visible_output(kept: Checkpoint, output: Output) -> str | None:
-    """Where something may have been seen of a micro-batch that was begun and is not over."""
-    number, _ = kept.next
-    return output.visible(number) if kept.last("offsets") >= number else None
+__all__ = ["SLOW", "Query", "run_queries", "run_query"]
 
 
 @attrs.define(eq=False)
@@ -43,7 +37,8 @@ class Query:
     plan: Plan
     inputs: Mapping[str, Input]
     channels: Mapping[str, Channel]
-    checkpoint: Checkpoint
+    store: RunStore
+    log: SparkLog
     handler: MicroBatches
     differed: Callable[[Difference, str], None]
     verify: bool = True
@@ -57,7 +52,7 @@ class Query:
     def __attrs_post_init__(self) -> None:
         if not self.verify:
             self.plan = attrs.evolve(self.plan, verify_every=0)
-        self.trust({one.operator for one in self.checkpoint.differences})
+        self.trust({one.operator for one in self.store.differences})
 
     def trust(self, all_but: Collection[str]) -> None:
         """Run some operators in Python; the others as they were traced."""
@@ -66,7 +61,7 @@ class Query:
 
     def differs(self, difference: Difference) -> None:
         """Go on with an operator in Python, for good."""
-        self.differed(difference, self.checkpoint.differs(difference))
+        self.differed(difference, self.store.differs(difference))
         self.parcel.close()
         self.trust({difference.operator})
 
@@ -75,7 +70,7 @@ class Query:
         began = time.monotonic()
         if began < self.rest:
             return
-        for files in self.checkpoint.files.values():
+        for files in self.store.files.values():
             files.look()
         ended = time.monotonic()
         self.rest = ended + 4 * (ended - began)
@@ -88,7 +83,7 @@ def run_queries(queries: Sequence[Query], control: Control, *, drain: bool, foll
 
     def body(query: Query) -> None:
         try:
-            if not query.checkpoint.finished:
+            if not query.store.finished:
                 run_query(query, halt, drain=drain, follow=follow)
             if not halt.stop.is_set():
                 query.done.set()
@@ -123,12 +118,12 @@ def run_query(query: Query, control: Control, *, drain: bool, follow: bool) -> N
 
 def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> None:
     stop = control.stop
-    checkpoint, handler = query.checkpoint, query.handler
+    store, handler = query.store, query.handler
     spark = handler.spark
     handler.output.tidy()
     handler.ending.begin()
     _rescale(query)
-    number, newest = checkpoint.next
+    number, newest = store.next
     tell(spark, number, newest)
     handler.ending.look()
     pieces: dict[str, Any] = {}
@@ -154,21 +149,21 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
             _see_that_it_lives(running, handler)
             if (drain or control.drain.is_set()) and not stop.is_set():
                 if query.plan.sources:
-                    if not checkpoint.drained:
-                        checkpoint.drain()
+                    if not store.drained:
+                        store.drain()
                     _wait(running, stop, until=running.processAllAvailable)
                     _see_that_it_lives(running, handler)
                 if not stop.is_set():
-                    _answered(checkpoint)
-                    checkpoint.finish()
+                    _answered(store)
+                    store.finish()
             return
         except (PySparkException, Py4JError, ConnectionError) as error:
             if handler.error is not None:
                 raise handler.error from error
-            if visible_output(checkpoint, handler.output) is None and any([f.drop() for f in checkpoint.files.values()]):
+            if store.visible(handler.output) is None and any([f.drop() for f in store.files.values()]):
                 continue
             again = RetryEpoch.from_text(str(error))
-            failed, newest = checkpoint.next
+            failed, newest = store.next
             difference = Difference.from_text(str(error))
             if difference is not None:
                 query.differs(difference)
@@ -197,11 +192,11 @@ def _see_that_it_lives(running: StreamingQuery, handler: MicroBatches) -> None:
 
 def _rescale(query: Query) -> None:
     """Let the state have as many parts as the plan has tasks. Key groups are what moves, whole."""
-    checkpoint, spark, width = query.checkpoint, query.handler.spark, query.plan.width
-    if checkpoint.tasks in (None, width):
+    store, log, spark, width = query.store, query.log, query.handler.spark, query.plan.width
+    if log.tasks in (None, width):
         return
-    if checkpoint.last("offsets") > checkpoint.last("commits"):  # the batch that was under way ends as it began
-        number, newest = checkpoint.next
+    if log.begun > log.ended:  # the batch that was under way ends as it began
+        number, newest = store.next
         tell(spark, number, newest)
         try:
             _start(query, once=True).awaitTermination()
@@ -210,37 +205,37 @@ def _rescale(query: Query) -> None:
                 return  # it is taken again by the run, with as many tasks as before
             raise query.handler.error or _translated(error) from error
     try:
-        spark._streamingCheckpointManager.repartition(checkpoint.spark, width)
+        log.repartition(spark, width)
     except (PySparkException, Py4JError) as error:
         raise RunError(
             "TT216",
-            f"the state in {checkpoint.path} cannot go from {checkpoint.tasks} tasks to {width}: "
+            f"the state in {store.path} cannot go from {log.tasks} tasks to {width}: "
             f"{str(error).splitlines()[0]}",
-            fix=f"go on with --parallelism {checkpoint.tasks}",
+            fix=f"go on with --parallelism {log.tasks}",
         ) from error
 
 
-def _answered(checkpoint: Checkpoint) -> None:
+def _answered(store: RunStore) -> None:
     """Make sure that the sources' end has reached the last stage, before anybody is told that the run is finished."""
-    number, _ = checkpoint.next
-    if not checkpoint.before(number).get("complete"):
+    number, _ = store.next
+    if not store.before(number).get("complete"):
         raise RunError(
             "TT214",
-            f"the end of the sources was not answered: Spark took no file from {checkpoint.control}",
+            f"the end of the sources was not answered: Spark took no file from {store.control}",
             fix="run again to go on; if it happens again, report it",
         )
 
 
 def _start(query: Query, *, once: bool = False) -> StreamingQuery:
     """``once``: one micro-batch only, that which was begun."""
-    plan, checkpoint, handler = query.plan, query.checkpoint, query.handler
-    checkpoint.forget()
+    plan, store, handler = query.plan, query.store, query.handler
+    query.log.forget()
     try:
-        control, delivery = str(checkpoint.control), handler.output.delivery
-        messages = lower(handler.spark, query.parcel, query.inputs, checkpoint.files, query.channels, control, delivery)
+        control, delivery = str(store.control), handler.output.delivery
+        messages = lower(handler.spark, query.parcel, query.inputs, store.files, query.channels, control, delivery)
         writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
         writer = writer.trigger(once=True) if once else writer
-        return writer.option("checkpointLocation", checkpoint.spark).foreachBatch(handler).start()
+        return writer.option("checkpointLocation", str(query.log.path)).foreachBatch(handler).start()
     except (PySparkException, Py4JError) as error:
         raise _translated(error) from error
 

@@ -22,19 +22,18 @@ from tracetypes.compiler.spark.batches import Ending, MicroBatches
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.channel_topics import TopicChannel, Topics
 from tracetypes.compiler.spark.channels import Channel, FileChannel
-from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.inputs import Given, open_all, require
 from tracetypes.compiler.spark.java import java_lock
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.lowering import Input
-from tracetypes.compiler.spark.query import Query, run_queries, run_query, visible_output
+from tracetypes.compiler.spark.query import Query, run_queries, run_query
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.store.compatibility import (
     CompatibleCheckpoint,
     claim,
     claim_all,
     finished,
-    last_batch,
     queries_of,
 )
 from tracetypes.compiler.store.inputs import InputFiles
@@ -42,6 +41,7 @@ from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.outputs import MemoryOutput, Output, SideOutputs
 from tracetypes.compiler.store.overlap import refuse_overlaps
+from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
@@ -93,27 +93,27 @@ def run(
         _set_apart(inputs, {"the checkpoint": Path(checkpoint)})
         locks.take(Path(checkpoint), "the checkpoint")
         locks.share(*java_lock(spark))
-        claimed = claim(Path(checkpoint), plan)
+        claimed = claim(Path(checkpoint), plan, SparkLog)
         if claimed.finished:
             raise finished(Path(checkpoint))
         sink = output if isinstance(output, Output) else output(claimed.run)
         _not_shown(claimed, sink)
         _set_apart(inputs, sink.written)
         _lock(locks, sink)
-        kept = Checkpoint(claimed)
-        kept.clean()
+        kept, log = RunStore(claimed), SparkLog(claimed.path)
+        log.clean()
         _say(said, [*(f"changed: {line}" for line in kept.changed), *_in_python(kept)])
         kept.begin(sink, plan.sink.name)
         summary = Summary()
         started = time.monotonic()
         opened = open_all(spark, [plan], inputs, scratch, files_per_step, bounded=not follow)
-        kept.keep(opened)
+        kept.keep({name: one.identity for name, one in opened.items()})
         drain = drain and not follow
-        _begin_files(spark, plan, opened, kept, sink, appended=appended, follows=not drain)
+        _begin_files(spark, plan, opened, kept, log, sink, appended=appended, follows=not drain)
         handler = MicroBatches(
-            spark, plan, kept, sink, Ending(opened, kept, drain=drain), counter(summary, told, limits)
+            spark, plan, kept, log, sink, Ending(opened, kept, log, drain=drain), counter(summary, told, limits)
         )
-        query = Query(plan, opened, {}, kept, handler, warner(summary, said), verify)
+        query = Query(plan, opened, {}, kept, log, handler, warner(summary, said), verify)
         _undrain([query])
         with _nothing_unread([query], checkpoint, control, follow=follow):
             run_query(query, control, drain=drain, follow=follow)
@@ -180,7 +180,7 @@ def run_program(
         _set_apart(inputs, {"the checkpoint": root})
         locks.take(root, "the checkpoint")
         locks.share(*java_lock(spark))
-        claims = claim_all(root, program)
+        claims = claim_all(root, program, SparkLog)
         if all(one.finished for one in claims.queries.values()):
             raise finished(root)
         targets = {
@@ -206,31 +206,32 @@ def run_program(
         count = counter(summary, told, limits, program.sources_above)
         queries: list[Query] = []
         for segment, plan in zip(program.segments, program.plans, strict=True):
-            kept = Checkpoint(claims.queries[segment.name])
-            kept.clean()  # before other queries look into it
+            kept = RunStore(claims.queries[segment.name])
+            log = SparkLog(kept.path)
+            log.clean()  # before other queries look into it
             target = targets[segment.name]
             _set_apart(inputs, target.written)
             _lock(locks, target)
             kept.begin(target, segment.name)
             given = {leaf.source.name: opened[leaf.source.name] for leaf in plan.sources}
-            kept.keep(given)
-            ending = Ending(given, kept, drain=drain)
-            _begin_files(spark, plan, given, kept, target, appended=appended, follows=not drain)
+            kept.keep({name: one.identity for name, one in given.items()})
+            ending = Ending(given, kept, log, drain=drain)
+            _begin_files(spark, plan, given, kept, log, target, appended=appended, follows=not drain)
             if segment.sends is not None and channels is None:
-                joints[segment.sends].sender = kept
+                joints[segment.sends].sender = log
             takes = {name: joints[name] for name in segment.receives}
             for name, joint in takes.items():
-                joint.readers.append((kept, sum(leaf.name == name for leaf in plan.channels)))
-            handler = MicroBatches(spark, plan, kept, target, ending, count, segment.name, list(takes.values()))
+                joint.readers.append((log, sum(leaf.name == name for leaf in plan.channels)))
+            handler = MicroBatches(spark, plan, kept, log, target, ending, count, segment.name, list(takes.values()))
             before = [one for one in queries if one.sends in segment.receives]
             reads = {name: joint.channel for name, joint in takes.items()}
             differed = warner(summary, said)
-            queries.append(Query(plan, given, reads, kept, handler, differed, verify, segment.sends, before))
+            queries.append(Query(plan, given, reads, kept, log, handler, differed, verify, segment.sends, before))
         _say(
             said,
             [
                 *(f"changed: {line}" for line in claims.changed),
-                *(line for query in queries for line in _in_python(query.checkpoint)),
+                *(line for query in queries for line in _in_python(query.store)),
             ],
         )
         for joint in joints.values():
@@ -240,7 +241,7 @@ def run_program(
             run_queries(queries, control, drain=drain, follow=follow)
         for joint in joints.values():
             joint.clean()
-            if all(query.checkpoint.finished for query in queries):
+            if all(query.store.finished for query in queries):
                 joint.channel.discard()
         summary.stopped = control.stop.is_set()
         summary.seconds = time.monotonic() - started
@@ -249,8 +250,8 @@ def run_program(
 
 def _not_shown(made: CompatibleCheckpoint, output: Output) -> None:
     """Refuse a changed graph where rows of a micro-batch are out that is not committed: the new graph would take them back."""
-    number = last_batch(made.path, "commits") + 1
-    if not made.changed or made.known is None or last_batch(made.path, "offsets") < number:
+    number = made.log.ended + 1
+    if not made.changed or made.known is None or made.log.begun < number:
         return
     place = output.visible(number)
     if place is not None:
@@ -278,15 +279,15 @@ def _begin_files(
     spark: SparkSession,
     plan: Plan,
     inputs: Mapping[str, Input],
-    kept: Checkpoint,
+    kept: RunStore,
+    log: SparkLog,
     output: Output,
     *,
     appended: bool,
     follows: bool,
 ) -> None:
     """Go on with the files that a query has listed. Raises :class:`RunError` ``TT231``."""
-    number, _ = kept.next
-    visible = partial(visible_output, kept, output)
+    visible = partial(kept.visible, output)
     for leaf in plan.sources:
         given = inputs[leaf.source.name]
         if not isinstance(given, FileInput) or not given.is_listed:
@@ -302,18 +303,18 @@ def _begin_files(
             follows=follows,
         )
         needed = not is_straight(plan)
-        files.begin(kept.about(leaf.label), Path(kept.spark), number - 1, visible, needed)
+        files.begin(kept.about(leaf.label), log.noted(log.source_logs), log.ended, visible, needed)
 
 
 def _undrain(queries: Sequence[Query]) -> None:
     """Sources whose end nobody has answered go on: a run that failed with its last files may get others instead."""
     for query in queries:
-        kept, (number, _) = query.checkpoint, query.checkpoint.next
-        shown = kept.committed(number) is not None or visible_output(kept, query.handler.output) is not None
-        if kept.finished or kept.took_drain(number if shown else number - 1):
+        kept, log, number = query.store, query.log, query.log.ended + 1
+        shown = kept.committed(number) is not None or kept.visible(query.handler.output) is not None
+        if kept.finished or log.took_from(kept.control, number if shown else number - 1):
             return
     for query in queries:
-        query.checkpoint.undrain()
+        query.store.undrain()
 
 
 def _say(said: Callable[[str], None] | None, changed: Iterable[str]) -> None:
@@ -322,8 +323,8 @@ def _say(said: Callable[[str], None] | None, changed: Iterable[str]) -> None:
             said(f"goes on; {line}")
 
 
-def _in_python(checkpoint: Checkpoint) -> Iterator[str]:
-    for one in checkpoint.differences:
+def _in_python(store: RunStore) -> Iterator[str]:
+    for one in store.differences:
         yield f"{one.name} runs in Python: its traced form differed"
 
 
@@ -337,7 +338,7 @@ def _nothing_unread(
 ) -> Iterator[None]:
     """Inside, a run comes to the end that was begun before. Raises :class:`RunError` ``TT212`` when there are files that came
     after the end of their source: nobody reads them."""
-    kept = [query.checkpoint for query in queries]
+    kept = [query.store for query in queries]
     listed = [files for one in kept if one.finished or one.drained for files in one.files.values()]
     unread = next((path for files in listed if (path := files.unread()) is not None), None)
     error = None if unread is None else finished(Path(checkpoint), f", and {unread} came after that")

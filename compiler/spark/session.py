@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from tracetypes.compiler.spark.java import java
+from tracetypes.compiler.spark.java import java, quiet_accumulators
 from tracetypes.compiler.spark.printed import share
 from tracetypes.errors import RunError
 
@@ -93,9 +93,7 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
                 fix="install a Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME",
             ) from error
         running.sparkContext.setLogLevel("OFF")
-        accumulators = getattr(running.sparkContext, "_accumulatorServer", None)
-        if accumulators is not None:  # it would print a traceback when the JVM ends before us
-            accumulators.handle_error = lambda *_: None
+        quiet_accumulators(running.sparkContext)
         if before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
     share(running.sparkContext)

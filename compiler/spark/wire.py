@@ -16,10 +16,11 @@ from typing import Any, Self, TypeVar
 import cloudpickle
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import Broadcast, SparkContext, TaskContext
+from pyspark import Broadcast, TaskContext
 
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.messages import Message
+from tracetypes.compiler.spark.java import running_context
 from tracetypes.compiler.spark.printed import print_to_driver
 from tracetypes.errors import CodedError, envelope
 from tracetypes.redaction import conceal, redact
@@ -66,7 +67,7 @@ class ShippedPlan:
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.digest:
             data = bytes(cloudpickle.dumps(self.plan, protocol=5))
-            context = SparkContext._active_spark_context
+            context = running_context()
             broadcast = not self.embedded and len(data) > LARGE and context is not None
             self.data = context.broadcast(data) if broadcast and context is not None else data
             self.digest = hashlib.sha256(data).hexdigest()

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 
@@ -32,10 +32,11 @@ from tracetypes.errors import RunError
 __all__ = [
     "CompatibleCheckpoint",
     "CompatibleCheckpoints",
+    "EpochLog",
+    "Logs",
     "claim",
     "claim_all",
     "finished",
-    "last_batch",
     "queries_of",
     "refuse",
 ]
@@ -44,15 +45,27 @@ MOST = 12
 """How many changes are named."""
 
 
-def last_batch(path: Path, log: str) -> int:
-    """The number of the last micro-batch in one of Spark's logs: ``offsets`` (begun) or ``commits`` (ended); -1 for none."""
-    return max((int(p.name) for p in (path / "spark" / log).glob("[0-9]*")), default=-1)
+class EpochLog(Protocol):
+    """What a backend keeps of the epochs of a query. Some that it has not ended may be answered, which the run store knows."""
+
+    @property
+    def begun(self) -> int:
+        """The last epoch that was begun; -1 for none."""
+
+    @property
+    def ended(self) -> int:
+        """The last epoch that is over for the backend; -1 for none."""
+
+
+Logs: TypeAlias = Callable[[Path], EpochLog]
+"""What a backend keeps of a query in a checkpoint."""
 
 
 @attrs.frozen
 class CompatibleCheckpoint:
     """A directory that a plan may have as its checkpoint. ``known``: what its ``graph.json`` says, None where it is new;
-    ``changed``: in what the plan is another than there; ``key``: of secrets, which lies in ``home``."""
+    ``changed``: in what the plan is another than there; ``key``: of secrets, which lies in ``home``; ``log``: the
+    backend's."""
 
     path: Path
     graph: Fingerprint
@@ -60,6 +73,7 @@ class CompatibleCheckpoint:
     known: dict[str, Any] | None
     key: Key
     home: Path
+    log: EpochLog
     changed: tuple[str, ...] = ()
     run: str = attrs.field(
         init=False,
@@ -82,14 +96,14 @@ class CompatibleCheckpoint:
             write_json(self.path / "graph.json", {"run": self.run, **mine, "before": []})
         elif self.changed:
             old = {"graph": self.known["graph"], "stages": self.known["stages"]}
-            ended = [*self.known["before"], old | {"until": last_batch(self.path, "commits") + 1}]
+            ended = [*self.known["before"], old | {"until": self.log.ended + 1}]
             write_json(self.path / "graph.json", {"run": self.run, **mine, "before": ended})
 
 
-def claim(path: Path, plan: Plan) -> CompatibleCheckpoint:
+def claim(path: Path, plan: Plan, logs: Logs) -> CompatibleCheckpoint:
     """A checkpoint for a plan that runs alone. Raises :class:`RunError` ``TT211``."""
     key = Key.of(path)
-    made, refused = _compared(path, plan, fingerprint(plan, key=key), key, path)
+    made, refused = _compared(path, plan, fingerprint(plan, key=key), key, path, logs)
     _refuse(path, refused)
     _not_between(made)
     return made
@@ -112,10 +126,12 @@ def _known(path: Path) -> dict[str, Any] | None:
     return known
 
 
-def _compared(path: Path, plan: Plan, graph: Fingerprint, key: Key, home: Path) -> tuple[CompatibleCheckpoint, list[str]]:
+def _compared(
+    path: Path, plan: Plan, graph: Fingerprint, key: Key, home: Path, logs: Logs
+) -> tuple[CompatibleCheckpoint, list[str]]:
     known = _known(path)
     if known is None:
-        return CompatibleCheckpoint(path, graph, described(plan), None, key, home), []
+        return CompatibleCheckpoint(path, graph, described(plan), None, key, home, logs(path)), []
     if not key.kept and HIDDEN in json.dumps(known["graph"]):
         raise RunError(
             "TT211",
@@ -123,7 +139,8 @@ def _compared(path: Path, plan: Plan, graph: Fingerprint, key: Key, home: Path) 
             fix="put the file back, or start anew with another --checkpoint and output",
         )
     old = Fingerprint.of(known["graph"])
-    return CompatibleCheckpoint(path, graph, described(plan), known, key, home, tuple(old.changed(graph))), old.refused(graph)
+    changed, refused = tuple(old.changed(graph)), old.refused(graph)
+    return CompatibleCheckpoint(path, graph, described(plan), known, key, home, logs(path), changed), refused
 
 
 def _refuse(path: Path, changes: list[str]) -> None:
@@ -138,7 +155,7 @@ def _refuse(path: Path, changes: list[str]) -> None:
 
 def _not_between(made: CompatibleCheckpoint, channel: Path | None = None) -> None:
     """Refuse a change between the answer of a micro-batch and its state: one would be of the old graph, the other of the new."""
-    number = last_batch(made.path, "commits") + 1
+    number = made.log.ended + 1
     shown = [made.path / "commits" / f"{number:08d}.json"]
     shown += [] if channel is None else [channel / "manifests" / f"{number:08d}.jsonl"]
     if made.changed and any(one.exists() for one in shown):
@@ -200,13 +217,13 @@ def queries_of(root: Path) -> dict[str, str] | None:
     return None if about is None else about["queries"]
 
 
-def refuse(root: Path, program: Program, inputs: Mapping[str, str], *, appended: bool = False) -> None:
+def refuse(root: Path, program: Program, logs: Logs, inputs: Mapping[str, str], *, appended: bool = False) -> None:
     """Raise what can be said of a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``, and
     ``TT230`` of a run that is finished. ``inputs``: local paths by source. Nothing that a run reads is written."""
     if len(program.segments) == 1 and queries_of(root) is None:
-        claims = [claim(root, program.plans[0])]
+        claims = [claim(root, program.plans[0], logs)]
     else:
-        queries = claim_all(root, program).queries
+        queries = claim_all(root, program, logs).queries
         claims = [queries[segment.name] for segment in program.segments]
     if all(one.finished for one in claims):
         found = (
@@ -226,9 +243,9 @@ def finished(checkpoint: Path, more: str = "") -> RunError:
     )
 
 
-def claim_all(root: Path, program: Program) -> CompatibleCheckpoints:
+def claim_all(root: Path, program: Program, logs: Logs) -> CompatibleCheckpoints:
     """The checkpoints for a program. Raises :class:`RunError` ``TT211``; then nothing was written."""
-    return _Matching(root, program).run()
+    return _Matching(root, program, logs).run()
 
 
 def _is_titled(name: str, title: str) -> bool:
@@ -236,8 +253,8 @@ def _is_titled(name: str, title: str) -> bool:
 
 
 class _Matching:
-    def __init__(self, root: Path, program: Program) -> None:
-        self.root, self.program, self.key = root, program, Key.of(root)
+    def __init__(self, root: Path, program: Program, logs: Logs) -> None:
+        self.root, self.program, self.logs, self.key = root, program, logs, Key.of(root)
         look(root)
         known = read_json(root / "program.json")
         if known is not None:
@@ -269,7 +286,7 @@ class _Matching:
         for segment in self.program.segments:
             name = segment.name
             graph = fingerprint(plans[name], sends=segment.sends is not None, channels=names, key=self.key)
-            made, refused = _compared(self.root / directories[name], plans[name], graph, self.key, self.root)
+            made, refused = _compared(self.root / directories[name], plans[name], graph, self.key, self.root, self.logs)
             queries[name] = made
             self.refused += [f"query {name}, {line}" for line in refused]
             changed += [f"query {name}, {line}" for line in made.changed]

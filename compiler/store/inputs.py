@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
-from urllib.parse import quote, unquote, urlparse
+from urllib.parse import quote
 
 import attrs
 
@@ -132,21 +132,21 @@ class InputFiles:
     def begin(
         self,
         records: Sequence[tuple[int, Mapping[str, Any]]],
-        spark: Path,
+        backend: Iterable[Path],
         ended: int,
         visible: Callable[[], str | None],
         needed: bool,
     ) -> None:
         """Go on where a run was.
 
-        ``records``: numbers and contents of the last commit records, about this reading, in order; ``spark``: Spark's checkpoint;
-        ``ended``: the last micro-batch that Spark knows to be over; ``visible``: what may have been seen of the next one;
-        ``needed``: that must be computed again even if its record is there. Raises :class:`RunError` ``TT231``.
+        ``records``: numbers and contents of the last commit records, about this reading, in order; ``backend``: the files that
+        the backend's log names as taken; ``ended``: the last epoch that is over for it; ``visible``: what may have been seen of
+        the next one; ``needed``: that must be computed again even if its record is there. Raises :class:`RunError` ``TT231``.
         """
         self.steps.mkdir(parents=True, exist_ok=True)
         self._mend()
         self.load(records)
-        assigned = set(_noted(self.steps, spark / "sources"))
+        assigned = {int(path.parent.name) for path in backend if path.parent.parent == self.steps}
         self.done = max((about["listing"] for number, about in records if number <= ended), default=0)
         ours = max((about["listing"] for _, about in records), default=0)
         self.last = max([*self._numbers(), *assigned, self.done, ours], default=0)
@@ -516,16 +516,6 @@ def _cut(whole: Split, most: int) -> Iterator[Split]:
             start = end
     if start < whole.end or start == whole.start:
         yield attrs.evolve(whole, start=start)
-
-
-def _noted(steps: Path, sources: Path) -> Iterator[int]:
-    """The listings that Spark's logs of files name."""
-    for log in sources.glob("*/[0-9]*"):
-        for line in log.read_text().splitlines():
-            if line.startswith("{") and "path" in (entry := json.loads(line)):
-                path = Path(unquote(urlparse(entry["path"]).path))
-                if path.parent.parent == steps:
-                    yield int(path.parent.name)
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

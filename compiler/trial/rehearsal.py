@@ -33,6 +33,7 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.channels import ChannelOutput, FileChannel
+from tracetypes.compiler.spark.java import java_process
 from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.spark.scripted import Crashes, Scripted, write_steps
 from tracetypes.compiler.spark.session import session
@@ -94,9 +95,7 @@ def attempt(place: Path) -> None:
     job: Job = pickle.loads((place / "job").read_bytes())
     compiled, crashes = job.program, Crashes(place)
     spark = session(parallelism=compiled.width)
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
-    write_json(place / "processes.json", {"driver": os.getpid(), "jvm": gateway.proc.pid})
+    write_json(place / "processes.json", {"driver": os.getpid(), "jvm": java_process(spark)})
 
     def aside(run: str) -> SideOutputs:
         return SideOutputs(place / "late", place / "rejects", run)

@@ -30,7 +30,7 @@ from tests.spark.dags import Big, Opaque, Renamed, Steps
 from tests.spark.flows import Reading, Sum, id_of, ts_of
 from tests.spark.support import all_defined, row, rows_in, rows_of, side_outputs
 from tracetypes import Dataflow, OpStateless, U, check, every, sort
-from tracetypes.compiler.store.inputs import _noted
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.trace import closed
 
 REFUSED = 9
@@ -440,7 +440,8 @@ class Life:
         if began > max([ended, *seen]) and self.may_be_visible(began):
             self.between = True
             (inputs,) = (self.home / "inputs").iterdir()
-            listings = sorted(n for n in set(_noted(inputs / "steps", self.home / "spark/sources")) if n > done)
+            noted = SparkLog.noted((self.home / "spark/sources").glob("*/[0-9]*"))
+            listings = sorted({n for path in noted if path.is_relative_to(inputs) and (n := int(path.parent.name)) > done})
             for listing in listings[:1]:
                 for part in sorted((inputs / f"steps/{listing:08d}").glob("*.jsonl")):
                     for line in part.read_text().splitlines():

@@ -20,10 +20,11 @@ from tests.spark.test_exactly_once import Crash, crashing
 from tests.spark.test_rescale import Growing
 from tracetypes import Dataflow, OperatorFailed, OpStateless, RunError, U, check, every, sort
 from tracetypes.compiler.plan.program import Program, program
-from tracetypes.compiler.spark.checkpoint import Checkpoint
-from tracetypes.compiler.spark.inspect_state import open_all
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.store.compatibility import CompatibleCheckpoint, CompatibleCheckpoints, claim, claim_all
+from tracetypes.compiler.store.inspection import open_all
 from tracetypes.compiler.store.outputs import FileOutput
+from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.graph import Apply, Sink
 from tracetypes.trace import closed
 
@@ -156,7 +157,7 @@ def test_a_sink_comes_and_another_one_goes(spark: SparkSession, tmp_path: Path) 
     job.change(dags.cheap())
     job.more()
     assert job(2) == ["goes on; changed: query large is new, and begins where its sources begin"]
-    assert sorted(open_all(str(tmp_path / "checkpoint"))) == ["large", "sums"]
+    assert sorted(open_all(str(tmp_path / "checkpoint"), SparkLog)) == ["large", "sums"]
     for sink in job.checked.graph.sinks:
         trace = closed(all_defined(job.checked, {"readings": job.lines}, drain=False)[0][sink.name])
         found, wanted = rows_in(tmp_path / f"out-{sink.name}", "at"), rows_of(job.checked, sink, trace)
@@ -186,7 +187,7 @@ def compiled(flow: Dataflow) -> Program:
 
 def taken(root: Path, flow: Dataflow) -> CompatibleCheckpoints:
     """CompatibleCheckpoint all queries of a flow."""
-    claims = claim_all(root, compiled(flow))
+    claims = claim_all(root, compiled(flow), SparkLog)
     claims.write()
     for one in claims.queries.values():
         one.write()
@@ -261,7 +262,7 @@ def test_queries_that_cannot_be_added_or_taken_away(
 ) -> None:
     first = compiled(before)
     if len(first.plans) == 1:
-        claim(tmp_path, first.plans[0]).write()
+        claim(tmp_path, first.plans[0], SparkLog).write()
     else:
         taken(tmp_path, before)
     assert said in refused(tmp_path, after)
@@ -275,7 +276,7 @@ def test_a_sink_that_was_taken_away_does_not_come_back(tmp_path: Path) -> None:
 
 def test_a_start_that_did_not_come_far_is_no_change(tmp_path: Path) -> None:
     """The process ends when it is written down where the queries are to lie, and one of them is there."""
-    claims = claim_all(tmp_path, compiled(shared("a", "b", others=1)))
+    claims = claim_all(tmp_path, compiled(shared("a", "b", others=1)), SparkLog)
     claims.write()
     claims.queries["Sum"].write()
     again = taken(tmp_path, shared("a", "b", others=1))
@@ -285,13 +286,13 @@ def test_a_start_that_did_not_come_far_is_no_change(tmp_path: Path) -> None:
 
 def test_between_an_answer_and_its_state_no_graph_changes(tmp_path: Path) -> None:
     old, new = (program(check(flow), key_groups=2).plans[0] for flow in (summed(), summed(dags.Big())))
-    Checkpoint(claim(tmp_path, old)).commit(0, {})
+    RunStore(claim(tmp_path, old, SparkLog)).commit(0, {})
     with pytest.raises(RunError, match=r"has answered micro-batch 0, and its state is still to come") as error:
-        claim(tmp_path, new)
+        claim(tmp_path, new, SparkLog)
     assert error.value.code == "TT211"
-    assert claim(tmp_path, old).changed == ()
+    assert claim(tmp_path, old, SparkLog).changed == ()
     write_lines(tmp_path / "spark/commits/0", [])
-    assert len(claim(tmp_path, new).changed) == 1
+    assert len(claim(tmp_path, new, SparkLog).changed) == 1
 
 
 def test_a_channel_too_is_between_an_answer_and_its_state(tmp_path: Path) -> None:
@@ -310,7 +311,7 @@ class Keyed(Sum):
 
 def test_secrets_are_compared_by_a_hash(tmp_path: Path) -> None:
     def taken_with(password: str, **more: Any) -> CompatibleCheckpoint:
-        made = claim(tmp_path, compiled(summed(keyed=Keyed(password=password, **more))).plans[0])
+        made = claim(tmp_path, compiled(summed(keyed=Keyed(password=password, **more))).plans[0], SparkLog)
         made.write()
         return made
 
@@ -334,7 +335,7 @@ def test_secrets_are_compared_by_a_hash(tmp_path: Path) -> None:
 
 
 def test_a_graph_without_secrets_has_no_key(tmp_path: Path) -> None:
-    claim(tmp_path, compiled(summed()).plans[0]).write()
+    claim(tmp_path, compiled(summed()).plans[0], SparkLog).write()
     assert not (tmp_path / "key").exists()
 
 
@@ -349,4 +350,4 @@ def test_all_queries_of_a_program_have_one_key(tmp_path: Path) -> None:
 def test_a_checkpoint_of_an_earlier_version(tmp_path: Path) -> None:
     write_lines(tmp_path / "graph.json", [json.dumps({"run": "01234567", "graph": ["key groups: 2"], "stages": []})])
     with pytest.raises(RunError, match=r"TT220 .* written by an older tracetypes"):
-        claim(tmp_path, compiled(summed()).plans[0])
+        claim(tmp_path, compiled(summed()).plans[0], SparkLog)

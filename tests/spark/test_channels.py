@@ -16,11 +16,13 @@ from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import RunError, check
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark import channels, checkpoint
+from tracetypes.compiler.spark import channels, log
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.channels import ChannelOutput, FileChannel
-from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.log import SparkLog
+from tracetypes.compiler.store import run_store
 from tracetypes.compiler.store.compatibility import claim
+from tracetypes.compiler.store.run_store import RunStore
 
 COMPACT = "spark.sql.streaming.fileSource.log.compactInterval"
 
@@ -37,7 +39,7 @@ class Lockstep:
         self.sent: set[int] = set()
         self.taken: dict[Path, int] = {}
         self.most, self.over = 0, False
-        take, commit = ChannelOutput.take, Checkpoint.commit
+        take, commit = ChannelOutput.take, RunStore.commit
 
         def taking(output: ChannelOutput, messages: Any, batch: int, frontiers: Any) -> None:
             with self.changed:
@@ -47,14 +49,14 @@ class Lockstep:
             self.most = max(self.most, len(found))
             self.sent |= {batch for name in found if name == f"{batch:08d}.jsonl"}
 
-        def committing(kept: Checkpoint, batch: int, record: dict[str, Any]) -> None:
+        def committing(kept: RunStore, batch: int, record: dict[str, Any]) -> None:
             commit(kept, batch, record)
             with self.changed:
                 self.taken[kept.path] = batch + 1
                 self.changed.notify_all()
 
         monkeypatch.setattr(ChannelOutput, "take", taking)
-        monkeypatch.setattr(Checkpoint, "commit", committing)
+        monkeypatch.setattr(RunStore, "commit", committing)
 
     def level(self) -> bool:
         """Have the readers taken what was sent, or will they never?"""
@@ -74,8 +76,8 @@ def test_a_long_run_leaves_a_bounded_number_of_files(
 ) -> None:
     """Also when it ends while it removes files. Spark goes on with a log of its own that was shortened."""
     job = Job(spark, tmp_path, dags.two_sinks(), files=8)
-    monkeypatch.setattr(channels, "NOTED", 1)
-    monkeypatch.setattr(checkpoint, "KEPT", 3)
+    monkeypatch.setattr(log, "NOTED", 1)
+    monkeypatch.setattr(run_store, "KEPT", 3)
     spark.conf.set(COMPACT, 2)
     lockstep = Lockstep(monkeypatch, readers=2)
     dies = crashing(3, channels.remove, first=False)
@@ -126,8 +128,8 @@ class Reader:
     """A query that reads a channel, and what Spark would have noted of it."""
 
     def __init__(self, path: Path, channel: FileChannel) -> None:
-        self.kept = Checkpoint(claim(path, plan(check(dags.straight()))))
-        self.spark, self.channel = Path(self.kept.spark), channel
+        self.kept, self.channel = SparkLog(path), channel
+        self.spark = self.kept.path
 
     def log(self, batch: int, *manifests: tuple[int, int], name: str = "") -> None:
         """A log of files of Spark's second source: in which micro-batch which manifest was taken."""
@@ -148,7 +150,7 @@ class Reader:
 
     @property
     def taken(self) -> list[int]:
-        return self.channel.taken(self.kept.taken, self.spark / "sources")
+        return self.channel.taken(self.kept)
 
 
 @pytest.fixture
@@ -173,7 +175,7 @@ def test_what_a_reader_needs_no_more(tmp_path: Path, channel: FileChannel) -> No
     assert reader.taken == [3]
     reader.commits(1, 1)
     assert reader.taken == [4]
-    assert FileChannel("other", tmp_path / "other").taken(reader.kept.taken, reader.spark / "sources") == []
+    assert FileChannel("other", tmp_path / "other").taken(reader.kept) == []
 
 
 def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: FileChannel) -> None:
@@ -193,27 +195,27 @@ def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: Fi
 
 
 def test_a_log_of_files_is_shortened(tmp_path: Path, channel: FileChannel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channels, "NOTED", 2)
+    monkeypatch.setattr(log, "NOTED", 2)
     reader = Reader(tmp_path / "reader", channel)
     reader.log(3, *[(at, at) for at in range(4)], name="3.compact")
-    log = reader.spark / "sources/1/3.compact"
-    before = log.read_text()
-    channel.trim(reader.spark / "sources")
-    assert log.read_text() == before
+    compact = reader.spark / "sources/1/3.compact"
+    before = compact.read_text()
+    channel.trim(reader.kept)
+    assert compact.read_text() == before
     reader.log(9, *[(at, at) for at in range(10)], name="9.compact")
-    FileChannel("other", tmp_path / "other").trim(reader.spark / "sources")
-    log = reader.spark / "sources/1/9.compact"
-    assert len(log.read_text().splitlines()) == 11
-    channel.trim(reader.spark / "sources")
-    lines = log.read_text().splitlines()
+    FileChannel("other", tmp_path / "other").trim(reader.kept)
+    compact = reader.spark / "sources/1/9.compact"
+    assert len(compact.read_text().splitlines()) == 11
+    channel.trim(reader.kept)
+    lines = compact.read_text().splitlines()
     assert lines[0] == "v1"
     assert [json.loads(line)["batchId"] for line in lines[1:]] == [8, 9]
 
 
 def test_the_last_commit_records_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as are told, whatever their numbers: a rescale is a batch without one."""
-    monkeypatch.setattr(checkpoint, "KEPT", 2)
-    kept = Checkpoint(claim(tmp_path, plan(check(dags.straight()))))
+    monkeypatch.setattr(run_store, "KEPT", 2)
+    kept = RunStore(claim(tmp_path, plan(check(dags.straight())), SparkLog))
     for number in (0, 1, 7, 8):
         kept.commit(number, {"rows": number})
         (tmp_path / "commits/.00000099.json.left").write_text("{")

@@ -20,9 +20,9 @@ from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark import channels
 from tracetypes.compiler.spark.channel_topics import Topics
 from tracetypes.compiler.spark.channels import ChannelOutput
-from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.store.outputs import FileOutput, Output, SideOutputs, open_output
+from tracetypes.compiler.store.run_store import RunStore
 
 
 class Job:
@@ -104,8 +104,8 @@ POINTS: dict[str, tuple[Any, str, bool, int]] = {
     "a channel has been written, nothing was committed": (ChannelOutput, "take", False, 1),
     "rows of a channel are there, its manifest is not": (channels, "move", False, 1),
     "a sink is about to be written": (FileOutput, "take", True, 2),
-    "a batch is committed, Spark does not know": (Checkpoint, "commit", False, 4),
-    "a query is finished, nobody knows": (Checkpoint, "finish", True, 1),
+    "a batch is committed, Spark does not know": (RunStore, "commit", False, 4),
+    "a query is finished, nobody knows": (RunStore, "finish", True, 1),
 }
 
 

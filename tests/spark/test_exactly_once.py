@@ -25,10 +25,10 @@ from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import batches, query
-from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.store import outputs
 from tracetypes.compiler.store.outputs import FileOutput, open_output
+from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.version import stamp
 
 ROOT = Path(__file__).parents[2]
@@ -106,12 +106,12 @@ POINTS: dict[str, tuple[Any, str, bool, int]] = {
     "rows are moved, late ones and rejects are not": (outputs, "move", False, 1),
     "some late ones are moved": (outputs, "move", False, 2),
     "all is moved, the commit is not written": (FileOutput, "take", False, 1),
-    "the commit is about to be written": (Checkpoint, "commit", True, 1),
-    "the commit is written, Spark does not know": (Checkpoint, "commit", False, 1),
+    "the commit is about to be written": (RunStore, "commit", True, 1),
+    "the commit is written, Spark does not know": (RunStore, "commit", False, 1),
     "the next batch is not told": (batches, "tell", True, 1),
-    "the sources are about to be drained": (Checkpoint, "drain", True, 0),
-    "the sources are drained, nobody has answered": (Checkpoint, "drain", False, 0),
-    "the drain is answered, nobody knows": (Checkpoint, "finish", True, 0),
+    "the sources are about to be drained": (RunStore, "drain", True, 0),
+    "the sources are drained, nobody has answered": (RunStore, "drain", False, 0),
+    "the drain is answered, nobody knows": (RunStore, "finish", True, 0),
 }
 
 

@@ -24,11 +24,11 @@ from tracetypes import RunError, check
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import batches
-from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.files import SCAN
 from tracetypes.compiler.spark.run import Batch, run
 from tracetypes.compiler.store import outputs
 from tracetypes.compiler.store.outputs import FileOutput, open_output
+from tracetypes.compiler.store.run_store import RunStore
 
 ROWS = [[dict(id="abc"[n % 3], ts=10 * file + n, watts=n) for n in range(9)] for file in range(4)]
 
@@ -151,7 +151,7 @@ def test_TT231_a_commit_record_without_the_state(
     job = Job(spark, tmp_path)
     files = [job.put(number, ROWS[number]) for number in range(2)]
     with monkeypatch.context() as broken:
-        broken.setattr(Checkpoint, "commit", crashing(0, Checkpoint.commit, first=False))
+        broken.setattr(RunStore, "commit", crashing(0, RunStore.commit, first=False))
         with pytest.raises((Crash, RunError)):
             job()
     files[0].unlink()
@@ -251,7 +251,7 @@ def test_TT212_files_that_come_after_the_end(
     job = Job(spark, tmp_path)
     job.put(0, ROWS[0])
     with monkeypatch.context() as broken:
-        broken.setattr(Checkpoint, "finish", crashing(0, Checkpoint.finish, first=True))
+        broken.setattr(RunStore, "finish", crashing(0, RunStore.finish, first=True))
         with pytest.raises((Crash, RunError)):
             job()
     late = job.put(1, ROWS[1])
@@ -328,7 +328,7 @@ def test_appended_lines_of_a_run_that_follows_and_of_the_next(
             job(follow=True, appended=True)
     grow()
     with monkeypatch.context() as broken:
-        broken.setattr(Checkpoint, "commit", crashing(1, Checkpoint.commit, first=False))
+        broken.setattr(RunStore, "commit", crashing(1, RunStore.commit, first=False))
         with pytest.raises((Crash, RunError)):
             job(follow=True, appended=True, told=following(grow, grow))
     log.write_bytes(whole)

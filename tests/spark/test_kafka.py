@@ -33,12 +33,13 @@ from tracetypes.compiler.connectors.kafka_sink import TopicSink, Transactions
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.messages import Kind, Message, header
 from tracetypes.compiler.spark.channel_topics import KIND, ChannelReader, TopicChannel, Topics
-from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.kafka import TopicInput
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.run import Batch, collect, run
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.compiler.store.compatibility import claim
 from tracetypes.compiler.store.outputs import FileOutput, MemoryOutput, SideOutputs, open_output
+from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.starts import next_start
 from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.sources import record_reader
@@ -533,7 +534,7 @@ def test_TT218_a_sink_is_another_than_the_run_began_with(broker: Broker, tmp_pat
     late, rejects = str(tmp_path / "late"), str(tmp_path / "rejects")
 
     def go(address: str) -> None:
-        kept = Checkpoint(claim(tmp_path / "checkpoint", planned))
+        kept = RunStore(claim(tmp_path / "checkpoint", planned, SparkLog))
         kept.begin(open_output(planned, address, kept.run, late, rejects), "out")
 
     go(broker.create("sink-other", 1))  # nothing was read yet
@@ -580,14 +581,14 @@ def test_from_topic_to_topic(cli: Cli, broker: Broker, tmp_path: Path, monkeypat
     broker.send("here", sent)
     words = ["run", f"{__name__}:topic_sums", "-i", f"readings={given}?records=30", "-o", f"sums={taken}"]
     words += ["--checkpoint", str(tmp_path / "checkpoint"), "--key-groups", "2"]
-    commit = Checkpoint.commit
+    commit = RunStore.commit
 
-    def dies(self: Checkpoint, batch: int, record: dict[str, Any]) -> None:
+    def dies(self: RunStore, batch: int, record: dict[str, Any]) -> None:
         if batch == 1:
             raise OSError("the end")
         commit(self, batch, record)
 
-    monkeypatch.setattr(Checkpoint, "commit", dies)
+    monkeypatch.setattr(RunStore, "commit", dies)
     assert cli(*words).code == 1
     monkeypatch.undo()
     before = len(broker.read("there"))
@@ -656,7 +657,7 @@ POINTS: dict[str, tuple[Any, str, bool, int]] = {
     "a channel is about to be sent": (Transactions, "once", True, 1),
     "a channel has been sent, nothing was committed": (Transactions, "once", False, 1),
     "a sink is about to be written": (FileOutput, "take", True, 2),
-    "a batch is committed, Spark does not know": (Checkpoint, "commit", False, 4),
+    "a batch is committed, Spark does not know": (RunStore, "commit", False, 4),
     "what was taken has been removed": (TopicChannel, "remove", False, 5),
 }
 
@@ -753,7 +754,10 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
     assert [part.line for part in ChannelReader("c", address, 3, channel.id).partitions({"next": 2}, {"next": 62})] == [
         json.dumps({"start": at, "until": at + 20}) for at in (2, 22, 42)
     ]
-    assert channel.taken([None, {"logOffset": 3}, {**end, "channel": "other"}, end], tmp_path) == [end["next"]]
+    offsets = [None, {"logOffset": 3}, {**end, "channel": "other"}, end]
+    write_lines(tmp_path / "spark/offsets/0", ["v1", "{}", *("-" if one is None else json.dumps(one) for one in offsets)])
+    write_lines(tmp_path / "spark/commits/0", ["v1"])
+    assert channel.taken(SparkLog(tmp_path)) == [end["next"]]
     channel.remove(end["next"] - 2)
     assert len(broker.read(address.topic)) == 1
     with pytest.raises(SentError, match="the next record of partition 0 was 0, and it holds those from"):

@@ -21,6 +21,7 @@ from tests.spark import flows
 from tests.spark.support import Cli, defined, row, rows_at_sink, rows_in, write_lines
 from tracetypes import UsageError, check
 from tracetypes.compiler.plan.program import program
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.store.compatibility import claim
 from tracetypes.compiler.store.locks import Locks
@@ -229,7 +230,7 @@ def test_a_checkpoint_that_does_not_go_on(tmp_path: Path, no_spark: Cli, command
     """TT211: it is of another graph; TT212: its run is finished."""
     compiled = program(check(flows.delayed))
     checkpoint = tmp_path / "out" / "_checkpoint"
-    claim(checkpoint, compiled.plans[0]).write()
+    claim(checkpoint, compiled.plans[0], SparkLog).write()
     wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}", "--key-groups", "5")
     assert (wrong.code, f"TT211 the checkpoint {checkpoint} cannot go on with this graph" in wrong.err) == (1, True)
     (checkpoint / "finished").write_text("{}")

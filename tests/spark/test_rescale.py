@@ -17,9 +17,10 @@ from tracetypes import Dataflow, RunError, check
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark.channel_topics import Topics
-from tracetypes.compiler.spark.checkpoint import Checkpoint
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.store.outputs import FileOutput, Output, SideOutputs, open_output
+from tracetypes.compiler.store.run_store import RunStore
 
 
 class Growing:
@@ -68,9 +69,7 @@ class Growing:
         root = self.path / "checkpoint"
         found: set[int | None] = set()
         for path in [*root.glob("queries/*")] or [root]:
-            kept = object.__new__(Checkpoint)
-            kept.path = path
-            found.add(kept.tasks)
+            found.add(SparkLog(path).tasks)
         return found
 
     def is_right(self) -> None:
@@ -103,7 +102,7 @@ def test_two_tasks_then_four_then_one(spark: SparkSession, tmp_path: Path, flow:
 
 POINTS: dict[str, tuple[Any, str, bool]] = {
     "the batch is not committed": (FileOutput, "take", False),
-    "the batch is committed, Spark does not know": (Checkpoint, "commit", False),
+    "the batch is committed, Spark does not know": (RunStore, "commit", False),
 }
 
 

@@ -22,9 +22,10 @@ from tests.spark.support import Cli, row, write_lines
 from tracetypes import Dataflow, OpStateless, Stream, U, check, csv, in_band, merge, sort
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.inputs import Rows
-from tracetypes.compiler.spark.inspect_state import StageAbout, operator_ids
+from tracetypes.compiler.spark.log import SparkLog, operator_numbers
 from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.store.compatibility import claim
+from tracetypes.compiler.store.inspection import StageAbout
 from tracetypes.compiler.store.outputs import MemoryOutput
 from tracetypes.compiler.store.version import stamp
 from tracetypes.stdlib import aggregate, count
@@ -216,7 +217,7 @@ def test_late_items_and_rejects_as_streams(cli: Cli, tmp_path: Path) -> None:
 
 def test_the_order_of_spark_s_operators() -> None:
     stages = [StageAbout(0, (), ()), StageAbout(1, (), (0,)), StageAbout(2, (), ()), StageAbout(3, (), (2, 1))]
-    assert operator_ids(tuple(stages)) == {3: 0, 2: 1, 1: 2, 0: 3}
+    assert operator_numbers(tuple(stages)) == {3: 0, 2: 1, 1: 2, 0: 3}
 
 
 def test_a_flow_that_goes_straight_to_the_sink(cli: Cli, checkpoints: Path) -> None:
@@ -274,7 +275,7 @@ def test_wrong_input(
         stamp(Path(name))
         Path(name, "graph.json").write_text(text)
     Path("empty").mkdir(exist_ok=True)
-    claim(Path("fresh"), plan(check(sums))).write()
+    claim(Path("fresh"), plan(check(sums)), SparkLog).write()
     done = cli("state", *arguments)
     assert (done.code, done.out) == (code, "")
     for part in said:

@@ -27,11 +27,11 @@ from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.connectors.delta import Log
 from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark.checkpoint import Checkpoint
 from tracetypes.compiler.spark.delta import TableReader
 from tracetypes.compiler.spark.run import Batch, collect, run
 from tracetypes.compiler.store import staging
 from tracetypes.compiler.store.outputs import open_output
+from tracetypes.compiler.store.run_store import RunStore
 
 
 def readings(first: int, *, late: bool) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def test_from_table_to_table_with_versions_that_come_later(
     DeltaTable(job.source).optimize.compact()
     job.grow(40)
     with monkeypatch.context() as broken:
-        broken.setattr(Checkpoint, "commit", crashing(0, Checkpoint.commit, first=True))
+        broken.setattr(RunStore, "commit", crashing(0, RunStore.commit, first=True))
         with pytest.raises((Crash, RunError), match="Crash"):
             job()
     job()

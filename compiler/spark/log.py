@@ -1,0 +1,223 @@
+"""What Spark keeps of a query: the layout of its checkpoint and the numbers of its state stores. Nobody else knows these.
+
+::
+
+    CHECKPOINT/spark/offsets/7              begun: configuration, and a line for each source, up to where it is read
+    CHECKPOINT/spark/commits/7              ended
+    CHECKPOINT/spark/sources/1/7            of a source of files: those that micro-batch 7 takes, a line each
+    CHECKPOINT/spark/sources/1/9.compact    all files up to micro-batch 9
+    CHECKPOINT/spark/state/0/3/8.changelog  state of operator 0, partition 3, after micro-batch 7
+
+Spark promises none of this. ``tests/spark/test_spark_log.py`` runs a query and fails when a new Spark does it otherwise.
+:mod:`.java` has what is private to Spark's Java process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from pyspark.sql import SparkSession
+
+from tracetypes.compiler.spark.session import groups_to_ids
+from tracetypes.compiler.store.inspection import Kept, StageAbout
+
+__all__ = ["SparkLog", "operator_numbers", "stage_states"]
+
+NOTED = 100
+"""Of so many micro-batches of a reader the log of a source of files is kept, at least."""
+
+_STATE = re.compile(r"\.?(\d+)(?:_[^.]*)?\.(?:changelog|zip|delta|snapshot)(?:\.crc)?")
+"""Names of files of state: they begin with the number of the micro-batch that follows."""
+
+
+class SparkLog:
+    """Spark's own checkpoint of one query."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.path = checkpoint / "spark"
+        self._shortened: dict[tuple[Path, Path], Path] = {}
+
+    # ----------------------------------------------------------------------------------------- micro-batches
+
+    @property
+    def begun(self) -> int:
+        """The number of the last micro-batch that Spark has begun; -1 for none."""
+        return self._last("offsets")
+
+    @property
+    def ended(self) -> int:
+        """The number of the last micro-batch that Spark knows to be over; -1 for none."""
+        return self._last("commits")
+
+    def _last(self, log: str) -> int:
+        return max((int(p.name) for p in (self.path / log).glob("[0-9]*")), default=-1)
+
+    def offsets(self, batch: int) -> list[Any]:
+        """Up to where each source is read with a micro-batch; None for a source that has sent nothing."""
+        offsets = self.path / "offsets" / str(batch)
+        lines = offsets.read_text().splitlines()[2:] if offsets.exists() else []
+        return [json.loads(line) if line.startswith("{") else None for line in lines]
+
+    @property
+    def taken(self) -> list[Any]:
+        """Up to where each source is read for good."""
+        return self.offsets(self.ended)
+
+    def clean(self) -> None:
+        """Remove what a start has left that was killed before Spark had begun a micro-batch. Spark would refuse half a file of
+        its log, and nothing else there means anything yet."""
+        if self.begun < 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    # -------------------------------------------------------------------------------------- sources of files
+
+    @property
+    def source_logs(self) -> set[Path]:
+        """The logs of all sources of files."""
+        return set((self.path / "sources").glob("*/[0-9]*"))
+
+    @staticmethod
+    def noted(logs: Iterable[Path]) -> Iterator[Path]:
+        """The files that some logs name."""
+        for log in logs:
+            for line in log.read_text().splitlines():
+                if line.startswith("{") and "path" in (entry := json.loads(line)):
+                    yield _path(entry)
+
+    def took_from(self, directory: Path, batch: int) -> bool:
+        """Has a micro-batch, or one before it, taken a file of a directory?"""
+        for at, offset in enumerate(self.offsets(batch)):
+            for log in _logs(self.path / "sources" / str(at)) if offset else ():
+                for entry in map(json.loads, _below(log)):
+                    if _path(entry).parent == directory.absolute() and entry["batchId"] <= offset["logOffset"]:
+                        return True
+        return False
+
+    def taken_files(self) -> Iterator[Iterator[Path]]:
+        """For each source of files the last ones that were taken for good, and some before them, in order."""
+        for at, offset in enumerate(self.taken):
+            if offset is not None and "logOffset" in offset:
+                last = offset["logOffset"]
+                log = next((log for log in _logs(self.path / "sources" / str(at)) if _number(log) >= last), None)
+                entries = map(json.loads, () if log is None else _below(log))
+                yield (_path(entry) for entry in entries if entry["batchId"] <= last)
+
+    def shorten(self, directory: Path, scratch: Path) -> None:
+        """Shorten the logs of sources that read a directory, between two micro-batches. ``scratch``: on the same disk, where
+        Spark does not look. Spark writes all that it ever noted anew with every tenth micro-batch. It takes what stands in the
+        newest of these files, if there is one, for all that came before."""
+        for source in (self.path / "sources").glob("[0-9]*"):
+            compact = next((log for log in reversed(_logs(source)) if log.suffix == ".compact"), None)
+            if compact is None or self._shortened.get((source, directory)) == compact:
+                continue
+            self._shortened[source, directory] = compact
+            noted: list[tuple[int, str]] = []
+            for line in _below(compact):
+                entry = json.loads(line)
+                if _path(entry).parent != directory.absolute():
+                    break
+                noted.append((entry["batchId"], line))
+            if len({batch for batch, _ in noted}) > 2 * NOTED:
+                with compact.open() as text:
+                    version = text.readline().rstrip("\n")
+                hidden = scratch / f"log-{uuid.uuid4().hex}"
+                with hidden.open("w") as text:
+                    kept = (line for batch, line in noted if batch > _number(compact) - NOTED)
+                    text.writelines(f"{line}\n" for line in [version, *kept])
+                    text.flush()
+                    os.fsync(text.fileno())
+                compact.with_name(f".{compact.name}.crc").unlink(missing_ok=True)  # Spark then takes what it finds
+                os.replace(hidden, compact)
+
+    # ----------------------------------------------------------------------------------------------- state
+
+    @property
+    def tasks(self) -> int | None:
+        """In how many parts Spark keeps the state; None where there is no state yet."""
+        begun = self.path / "offsets" / str(self.begun)
+        if not (self.path / "state").is_dir() or not begun.exists():
+            return None
+        for line in begun.read_text().splitlines():
+            if line.startswith("{") and "conf" in (about := json.loads(line)):
+                return int(about["conf"]["spark.sql.shuffle.partitions"])
+        return None
+
+    @property
+    def stores(self) -> int:
+        """How many stateful operators have a state."""
+        return len(list((self.path / "state").glob("[0-9]*")))
+
+    def forget(self) -> None:
+        """Remove the state that attempts at the next micro-batch have left. They may have read something else, and Spark leaves a
+        file of state that is there as it is."""
+        following = self.ended + 1
+        for file in (self.path / "state").rglob("*"):
+            version = _STATE.fullmatch(file.name)
+            if version is not None and int(version[1]) > following:
+                file.unlink()
+
+    def repartition(self, spark: SparkSession, tasks: int) -> None:
+        """Have the state in another number of parts."""
+        spark._streamingCheckpointManager.repartition(str(self.path), tasks)
+
+    def states(self, spark: SparkSession, operator: int, batch: int) -> Iterator[tuple[int, bytes]]:
+        """The state of each group of an operator as of a micro-batch that has ended, by Spark's number of the group."""
+        reader = spark.read.format("statestore").option("operatorId", operator).option("batchId", batch)
+        column = "value.groupState.state"  # of applyInPandasWithState, as which the last operator runs
+        if operator:
+            reader, column = reader.option("stateVarName", "state"), "value.state"
+        frame = reader.load(str(self.path.resolve())).selectExpr("key.group AS id", f"{column} AS state")
+        for row in frame.toLocalIterator():
+            yield row["id"], bytes(row["state"])
+
+
+def stage_states(spark: SparkSession, kept: Kept, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
+    """The states of a stage by key group."""
+    groups = {id: group for group, id in enumerate(groups_to_ids(kept.key_groups))}
+    for id, state in SparkLog(kept.path).states(spark, operator_numbers(kept.stages)[stage.number], kept.batch):
+        yield groups[id], state
+
+
+def operator_numbers(stages: Sequence[StageAbout]) -> dict[int, int]:
+    """Spark's number of the operator of each stage.
+
+    Spark numbers the stateful operators of a query from the sink upwards, each before those that it reads from, and the inputs of
+    a union from left to right: ``IncrementalExecution`` walks the physical plan from its root.
+    """
+    reads = {stage.number: stage.reads for stage in stages}
+    order: list[int] = []
+
+    def visit(number: int) -> None:
+        order.append(number)
+        for earlier in reads[number]:
+            visit(earlier)
+
+    visit(stages[-1].number)
+    return {number: operator for operator, number in enumerate(order)}
+
+
+def _path(entry: Mapping[str, Any]) -> Path:
+    return Path(unquote(urlparse(entry["path"]).path))
+
+
+def _logs(source: Path) -> list[Path]:
+    return sorted(source.glob("[0-9]*"), key=_number)
+
+
+def _below(log: Path) -> Iterator[str]:
+    """The lines below the first one, which names the version."""
+    with log.open() as text:
+        next(text, None)
+        yield from (line.rstrip("\n") for line in text)
+
+
+def _number(log: Path) -> int:
+    return int(re.split(r"\D", log.name, maxsplit=1)[0])

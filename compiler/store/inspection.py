@@ -1,0 +1,164 @@
+"""A checkpoint read from outside a run: what it says of itself, and the states of its stages.
+
+The state of each key group of a stage is one pickled :class:`StageState`, which the backend reads as of the last epoch that was
+committed. A flow without stages has its state in the commit record.
+
+Unpickling runs what the bytes say. Only what a run wrote is read; of a directory from somebody else a ``graph.json`` proves
+nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from tracetypes.compiler.analysis.secret import Key
+from tracetypes.compiler.plan.fingerprint import Fingerprint, fingerprint
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.messages import loads
+from tracetypes.compiler.runtime.state import StageState
+from tracetypes.compiler.store.compatibility import EpochLog, queries_of
+from tracetypes.compiler.store.small_files import read_json
+from tracetypes.compiler.store.version import look
+from tracetypes.errors import RunError, UsageError
+from tracetypes.records import show
+
+__all__ = ["Blobs", "Kept", "StageAbout", "StateLog", "open_all", "open_checkpoint", "states"]
+
+
+class StateLog(EpochLog, Protocol):
+    """What a backend keeps of a query, and how many states."""
+
+    @property
+    def stores(self) -> int:
+        """How many stages have a state."""
+
+
+@attrs.frozen
+class StageAbout:
+    """A stage as its checkpoint describes it. ``reads``: the earlier stages that feed it, from the left."""
+
+    number: int
+    operators: tuple[str, ...]
+    reads: tuple[int, ...]
+
+
+@attrs.frozen
+class Kept:
+    """A checkpoint. ``batch``: the last micro-batch that was committed. ``straight``: its state lies in the commit record."""
+
+    path: Path
+    run: str
+    key_groups: int
+    stages: tuple[StageAbout, ...]
+    batch: int
+    straight: bool
+
+    def only(self, number: int | None) -> tuple[StageAbout, ...]:
+        """The stage of a number, or all of them."""
+        return tuple(stage for stage in self.stages if number is None or stage.number == number)
+
+    def check(self, plan: Plan | None, program: Path) -> None:
+        """Could a plan go on with the checkpoint (None: there is none of that name)? ``program``: where the run as a whole has
+        its checkpoint. Raises :class:`RunError` ``TT211``."""
+        known = Fingerprint.of(read_json(self.path / "graph.json")["graph"])
+        names = {name: Path(directory).name for name, directory in (queries_of(program) or {}).items()}
+        sends = "sink" not in known.kept
+        wrong = (
+            known.refused(fingerprint(plan, sends=sends, channels=names, key=Key.of(program)))
+            if plan is not None
+            else ["the dataflow has no query of that name"]
+        )
+        if wrong:
+            raise RunError(
+                "TT211",
+                f"the checkpoint {self.path} belongs to another graph:\n    {wrong[0]}",
+                fix="name the dataflow that was run with this checkpoint",
+            )
+
+
+def open_all(path: str, logs: Callable[[Path], StateLog], number: int | None = None) -> dict[str, Kept]:
+    """The checkpoints of the queries of a run by name; a run of one query has no name for it. ``number``: of those that have
+    such a stage. Raises :class:`UsageError` ``TT408`` as :func:`open_checkpoint` does, and where there is no such stage; of
+    several queries, those that hold nothing yet are left out."""
+    queries = {name: Path(path, directory) for name, directory in sorted((queries_of(Path(path)) or {}).items())}
+    found: dict[str, Kept] = {}
+    for name, query in queries.items():
+        if logs(query).ended >= 0:
+            found[name] = open_checkpoint(str(query), logs)
+    found = found or {"": open_checkpoint(str(next(iter(queries.values()), path)), logs)}
+    chosen = {name: kept for name, kept in found.items() if kept.only(number)}
+    if not chosen:
+        numbers = (f"{name} {stage.number}".strip() for name, kept in found.items() for stage in kept.stages)
+        raise UsageError("TT408", f"{path} has no stage {number}", fix=f"its stages are {', '.join(numbers)}")
+    return chosen
+
+
+def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> Kept:
+    """What a directory says of itself. Raises :class:`UsageError` ``TT408`` when it is no checkpoint of ours, or empty."""
+    root = Path(path)
+    look(root)
+    try:
+        about = json.loads((root / "graph.json").read_text())
+        run, groups, stages = about["run"], Fingerprint.of(about["graph"]).kept["key groups"], about["stages"]
+        if not re.fullmatch(r"\d+", groups) or not re.fullmatch(r"[0-9a-f]{8}", run):
+            raise ValueError
+        found = tuple(StageAbout(one["stage"], tuple(one["operators"]), tuple(one["reads"])) for one in stages)
+    except FileNotFoundError as error:
+        what = "no checkpoint: it has no graph.json" if root.is_dir() else "no directory"
+        raise UsageError(
+            "TT408", f"{path} is {what}", fix="give the --checkpoint of a run, or OUTPUT/_checkpoint"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise UsageError(
+            "TT408",
+            f"{path} is no checkpoint of this version: its graph.json is not what we write",
+            fix="give the --checkpoint of a run, or OUTPUT/_checkpoint",
+        ) from error
+    log = logs(root)
+    if log.ended < 0:
+        raise UsageError("TT408", f"{path} holds no state yet: no micro-batch has ended", fix="run the dataflow first")
+    if log.stores and log.stores != len(found):
+        raise UsageError(
+            "TT408",
+            f"{path} has {len(found)} stages and {log.stores} state stores",
+            fix="give a checkpoint as a run left it",
+        )
+    return Kept(root, run, int(groups), found, log.ended, not log.stores)
+
+
+Blobs: TypeAlias = Callable[[Kept, StageAbout], Iterator[tuple[int, bytes]]]
+"""Reads the states of a stage by key group, as bytes."""
+
+
+def states(blobs: Blobs, kept: Kept, stage: StageAbout) -> Iterator[tuple[int, int, StageState]]:
+    """Each key group of a stage with the size of its state in bytes, and the state."""
+    for group, blob in _recorded(kept) if kept.straight else blobs(kept, stage):
+        try:
+            state = loads(blob)
+        except (ImportError, AttributeError, pickle.UnpicklingError) as error:
+            raise UsageError(
+                "TT408",
+                f"the state of stage {stage.number} cannot be read: {error}",
+                fix="name the dataflow that was run, FILE.py:NAME, behind the checkpoint: its classes are needed",
+            ) from error
+        if not isinstance(state, StageState):
+            raise UsageError(
+                "TT408",
+                f"stage {stage.number} of {kept.path} holds {show(state)}, which is no state",
+                fix="give a checkpoint as a run of this version left it",
+            )
+        yield group, len(blob), state
+
+
+def _recorded(kept: Kept) -> Iterator[tuple[int, bytes]]:
+    """The state that lies in the commit record."""
+    record = read_json(kept.path / "commits" / f"{kept.batch:08d}.json")
+    yield 0, base64.b64decode(record["state"])

@@ -1,0 +1,152 @@
+"""What a checkpoint keeps of one key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tracetypes.compiler.columns.arrow import from_array
+from tracetypes.compiler.columns.column import Column
+from tracetypes.compiler.columns.conversion import values_of
+from tracetypes.compiler.plan.plan import Plan, Stage
+from tracetypes.compiler.runtime.blocks import folded_by
+from tracetypes.compiler.runtime.column_states import ColumnState
+from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.state import StageState
+from tracetypes.compiler.store.inspection import Blobs, Kept, StageAbout, states
+from tracetypes.compiler.store.state_summary import keys_of
+from tracetypes.compiler.store.state_values import iso, plain, when
+from tracetypes.errors import UsageError
+from tracetypes.records import show
+
+__all__ = ["KeyState", "find_key", "of_key"]
+
+
+@attrs.frozen
+class KeyState:
+    """What is kept of a key: the state of an operator, or (``end``) what is held for a block that is open."""
+
+    stage: int
+    group: int
+    key: Any
+    value: Any
+    operator: str | None = None
+    end: int | None = None
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        where = {"operator": self.operator} if self.end is None else {"open": iso(self.end)}
+        what = "state" if self.end is None else "held"
+        return {"stage": self.stage, "group": self.group, "key": plain(self.key), **where, what: plain(self.value)}
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        what = self.operator if self.end is None else f"held for the block that ends at {when(self.end or 0)}"
+        return f"stage {self.stage}, key group {self.group}, {what}: {show(self.value, 2_000)}"
+
+
+def find_key(
+    blobs: Blobs, queries: Mapping[str, Kept], text: str, number: int | None, plans: Mapping[str, Plan]
+) -> Iterator[tuple[str, KeyState]]:
+    """What the queries of a run keep of a key, which is given as text, as Python shows it or as JSON; each with the query's name.
+    Raises :class:`UsageError` ``TT408``.
+
+    ``plans``: where there is one, states that lie in columns are shown as the author's objects, else as their scalars.
+    """
+    matches = _matching(text)
+    found, others = False, dict[Any, None]()
+    stages = [(name, kept, stage) for name, kept in queries.items() for stage in kept.only(number)]
+    for name, kept, stage in stages:
+        plan = plans.get(name)
+        planned = plan.stages[stage.number] if plan is not None else None
+        for group, _, state in states(blobs, kept, stage):
+            for one in of_key(stage, group, state, matches, planned):
+                found = True
+                yield name, one
+            others.update(dict.fromkeys(key for held in state.operators for key in keys_of(held)[:3]))
+    if not found:
+        some = ", ".join(sorted(show(key) for key in others)[:5])
+        raise UsageError(
+            "TT408",
+            f"nothing is kept of key {text}",
+            fix=f"there are {some}, ...; give one as Python shows it, or as JSON" if some else "no key has a state",
+        )
+
+
+def _matching(text: str) -> Callable[[Any], bool]:
+    try:
+        wanted = json.dumps(json.loads(text), sort_keys=True)
+    except ValueError:
+        wanted = None
+
+    def matches(key: Any) -> bool:
+        return text in (str(key), repr(key)) or (
+            wanted is not None and wanted == json.dumps(plain(key), sort_keys=True)
+        )
+
+    return matches
+
+
+def of_key(
+    stage: StageAbout, group: int, state: StageState, matches: Callable[[Any], bool], planned: Stage | None
+) -> Iterator[KeyState]:
+    blocks = dict(state.held)
+    for name, held in zip(stage.operators, state.operators, strict=True):
+        states = held
+        if isinstance(held, ColumnState):
+            folded = None if planned is None else folded_by(planned)
+            states, more = _scalars(held) if folded is None else held.to_objects(folded.op.combine)
+            blocks.update(more)
+        elif isinstance(held, UnorderedState):
+            states = held.states
+        for key, value in (states or {}).items():
+            if matches(key):
+                yield KeyState(stage.number, group, key, value, operator=name)
+    for ends, key_column, value_column in state.tables:
+        keys, values = key_column.to_pylist(), value_column.to_pylist()
+        if planned is not None:
+            takes = planned.takes
+            keys, values = from_array(takes.key, key_column), from_array(takes.value, value_column)
+        for end, key, value in zip(ends.tolist(), keys, values, strict=True):
+            blocks.setdefault(end, ([], []))
+            blocks[end][0].append(key)
+            blocks[end][1].append(value)
+    for end, block in sorted(blocks.items()):
+        found = [(key, value) for key, value in _pairs(block) if matches(key)]
+        if found:
+            values = [value for _, value in found]
+            value = values[0] if isinstance(block, dict) else values
+            yield KeyState(stage.number, group, found[0][0], value, end=end)
+
+
+def _pairs(block: Any) -> Iterator[tuple[Any, Any]]:
+    """Keys with what is held of them: aggregates, items, or items with their place."""
+    match block:
+        case dict():
+            yield from block.items()
+        case tuple():
+            yield from zip(*block, strict=True)
+        case _:
+            yield from ((key, value) for _, key, value in block)
+
+
+def _scalars(held: ColumnState) -> tuple[dict[Any, Any], dict[int, Any]]:
+    """States and aggregates of columns as the tuples of their scalars; several aggregates of a key and block as they are."""
+    states = dict(zip(values_of(held.keys, held.count), _tuples(held.parts, held.count), strict=True))
+    blocks: dict[int, Any] = {}
+    for one in held.held:
+        keys, aggs = values_of(one.keys, len(one)), _tuples(one.parts, len(one))
+        for end, key, agg in zip(one.ends.tolist(), keys, aggs, strict=True):
+            block = blocks.setdefault(end, ([], []))
+            block[0].append(key)
+            block[1].append(agg)
+    return states, blocks
+
+
+def _tuples(columns: Sequence[Column], count: int) -> list[tuple[Any, ...]]:
+    return list(zip(*(values_of(one, count) for one in columns), strict=True)) if columns else [()] * count

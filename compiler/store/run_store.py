@@ -1,0 +1,150 @@
+"""The directory that makes a run one run across restarts: the commits of a query, and its drain.
+
+::
+
+    CHECKPOINT/commits/00000031.json    what came of an epoch
+    CHECKPOINT/control/                 a file in here ends the sources
+    CHECKPOINT/finished                 the drain was answered
+    CHECKPOINT/differences.json         where traced answers differed from plain Python
+
+What a backend keeps beside it is its own: the store asks it only which epochs were begun and ended (:class:`EpochLog`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.store.compatibility import CompatibleCheckpoint
+from tracetypes.compiler.store.identity import keep
+from tracetypes.compiler.store.inputs import InputFiles, records_of
+from tracetypes.compiler.store.metrics import instant
+from tracetypes.compiler.store.outputs import Output
+from tracetypes.compiler.store.small_files import read_json, write_json
+from tracetypes.compiler.store.starts import next_start
+
+__all__ = ["KEPT", "RunStore"]
+
+KEPT = 100
+"""How many commit records a checkpoint keeps, as many epochs as Spark keeps in its logs; sometimes twice as many."""
+
+
+class RunStore:
+    """The checkpoint of one query: its graph, commits, the drain. ``changed``: in what the graph is another than that which was
+    here before."""
+
+    def __init__(self, of: CompatibleCheckpoint) -> None:
+        self.path, self.changed, self.run, self.log = of.path, of.changed, of.run, of.log
+        of.write()
+        self.control.mkdir(exist_ok=True)
+        self.files: dict[str, InputFiles] = {}
+        """The files of readings that the driver lists, by label."""
+
+    @property
+    def control(self) -> Path:
+        """A file in here drains the sources."""
+        return self.path / "control"
+
+    @property
+    def differences(self) -> list[Difference]:
+        """Where traced answers differed from plain Python in this run, also before it was started again."""
+        path = self.path / "differences.json"
+        return [Difference(*one["difference"]) for one in json.loads(path.read_text())] if path.exists() else []
+
+    def differs(self, difference: Difference) -> str:
+        """Keep a difference; what of the run was committed before it."""
+        known = [{"difference": one.parts} for one in self.differences]
+        write_json(self.path / "differences.json", [*known, {"difference": difference.parts}])
+        number, _ = self.next
+        marker = self.before(number).get("marker")
+        upto = "" if marker is None else f", answers up to {instant(marker)}"
+        return f"micro-batches 0 to {number - 1}{upto}" if number else "nothing"
+
+    @property
+    def drained(self) -> bool:
+        """Have the sources ended?"""
+        return any(file.stat().st_size for file in self.control.iterdir() if not file.name.startswith("."))
+
+    @property
+    def finished(self) -> bool:
+        """Has the drain been answered?"""
+        return (self.path / "finished").exists()
+
+    def finish(self) -> None:
+        """The drain has been answered."""
+        write_json(self.path / "finished", {})
+
+    def drain(self) -> None:
+        """End the sources."""
+        temporary = self.control / f".drain-{uuid.uuid4().hex}"
+        temporary.write_text("drain\n")
+        os.replace(temporary, self.control / f"drain-{len(os.listdir(self.control))}")
+
+    def undrain(self) -> None:
+        """Take back a drain that nobody has answered: the sources may go on."""
+        for file in self.control.iterdir():
+            file.write_text("")  # the backend's log may name it
+
+    def committed(self, epoch: int) -> dict[str, Any] | None:
+        """The commit record of an epoch."""
+        found: dict[str, Any] | None = read_json(self.path / "commits" / f"{epoch:08d}.json")
+        return found
+
+    def commit(self, epoch: int, record: dict[str, Any]) -> None:
+        """Record that an epoch is out. Of the records before it only the last ones are kept."""
+        records = self.path / "commits"
+        write_json(records / f"{epoch:08d}.json", record)
+        names = sorted(os.listdir(records))
+        written = [name for name in names if not name.startswith(".")]
+        old = written[:-KEPT] if len(written) > 2 * KEPT else []
+        if self.files:
+            gone = [read_json(records / name)["files"] for name in old]
+            for label, files in self.files.items():
+                files.keep(about[label] for about in gone if label in about)
+        for name in {*names} - {*written} | {*old}:  # some may have been left by a writer that was killed
+            (records / name).unlink()
+
+    def about(self, label: str) -> list[tuple[int, dict[str, Any]]]:
+        """What the commit records say of the files of a reading, by epoch."""
+        return records_of(self.path, label)
+
+    def before(self, epoch: int) -> dict[str, Any]:
+        """The last commit record before an epoch; empty when there is none. A rescale is an epoch without a record."""
+        found = (self.committed(number) for number in range(epoch - 1, -1, -1))
+        return next((record for record in found if record is not None), {})
+
+    @property
+    def next(self) -> tuple[int, dict[str, Any]]:
+        """The number of the epoch that runs next, and the newest event times before it."""
+        number = self.log.ended + 1
+        return number, self.before(number).get("newest", {})
+
+    def visible(self, output: Output) -> str | None:
+        """Where something may have been seen of an epoch that was begun and is not over."""
+        number, _ = self.next
+        return output.visible(number) if self.log.begun >= number else None
+
+    def keep(self, inputs: Mapping[str, Identity]) -> None:
+        """Keep which inputs the run began with, or see that they are the same. Raises :class:`RunError` ``TT218``."""
+        keep(self.path / "inputs.json", "source", inputs, begun=self.log.begun >= 0)
+
+    def begin(self, output: Output, sink: str) -> None:
+        """Go on with an output, which must be what the run began with. Raises :class:`RunError` ``TT209``, ``TT218``."""
+        begun = self.log.begun
+
+        def compare() -> None:
+            identity = output.identity
+            if identity is not None:
+                keep(self.path / "outputs.json", "sink", {sink: identity}, begun=begun >= 0)
+
+        if begun >= 0:
+            compare()
+        output.begin(next_start(self.path, begun))
+        if begun < 0:  # now there is a table, if there was none
+            compare()

@@ -1,0 +1,123 @@
+"""What each stage of a checkpoint holds, in short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from heapq import nsmallest
+from typing import Any
+
+import attrs
+
+from tracetypes.compiler.columns.conversion import values_of
+from tracetypes.compiler.runtime.column_states import ColumnState
+from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.state import StageState
+from tracetypes.compiler.store.inspection import Blobs, Kept, StageAbout, states
+from tracetypes.compiler.store.state_values import iso, plain, when
+from tracetypes.records import show
+
+__all__ = ["StageSummary", "keys_of", "summaries"]
+
+
+@attrs.frozen
+class StageSummary:
+    """What a stage holds. ``operators``: each with its number of keys, and whether it has them as columns in some key group.
+    ``sizes``: bytes by key group. ``open``: ends of the open blocks for which something is held. ``closed``: the last marker
+    that was closed. ``keys``: some of the ``distinct`` keys."""
+
+    stage: StageAbout
+    operators: tuple[tuple[str, int, bool], ...]
+    sizes: Mapping[int, int]
+    open: tuple[int, ...]
+    closed: int | None
+    distinct: int
+    keys: tuple[Any, ...]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "stage": self.stage.number,
+            "operators": [{"operator": name, "keys": keys, "columns": col} for name, keys, col in self.operators],
+            "bytes": sum(self.sizes.values()),
+            "groups": [{"group": group, "bytes": size} for group, size in self.sizes.items()],
+            "closed": None if self.closed is None else iso(self.closed),
+            "open": [iso(end) for end in self.open],
+            "keys": [plain(key) for key in self.keys],
+        }
+
+    def lines(self, limit: int) -> Iterator[str]:
+        """For people. ``limit``: of blocks and key groups that are shown."""
+        size, groups = sum(self.sizes.values()), len(self.sizes)
+        closed = "no block closed yet" if self.closed is None else f"closed up to {when(self.closed)}"
+        yield f"stage {self.stage.number}: {size:,} bytes in {groups} key group{'' if groups == 1 else 's'}, {closed}"
+        for name, keys, columns in self.operators:
+            yield f"    {name}: {keys:,} key{'' if keys == 1 else 's'}{', as columns' if columns else ''}"
+        if not self.operators:
+            yield "    no operators: it closes blocks"
+        if self.keys:
+            yield f"    keys: {_listed([show(key) for key in self.keys], self.distinct)}"
+        if self.open:
+            yield f"    open blocks, by their end: {_listed([when(end) for end in self.open[:limit]], len(self.open))}"
+        shown = [f"{group}: {size:,}" for group, size in self.sizes.items()]
+        yield f"    bytes by key group: {_listed(shown[:limit], len(shown))}"
+
+
+def _listed(texts: list[str], total: int) -> str:
+    return ", ".join(texts) + (f", and {total - len(texts):,} more" if len(texts) < total else "")
+
+
+def summaries(blobs: Blobs, kept: Kept, number: int | None = None, *, keys: int = 10) -> Iterator[StageSummary]:
+    """What each stage holds, or one of them. ``keys``: how many keys are named."""
+    for stage in kept.only(number):
+        sizes: dict[int, int] = {}
+        counts = [0] * len(stage.operators)
+        columns = [False] * len(stage.operators)
+        ends: set[int] = set()
+        distinct, some = 0, list[Any]()
+        closed: list[int] = []
+        for group, size, state in states(blobs, kept, stage):
+            sizes[group] = size
+            ends |= _open(state)
+            closed += [] if state.closed is None else [state.closed]
+            known: dict[Any, None] = {}
+            for at, held in enumerate(state.operators):
+                of_operator = keys_of(held)
+                counts[at] += len(of_operator)
+                columns[at] = columns[at] or isinstance(held, ColumnState)
+                known.update(dict.fromkeys(of_operator))
+            distinct += len(known)
+            some = nsmallest(keys, [*some, *known], key=repr)
+        yield StageSummary(
+            stage=stage,
+            operators=tuple(zip(stage.operators, counts, columns, strict=True)),
+            sizes=dict(sorted(sizes.items())),
+            open=tuple(sorted(ends)),
+            closed=max(closed, default=None),
+            distinct=distinct,
+            keys=tuple(some),
+        )
+
+
+def keys_of(held: Any) -> list[Any]:
+    """The keys of which an operator has a state."""
+    match held:
+        case ColumnState():
+            return values_of(held.keys, held.count)
+        case UnorderedState(states=states):
+            return list(states)
+        case dict():
+            return list(held)
+        case _:  # a sort
+            return []
+
+
+def _open(state: StageState) -> set[int]:
+    """The ends of the blocks for which something is held."""
+    ends = set(state.held)
+    for column, _, _ in state.tables:
+        ends.update(column.tolist())
+    for held in state.operators:
+        if isinstance(held, ColumnState):
+            ends.update(end for one in held.held for end in one.ends.tolist())
+    return ends
