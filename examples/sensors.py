@@ -95,8 +95,13 @@ class MaxOfAverages(OpKeyedUnordered[str, Reading, str, Reading, float, tuple[Ex
         emit(key, Reading(new_state, marker.timestamp - 1))
 
 
+def ts(measurement: Measurement) -> int:
+    """When it was measured."""
+    return measurement.ts
+
+
 LOCATIONS = {f"sensor-{n}": "window" if n % 3 else "door" for n in range(100)}
-TEN_SECONDS = every(seconds=10, time=lambda m: m.ts, delay=10)
+TEN_SECONDS = every(seconds=10, time=ts, delay=10)
 
 filled = Dataflow("filled")
 hub = filled.source("hub", U[Unit, Measurement], markers=TEN_SECONDS)

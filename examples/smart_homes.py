@@ -19,6 +19,7 @@ import attrs
 from examples.home_energy import Average, Measurement, average
 from tracetypes import Dataflow, EmitValue, O, OpKeyedOrdered, Stream, U, Unit, every
 from tracetypes.formats import Format
+from tracetypes.markers import EventTime
 from tracetypes.stdlib import RegressionTree
 
 PAST, AHEAD = 60, 600
@@ -67,7 +68,7 @@ class Predict(OpKeyedOrdered[str, Average, Prediction, Past]):
 
 def averages_of(flow: Dataflow, format: Format | None) -> Stream[O[str, Average]]:
     """The pipeline without its last step, over readings with a marker every ten seconds."""
-    markers = every(seconds=10, time=lambda m: m.timestamp)
+    markers: EventTime[Measurement] = every(seconds=10, time=lambda m: m.timestamp)
     readings = flow.source("readings", U[Unit, Measurement], markers=markers, format=format)
     return average(readings)
 

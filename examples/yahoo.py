@@ -33,6 +33,7 @@ from tracetypes import (
     sort,
     stdlib,
 )
+from tracetypes.markers import EventTime
 from tracetypes.stdlib import Aggregate, Sqlite, enrich, lloyd, lookup_join, running, struct
 
 
@@ -50,12 +51,12 @@ class Event:
 
 
 def _events(flow: Dataflow, seconds: float, delay: float) -> Stream[U[Unit, Event]]:
-    markers = every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay)
+    markers: EventTime[Event] = every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay)
     return flow.source("events", U[Unit, Event], markers=markers)
 
 
 def _by_user(flow: Dataflow, seconds: float, delay: float) -> Stream[U[str, Event]]:
-    markers = every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay)
+    markers: EventTime[Event] = every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay)
     return flow.source("events", U[str, Event], key=lambda e: e.user_id, markers=markers)
 
 
@@ -101,7 +102,7 @@ def enriched_by_row(event: Event, row: Advertisement) -> Enriched:
 
 
 def _by_advertisement(flow: Dataflow, seconds: float, delay: float) -> Stream[U[str, Event]]:
-    markers = every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay)
+    markers: EventTime[Event] = every(seconds=seconds, time=lambda e: e.event_time, unit="ms", delay=delay)
     return flow.source("events", U[str, Event], key=lambda e: e.ad_id, markers=markers)
 
 

@@ -25,9 +25,7 @@ from typing import Any, Final, Generic, TypeVar, cast, overload
 import attrs
 
 from tracetypes.algebra import ExactSum, greatest, least
-from tracetypes.edges import U
 from tracetypes.errors import DataError, UsageError
-from tracetypes.graph import Stream
 from tracetypes.markers import Marker
 from tracetypes.places import Orderable
 from tracetypes.records import (
@@ -46,6 +44,7 @@ from tracetypes.records import (
 )
 from tracetypes.stdlib.annotations import function_or_none, returned, same_values
 from tracetypes.stdlib.orders import order_of, place_of
+from tracetypes.stdlib.signatures import KeyedOperator
 from tracetypes.templates import Emit, OpKeyedUnordered, type_arguments
 from tracetypes.typed import Typed
 
@@ -723,7 +722,7 @@ class Running(_PerBlock[K, V, W, A], Generic[K, V, W, A]):
         return agg[0], self.aggregate.combine(state[1], agg[1])
 
 
-def aggregate(agg: Aggregate[V, Any, W]) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]:
+def aggregate(agg: Aggregate[V, Any, W]) -> KeyedOperator[V, W]:
     """``U[K, V] -> U[K, W]``: the aggregate of each key and block, at the marker that ends the block. Keys without items
     in the block are silent. A tumbling window as long as the blocks.
 
@@ -734,7 +733,7 @@ def aggregate(agg: Aggregate[V, Any, W]) -> Callable[[Stream[U[K, V]]], Stream[U
     return made
 
 
-def running(aggregate: Aggregate[V, Any, W]) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]:
+def running(aggregate: Aggregate[V, Any, W]) -> KeyedOperator[V, W]:
     """``U[K, V] -> U[K, W]``: the aggregate of all items of a key so far, at each marker whose block held one of its items.
 
     >>> preview(running(sum(to=int)), U[str, int], [("a", 1), ("a", 2), ("b", 3)], [("a", 4)])

@@ -21,7 +21,7 @@ from tracetypes.edges import U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker
-from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
+from tracetypes.stdlib.signatures import KeyedOperator, OrderedOperator, on_ordered
 from tracetypes.stdlib.windows import period_of, seconds_as_micros, whole
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered, OpStateless
 
@@ -220,7 +220,7 @@ def kmeans(
     period: float | None = None,
     seed: int = 0,
     iterations: int = 100,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, Cluster]]]:
+) -> KeyedOperator[V, Cluster]:
     """The clusters of each key's points in windows that follow one another, by :func:`cluster`.
 
     ``point`` gives the coordinates of an item, as many for each; points with a NaN or an infinity are left out.
@@ -418,7 +418,7 @@ class Predict(OpStateless[K, V, K, Predicted[V]]):
 
 def predict(
     tree: RegressionTree, features: Callable[[V], Sequence[float]]
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, Predicted[V]]]]:
+) -> KeyedOperator[V, Predicted[V]]:
     """Each item with the tree's prediction for its ``features``, in the order in which the tree was trained.
 
     Costs the depth of the tree; no state. The tree comes from :func:`train_regression_tree` or :func:`tree_of`; here

@@ -18,13 +18,12 @@ from typing import Any, Final, Generic, Literal, TypeVar, overload
 import attrs
 
 from tracetypes.asked import LookupTable
-from tracetypes.edges import U
 from tracetypes.errors import OperatorFailed, UsageError
-from tracetypes.graph import Stream
 from tracetypes.records import Mismatch, Record, show, show_type
 from tracetypes.stdlib.annotations import returned
 from tracetypes.stdlib.databases import Database, Sqlite
 from tracetypes.stdlib.postgres import Postgres
+from tracetypes.stdlib.signatures import UnorderedOperator
 from tracetypes.stdlib.stateless import how_of
 from tracetypes.templates import Emit, OpStateless
 
@@ -241,7 +240,7 @@ def lookup_join(
     how: Literal["inner"] = "inner",
     cache: int = 10_000,
     to: type[W] | None = None,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
+) -> UnorderedOperator[K, V, K, W]: ...
 @overload
 def lookup_join(
     database: Database[R],
@@ -251,7 +250,7 @@ def lookup_join(
     how: Literal["left"],
     cache: int = 10_000,
     to: type[W] | None = None,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
+) -> UnorderedOperator[K, V, K, W]: ...
 def lookup_join(database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: int = 10_000, to: Any = None) -> Any:
     """``U[K, V] -> U[K, W]``: the look-up join against a database, :class:`Sqlite` or :class:`Postgres`.
 

@@ -8,9 +8,10 @@ from tracetypes.edges import O, U
 from tracetypes.graph import Stream
 from tracetypes.templates import OpKeyedOrdered
 
-__all__ = ["OrderedOperator", "SortTheStreamFirst", "on_ordered"]
+__all__ = ["KeyedOperator", "OrderedOperator", "SortTheStreamFirst", "UnorderedOperator", "on_ordered"]
 
 K = TypeVar("K")
+L = TypeVar("L")
 V = TypeVar("V")
 W = TypeVar("W")
 
@@ -30,6 +31,28 @@ class OrderedOperator(Protocol[V, W]):
     def __call__(self, upstream: Stream[O[K, V]], /) -> Stream[O[K, W]]: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(self, upstream: Stream[U[K, V]], /) -> Stream[SortTheStreamFirst[K, V]]: ...  # type: ignore[type-var]
+
+
+class UnorderedOperator(Protocol[K, V, L, W]):
+    """``U[K, V] -> U[L, W]``. An ordered stream passes; its order is forgotten.
+
+    The first overload says so once more: pyright does not take it from ``O`` being a subtype of ``U`` when it looks for the
+    types of a lambda.
+    """
+
+    @overload
+    def __call__(self, upstream: Stream[O[K, V]], /) -> Stream[U[L, W]]: ...
+    @overload
+    def __call__(self, upstream: Stream[U[K, V]], /) -> Stream[U[L, W]]: ...
+
+
+class KeyedOperator(Protocol[V, W]):
+    """``U[K, V] -> U[K, W]`` for any ``K``, as :class:`UnorderedOperator`."""
+
+    @overload
+    def __call__(self, upstream: Stream[O[K, V]], /) -> Stream[U[K, W]]: ...
+    @overload
+    def __call__(self, upstream: Stream[U[K, V]], /) -> Stream[U[K, W]]: ...
 
 
 def on_ordered(op: OpKeyedOrdered[Any, Any, Any, Any]) -> OrderedOperator[Any, Any]:

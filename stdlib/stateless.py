@@ -11,11 +11,10 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 import attrs
 
-from tracetypes.edges import U
 from tracetypes.errors import UsageError
-from tracetypes.graph import Stream
 from tracetypes.records import show
 from tracetypes.stdlib.annotations import element_of, pair_of, returned
+from tracetypes.stdlib.signatures import KeyedOperator, UnorderedOperator
 from tracetypes.templates import Emit, OpStateless
 
 __all__ = [
@@ -59,7 +58,7 @@ class Map(OpStateless[K, V, L, W]):
 
 def map(
     function: Callable[[K, V], tuple[L, W]], *, to: type[tuple[L, W]] | None = None
-) -> Callable[[Stream[U[K, V]]], Stream[U[L, W]]]:
+) -> UnorderedOperator[K, V, L, W]:
     """``U[K, V] -> U[L, W]``: ``function(key, value)`` gives the new key and value.
 
     ``to``: ``tuple[L, W]``, unless the function says so in its return annotation. Raises :class:`UsageError` ``TT120``.
@@ -87,7 +86,7 @@ class MapValues(OpStateless[K, V, K, W], Generic[K, V, W]):
 
 def map_values(
     function: Callable[[V], W], *, to: type[W] | None = None
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]:
+) -> KeyedOperator[V, W]:
     """``U[K, V] -> U[K, W]``: ``function(value)`` gives the new value; the key is kept.
 
     ``to``: ``W``, unless the function is a class or has a return annotation. (mypy takes classes only: what may be None is
@@ -111,7 +110,7 @@ class Filter(OpStateless[K, V, K, V], Generic[K, V]):
             emit(key, value)
 
 
-def filter(predicate: Callable[[K, V], bool]) -> Callable[[Stream[U[K, V]]], Stream[U[K, V]]]:
+def filter(predicate: Callable[[K, V], bool]) -> UnorderedOperator[K, V, K, V]:
     """``U[K, V] -> U[K, V]``: the items for which ``predicate(key, value)`` is true.
 
     >>> preview(filter(lambda key, n: n > 1), U[str, int], [("a", 1), ("b", 2)])
@@ -138,7 +137,7 @@ class FlatMap(OpStateless[K, V, L, W]):
 
 def flat_map(
     function: Callable[[K, V], Iterable[tuple[L, W]]], *, to: type[tuple[L, W]] | None = None
-) -> Callable[[Stream[U[K, V]]], Stream[U[L, W]]]:
+) -> UnorderedOperator[K, V, L, W]:
     """``U[K, V] -> U[L, W]``: ``function(key, value)`` gives any number of pairs; it may be a generator.
 
     ``to``: ``tuple[L, W]``, the type of one pair, unless the function says so in its return annotation
@@ -169,7 +168,7 @@ class KeyBy(OpStateless[K, V, L, V], Generic[K, V, L]):
         emit(self.by(key, value), value)
 
 
-def key_by(by: Callable[[K, V], L], *, to: type[L] | None = None) -> Callable[[Stream[U[K, V]]], Stream[U[L, V]]]:
+def key_by(by: Callable[[K, V], L], *, to: type[L] | None = None) -> UnorderedOperator[K, V, L, V]:
     """``U[K, V] -> U[L, V]``: ``by(key, value)`` gives the new key; the value is kept.
 
     ``to``: ``L``, unless the function is a class or has a return annotation. Raises :class:`UsageError` ``TT120``.
@@ -209,7 +208,7 @@ def enrich(
     combine: Callable[[V, T], W],
     how: Literal["inner"] = "inner",
     to: type[W] | None = None,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
+) -> UnorderedOperator[K, V, K, W]: ...
 @overload
 def enrich(
     table: Mapping[D, T],
@@ -218,7 +217,7 @@ def enrich(
     combine: Callable[[V, T | None], W],
     how: Literal["left"],
     to: type[W] | None = None,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
+) -> UnorderedOperator[K, V, K, W]: ...
 def enrich(table: Any, *, by: Any, combine: Any, how: Any = "inner", to: Any = None) -> Any:
     """``U[K, V] -> U[K, W]``: the look-up join against a table that each worker holds whole.
 

@@ -24,7 +24,7 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Source, Stream, ancestors, extend
 from tracetypes.markers import EventTime, Marker, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate, types_of
-from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
+from tracetypes.stdlib.signatures import KeyedOperator, OrderedOperator, on_ordered
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered
 
 __all__ = [
@@ -269,7 +269,7 @@ def tumbling(
     period: float | None = None,
     ends: Literal[False] = False,
     method: Method | None = None,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
+) -> KeyedOperator[V, W]: ...
 @overload
 def tumbling(
     aggregate: Aggregate[V, A, W],
@@ -278,7 +278,7 @@ def tumbling(
     period: float | None = None,
     ends: Literal[True],
     method: Method | None = None,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, Windowed[W]]]]: ...
+) -> KeyedOperator[V, Windowed[W]]: ...
 def tumbling(
     aggregate: Aggregate[V, A, Any],
     *,
@@ -286,7 +286,7 @@ def tumbling(
     period: float | None = None,
     ends: bool = False,
     method: Method | None = None,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, Any]]]:
+) -> KeyedOperator[V, Any]:
     """Windows that follow one another: each item of a key belongs to one window of ``panes`` blocks.
 
     Windows end at the markers whose time is a multiple of ``panes * period``, wherever the stream begins; there the
@@ -309,7 +309,7 @@ def sliding(
     period: float | None = None,
     ends: Literal[False] = False,
     method: Method | None = None,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, W]]]: ...
+) -> KeyedOperator[V, W]: ...
 @overload
 def sliding(
     aggregate: Aggregate[V, A, W],
@@ -319,7 +319,7 @@ def sliding(
     period: float | None = None,
     ends: Literal[True],
     method: Method | None = None,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, Windowed[W]]]]: ...
+) -> KeyedOperator[V, Windowed[W]]: ...
 def sliding(
     aggregate: Aggregate[V, A, Any],
     *,
@@ -328,7 +328,7 @@ def sliding(
     period: float | None = None,
     ends: bool = False,
     method: Method | None = None,
-) -> Callable[[Stream[U[K, V]]], Stream[U[K, Any]]]:
+) -> KeyedOperator[V, Any]:
     """Windows that overlap: at every marker the aggregate of the last ``panes`` blocks of each key that has items there.
 
     ``slide``: tell only at the markers whose time is a multiple of ``slide * period``; ``period`` as in :func:`tumbling`.

@@ -1,7 +1,8 @@
 """mypy --strict, without any plugin, accepts the good programs and refuses the bad ones at the right lines.
 
 In ``tests/typing`` a comment ``# E: code "text" "text"`` marks a line: mypy reports that code there, and its message,
-notes included, holds the texts. One line may hold several such comments.
+notes included, holds the texts. One line may hold several such comments. basedpyright, which is what editors show, refuses
+the same lines, unless a comment says ``# P: accepts`` or ``# P: also``.
 """
 
 import json
@@ -93,3 +94,32 @@ def test_the_papers_mistake_names_both_types(reported: dict[Place, str]) -> None
     assert "Stream[U[str, Reading]]" in message
     assert "Stream[O[str, Reading]]" in message
     assert "Interpolate" in message
+
+
+# ------------------------------------------------------------------------------------------------ basedpyright
+
+
+def refused_by_basedpyright(*paths: Path) -> set[tuple[str, int]]:
+    """The names of files and the lines that it reports, in one run."""
+    options = ["--outputjson", "--level", "error", "--pythonpath", sys.executable]
+    run = subprocess.run(
+        [sys.executable, "-m", "basedpyright", *options, *map(str, paths)], capture_output=True, text=True, cwd=ROOT
+    )
+    assert run.returncode in (0, 1), run.stderr + run.stdout
+    said = json.loads(run.stdout)
+    assert said["summary"]["filesAnalyzed"] == len(paths)
+    return {(Path(one["file"]).name, one["range"]["start"]["line"] + 1) for one in said["generalDiagnostics"]}
+
+
+def test_basedpyright_agrees_with_mypy(tmp_path: Path) -> None:
+    """On the fixtures, on the examples, and on the mistake in the README."""
+    program = (ROOT / "README.md").read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    readme = tmp_path / "gaps.py"
+    readme.write_text(program, encoding="utf-8")
+    examples = sorted((ROOT / "examples").glob("*.py"))
+    marked = set[tuple[str, int]]()
+    for path in PROGRAMS:
+        for at, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if ("# E:" in line and "# P: accepts" not in line) or "# P: also" in line:
+                marked.add((path.name, at))
+    assert refused_by_basedpyright(*PROGRAMS, *examples, readme) == marked | {("gaps.py", len(program.splitlines()))}

@@ -159,7 +159,7 @@ class EmitsWhileCombining(OpKeyedUnordered[str, Reading, str, float, float, floa
 
 
 @attrs.frozen
-class Unfinished(OpKeyedUnordered[str, Reading, str, float, float, float]):
+class Unfinished(OpKeyedUnordered[str, Reading, str, float, float, float]):  # P: also
     def lift(self, key: str, value: Reading) -> float:
         return value.scalar
 
@@ -185,7 +185,7 @@ class Gain(Scale):
 Gain(2.0).factor = 3  # E: misc "factor" "read-only"
 
 # A generic operator needs its types: mypy does not find them by itself.
-readings.through(Unchanged())  # E: arg-type "Unchanged[Never, Never]"
+readings.through(Unchanged())  # E: arg-type "Unchanged[Never, Never]"  # P: accepts
 readings.through(Unchanged[str, float]())  # E: arg-type "Unchanged[str, float]" "Stream[U[str, Reading]]"
 
 # The functions of a source see the type of its values.
