@@ -36,6 +36,7 @@ BANDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "runtime": ("sources, blocks, operators",),
     },
     "outside, and on disk": {
+        "wire": ("messages as bytes",),
         "connectors": ("files, topics, tables",),
         "store": ("a run on disk",),
     },

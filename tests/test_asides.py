@@ -326,8 +326,12 @@ def test_what_waits_for_a_first_marker_and_is_forgotten_is_noticed(monkeypatch: 
 
 
 def test_a_source_that_ends_with_an_open_reject_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    to_header = Report.to_header
-    monkeypatch.setattr(Report, "to_header", lambda self: to_header(attrs.evolve(self, open=None)))
+    advance = Frontier.advance
+
+    def forgetful(self: Frontier, progress: Any, epoch: Epoch, reports: Sequence[Report], held: Any) -> None:
+        advance(self, progress, epoch, [attrs.evolve(report, open=None) for report in reports], held)
+
+    monkeypatch.setattr(Frontier, "advance", forgetful)
     assert is_noticed("rejects", TENS, ["a"])
 
 

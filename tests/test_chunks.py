@@ -28,9 +28,10 @@ from tracetypes.compiler.plan.plan import links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, hashes, scatter
-from tracetypes.compiler.runtime.messages import Kind, Message
+from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Report
 from tracetypes.compiler.runtime.partial_aggregation import reduced
 from tracetypes.compiler.runtime.source import SourceKernel, Taken
+from tracetypes.compiler.wire.messages import encode
 from tracetypes.edges import O
 from tracetypes.formats import Row
 from tracetypes.graph import ROW_POSITION
@@ -137,12 +138,12 @@ def seen(kernel: SourceKernel, messages: list[Message]) -> tuple[Any, ...]:
     """What a stage learns from messages, in an order that does not matter."""
     items: list[Any] = []
     for message in messages:
-        if message.kind == Kind.ITEMS:
-            batch = decode(kernel.outbox.stream, message.payload)
+        if isinstance(message.body, Items):
+            batch = decode(kernel.partitioner.stream, message.body.batch)
             places: list[Any] = batch.positions or [None] * len(batch)
             rows = zip(batch.keys, batch.values, batch.ends, places, strict=True)
             items += [(message.group, k, v, e, p) for k, v, e, p in rows]
-    rest = sorted((m.group, m.kind, m.header, m.payload) for m in messages if m.kind != Kind.ITEMS)
+    rest = sorted(encode(message) for message in messages if not isinstance(message.body, Items))
     return sorted(items, key=repr), rest
 
 
@@ -288,12 +289,13 @@ def told(kernel: SourceKernel, messages: list[Message]) -> list[Any]:
     """What messages hold, in an order that does not matter."""
     made: list[Any] = []
     for message in messages:
-        if message.payload and message.kind in (Kind.ITEMS, Kind.AGGREGATES):
-            rows = pa.ipc.open_stream(message.payload).read_all()
+        group, kind = message.group, type(message.body).__name__
+        if isinstance(message.body, Items | Aggregates):
+            rows = message.body.batch
             assert rows.schema.field("key").type == pa.string()
-            made += [(message.group, message.kind, repr(row)) for row in rows.to_pylist()]
+            made += [(group, kind, repr(row)) for row in rows.to_pylist()]
         else:
-            made.append((message.group, message.kind, repr((message.header, message.payload))))
+            made.append((group, kind, repr(encode(message))))
     return sorted(made)
 
 
@@ -350,8 +352,8 @@ def test_dictionaries_are_not_decoded(monkeypatch: pytest.MonkeyPatch, kind: str
     chance = random.Random(1)
     coded = encoded(String(), keys, chance), encoded(kernel.leaf.stream.value, column, chance)
     chunk = Chunk.of(np.array([value.ts * 1_000_000 for value in values]), *coded, lambda at: Row("item"))
-    kinds = {message.kind for message in kernel.piece((1, 2, 3), [chunk], None)}
-    assert kinds == {Kind.AGGREGATES, Kind.REPORT}
+    kinds = {type(message.body) for message in kernel.piece((1, 2, 3), [chunk], None)}
+    assert kinds == {Aggregates, Report}
 
 
 @pytest.mark.parametrize("width", [pa.int8(), pa.uint8(), pa.uint64()], ids=str)

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from tests.stdlib.small import Added
 from tracetypes import Dataflow, ExactSum, Marker, OpKeyedUnordered, Stream, U, check, every, interpret_rows
+from tracetypes.compiler.analysis import pickled
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan import planner
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits, messages
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.eviction import forget, indistinguishable
 from tracetypes.compiler.runtime.operators import UnorderedState
@@ -248,7 +249,7 @@ class Watched:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.held: list[Any] = []
-        whole = messages.dumps
+        whole = pickled.dumps
 
         def dumps(saved: Any) -> bytes:
             if isinstance(saved, StageState):

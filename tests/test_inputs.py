@@ -8,7 +8,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from tracetypes import RunError
 from tracetypes.compiler.connectors import splits
 from tracetypes.compiler.connectors.splits import Reading, Split
+from tracetypes.compiler.runtime.messages import TakenSplit
 from tracetypes.compiler.store import inputs
 from tracetypes.compiler.store.inputs import InputFiles, walk
 
@@ -74,9 +75,9 @@ class Job:
         os.utime(path, (at, at))
         return path
 
-    def read(self, splits: list[Split]) -> tuple[list[str], list[Mapping[str, Any]]]:
+    def read(self, splits: list[Split]) -> tuple[list[str], list[TakenSplit]]:
         """What tasks read, and what they tell."""
-        rows, heads = list[str](), list[Mapping[str, Any]]()
+        rows, heads = list[str](), list[TakenSplit]()
         for split in splits:
             reading = Reading(split)
             if split.parts:
@@ -84,7 +85,9 @@ class Job:
                     rows += pq.read_table(split.path)["row"].to_pylist() if split.start == 0 else []
             else:
                 rows += [row.decode("latin-1") for some in reading.lines() for row in some]
-            heads.append(reading.note("rows").head)
+            taken = reading.note("rows").body
+            assert isinstance(taken, TakenSplit)
+            heads.append(taken)
         return rows, heads
 
     def batch(self, *, commit: bool = True, end: bool = True) -> list[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import attrs
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,10 +18,32 @@ from hypothesis import strategies as st
 from tests.graphs import Inner, Left, Sample
 from tests.strategies import Everything, values
 from tracetypes import UNIT, ExactSum, RunError, Unit
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, RetryEpoch, dumps, header, loads
+from tracetypes.compiler.analysis.pickled import dumps, loads
+from tracetypes.compiler.runtime.messages import (
+    Aggregates,
+    Body,
+    Closed,
+    Drain,
+    File,
+    Items,
+    Late,
+    Markers,
+    Message,
+    Metrics,
+    Partials,
+    Piece,
+    Reject,
+    Report,
+    RetryEpoch,
+    Rows,
+    StageProgress,
+    TakenSplit,
+    Verified,
+)
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.progress import Progress
 from tracetypes.compiler.runtime.state import StageState
+from tracetypes.compiler.wire.messages import Kind, decode, encode, from_line, to_line
 from tracetypes.errors import envelope
 from tracetypes.records import canonical, schema_of
 
@@ -48,24 +70,89 @@ BEFORE = st.dictionaries(NAMES, st.lists(st.tuples(PIECES, st.none() | MICROS), 
 
 @given(REPORTS)
 def test_reports_survive_headers(report: Report) -> None:
-    raw = report.to_header()
-    assert isinstance(raw, bytes)
-    assert Report.from_head(Message(0, Kind.REPORT, raw).head) == report
+    assert decode(*encode(Message(0, report))) == (0, report)
 
 
 def test_a_report_of_nothing_survives() -> None:
     report = Report(link=0, piece=(0, 0, 0))
-    assert Report.from_head(json.loads(report.to_header())) == report
+    assert decode(*encode(Message(0, report))) == (0, report)
     assert report.counts == (0,)
 
 
-@given(st.dictionaries(st.text(max_size=5), st.none() | MICROS | st.text() | st.lists(MICROS)))
-def test_headers_are_read_back(fields: dict[str, Any]) -> None:
-    assert Message(0, Kind.MARKERS, header(**fields)).head == fields
+COUNTS = st.dictionaries(NAMES, st.integers(0, 99), max_size=2)
+NUMBERS = st.lists(st.integers(0, 99), max_size=3)
+CLOSED = st.builds(Closed, st.integers(0, 9), PIECES, MICROS, MICROS)
+PLAIN = st.dictionaries(NAMES, st.none() | MICROS | NAMES | st.lists(MICROS, max_size=2), max_size=2)
+BODIES: st.SearchStrategy[Any] = st.one_of(
+    st.builds(Markers, st.integers(0, 9), st.lists(MICROS, max_size=3), st.booleans()),
+    st.builds(Drain),
+    st.builds(Late, NAMES, NAMES | CLOSED, PLAIN),
+    st.builds(Reject, NAMES, NAMES, NAMES),
+    st.builds(File, st.sampled_from(["rows", "late", "rejects"]), NAMES, NAMES, st.integers(0, 99)),
+    st.builds(
+        StageProgress,
+        stage=st.integers(0, 9),
+        markers=st.lists(MICROS, max_size=3),
+        newest=st.dictionaries(NAMES, st.lists(st.none() | MICROS, max_size=2), max_size=2),
+        rows=st.integers(0, 99),
+        read=COUNTS,
+        late=COUNTS,
+        rejects=COUNTS,
+        complete=st.booleans(),
+    ),
+    st.builds(
+        Metrics,
+        stage=st.integers(0, 9),
+        group=st.integers(0, 9),
+        flowed=NUMBERS,
+        emitted=st.integers(0, 99),
+        keys=NUMBERS,
+        markers=st.integers(0, 9),
+        marker=st.none() | MICROS,
+        bytes=st.integers(0, 99),
+    ),
+    st.builds(Verified, st.integers(0, 99), st.floats(0, 9)),
+    st.builds(TakenSplit, NAMES, NAMES, st.fixed_dictionaries({"path": NAMES, "start": MICROS})),
+)
 
 
-def test_an_empty_header_has_no_fields() -> None:
-    assert Message(3, Kind.DRAIN, b"").head == {}
+@given(st.integers(0, 99), BODIES)
+def test_messages_survive_as_rows(group: int, body: Any) -> None:
+    row = encode(Message(group, body))
+    assert decode(*row) == (group, body)
+    assert isinstance(row.header, bytes)
+
+
+@pytest.mark.parametrize("piece", [None, (1, 2, 3)])
+def test_batches_survive_as_rows(piece: Piece | None) -> None:
+    batch = pa.record_batch({"key": ["a", "b"], "end": [10, 20]}).slice(1)
+    for kind in (Items, Aggregates):
+        found = decode(*encode(Message(3, kind(2, piece, batch)))).body
+        assert isinstance(found, kind)
+        assert (found.link, found.piece, found.batch) == (2, piece, batch)
+    rows = decode(*encode(Message(0, Rows(batch)))).body
+    assert isinstance(rows, Rows)
+    assert rows.batch == batch
+    parts = decode(*encode(Message(3, Partials(2, piece, ["a"], [ExactSum.of(0.1)], [10])))).body
+    assert isinstance(parts, Partials)
+    assert attrs.astuple(parts, recurse=False) == (2, piece, ["a"], [ExactSum.of(0.1)], [10])
+
+
+def test_every_message_has_a_kind() -> None:
+    assert len(get_args(Body)) == len(Kind)
+
+
+@given(st.builds(Late, NAMES, NAMES | CLOSED, PLAIN) | st.builds(Reject, NAMES, NAMES, NAMES))
+def test_rows_aside_survive_as_lines(aside: Late | Reject) -> None:
+    line = to_line(aside)
+    assert line.endswith("\n")
+    assert "\n" not in line[:-1]
+    assert from_line(line) == aside
+
+
+def test_a_reject_that_is_no_text_is_shown() -> None:
+    found = decode(*encode(Message(0, Reject("s", "why", "a\udc80"))))
+    assert found.body == Reject("s", "why", "a\\xed\\xb2\\x80")
 
 
 def test_kinds_are_numbers_that_never_change() -> None:
@@ -162,7 +249,7 @@ def test_classes_of_no_module_survive_by_value() -> None:
 SCRIPT = """
 import attrs, sys
 sys.path[:0] = [{root!r}]
-from tracetypes.compiler.runtime.messages import dumps, loads
+from tracetypes.compiler.analysis.pickled import dumps, loads
 @attrs.frozen
 class Mine:
     x: int

@@ -66,15 +66,16 @@ from tracetypes import (
     sort,
 )
 from tracetypes.check import violations
+from tracetypes.compiler.analysis import pickled
 from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan, plan_of
-from tracetypes.compiler.runtime import chunks, limits, messages, pipeline
+from tracetypes.compiler.runtime import chunks, limits, pipeline
 from tracetypes.compiler.runtime import column_states as states
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.emitter import ToSink, ToStage
 from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, RetryEpoch
+from tracetypes.compiler.runtime.messages import Aggregates, Message, Piece, RetryEpoch
 from tracetypes.compiler.runtime.partitioner import Partitioner
 from tracetypes.compiler.runtime.progress import Progress
 from tracetypes.compiler.runtime.source import SourceKernel
@@ -192,10 +193,10 @@ def test_states_and_aggregates_as_columns_occur(monkeypatch: pytest.MonkeyPatch)
 def test_a_combined_row_that_is_lost_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Partitioner.scattered
 
-    def lossy(self: Partitioner, kind: Kind, head: bytes, keys: Any, columns: dict[str, Any]) -> Iterator[Message]:
-        if kind == Kind.AGGREGATES:
+    def lossy(self: Partitioner, kind: type[Any], piece: Piece | None, keys: Any, columns: Any) -> Iterator[Message]:
+        if kind is Aggregates:
             keys, columns = keys[1:], {name: column[1:] for name, column in columns.items()}
-        return whole(self, kind, head, keys, columns)
+        return whole(self, kind, piece, keys, columns)
 
     monkeypatch.setattr(Partitioner, "scattered", lossy)
     assert caught(run)
@@ -361,7 +362,7 @@ def test_late_items_across_pieces_that_are_not_read_again_are_caught(monkeypatch
 
 
 def test_state_that_is_not_restored_between_steps_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = messages.loads
+    restore = pickled.loads
 
     def forget(data: bytes) -> Any:
         state: StageState = restore(data)
@@ -377,7 +378,7 @@ def test_state_that_is_not_restored_between_steps_is_caught(monkeypatch: pytest.
 
 
 def test_open_blocks_that_are_not_restored_between_steps_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = messages.loads
+    restore = pickled.loads
 
     def forget(data: bytes) -> Any:
         state: StageState = restore(data)

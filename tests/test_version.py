@@ -23,9 +23,10 @@ from hypothesis import given, settings
 from tests.graphs import Case, cases
 from tests.test_verification import flow, rows
 from tracetypes import OpStateless, RunError, check, records, stdlib
+from tracetypes.compiler.analysis import pickled
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import column_states as states
-from tracetypes.compiler.runtime import limits, messages
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.store import version
 from tracetypes.compiler.store.compatibility import queries_of
@@ -210,7 +211,7 @@ def test_every_class_in_a_state_is_in_the_layout(monkeypatch: pytest.MonkeyPatch
             return super().find_class(module, name)
 
     def dumps(value: Any) -> bytes:
-        data = messages.dumps(value)
+        data = pickled.dumps(value)
         Reader(io.BytesIO(data)).load()
         return data
 

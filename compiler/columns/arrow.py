@@ -287,19 +287,18 @@ class Batch:
             self.positions.extend(more.positions)
 
 
-def encode(stream: StreamType, batch: Batch) -> bytes:
-    """A batch as an Arrow IPC stream."""
+def encode(stream: StreamType, batch: Batch) -> Any:
+    """A batch as a record batch."""
     arrays = [array(stream.key, batch.keys), array(stream.value, batch.values), pa.array(batch.ends, pa.int64())]
     names = ["key", "value", "end"]
     if batch.positions is not None:
         arrays.append(pa.array(batch.positions, pa.int64()))
         names.append("position")
-    return to_bytes(pa.RecordBatch.from_arrays(arrays, names=names))
+    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def decode(stream: StreamType, data: bytes) -> Batch:
+def decode(stream: StreamType, table: Any) -> Batch:
     """The inverse of :func:`encode`."""
-    table = pa.ipc.open_stream(data).read_next_batch()
     columns = [from_array(stream.key, table.column(0)), from_array(stream.value, table.column(1))]
     ends = table.column(2).to_numpy(zero_copy_only=False).tolist()
     positions = table.column(3).to_numpy(zero_copy_only=False).tolist() if table.num_columns > 3 else None

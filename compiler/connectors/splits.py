@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import attrs
 import pyarrow as pa
 
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, header
+from tracetypes.compiler.runtime.messages import Message, Piece, TakenSplit
 from tracetypes.errors import RunError
 
 __all__ = [
@@ -210,7 +210,7 @@ class Reading:
 
     def note(self, reading: str) -> Message:
         """What was taken. ``reading``: which one of the source."""
-        return Message(0, Kind.TAKEN, header(reading=reading, hash=self.digest.hexdigest(), **attrs.asdict(self.split)))
+        return Message(0, TakenSplit(reading, self.digest.hexdigest(), attrs.asdict(self.split)))
 
 
 class _Hashed(io.RawIOBase):

@@ -7,7 +7,6 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.columns.arrow import Batch, from_array
@@ -67,11 +66,10 @@ class Folded:
     def __init__(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid | None) -> None:
         self.op, self.monoid = op, monoid
 
-    def decode(self, stream: StreamType, payload: bytes) -> tuple[list[Any], list[Any], list[int]]:
+    def decode(self, stream: StreamType, table: Any) -> tuple[list[Any], list[Any], list[int]]:
         """Keys, aggregates and ends of a message of aggregates."""
         if self.monoid is None:
             raise TypeError(f"{self.op} has no columns")
-        table = pa.ipc.open_stream(payload).read_next_batch()
         aggs = objects(self.monoid, parts_of(self.monoid, table), table.num_rows)
         return from_array(stream.key, table.column("key")), aggs, table.column("end").to_numpy().tolist()
 

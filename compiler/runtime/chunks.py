@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.compiler.columns.arrow import from_array, to_bytes
+from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
@@ -134,8 +134,8 @@ def mixed(x: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int) -> Iterator[tuple[int, bytes]]:
-    """Rows by key group, each group as an encoded batch: ``key``, then the other columns. Keys that are text may be
+def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int) -> Iterator[tuple[int, Any]]:
+    """Rows by key group, each group as a record batch: ``key``, then the other columns. Keys that are text may be
     dictionary encoded; in the batches they are not."""
     groups = (hashes(key, keys) % np.uint64(key_groups)).astype(np.uint16)
     order = pa.array(np.argsort(groups, kind="stable"))
@@ -147,4 +147,4 @@ def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int)
     for group in range(key_groups):
         start, end = int(starts[group]), int(starts[group + 1])
         if end > start:
-            yield group, to_bytes(batch.slice(start, end - start))
+            yield group, batch.slice(start, end - start)

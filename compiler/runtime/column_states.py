@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import leaves
+from tracetypes.compiler.analysis.pickled import dumps, loads
 from tracetypes.compiler.columns.arrow import Batch, array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, inputs_of, take
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
@@ -25,7 +26,6 @@ from tracetypes.compiler.columns.evaluation import Emitted, evaluate, run
 from tracetypes.compiler.columns.exact import Exacts
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.messages import dumps, loads
 from tracetypes.compiler.runtime.partial_aggregation import (
     Combined,
     KeyedFlow,

@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
+from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns
 from tracetypes.compiler.columns.column import concat
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
 from tracetypes.compiler.columns.ordering import Runs
 from tracetypes.compiler.plan.facts import speaks
 from tracetypes.compiler.plan.plan import Link, Mapped, Plan, Stage, links
 from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.messages import Kind, Message, header
+from tracetypes.compiler.runtime.messages import Markers, Message, Rows
 from tracetypes.compiler.runtime.operators import Flowing
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, through
 from tracetypes.compiler.runtime.partitioner import Partitioner
@@ -113,34 +113,34 @@ class ToStage(Passing):
     ) -> None:
         self.link, self.key_groups = link.number, key_groups
         sums = None if verifier is None else verifier.sums(later)
-        self.outbox = Partitioner(later, link.number, key_groups, later.restores, sums)
+        self.partitioner = Partitioner(later, link.number, key_groups, later.restores, sums)
         super().__init__(stage, link.path, verifier)
 
     def put(self, key: Any, value: Any) -> None:
         """Take an item that comes out of the path."""
-        self.outbox.put(key, value, self.end, self.position)
+        self.partitioner.put(key, value, self.end, self.position)
 
     def extend(self, batch: Batch) -> None:
         """Take items that come out of the path."""
-        self.outbox.extend(batch)
+        self.partitioner.extend(batch)
 
     def block(self, flowing: Flowing, marker: Marker, group: int) -> None:
         """Take the output of a block."""
         self._pend(flowing, marker.micros, range(len(flowing.values)))
 
     def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
-        return self.outbox.columns(header(link=self.link, piece=None), flow, ends, positions)
+        return self.partitioner.columns(None, flow, ends, positions)
 
     def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
         """All that a step sends."""
         self._flush()
         yield from self.ready
         self.ready = []
-        yield from self.outbox.messages(None)
+        yield from self.partitioner.messages(None)
         if group == 0 and (markers or complete):
-            head = header(link=self.link, markers=markers, complete=complete)
+            sent = Markers(self.link, markers, complete)
             for to in range(self.key_groups):
-                yield Message(to, Kind.MARKERS, head)
+                yield Message(to, sent)
 
 
 class ToSink(Passing):
@@ -174,7 +174,7 @@ class ToSink(Passing):
     def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
         keys = to_arrow(self.stream.key, flow.key, flow.count)
         values = to_arrow(self.stream.value, flow.value, flow.count)
-        yield Message(0, Kind.ROWS, b"", to_bytes(rows_of_columns(self.layout, keys, values, ends, positions)))
+        yield Message(0, Rows(rows_of_columns(self.layout, keys, values, ends, positions)))
 
     def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
         """All that a step sends."""
@@ -186,7 +186,7 @@ class ToSink(Passing):
             to = at + limits.BATCH
             places = (batch.positions or [])[at:to]
             part = Batch(batch.keys[at:to], batch.values[at:to], batch.ends[at:to], places)
-            yield Message(0, Kind.ROWS, b"", to_bytes(rows(self.layout, part)))
+            yield Message(0, Rows(rows(self.layout, part)))
 
 
 def joined(emitted: dict[int, list[KeyedFlow]]) -> list[tuple[KeyedFlow, Any]]:

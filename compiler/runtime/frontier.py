@@ -11,7 +11,7 @@ import numpy as np
 from tracetypes.compiler.columns.arrow import Batch
 from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
 from tracetypes.compiler.runtime.epoch import Epoch
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, RetryEpoch, header
+from tracetypes.compiler.runtime.messages import Markers, Message, Piece, Reject, Report, RetryEpoch
 from tracetypes.compiler.runtime.progress import Progress, due, later, reached
 from tracetypes.compiler.runtime.source import Collected
 from tracetypes.compiler.runtime.state import OPEN
@@ -117,12 +117,12 @@ class Frontier:
 
     # ------------------------------------------------------------------------------------------ what comes
 
-    def markers(self, parts: list[Progress], head: dict[str, Any]) -> None:
+    def markers(self, parts: list[Progress], sent: Markers) -> None:
         """Take markers that an earlier stage or a channel sends."""
         (progress,) = parts
-        progress.waiting = sorted([*progress.waiting, *head["markers"]])  # a channel may send several
+        progress.waiting = sorted([*progress.waiting, *sent.markers])  # a channel may send several
         progress.last = max(progress.waiting, default=progress.last)
-        progress.complete = progress.complete or head["complete"]
+        progress.complete = progress.complete or sent.complete
 
     def advance(self, progress: list[list[Progress]], epoch: Epoch, reports: Sequence[Report], held: Open) -> None:
         """Take the reports in the order of their pieces. Raises :class:`RetryEpoch` when a piece held items that earlier ones
@@ -194,8 +194,7 @@ class Frontier:
                     self.send(one, epoch, report, held, rejected)
                     part.open = True
                 if epoch.group == 0 and not one.leaf.quiet:
-                    head = header(source=rejected.source, reason=reason)
-                    epoch.rejected.append(Message(0, Kind.REJECT, head, str(marker).encode()))
+                    epoch.rejected.append(Message(0, Reject(rejected.source, reason, str(marker))))
                 continue
             ends.extend([marker] * (at + 1 - len(ends)))
             self._join(epoch, held, pending, marker)

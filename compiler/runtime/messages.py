@@ -1,92 +1,91 @@
-"""What travels between the pieces of a plan: rows ``(group, kind, header, payload)``, the same on every backend."""
+"""What travels between the pieces of a plan, the same on every backend: a closed union of values.
+
+A :class:`Message` is addressed to a key group; what leaves the last stage or is meant for whoever runs the plan has group 0.
+Items travel as Arrow record batches. As bytes, for disks and processes, messages are the business of `wire/`.
+"""
 
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
 import attrs
-import cloudpickle
 
 from tracetypes.markers import Marker
 
-__all__ = ["Difference", "Kind", "Message", "Piece", "Report", "RetryEpoch", "dumps", "loads", "reason_of"]
-
-
-class Kind(IntEnum):
-    """What a message is."""
-
-    ITEMS = 0
-    """Items for a key group. Header: link, piece. Payload: an encoded batch."""
-    REPORT = 1
-    """What a piece of a source held; to every key group. Header: a :class:`Report`."""
-    MARKERS = 2
-    """Markers that an earlier stage has closed; to every key group. Header: link, markers, complete."""
-    DRAIN = 3
-    """All sources have ended; to every key group."""
-    LATE = 4
-    """A late item on its way to the source's late output. Payload: the row as JSON. Header: source and reason; between the
-    source and its stage, which knows what earlier pieces closed, source, link, piece, block and closed."""
-    REJECT = 5
-    """A row on its way to the source's reject output. Header: source and reason. Payload: the row as text."""
-    PROGRESS = 6
-    """From the last stage to whoever runs the plan. Header: markers closed, newest event time of each part of each reading of a
-    source."""
-    ROWS = 7
-    """Items for the sink. Payload: a batch of the sink's rows."""
-    AGGREGATES = 8
-    """Items for a key group, combined by block and key as columns. Header: link, piece. Payload: keys, ends, and the parts of
-    the aggregates in Arrow."""
-    PARTIALS = 9
-    """The same with aggregates as pickled objects, where the monoid has no columns."""
-    METRICS = 11
-    """What a key group of a stage took and holds. Header: stage, group, items that flowed to each operator and out of the last,
-    items that were emitted, keys by operator, how many markers were closed and the last so far, bytes of state."""
-    VERIFIED = 12
-    """How much was compared with plain Python. Header: rows, and seconds of processor time that it took."""
-    FILE = 10
-    """``ROWS``, ``LATE`` or ``REJECT`` messages that a worker has put into a file. Header: kind, source, name of the file, and
-    count of its rows."""
-    TAKEN = 13
-    """What a task has read of a file, from the source to the driver. Header: the source split, its hash, and which reading of the
-    source it is of."""
+__all__ = [
+    "NOWHERE",
+    "Aggregates",
+    "Aside",
+    "Body",
+    "Closed",
+    "Difference",
+    "Drain",
+    "File",
+    "Holds",
+    "Items",
+    "Late",
+    "Markers",
+    "Message",
+    "Metrics",
+    "Partials",
+    "Piece",
+    "Reject",
+    "Report",
+    "RetryEpoch",
+    "Rows",
+    "StageProgress",
+    "TakenSplit",
+    "Verified",
+]
 
 
 Piece = tuple[int, int, int]
 """Places a piece of a source in the order of arrival: modification time, file, offset (or any three integers)."""
 
 
-class Message(NamedTuple):
-    """One row between stages. ``header`` is JSON."""
-
-    group: int
-    kind: int
-    header: bytes
-    payload: bytes = b""
-
-    @property
-    def head(self) -> dict[str, Any]:
-        """The header, parsed."""
-        parsed: dict[str, Any] = json.loads(self.header) if self.header else {}
-        return parsed
+NOWHERE: Final[Piece] = (0, 0, 0)
+"""Of what comes from no piece."""
 
 
-def header(**fields: Any) -> bytes:
-    """A header."""
-    return json.dumps(fields, separators=(",", ":")).encode()
+# -------------------------------------------------------------------------------------------- to a key group
 
 
-def reason_of(head: dict[str, Any], frontiers: Mapping[tuple[int, Piece], int]) -> str:
-    """Why a row is aside, from its header; ``frontiers``: the last marker before each piece of a link."""
-    if "closed" not in head:
-        return str(head["reason"])
-    closed = max(head["closed"], frontiers.get((head["link"], tuple(head["piece"])), head["closed"]))
-    return f"its block ended at {Marker(head['block'])}, and {Marker(closed)} was already sent"
+@final
+@attrs.frozen(eq=False)
+class Items:
+    """Items of a link, from a piece of a source or (None) from elsewhere: a record batch of keys, values, ends of blocks, and
+    positions where the stage restores an order."""
+
+    link: int
+    piece: Piece | None
+    batch: Any
 
 
+@final
+@attrs.frozen(eq=False)
+class Aggregates:
+    """Items that are combined by block and key: a record batch of keys, ends of blocks, and the parts of the aggregates."""
+
+    link: int
+    piece: Piece | None
+    batch: Any
+
+
+@final
+@attrs.frozen(eq=False)
+class Partials:
+    """The same with aggregates as the author's objects, where the monoid has no columns."""
+
+    link: int
+    piece: Piece | None
+    keys: list[Any]
+    aggs: list[Any]
+    ends: list[int]
+
+
+@final
 @attrs.frozen(kw_only=True)
 class Report:
     """What one piece of a source held, as every key group of the stage behind it must know.
@@ -117,23 +116,176 @@ class Report:
     parts: int = 1
     idle: bool = False
 
-    def to_header(self) -> bytes:
-        """For a message."""
-        return header(**attrs.asdict(self))
 
-    @classmethod
-    def from_head(cls, head: dict[str, Any]) -> Report:
-        """From a message."""
-        jump = head["jump"]
-        return cls(
-            **{
-                **head,
-                "piece": tuple(head["piece"]),
-                "jump": None if jump is None else tuple(jump),
-                "markers": tuple(head["markers"]),
-                "counts": tuple(head["counts"]),
-            }
-        )
+@final
+@attrs.frozen
+class Markers:
+    """Markers that an earlier stage has closed, or the sender of a channel; to every key group. ``complete``: no more come."""
+
+    link: int
+    markers: list[int]
+    complete: bool
+
+
+@final
+@attrs.frozen
+class Drain:
+    """All sources have ended; to every key group."""
+
+
+# ---------------------------------------------------------------------------------------------- rows aside
+
+
+@final
+@attrs.frozen
+class Closed:
+    """Why an item is late, as far as its piece knows: its ``block`` had ended, for ``closed`` was sent before. What earlier
+    pieces of the epoch closed is known to the stage, or to the driver where there is none."""
+
+    link: int
+    piece: Piece
+    block: int
+    closed: int
+
+    def shown(self, frontiers: Mapping[tuple[int, Piece], int]) -> str:
+        """As text. ``frontiers``: the last marker before each piece of a link."""
+        closed = max(self.closed, frontiers.get((self.link, self.piece), self.closed))
+        return f"its block ended at {Marker(self.block)}, and {Marker(closed)} was already sent"
+
+
+@final
+@attrs.frozen
+class Late:
+    """A late item on its way to the late output of its source. ``row``: key and value as plain values."""
+
+    source: str
+    reason: str | Closed
+    row: dict[str, Any]
+
+    def explained(self, frontiers: Mapping[tuple[int, Piece], int]) -> Late:
+        """With its reason as text."""
+        return self if isinstance(self.reason, str) else attrs.evolve(self, reason=self.reason.shown(frontiers))
+
+
+@final
+@attrs.frozen
+class Reject:
+    """A row on its way to the reject output of its source, as text."""
+
+    source: str
+    reason: str
+    row: str
+
+
+Aside: TypeAlias = Late | Reject
+
+
+# ------------------------------------------------------------------------------------------- to whoever runs
+
+
+@final
+@attrs.frozen(eq=False)
+class Rows:
+    """Items for the sink: a record batch of its rows."""
+
+    batch: Any
+
+
+Holds: TypeAlias = Literal["rows", "late", "rejects"]
+"""What a file of a worker holds."""
+
+
+@final
+@attrs.frozen
+class File:
+    """Rows, late rows or rejects (of a source) that a worker has put into a file: its name, and how many they are."""
+
+    holds: Holds
+    source: str
+    name: str
+    count: int
+
+
+@final
+@attrs.frozen(kw_only=True)
+class StageProgress:
+    """What an epoch of a stage did: markers closed, newest event time of each part of each reading of a source, rows read in all
+    and by source, late and rejected rows that passed. ``complete``: no more will come."""
+
+    stage: int
+    markers: list[int]
+    newest: dict[str, list[int | None]]
+    rows: int
+    read: dict[str, int]
+    late: dict[str, int]
+    rejects: dict[str, int]
+    complete: bool
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Metrics:
+    """What a key group of a stage took and holds: items that flowed to each operator and out of the last, items that were
+    emitted, keys by operator, how many markers were closed and the last so far, bytes of state."""
+
+    stage: int
+    group: int
+    flowed: list[int]
+    emitted: int
+    keys: list[int]
+    markers: int
+    marker: int | None
+    bytes: int
+
+
+@final
+@attrs.frozen
+class Verified:
+    """How much was compared with plain Python: rows, and seconds of processor time that it took."""
+
+    rows: int
+    seconds: float
+
+
+@final
+@attrs.frozen
+class TakenSplit:
+    """What a task has read of a file: for which reading of a source, a hash of it, and the source split, as plain values."""
+
+    reading: str
+    hash: str
+    split: dict[str, Any]
+
+
+# --------------------------------------------------------------------------------------------------- messages
+
+
+Body: TypeAlias = (
+    Items
+    | Aggregates
+    | Partials
+    | Report
+    | Markers
+    | Drain
+    | Late
+    | Reject
+    | Rows
+    | File
+    | StageProgress
+    | Metrics
+    | Verified
+    | TakenSplit
+)
+
+
+class Message(NamedTuple):
+    """Something on its way to a key group."""
+
+    group: int
+    body: Body
+
+
+# ------------------------------------------------------------------------------------- an epoch that is done again
 
 
 class RetryEpoch(Exception):
@@ -194,19 +346,3 @@ class Difference(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Difference, self.parts)
-
-
-def dumps(value: Any) -> bytes:
-    """State for a checkpoint. Classes of importable modules by name, those of scripts and notebooks by value."""
-    try:
-        data = pickle.dumps(value, protocol=5)
-        if b"__main__" not in data:  # by name it would be found in this process only
-            return data
-    except (pickle.PicklingError, AttributeError, TypeError):
-        pass
-    return bytes(cloudpickle.dumps(value, protocol=5))
-
-
-def loads(data: bytes) -> Any:
-    """The inverse of :func:`dumps`. Only ever given what we wrote into a checkpoint."""
-    return pickle.loads(data)

@@ -21,7 +21,7 @@ from tracetypes.compiler.runtime.blocks import BlockBuffer, Folded, Lists
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import KeyGroups
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, loads
+from tracetypes.compiler.runtime.messages import NOWHERE, Aggregates, Items, Partials, Piece
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow
 from tracetypes.compiler.runtime.state import StageState
@@ -32,6 +32,7 @@ from tracetypes.markers import Marker
 from tracetypes.trace import StreamType
 
 __all__ = [
+    "Arrived",
     "AtMarkers",
     "Coming",
     "Due",
@@ -46,6 +47,9 @@ __all__ = [
 
 Placing: TypeAlias = Callable[[Any], Any]
 """From the ends that a piece gave its items to those of their blocks, as columns."""
+
+Arrived: TypeAlias = Items | Aggregates | Partials
+"""What comes for open blocks."""
 
 Coming: TypeAlias = Mapping[int, set[int]]
 """The markers that are due, in order, each with the links that have sent it."""
@@ -80,7 +84,7 @@ class Flows:
         """The same as objects."""
         lists, held = Lists(), dict[int, Any]()
         for flow, column in self.flows:
-            lists.hold(held, 0, (0, 0, 0), Batch(*flow.pairs(), column.tolist()))
+            lists.hold(held, 0, NOWHERE, Batch(*flow.pairs(), column.tolist()))
         return Objects(((end, lists.take(held.pop(end, None))) for end in ends), self.start)
 
 
@@ -151,11 +155,11 @@ class OpenBlocks(ABC):
     def adopt(self) -> None:
         """Hold what another graph has held as this one does."""
 
-    def expect(self, messages: Sequence[Message]) -> None:  # noqa: B027
+    def expect(self, arrived: Sequence[Arrived]) -> None:  # noqa: B027
         """These will come: a chance to choose how to hold them."""
 
     @abstractmethod
-    def take(self, link: int, piece: Piece, message: Message, placing: Placing) -> int:
+    def take(self, arrived: Arrived, placing: Placing) -> int:
         """Hold what has come; how many rows."""
 
     @abstractmethod
@@ -194,14 +198,18 @@ class ObjectBlocks(OpenBlocks):
         tables, self.state.tables = self.state.tables, []
         for ends, keys, values in tables:
             batch = Batch(from_array(self.takes.key, keys), from_array(self.takes.value, values), ends.tolist())
-            self.buffer.hold(self.state.held, 0, (0, 0, 0), batch)
+            self.buffer.hold(self.state.held, 0, NOWHERE, batch)
 
-    def take(self, link: int, piece: Piece, message: Message, placing: Placing) -> int:
+    def take(self, arrived: Arrived, placing: Placing) -> int:
         """Hold what has come; how many rows."""
-        batch = decode(self.takes, message.payload)
-        batch.ends = placing(np.array(batch.ends, np.int64)).tolist()
-        self.hold(link, piece, batch)
-        return len(batch)
+        match arrived:
+            case Items(link, piece, table):
+                batch = decode(self.takes, table)
+                batch.ends = placing(np.array(batch.ends, np.int64)).tolist()
+                self.hold(link, piece or NOWHERE, batch)
+                return len(batch)
+            case _:
+                raise TypeError(f"{type(arrived).__name__} come to a stage that takes items")
 
     def hold(self, link: int, piece: Piece, batch: Batch) -> None:
         """Hold items whose blocks are known."""
@@ -230,7 +238,7 @@ class ObjectBlocks(OpenBlocks):
             if self.at_markers is not None:
                 batch = self.at_markers.batch(end, present, self.epoch.group)
                 if len(batch):
-                    self.buffer.hold(held, 0, (0, 0, 0), batch)
+                    self.buffer.hold(held, 0, NOWHERE, batch)
             yield end, self.buffer.take(held.pop(end, None))
 
 
@@ -253,15 +261,15 @@ class FoldedBlocks(ObjectBlocks):
         states, self.state.held = columns.to_objects(self.folded.op.combine)
         self.state.operators[0] = UnorderedState(states, columns.start, plain=plain)
 
-    def take(self, link: int, piece: Piece, message: Message, placing: Placing) -> int:
+    def take(self, arrived: Arrived, placing: Placing) -> int:
         """Hold what has come; how many rows."""
-        match message.kind:
-            case Kind.PARTIALS:
-                keys, aggs, ends = loads(message.payload)
-            case Kind.AGGREGATES:
-                keys, aggs, ends = self.folded.decode(self.takes, message.payload)
-            case _:
-                return super().take(link, piece, message, placing)
+        match arrived:
+            case Partials(keys=keys, aggs=aggs, ends=ends):
+                pass
+            case Aggregates(batch=table):
+                keys, aggs, ends = self.folded.decode(self.takes, table)
+            case Items():
+                return super().take(arrived, placing)
         self.absorb(keys, aggs, placing(np.array(ends, np.int64)).tolist())
         return len(ends)
 

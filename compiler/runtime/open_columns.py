@@ -8,7 +8,6 @@ from typing import Any, final
 
 import attrs
 import numpy as np
-import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import Batch
 from tracetypes.compiler.columns.column import Columns
@@ -18,8 +17,8 @@ from tracetypes.compiler.runtime.blocks import Folded
 from tracetypes.compiler.runtime.column_states import Columnar, ColumnState
 from tracetypes.compiler.runtime.emitter import joined
 from tracetypes.compiler.runtime.epoch import Epoch
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece
-from tracetypes.compiler.runtime.open_blocks import Coming, Due, Flows, FoldedBlocks, Objects, Placing
+from tracetypes.compiler.runtime.messages import Aggregates, Piece
+from tracetypes.compiler.runtime.open_blocks import Arrived, Coming, Due, Flows, FoldedBlocks, Objects, Placing
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, parts_of
 from tracetypes.compiler.runtime.state import StageState
@@ -52,16 +51,16 @@ class ColumnBlocks(FoldedBlocks):
         if not (isinstance(columns := self.state.operators[0], ColumnState) and self.columnar.fits(columns)):
             super().adopt()
 
-    def expect(self, messages: Sequence[Message]) -> None:
+    def expect(self, arrived: Sequence[Arrived]) -> None:
         """These will come: go over to columns where many keys share a block."""
         objects_ = self.state.operators[0]
         if not isinstance(objects_, UnorderedState) or objects_.plain:
             return
         if len(objects_.states) < limits.MANY or self.columnar.keyed.skips:
             rows_, blocks = 0, set[int]()
-            for message in messages:
-                if message.kind == Kind.AGGREGATES:
-                    ends = pa.ipc.open_stream(message.payload).read_next_batch().column("end")
+            for one in arrived:
+                if isinstance(one, Aggregates):
+                    ends = one.batch.column("end")
                     rows_ += len(ends)
                     blocks.update(ends.unique().to_pylist())
             if rows_ < limits.MANY * max(len(blocks), 1):
@@ -74,12 +73,12 @@ class ColumnBlocks(FoldedBlocks):
             self.state.operators[0] = made
             self.state.held = {}
 
-    def take(self, link: int, piece: Piece, message: Message, placing: Placing) -> int:
+    def take(self, arrived: Arrived, placing: Placing) -> int:
         """Hold what has come; how many rows."""
         columns = self.state.operators[0]
-        if message.kind != Kind.AGGREGATES or not isinstance(columns, ColumnState):
-            return super().take(link, piece, message, placing)
-        table = pa.ipc.open_stream(message.payload).read_next_batch()
+        if not isinstance(arrived, Aggregates) or not isinstance(columns, ColumnState):
+            return super().take(arrived, placing)
+        table = arrived.batch
         parts = parts_of(self.columnar.keyed.monoid, table)
         self.columnar.hold(columns, table.column("key"), placing(table.column("end").to_numpy()), parts)
         return int(table.num_rows)

@@ -11,8 +11,8 @@ from tracetypes.compiler.columns.arrow import Batch, array, from_array
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
 from tracetypes.compiler.runtime.epoch import Epoch
-from tracetypes.compiler.runtime.messages import Message, Piece
-from tracetypes.compiler.runtime.open_blocks import Coming, Due, Flows, Objects, OpenBlocks, Placing
+from tracetypes.compiler.runtime.messages import Items, Piece
+from tracetypes.compiler.runtime.open_blocks import Arrived, Coming, Due, Flows, Objects, OpenBlocks, Placing
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
@@ -31,12 +31,15 @@ class TableBlocks(OpenBlocks):
             ends = np.full(len(keys), end, np.int64)
             self.state.tables.append((ends, array(self.takes.key, keys), array(self.takes.value, values)))
 
-    def take(self, link: int, piece: Piece, message: Message, placing: Placing) -> int:
+    def take(self, arrived: Arrived, placing: Placing) -> int:
         """Hold what has come; how many rows."""
-        table = pa.ipc.open_stream(message.payload).read_next_batch()
-        ends = placing(table.column("end").to_numpy())
-        self.state.tables.append((ends, table.column("key"), table.column("value")))
-        return len(ends)
+        match arrived:
+            case Items(batch=table):
+                ends = placing(table.column("end").to_numpy())
+                self.state.tables.append((ends, table.column("key"), table.column("value")))
+                return len(ends)
+            case _:
+                raise TypeError(f"{type(arrived).__name__} come to a stage that takes items")
 
     def hold(self, link: int, piece: Piece, batch: Batch) -> None:
         """Hold items whose blocks are known."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.monoids import Monoid
-from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns, to_bytes
+from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns
 from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.plan.facts import combining
@@ -17,7 +17,7 @@ from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import Folded, folded_by
 from tracetypes.compiler.runtime.chunks import scatter
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, dumps, header
+from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Partials, Piece, Rows
 from tracetypes.compiler.runtime.partial_aggregation import Flow, KeyedFlow, SeenSums, combine, encode_parts
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
@@ -54,56 +54,58 @@ class Partitioner:
         """Add many items."""
         self.batch.extend(more)
 
-    def columns(self, head: bytes, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
+    def columns(self, piece: Piece | None, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
         """Messages of items that come as columns. Raises :class:`Undefined` before the first one when they have to be
         taken one by one."""
         if self.monoid is not None:
-            yield from self.aggregates(self.monoid, head, flow, flow.key, ends)
+            yield from self.aggregates(self.monoid, piece, flow, flow.key, ends)
             return
         schema, count = self.stream.key, flow.count
         keys = to_coded_arrow(schema, flow.key, count)
         columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(ends)}
         if self.positioned:
             columns["position"] = pa.array(positions)
-        yield from self.scattered(Kind.ITEMS, head, keys, columns)
+        yield from self.scattered(Items, piece, keys, columns)
 
-    def aggregates(self, monoid: Monoid, head: bytes, flow: Flow, key: Columns, ends: Any) -> Iterator[Message]:
+    def aggregates(self, monoid: Monoid, piece: Piece | None, flow: Flow, key: Columns, ends: Any) -> Iterator[Message]:
         """The same for items that are combined, of which not all may be read."""
         combined = combine(monoid, flow, ends, key, self.sums)
         keys = to_arrow(self.stream.key, combined.keys, len(combined))
-        yield from self.scattered(Kind.AGGREGATES, head, keys, encode_parts(monoid, combined))
+        yield from self.scattered(Aggregates, piece, keys, encode_parts(monoid, combined))
 
-    def scattered(self, kind: Kind, head: bytes, keys: Any, columns: dict[str, Any]) -> Iterator[Message]:
+    def scattered(
+        self, kind: type[Items | Aggregates], piece: Piece | None, keys: Any, columns: dict[str, Any]
+    ) -> Iterator[Message]:
         """A message to each key group that has rows."""
-        for group, payload in scatter(self.stream.key, keys, columns, self.key_groups):
-            yield Message(group, kind, head, payload)
+        for group, batch in scatter(self.stream.key, keys, columns, self.key_groups):
+            yield Message(group, kind(self.link, piece, batch))
 
     def messages(self, piece: Piece | None) -> Iterator[Message]:
         """All that was collected, and a fresh start."""
-        batch, head = self.batch, header(link=self.link, piece=piece)
+        batch = self.batch
         self.start()
         if not len(batch):
             return
         if self.monoid is not None and len(batch) >= limits.MANY:
             try:
-                yield from self.combined(head, batch)
+                yield from self.combined(piece, batch)
                 return
             except Undefined:
                 pass  # a number that columns cannot hold: the items go as they are
         elif self.folding is not None and self.folding.pays:
-            yield from self.folded(self.folding, head, batch)
+            yield from self.folded(self.folding, piece, batch)
             return
-        yield from self.items(head, batch)
+        yield from self.items(piece, batch)
 
-    def combined(self, head: bytes, batch: Batch) -> Iterator[Message]:
+    def combined(self, piece: Piece | None, batch: Batch) -> Iterator[Message]:
         """The items combined as columns."""
         stream = self.stream
         keys = from_arrow(stream.key, array(stream.key, batch.keys))
         values = from_arrow(stream.value, array(stream.value, batch.values))
         flow = KeyedFlow.of(keys, values, len(batch))
-        return self.columns(head, flow, np.array(batch.ends, np.int64), None)
+        return self.columns(piece, flow, np.array(batch.ends, np.int64), None)
 
-    def folded(self, folding: Folding, head: bytes, batch: Batch) -> Iterator[Message]:
+    def folded(self, folding: Folding, piece: Piece | None, batch: Batch) -> Iterator[Message]:
         """The items combined as objects."""
         groups: dict[int, tuple[list[Any], list[Any], list[int]]] = {}
         for end, sums in folding.fold(batch).items():
@@ -113,7 +115,7 @@ class Partitioner:
                 aggs.append(agg)
                 ends.append(end)
         for group, parts in groups.items():
-            yield Message(group, Kind.PARTIALS, head, dumps(parts))
+            yield Message(group, Partials(self.link, piece, *parts))
 
     def group(self, key: Any) -> int:
         """The key group of a key."""
@@ -122,14 +124,14 @@ class Partitioner:
             group = self.group_of[key] = self.hash(key) % self.key_groups
         return group
 
-    def items(self, head: bytes, batch: Batch) -> Iterator[Message]:
+    def items(self, piece: Piece | None, batch: Batch) -> Iterator[Message]:
         """The items as they are."""
         stream = self.stream
         keys = array(stream.key, batch.keys)
         columns = {"value": array(stream.value, batch.values), "end": pa.array(batch.ends, pa.int64())}
         if batch.positions is not None:
             columns["position"] = pa.array(batch.positions, pa.int64())
-        yield from self.scattered(Kind.ITEMS, head, keys, columns)
+        yield from self.scattered(Items, piece, keys, columns)
 
 
 class Straight(Partitioner):
@@ -139,14 +141,14 @@ class Straight(Partitioner):
         super().__init__(stage, 0, 1, False)
         self.layout = layout
 
-    def columns(self, head: bytes, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
+    def columns(self, piece: Piece | None, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
         """Rows of items that come as columns."""
         keys = to_arrow(self.stream.key, flow.key, flow.count)
         values = to_arrow(self.stream.value, flow.value, flow.count)
         for at in range(0, flow.count, limits.BATCH):
             part = slice(at, at + limits.BATCH)
             table = rows_of_columns(self.layout, keys[part], values[part], ends[part])
-            yield Message(0, Kind.ROWS, b"", to_bytes(table))
+            yield Message(0, Rows(table))
 
     def messages(self, piece: Piece | None) -> Iterator[Message]:
         """All that was collected, and a fresh start."""
@@ -155,7 +157,7 @@ class Straight(Partitioner):
         for at in range(0, len(batch), limits.BATCH):
             part = slice(at, at + limits.BATCH)
             made = Batch(batch.keys[part], batch.values[part], batch.ends[part], [0] * len(batch.keys[part]))
-            yield Message(0, Kind.ROWS, b"", to_bytes(rows(self.layout, made)))
+            yield Message(0, Rows(rows(self.layout, made)))
 
 
 class Folding:

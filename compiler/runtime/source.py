@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import pairwise, repeat, takewhile
@@ -21,7 +20,7 @@ from tracetypes.compiler.plan.plan import FromChannel, FromSource, Link, Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import Placed as PlacedChunk
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, header
+from tracetypes.compiler.runtime.messages import Closed, Late, Markers, Message, Piece, Reject, Report
 from tracetypes.compiler.runtime.partial_aggregation import (
     Flow,
     KeyedFlow,
@@ -106,7 +105,7 @@ class SourceKernel:
         self.verifier = verifier
         self.seen = None if verifier is None else verifier.along(link.path)
         sums = None if verifier is None else verifier.sums(stage)
-        self.outbox = (
+        self.partitioner = (
             Partitioner(stage, link.number, key_groups, positioned, sums)
             if straight is None
             else Straight(stage, straight)
@@ -127,7 +126,7 @@ class SourceKernel:
         self.late_schema = (link.leaf.items.key, link.leaf.items.value)
 
     def _put(self, key: Any, value: Any) -> None:
-        self.outbox.put(key, value, self.end, self.position)
+        self.partitioner.put(key, value, self.end, self.position)
 
     def piece(
         self,
@@ -185,7 +184,7 @@ class SourceKernel:
             if row.kind == "reject":
                 rejects += 1
                 if self.aloud:
-                    yield self._aside(Kind.REJECT, row.reason, one.show())
+                    yield Message(0, Reject(self.name, row.reason, one.show()))
                 if self.gives_rejects:
                     rejected = Rejected.of(self.name, one.show(), row.reason)
                     yield from self._open(piece, UNIT, rejected, FIRST if closed is None else closed + period)
@@ -216,9 +215,9 @@ class SourceKernel:
             self.end, self.position = end, count
             push(row.key, row.value)
             if count % limits.FLUSH == 0:
-                yield from self.outbox.messages(piece)
+                yield from self.partitioner.messages(piece)
         flush(self.ahead)
-        yield from self.outbox.messages(piece)
+        yield from self.partitioner.messages(piece)
         ends = sorted(blocks)
         jump = max(pairwise(ends), key=lambda pair: pair[1] - pair[0], default=None)
         report = Report(
@@ -240,18 +239,18 @@ class SourceKernel:
         """A late item or a reject that is sent on. ``end``: of the first block that is open, as far as the piece tells."""
         self.open = self.end = end
         self.push(key, value)
-        if len(self.outbox.batch) >= limits.FLUSH:
-            yield from self.outbox.messages(piece)
+        if len(self.partitioner.batch) >= limits.FLUSH:
+            yield from self.partitioner.messages(piece)
 
     def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
         """Rows as columns: through the traced operators, and from there as objects where one is opaque."""
         flush(self.ahead)
-        yield from self.outbox.messages(piece)
+        yield from self.partitioner.messages(piece)
         messages: list[Message] = []
         try:
             self._columns(piece, placed, count, messages)
         except Undefined:  # one of the rows must be run in Python: all of them are
-            self.outbox.start()
+            self.partitioner.start()
             for one in self.ahead:
                 one.items = []
             messages = []
@@ -259,20 +258,19 @@ class SourceKernel:
             self._objects(self.push, placed.ends, (placed.at + (count + 1)).tolist(), *items)
         yield from messages
         flush(self.ahead)
-        yield from self.outbox.messages(piece)
+        yield from self.partitioner.messages(piece)
 
     def _columns(self, piece: Piece, placed: PlacedChunk, count: int, messages: list[Message]) -> None:
-        head = header(link=self.link.number, piece=piece)
-        positions = placed.at + (count + 1) if self.outbox.positioned else None
+        positions = placed.at + (count + 1) if self.partitioner.positioned else None
         if not self.trees:
-            messages.extend(self._untraced(head, placed, positions))
+            messages.extend(self._untraced(piece, placed, positions))
             return
         for flow in self._traced(placed):
             ends = placed.ends if flow.rows is None else placed.ends[flow.rows]
             if self.whole:
-                messages.extend(self.outbox.columns(head, flow, ends, positions))
+                messages.extend(self.partitioner.columns(piece, flow, ends, positions))
             else:
-                messages.extend(self._opaque(head, ends, partial(_objects_of, flow.key, flow.value)))
+                messages.extend(self._opaque(piece, ends, partial(_objects_of, flow.key, flow.value)))
 
     def _traced(self, placed: PlacedChunk) -> list[KeyedFlow]:
         """What comes out of the traced operators, the first of which Spark may have computed already."""
@@ -287,27 +285,27 @@ class SourceKernel:
             flows = [native]
         return [made for one in flows for made in through(rest, one, self.seen, 1)]
 
-    def _untraced(self, head: bytes, placed: PlacedChunk, positions: Any) -> Iterator[Message]:
+    def _untraced(self, piece: Piece, placed: PlacedChunk, positions: Any) -> Iterator[Message]:
         """Items as they come from the source: no traced operator is first."""
         if not self.whole:
             items = placed.column(("key",)), placed.column(("value",))
-            yield from self._opaque(head, placed.ends, partial(self._items, *items))
+            yield from self._opaque(piece, placed.ends, partial(self._items, *items))
             return
-        (key, value), stream, count = self.late_schema, self.outbox.stream, len(placed.ends)
+        (key, value), stream, count = self.late_schema, self.partitioner.stream, len(placed.ends)
         keys = fit_key(stream.key, from_arrow(key, placed.column(("key",))))
-        if self.outbox.monoid is None:
+        if self.partitioner.monoid is None:
             values = fit(stream.value, from_arrow(value, placed.column(("value",))))
-            yield from self.outbox.columns(head, KeyedFlow.of(keys, values, count), placed.ends, positions)
+            yield from self.partitioner.columns(piece, KeyedFlow.of(keys, values, count), placed.ends, positions)
         else:
             flow = Flow(count, None, read_by(placed.column))
-            yield from self.outbox.aggregates(self.outbox.monoid, head, flow, keys, placed.ends)
+            yield from self.partitioner.aggregates(self.partitioner.monoid, piece, flow, keys, placed.ends)
 
     def _items(self, keys: Any, values: Any, rows: slice = ALL) -> tuple[list[Any], list[Any]]:
         key, value = self.late_schema
         return from_array(key, keys[rows]), from_array(value, values[rows])
 
     def _opaque(
-        self, head: bytes, ends: Any, items: Callable[[slice], tuple[list[Any], list[Any]]]
+        self, piece: Piece, ends: Any, items: Callable[[slice], tuple[list[Any], list[Any]]]
     ) -> Iterator[Message]:
         """Items as objects through the operators up to the last opaque one, a slab at a time: in bulk, or else one by one. Those
         behind take columns again."""
@@ -332,7 +330,7 @@ class SourceKernel:
         first = len(self.trees) + len(self.opaque)
         for flow in through(self.behind, whole, self.seen, first):
             at_ = slice(None) if flow.rows is None else flow.rows
-            yield from self.outbox.columns(head, flow, ends[at_], None)
+            yield from self.partitioner.columns(piece, flow, ends[at_], None)
 
     def _objects(self, push: Emit, ends: Any, places: Iterable[int], keys: list[Any], values: list[Any]) -> None:
         rows_ = zip(keys, values, ends.tolist(), places, strict=True)
@@ -349,7 +347,7 @@ class SourceKernel:
             row = one.row
             if row.kind == "reject":
                 if self.aloud:
-                    yield self._aside(Kind.REJECT, row.reason, one.show())
+                    yield Message(0, Reject(self.name, row.reason, one.show()))
                 if self.gives_rejects:
                     rejects += 1
                     counts[-1] += 1
@@ -362,7 +360,7 @@ class SourceKernel:
                 self.end, self.position = len(markers), at
                 push(row.key, row.value)
         flush(self.ahead)
-        yield from self.outbox.messages(piece)
+        yield from self.partitioner.messages(piece)
         yield from self._to_all(
             Report(
                 link=self.link.number,
@@ -374,18 +372,14 @@ class SourceKernel:
         )
 
     def _to_all(self, report: Report) -> Iterator[Message]:
-        head = attrs.evolve(report, part=self.part, parts=self.parts, idle=self.idle).to_header()
-        for group in range(1 if isinstance(self.outbox, Straight) else self.key_groups):
-            yield Message(group, Kind.REPORT, head)
+        whole = attrs.evolve(report, part=self.part, parts=self.parts, idle=self.idle)
+        for group in range(1 if isinstance(self.partitioner, Straight) else self.key_groups):
+            yield Message(group, whole)
 
     def _late(self, piece: Piece, row: Row, end: int, closed: int) -> Message:
         key, value = self.late_schema
-        shown = json.dumps({"key": to_plain(key, row.key), "value": to_plain(value, row.value)}, ensure_ascii=False)
-        head = header(source=self.name, link=self.link.number, piece=piece, block=end, closed=closed)
-        return Message(0, Kind.LATE, head, shown.encode())
-
-    def _aside(self, kind: Kind, reason: str, text: str) -> Message:
-        return Message(0, kind, header(source=self.name, reason=reason), text.encode("utf-8", "surrogatepass"))
+        plain = {"key": to_plain(key, row.key), "value": to_plain(value, row.value)}
+        return Message(0, Late(self.name, Closed(self.link.number, piece, end, closed), plain))
 
 
 class ChannelKernel:
@@ -396,10 +390,10 @@ class ChannelKernel:
         self.leaf, self.link, self.key_groups, self.verifier = link.leaf, link, key_groups, verifier
         self.seen = None if verifier is None else verifier.along(link.path)
         sums = None if verifier is None else verifier.sums(stage)
-        self.outbox = Partitioner(stage, link.number, key_groups, stage.restores, sums)
+        self.partitioner = Partitioner(stage, link.number, key_groups, stage.restores, sums)
         self.end = self.position = 0
         self.ahead: list[Ahead] = []
-        self.push = chain(link.path, lambda key, value: self.outbox.put(key, value, self.end, self.position), self)
+        self.push = chain(link.path, lambda key, value: self.partitioner.put(key, value, self.end, self.position), self)
         self.trees = trees_of(link.path)
 
     def rows(self, table: Any) -> Iterator[Message]:
@@ -411,14 +405,14 @@ class ChannelKernel:
         if self.verifier is not None:
             self.verifier.start(int(ends[0]), count)
         if self.trees is not None:
-            head, made = header(link=self.link.number, piece=None), list[Message]()
+            made = list[Message]()
             try:
                 keys, values = pairs_of_rows(leaf.layout, table)
                 key, value = from_arrow(leaf.stream.key, keys), from_arrow(leaf.stream.value, values)
                 whole = KeyedFlow.of(key, value, count)
                 for flow in through(self.trees, whole, self.seen):
                     at = slice(None) if flow.rows is None else flow.rows
-                    made.extend(self.outbox.columns(head, flow, ends[at], positions[at]))
+                    made.extend(self.partitioner.columns(None, flow, ends[at], positions[at]))
             except Undefined:
                 pass  # one of the rows must be run in Python: all of them are
             else:
@@ -426,16 +420,16 @@ class ChannelKernel:
                 yield from verified(self.verifier)
                 return
         batch = from_rows(leaf.layout, table)
-        self.outbox.start()
+        self.partitioner.start()
         rows_ = zip(batch.keys, batch.values, ends.tolist(), positions.tolist(), strict=True)
         for key_, value_, self.end, self.position in rows_:
             self.push(key_, value_)
         flush(self.ahead)
-        yield from self.outbox.messages(None)
+        yield from self.partitioner.messages(None)
         yield from verified(self.verifier)
 
     def markers(self, markers: list[int], complete: bool) -> Iterator[Message]:
         """What was closed with the rows."""
-        head = header(link=self.link.number, markers=markers, complete=complete)
+        sent = Markers(self.link.number, markers, complete)
         for group in range(self.key_groups):
-            yield Message(group, Kind.MARKERS, head)
+            yield Message(group, sent)

@@ -28,8 +28,22 @@ from tracetypes.compiler.runtime.blocks import Lists, Placed, folded_by
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
-from tracetypes.compiler.runtime.messages import Kind, Message, Report, header, reason_of
-from tracetypes.compiler.runtime.open_blocks import AtMarkers, FoldedBlocks, ObjectBlocks, OpenBlocks, Owners
+from tracetypes.compiler.runtime.messages import (
+    NOWHERE,
+    Aggregates,
+    Closed,
+    Drain,
+    Items,
+    Late,
+    Markers,
+    Message,
+    Metrics,
+    Partials,
+    Reject,
+    Report,
+    StageProgress,
+)
+from tracetypes.compiler.runtime.open_blocks import Arrived, AtMarkers, FoldedBlocks, ObjectBlocks, OpenBlocks, Owners
 from tracetypes.compiler.runtime.open_columns import ColumnBlocks
 from tracetypes.compiler.runtime.open_tables import SortedBlocks, TableBlocks
 from tracetypes.compiler.runtime.pipeline import Pipeline
@@ -101,9 +115,13 @@ class StageKernel:
         late: dict[str, int] = {}
         rejects: dict[str, int] = {}
         for message in self._run(state, self.epoch, messages):
-            if message.kind in (Kind.LATE, Kind.REJECT):
-                counts, source = (late if message.kind == Kind.LATE else rejects), message.head["source"]
-                counts[source] = counts.get(source, 0) + 1
+            match message.body:
+                case Late(source=source):
+                    late[source] = late.get(source, 0) + 1
+                case Reject(source=source):
+                    rejects[source] = rejects.get(source, 0) + 1
+                case _:
+                    pass
             yield message
         if group == 0:
             yield self._progress(state, self.epoch, late, rejects)
@@ -111,43 +129,40 @@ class StageKernel:
 
     def _run(self, state: StageState, epoch: Epoch, messages: Iterable[Message]) -> Iterator[Message]:
         blocks = self.opened(state, epoch)
-        items: list[Message] = []
+        items: list[Arrived] = []
         reports: list[Report] = []
-        late: list[Message] = []
+        late: list[Late] = []
         drained = False
         for message in messages:
-            match message.kind:
-                case Kind.ITEMS | Kind.AGGREGATES | Kind.PARTIALS:
-                    items.append(message)
-                case Kind.REPORT:
-                    reports.append(Report.from_head(message.head))
-                case Kind.MARKERS:
-                    self.frontier.markers(state.progress[message.head["link"]], message.head)
-                case Kind.DRAIN:
+            match message.body:
+                case Items() | Aggregates() | Partials() as some:
+                    items.append(some)
+                case Report() as report:
+                    reports.append(report)
+                case Markers() as markers:
+                    self.frontier.markers(state.progress[markers.link], markers)
+                case Drain():
                     drained = True
-                case Kind.LATE if "closed" in message.head:
-                    late.append(message)
+                case Late(reason=Closed()) as row:
+                    late.append(row)
                 case _:
                     yield message
         self.frontier.advance(state.progress, epoch, reports, blocks)
         yield from epoch.rejected
-        for message in late:  # what earlier pieces of the epoch closed is known only here
-            head = header(source=message.head["source"], reason=reason_of(message.head, epoch.frontiers))
-            yield message._replace(header=head)
+        for row in late:  # what earlier pieces of the epoch closed is known only here
+            yield Message(0, row.explained(epoch.frontiers))
         with rarely_collected():
             self._hold(state, epoch, blocks, items)
             complete = self._close(state, epoch, blocks, drained=drained)
         yield from self.pipeline.messages(epoch, complete=complete)
 
-    def _hold(self, state: StageState, epoch: Epoch, blocks: OpenBlocks, items: Sequence[Message]) -> None:
+    def _hold(self, state: StageState, epoch: Epoch, blocks: OpenBlocks, items: Sequence[Arrived]) -> None:
         """Hold what has come for the blocks that are open."""
         if items:
             blocks.expect(items)
-        for message in items:
-            head = message.head
-            link, piece = head["link"], tuple(head["piece"] or (0, 0, 0))
-            placing = self.frontier.placing(state.progress, epoch, link, piece)
-            epoch.flowed[0] += blocks.take(link, piece, message, placing)
+        for one in items:
+            placing = self.frontier.placing(state.progress, epoch, one.link, one.piece or NOWHERE)
+            epoch.flowed[0] += blocks.take(one, placing)
 
     def _close(self, state: StageState, epoch: Epoch, blocks: OpenBlocks, *, drained: bool) -> bool:
         """Close the blocks that can be closed; whether no more will come."""
@@ -165,7 +180,7 @@ class StageKernel:
 
     def metrics(self, state: StageState, group: int, size: int) -> Message:
         """What the last epoch took, and what the group holds. ``size``: of the state, in bytes."""
-        head = header(
+        body = Metrics(
             stage=self.stage.number,
             group=group,
             flowed=self.epoch.flowed,
@@ -175,11 +190,11 @@ class StageKernel:
             marker=state.closed,
             bytes=size,
         )
-        return Message(group, Kind.METRICS, head)
+        return Message(group, body)
 
     def _progress(self, state: StageState, epoch: Epoch, late: dict[str, int], rejects: dict[str, int]) -> Message:
         """What an epoch did. Late and rejected rows are counted where they pass: they are counted by the last stage."""
-        head = header(
+        body = StageProgress(
             stage=self.stage.number,
             markers=epoch.closed,
             newest=self.frontier.newest(state.progress),
@@ -189,4 +204,4 @@ class StageKernel:
             rejects=rejects,
             complete=all(progress.complete for parts in state.progress for progress in parts),
         )
-        return Message(0, Kind.PROGRESS, head)
+        return Message(0, body)

@@ -44,7 +44,7 @@ from tracetypes.compiler.plan.plan import (
     links,
 )
 from tracetypes.compiler.runtime.column_states import Closed
-from tracetypes.compiler.runtime.messages import Difference, Kind, Message, header
+from tracetypes.compiler.runtime.messages import Difference, Message, Verified
 from tracetypes.compiler.runtime.partial_aggregation import Flow, Seen, SeenSums, objects, reduce_part
 from tracetypes.compiler.runtime.stateless import conforming
 from tracetypes.compiler.tracing.expr import Branch, Call, Expr, Input, Pack, Tree, Value
@@ -123,7 +123,7 @@ def verified(verifier: Verifier | None) -> Iterator[Message]:
     """How much was compared since this was asked last."""
     if verifier is not None and verifier.rows:
         rows, seconds = verifier.counted()
-        yield Message(0, Kind.VERIFIED, header(rows=rows, seconds=round(seconds, 6)))
+        yield Message(0, Verified(rows, round(seconds, 6)))
 
 
 @final

@@ -12,9 +12,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tracetypes.compiler.analysis.pickled import dumps, loads
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, Report, dumps, loads
+from tracetypes.compiler.runtime.messages import Drain, Message, Piece, Report, StageProgress, TakenSplit, Verified
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.files import FileInput
@@ -25,6 +26,7 @@ from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
 from tracetypes.compiler.store.outputs import Output, rows_sent
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.staging import unwritable
+from tracetypes.compiler.wire.messages import decode
 from tracetypes.errors import TraceTypesError
 
 __all__ = ["Ending", "MicroBatches", "tell"]
@@ -140,25 +142,25 @@ class MicroBatches:
         """Compute a micro-batch, in one job, and send out what came of it: its commit record, and what its stages tell."""
         before = self.store.before(number)
         arrived = [
-            Message(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
+            decode(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
             for row in messages.select("kind", "header", "payload").collect()
         ]
-        taken = [message.head for message in arrived if message.kind == Kind.TAKEN]
-        arrived = [message for message in arrived if message.kind != Kind.TAKEN]
+        taken = [message.body for message in arrived if isinstance(message.body, TakenSplit)]
+        arrived = [message for message in arrived if not isinstance(message.body, TakenSplit)]
         if is_straight(self.plan):
             record, told, frontiers = self.close(arrived, before)
             arrived += told
         else:
-            record, frontiers = self.record([m.head for m in arrived if m.kind == Kind.PROGRESS], before), {}
+            record, frontiers = self.record(arrived, before), {}
         record["written"] = rows_sent(arrived)
         record["files"] = {
-            label: files.taken([head for head in taken if head["reading"] == label])
+            label: files.taken([one for one in taken if one.reading == label])
             for label, files in self.store.files.items()
         }
-        heads = [message.head for message in arrived if message.kind == Kind.VERIFIED]
-        self.verified = sum(head["rows"] for head in heads), sum(head["seconds"] for head in heads)
+        compared = [message.body for message in arrived if isinstance(message.body, Verified)]
+        self.verified = sum(one.rows for one in compared), sum(one.seconds for one in compared)
         self.output.take(arrived, number, frontiers)
-        return record, stage_metrics(self.plan, [m.head for m in arrived if m.kind == Kind.METRICS])
+        return record, stage_metrics(self.plan, arrived)
 
     def close(
         self, arrived: list[Message], before: dict[str, Any]
@@ -166,12 +168,11 @@ class MicroBatches:
         """Close the blocks from the sources' reports, where the sources send rows of the sink."""
         kernel = StageKernel(self.plan, self.plan.stages[0])
         state = loads(base64.b64decode(before["state"])) if "state" in before else kernel.fresh()
-        sent = list(kernel.step(state, 0, [m for m in arrived if m.kind in (Kind.REPORT, Kind.DRAIN)]))
-        record = self.record([message.head for message in sent if message.kind == Kind.PROGRESS], before)
+        sent = list(kernel.step(state, 0, [m for m in arrived if isinstance(m.body, Report | Drain)]))
+        record = self.record(sent, before)
         names = {at: one.leaf.source.name for at, one in kernel.frontier.readers.items()}
         for message in arrived:
-            if message.kind == Kind.REPORT:
-                report = Report.from_head(message.head)
+            if isinstance(report := message.body, Report):
                 for counts, count in ((record["late"], report.late), (record["rejects"], report.rejects)):
                     if count:
                         counts[names[report.link]] = counts.get(names[report.link], 0) + count
@@ -179,7 +180,7 @@ class MicroBatches:
         record["state"] = base64.b64encode(blob).decode()
         return record, [*sent, kernel.metrics(state, 0, len(blob))], kernel.epoch.frontiers
 
-    def record(self, heads: list[dict[str, Any]], before: dict[str, Any]) -> dict[str, Any]:
+    def record(self, messages: Sequence[Message], before: dict[str, Any]) -> dict[str, Any]:
         """What is told of a batch, from the stages' progress."""
         record: dict[str, Any] = {
             "rows": 0,
@@ -191,16 +192,16 @@ class MicroBatches:
             "newest": dict(before.get("newest", {})),
             "complete": False,
         }
-        for head in heads:
-            record["newest"].update(head["newest"])
-            record["rows"] += head["rows"]
-            for source, count in head["read"].items():
+        for told in [message.body for message in messages if isinstance(message.body, StageProgress)]:
+            record["newest"].update(told.newest)
+            record["rows"] += told.rows
+            for source, count in told.read.items():
                 record["read"][source] = record["read"].get(source, 0) + count
-            if head["stage"] == self.plan.stages[-1].number:
-                record["late"], record["rejects"] = head["late"], head["rejects"]
-                record["complete"] = head["complete"]
-                if head["markers"]:
-                    record["markers"], record["marker"] = len(head["markers"]), head["markers"][-1]
+            if told.stage == self.plan.stages[-1].number:
+                record["late"], record["rejects"] = told.late, told.rejects
+                record["complete"] = told.complete
+                if told.markers:
+                    record["markers"], record["marker"] = len(told.markers), told.markers[-1]
         return record
 
 

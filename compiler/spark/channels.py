@@ -35,7 +35,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tracetypes.compiler.columns.arrow import schema_of_rows
 from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.plan.plan import FromChannel, Link, Plan, Stage
-from tracetypes.compiler.runtime.messages import Kind, Message
+from tracetypes.compiler.runtime.messages import Message, StageProgress
 from tracetypes.compiler.runtime.source import ChannelKernel
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.files import literal
@@ -93,9 +93,9 @@ class Channel(ABC):
 def markers_of(plan: Plan, messages: Sequence[Message], batch: int) -> Entry:
     """What a micro-batch of the sender has closed."""
     found: Entry = {"batch": batch, "markers": [], "complete": False}
-    for head in [message.head for message in messages if message.kind == Kind.PROGRESS]:
-        if head["stage"] == plan.stages[-1].number:
-            found |= {"markers": head["markers"], "complete": head["complete"]}
+    for told in [message.body for message in messages if isinstance(message.body, StageProgress)]:
+        if told.stage == plan.stages[-1].number:
+            found |= {"markers": told.markers, "complete": told.complete}
     return found
 
 

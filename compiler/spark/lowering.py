@@ -22,7 +22,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Stage, links
-from tracetypes.compiler.runtime.messages import Kind
 from tracetypes.compiler.spark.channels import Channel, received
 from tracetypes.compiler.spark.delta import TableInput, TableScan
 from tracetypes.compiler.spark.files import FileInput, literal
@@ -34,6 +33,7 @@ from tracetypes.compiler.spark.tasks import KeyedTask, Processor
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.staging import SEND, Delivery
+from tracetypes.compiler.wire.messages import Kind
 from tracetypes.formats import Parquet
 
 __all__ = ["Input", "lower"]

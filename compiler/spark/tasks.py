@@ -11,12 +11,14 @@ import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from tracetypes.compiler.analysis.pickled import dumps, loads
 from tracetypes.compiler.plan.plan import Plan, Stage
-from tracetypes.compiler.runtime.messages import Message, dumps, loads
+from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.spark.wire import Task, guarded, no_collector
 from tracetypes.compiler.store.staging import Delivery, deliver
+from tracetypes.compiler.wire.messages import decode, encode
 
 __all__ = ["KeyedTask", "Processor"]
 
@@ -44,7 +46,7 @@ class KeyedTask(Task):
         """Run the step of a group."""
         group = self.groups[id]
         messages = [
-            Message(group, kind, bytes(header or b""), bytes(payload or b""))
+            decode(group, kind, bytes(header or b""), bytes(payload or b""))
             for frame in frames
             for kind, header, payload in zip(
                 frame["kind"].tolist(), frame["header"].tolist(), frame["payload"].tolist(), strict=True
@@ -63,12 +65,13 @@ class KeyedTask(Task):
 
     def frame(self, messages: list[Message]) -> pd.DataFrame:
         """Messages as Spark wants them from a pandas function."""
+        rows = [encode(message) for message in messages]
         return pd.DataFrame(
             {
-                "group": np.array([self.ids[m.group] for m in messages], np.int32),
-                "kind": np.array([int(m.kind) for m in messages], np.int8),
-                "header": [m.header for m in messages],
-                "payload": [m.payload for m in messages],
+                "group": np.array([self.ids[row.group] for row in rows], np.int32),
+                "kind": np.array([row.kind for row in rows], np.int8),
+                "header": [row.header for row in rows],
+                "payload": [row.payload for row in rows],
             }
         )
 

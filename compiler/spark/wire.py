@@ -22,6 +22,7 @@ from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.java import running_context
 from tracetypes.compiler.spark.printed import print_to_driver
+from tracetypes.compiler.wire.messages import Encoded, encode
 from tracetypes.errors import CodedError, envelope
 from tracetypes.redaction import conceal, redact
 
@@ -216,11 +217,12 @@ def told(call: Callable[[], T]) -> T:
 
 def sent(messages: Iterable[Message], ids: list[int]) -> Iterator[pa.RecordBatch]:
     """Messages as rows. ``ids``: Spark's number for each key group."""
-    held: list[Message] = []
+    held: list[Encoded] = []
     size = 0
     for message in messages:
-        held.append(message)
-        size += len(message.payload) + 64
+        row = encode(message)
+        held.append(row)
+        size += len(row.payload) + 64
         if size > FLUSH:
             yield _batch(held, ids)
             held, size = [], 0
@@ -228,11 +230,11 @@ def sent(messages: Iterable[Message], ids: list[int]) -> Iterator[pa.RecordBatch
         yield _batch(held, ids)
 
 
-def _batch(messages: list[Message], ids: list[int]) -> pa.RecordBatch:
+def _batch(rows: list[Encoded], ids: list[int]) -> pa.RecordBatch:
     columns = [
-        pa.array([ids[m.group] for m in messages], pa.int32()),
-        pa.array([int(m.kind) for m in messages], pa.int8()),
-        pa.array([m.header for m in messages], pa.binary()),
-        pa.array([m.payload for m in messages], pa.binary()),
+        pa.array([ids[row.group] for row in rows], pa.int32()),
+        pa.array([row.kind for row in rows], pa.int8()),
+        pa.array([row.header for row in rows], pa.binary()),
+        pa.array([row.payload for row in rows], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_ARROW)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import from_rows
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Kind, Message
+from tracetypes.compiler.runtime.messages import Late, Message, Reject, Rows, StageProgress, Verified
+from tracetypes.compiler.wire.messages import text_of
 from tracetypes.markers import Marker
 from tracetypes.trace import Element, Item, StreamType, Trace
 
@@ -40,22 +40,21 @@ class Collector:
 
     def take(self, message: Message) -> None:
         """Take one message."""
-        match message.kind:
-            case Kind.ROWS:
-                self.table(pa.ipc.open_stream(message.payload).read_next_batch())
-            case Kind.PROGRESS:
-                head = message.head
-                self.newest.update(head["newest"])
-                if head["stage"] == self.plan.stages[-1].number:
-                    self.markers.extend(head["markers"])
-            case Kind.LATE | Kind.REJECT:
-                head = message.head
-                aside = self.late if message.kind == Kind.LATE else self.rejects
-                aside.append((head["source"], head["reason"], message.payload.decode()))
-            case Kind.VERIFIED:
-                self.verified += message.head["rows"]
-            case _:
-                raise AssertionError(f"unexpected message {message.kind}")
+        match message.body:
+            case Rows(table):
+                self.table(table)
+            case StageProgress() as told:
+                self.newest.update(told.newest)
+                if told.stage == self.plan.stages[-1].number:
+                    self.markers.extend(told.markers)
+            case Late(source, str() as reason) as row:
+                self.late.append((source, reason, text_of(row)))
+            case Reject(source, reason) as row:
+                self.rejects.append((source, reason, text_of(row)))
+            case Verified(rows):
+                self.verified += rows
+            case body:
+                raise AssertionError(f"unexpected message {type(body).__name__}")
 
     def table(self, table: Any) -> None:
         """Take rows, as a pyarrow record batch or table."""

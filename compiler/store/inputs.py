@@ -41,6 +41,7 @@ from tracetypes.compiler.connectors.splits import (
     shown,
 )
 from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.messages import TakenSplit
 from tracetypes.compiler.store.small_files import read_json
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet, format_of
@@ -399,8 +400,9 @@ class InputFiles:
 
     # ----------------------------------------------------------------------------------------------- commits
 
-    def taken(self, heads: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def taken(self, told: Sequence[TakenSplit]) -> dict[str, Any]:
         """What a commit record says of the files of a micro-batch, from what tasks have told."""
+        heads = [{"hash": one.hash, **one.split} for one in told]
         with self.lock:
             files: dict[str, list[Mapping[str, Any]]] = {}
             for head in heads:

@@ -19,10 +19,10 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
+from tracetypes.compiler.analysis.pickled import loads
 from tracetypes.compiler.analysis.secret import Key
 from tracetypes.compiler.plan.fingerprint import Fingerprint, fingerprint
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import loads
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.compatibility import EpochLog, queries_of
 from tracetypes.compiler.store.small_files import read_json

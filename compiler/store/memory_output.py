@@ -7,13 +7,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from tracetypes.compiler.columns.arrow import from_rows
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Kind, Message, reason_of
+from tracetypes.compiler.runtime.messages import Late, Message, Reject, Rows
 from tracetypes.compiler.store.outputs import Frontiers, Output
 from tracetypes.compiler.store.staging import SEND
+from tracetypes.compiler.wire.messages import text_of
 
 __all__ = ["ListOutput", "SideOutputRow", "TerminalOutput"]
 
@@ -38,17 +37,21 @@ class ListOutput(Output):
         self.batches.add(batch)
         self.show(self.pairs(messages))
         for message in messages:
-            if message.kind in (Kind.LATE, Kind.REJECT):
-                aside = self.late if message.kind == Kind.LATE else self.rejects
-                text = message.payload.decode("utf-8", "backslashreplace")
-                aside.append((message.head["source"], reason_of(message.head, frontiers), text))
+            match message.body:
+                case Late(source, reason) as late:
+                    why = reason if isinstance(reason, str) else reason.shown(frontiers)
+                    self.late.append((source, why, text_of(late)))
+                case Reject(source, reason) as reject:
+                    self.rejects.append((source, reason, text_of(reject)))
+                case _:
+                    pass
 
     def pairs(self, messages: Sequence[Message]) -> Iterator[tuple[Any, Any]]:
         """Keys and values of the rows, block by block."""
         found: list[tuple[int, int, int, Any, Any]] = []
         for message in messages:
-            for table in pa.ipc.open_stream(message.payload) if message.kind == Kind.ROWS else ():
-                batch = from_rows(self.plan.layout, table)
+            if isinstance(message.body, Rows):
+                batch = from_rows(self.plan.layout, message.body.batch)
                 places = batch.positions or [0] * len(batch)
                 for end, place, key, value in zip(batch.ends, places, batch.keys, batch.values, strict=True):
                     found.append((end, place, len(found), key, value))

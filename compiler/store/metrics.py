@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from tracetypes.compiler.plan.plan import Plan, Stage
+from tracetypes.compiler.runtime.messages import Message, Metrics
 from tracetypes.errors import RunError, UsageError
 from tracetypes.graph import title
 
@@ -91,25 +92,26 @@ class Batch:
         return attrs.asdict(self) | {"lag": self.lag, "stages": stages}
 
 
-def stage_metrics(plan: Plan, heads: Iterable[Mapping[str, Any]]) -> tuple[StageMetrics, ...]:
-    """The metrics of a micro-batch from the headers of its ``METRICS`` messages."""
-    found: dict[int, list[Mapping[str, Any]]] = {}
-    for head in heads:
-        found.setdefault(head["stage"], []).append(head)
+def stage_metrics(plan: Plan, messages: Iterable[Message]) -> tuple[StageMetrics, ...]:
+    """The metrics of a micro-batch from its messages."""
+    found: dict[int, list[Metrics]] = {}
+    for message in messages:
+        if isinstance(message.body, Metrics):
+            found.setdefault(message.body.stage, []).append(message.body)
     return tuple(_of_stage(stage, found[stage.number]) for stage in plan.stages if stage.number in found)
 
 
-def _of_stage(stage: Stage, heads: Sequence[Mapping[str, Any]]) -> StageMetrics:
-    flowed = [sum(head["flowed"][at] for head in heads) for at in range(len(stage.steps) + 1)]
-    keys = [sum(head["keys"][at] for head in heads) for at in range(len(stage.steps))]
-    closed = [head["marker"] for head in heads if head["marker"] is not None]
+def _of_stage(stage: Stage, groups: Sequence[Metrics]) -> StageMetrics:
+    flowed = [sum(one.flowed[at] for one in groups) for at in range(len(stage.steps) + 1)]
+    keys = [sum(one.keys[at] for one in groups) for at in range(len(stage.steps))]
+    closed = [one.marker for one in groups if one.marker is not None]
     return StageMetrics(
         stage.number,
         flowed[0],
-        sum(head["emitted"] for head in heads),
-        max(head["markers"] for head in heads),
+        sum(one.emitted for one in groups),
+        max(one.markers for one in groups),
         max(closed, default=None),
-        sum(head["bytes"] for head in heads),
+        sum(one.bytes for one in groups),
         tuple(
             OperatorMetrics(name, flowed[at], flowed[at + 1], keys[at]) for at, name in enumerate(operators_of(stage))
         ),

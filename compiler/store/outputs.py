@@ -8,7 +8,6 @@ files of a batch before the others; it never sees one twice.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import uuid
@@ -28,10 +27,24 @@ from tracetypes.compiler.connectors.kafka import is_topic
 from tracetypes.compiler.connectors.kafka_sink import TopicSink
 from tracetypes.compiler.connectors.row_files import open_rows
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Kind, Message, Piece, header, reason_of
+from tracetypes.compiler.runtime.messages import (
+    Aside,
+    Drain,
+    File,
+    Late,
+    Message,
+    Metrics,
+    Piece,
+    Reject,
+    Report,
+    Rows,
+    StageProgress,
+    Verified,
+)
 from tracetypes.compiler.store.answers import Answer, Collector
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import DROP, SEND, Delivery
+from tracetypes.compiler.wire.messages import from_line, shown_line
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
 
@@ -127,21 +140,21 @@ class SideOutputs:
             for directory in [*_below(self.late), *_below(self.rejects)]:
                 for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
                     left.unlink()
-        found: dict[tuple[int, str], list[Message]] = {}
+        found: dict[tuple[Path, str], list[Aside | File]] = {}
         for message in messages:
-            if message.kind in (Kind.LATE, Kind.REJECT):
-                found.setdefault((message.kind, message.head["source"]), []).append(message)
-            elif message.kind == Kind.FILE and message.head["kind"] != Kind.ROWS:
-                found.setdefault((message.head["kind"], message.head["source"]), []).append(message)
-        for (kind, source), about in sorted(found.items()):
-            directory = self.late if kind == Kind.LATE else self.rejects
+            match message.body:
+                case Late(source) | File("late", source) as about:
+                    found.setdefault((self.late, source), []).append(about)
+                case Reject(source) | File("rejects", source) as about:
+                    found.setdefault((self.rejects, source), []).append(about)
+                case _:
+                    pass
+        for (directory, source), some in sorted(found.items()):
             aside = directory / HIDDEN / self.run / f"aside-{uuid.uuid4().hex}"  # on the disk where it is to go
             aside.parent.mkdir(parents=True, exist_ok=True)
             with aside.open("w", encoding="utf-8") as lines:
-                for head, text in _shown(about, staged):
-                    row = json.loads(text) if kind == Kind.LATE else text
-                    line = {"reason": reason_of(head, frontiers), "row": row}
-                    lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+                for one in _asides(some, staged):
+                    lines.write(shown_line(one, frontiers))
             move(aside, directory / source / f"part-{self.run}-{batch:08d}-0000.jsonl")
 
     def tidy(self) -> None:
@@ -155,16 +168,15 @@ def _shown_in(directories: Iterable[Path], run: str, batch: int) -> str | None:
     return next((str(one) for one in directories if any(one.glob(f"part-{run}-{batch:08d}-*"))), None)
 
 
-def _shown(messages: list[Message], staged: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """Headers and rows as text."""
-    for message in messages:
-        if message.kind != Kind.FILE:
-            yield message.head, message.payload.decode("utf-8", "backslashreplace")
-            continue
-        with (staged / message.head["name"]).open(encoding="utf-8") as lines:
-            for line in lines:
-                head, text = json.loads(line)
-                yield head, text
+def _asides(about: Sequence[Aside | File], staged: Path) -> Iterator[Aside]:
+    """Rows aside, those in files too."""
+    for one in about:
+        match one:
+            case File(name=name):
+                with (staged / name).open(encoding="utf-8") as lines:
+                    yield from map(from_line, lines)
+            case _:
+                yield one
 
 
 def move(file: Path, to: Path) -> None:
@@ -177,7 +189,7 @@ def move(file: Path, to: Path) -> None:
 
 def rows_of(plan: Plan, messages: Sequence[Message]) -> list[pa.RecordBatch]:
     """The rows that came to the driver, in as few batches as can be."""
-    batches = [batch for m in messages if m.kind == Kind.ROWS for batch in pa.ipc.open_stream(m.payload)]
+    batches = [message.body.batch for message in messages if isinstance(message.body, Rows)]
     found: list[pa.RecordBatch] = (
         pa.Table.from_batches(batches, schema_of_rows(plan.layout)).combine_chunks().to_batches()
     )
@@ -202,18 +214,21 @@ def rows_file(plan: Plan, delivery: Delivery, messages: Sequence[Message]) -> li
 
 def staged_rows(delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
     """The files of rows that workers have staged."""
-    heads = [message.head for message in messages if message.kind == Kind.FILE]
-    return [Path(delivery.directory, head["name"]) for head in heads if head["kind"] == Kind.ROWS]
+    files = [message.body for message in messages if isinstance(message.body, File)]
+    return [Path(delivery.directory, file.name) for file in files if file.holds == "rows"]
 
 
 def rows_sent(messages: Iterable[Message]) -> int:
     """How many rows of the sink there are in the messages of a batch, and in the files that they name."""
     count = 0
     for message in messages:
-        if message.kind == Kind.ROWS:
-            count += sum(batch.num_rows for batch in pa.ipc.open_stream(message.payload))
-        elif message.kind == Kind.FILE and message.head["kind"] == Kind.ROWS:
-            count += message.head["count"]
+        match message.body:
+            case Rows(batch):
+                count += batch.num_rows
+            case File("rows", count=more):
+                count += more
+            case _:
+                pass
     return count
 
 
@@ -293,11 +308,13 @@ class MemoryOutput(Output):
             return
         self.taken.add(batch)
         for message in messages:
-            if message.kind == Kind.LATE:
-                head = message.head
-                message = message._replace(header=header(source=head["source"], reason=reason_of(head, frontiers)))
-            if message.kind not in (Kind.REPORT, Kind.DRAIN, Kind.METRICS, Kind.VERIFIED):
-                self.collector.take(message)
+            match message.body:
+                case Late() as late:
+                    self.collector.take(Message(0, late.explained(frontiers)))
+                case Report() | Drain() | Metrics() | Verified():
+                    pass
+                case _:
+                    self.collector.take(message)
 
     @property
     def answer(self) -> Answer:
@@ -342,15 +359,15 @@ class TopicOutput(Output):
         """Send a batch."""
         self.side_outputs.take(messages, batch, frontiers, Path())
         last = self.plan.stages[-1].number
-        heads = [message.head for message in messages if message.kind == Kind.PROGRESS]
-        markers = [marker for head in heads if head["stage"] == last for marker in head["markers"]]
+        told = [message.body for message in messages if isinstance(message.body, StageProgress)]
+        markers = [marker for one in told if one.stage == last for marker in one.markers]
         self.topic.put(batch, self.items(messages), markers)
 
     def items(self, messages: Sequence[Message]) -> Iterator[tuple[int, int, Any, Any]]:
         """End of block, position, key and value of each row."""
         for message in messages:
-            for table in pa.ipc.open_stream(message.payload) if message.kind == Kind.ROWS else ():
-                found = from_rows(self.plan.layout, table)
+            if isinstance(message.body, Rows):
+                found = from_rows(self.plan.layout, message.body.batch)
                 places = found.positions or [0] * len(found)
                 yield from zip(found.ends, places, found.keys, found.values, strict=True)
 

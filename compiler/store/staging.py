@@ -7,7 +7,6 @@ removes all others: they come from attempts that failed.
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator
@@ -15,10 +14,10 @@ from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 import attrs
-import pyarrow as pa
 
 from tracetypes.compiler.connectors.row_files import RowFile, Shown, open_rows
-from tracetypes.compiler.runtime.messages import Kind, Message, header
+from tracetypes.compiler.runtime.messages import Body, File, Holds, Late, Message, Reject, Rows
+from tracetypes.compiler.wire.messages import text_of, to_line
 from tracetypes.errors import RunError
 from tracetypes.formats import Format, Layout
 from tracetypes.graph import Sink
@@ -62,17 +61,16 @@ def deliver(delivery: Delivery, messages: Iterable[Message], share: int) -> Iter
     if delivery.rows == "send":
         yield from messages
         return
-    heaps: dict[tuple[int, str], _Heap] = {}
+    heaps: dict[tuple[Holds, str], _Heap] = {}
     try:
         for message in messages:
-            if message.kind not in (Kind.ROWS, Kind.LATE, Kind.REJECT):
+            place = _place_of(message.body)
+            if place is None:
                 yield message
             elif delivery.rows == "stage":
-                source = "" if message.kind == Kind.ROWS else message.head["source"]
-                heap = heaps.get((message.kind, source))
-                if heap is None:
-                    heap = heaps[message.kind, source] = _Heap(delivery, message.kind, source, delivery.inline // share)
-                heap.put(message)
+                if place not in heaps:
+                    heaps[place] = _Heap(delivery, *place, delivery.inline // share)
+                heaps[place].put(message)
         for heap in heaps.values():
             yield from heap.end()
     except OSError as error:
@@ -92,11 +90,35 @@ def unwritable(error: OSError) -> RunError:
     )
 
 
-class _Heap:
-    """Messages of one kind, about one source."""
+def _place_of(body: Body) -> tuple[Holds, str] | None:
+    """Where rows belong: what they are, and of which source. None for what is no rows."""
+    match body:
+        case Rows():
+            return "rows", ""
+        case Late(source):
+            return "late", source
+        case Reject(source):
+            return "rejects", source
+        case _:
+            return None
 
-    def __init__(self, delivery: Delivery, kind: int, source: str, inline: int) -> None:
-        self.delivery, self.kind, self.source, self.inline = delivery, kind, source, inline
+
+def _size(body: Body) -> int:
+    """Bytes, about."""
+    match body:
+        case Rows(table):
+            return int(table.nbytes)
+        case Late() | Reject():
+            return len(text_of(body))
+        case _:
+            return 0
+
+
+class _Heap:
+    """Rows, or late or rejected rows of one source."""
+
+    def __init__(self, delivery: Delivery, holds: Holds, source: str, inline: int) -> None:
+        self.delivery, self.holds, self.source, self.inline = delivery, holds, source, inline
         self.held: list[Message] = []
         self.size = self.count = 0
         self.file: RowFile | None = None
@@ -107,9 +129,9 @@ class _Heap:
             self.write(message)
             return
         self.held.append(message)
-        self.size += len(message.payload)
+        self.size += _size(message.body)
         if self.size > self.inline:
-            self.name = f"{Kind(self.kind).name.lower()}-{uuid.uuid4().hex}"
+            self.name = f"{self.holds}-{uuid.uuid4().hex}"
             os.makedirs(self.delivery.directory, exist_ok=True)
             self.file = self.open(os.path.join(self.delivery.directory, self.name))
             for one in self.held:
@@ -117,22 +139,21 @@ class _Heap:
             self.held = []
 
     def open(self, path: str) -> RowFile:
-        if self.kind == Kind.ROWS:
+        if self.holds == "rows":
             assert self.delivery.format is not None
             return open_rows(self.delivery.format, path)
         return _AsideFile(path)
 
     def write(self, message: Message) -> None:
         assert self.file is not None
-        if self.kind == Kind.ROWS:
-            assert self.delivery.shown is not None
-            with pa.ipc.open_stream(message.payload) as batches:
-                for batch in batches:
-                    self.count += batch.num_rows
-                    self.file.write(self.delivery.shown.of(batch))
-        else:
-            self.count += 1
-            self.file.write(message)
+        match message.body:
+            case Rows(batch):
+                assert self.delivery.shown is not None
+                self.count += batch.num_rows
+                self.file.write(self.delivery.shown.of(batch))
+            case aside:
+                self.count += 1
+                self.file.write(aside)
 
     def end(self) -> Iterator[Message]:
         if self.file is None:
@@ -140,9 +161,7 @@ class _Heap:
         else:
             self.file.close()
             self.file = None
-            yield Message(
-                0, Kind.FILE, header(kind=int(self.kind), source=self.source, name=self.name, count=self.count)
-            )
+            yield Message(0, File(self.holds, self.source, self.name, self.count))
 
     def abandon(self) -> None:
         """Remove what is not whole."""
@@ -154,14 +173,13 @@ class _Heap:
 
 
 class _AsideFile:
-    """Late or rejected rows as they were sent: why a row is late may be known to the driver only. A line each: header, row."""
+    """Late or rejected rows as they were sent: why a row is late may be known to the driver only. A line each."""
 
     def __init__(self, path: str) -> None:
         self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115  it is closed by close()
 
-    def write(self, message: Any) -> None:
-        text = message.payload.decode("utf-8", "backslashreplace")
-        self.file.write(json.dumps([message.head, text]) + "\n")
+    def write(self, aside: Any) -> None:
+        self.file.write(to_line(aside))
 
     def close(self) -> None:
         self.file.close()

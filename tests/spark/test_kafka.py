@@ -27,11 +27,11 @@ from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, Unit, UsageError, check, every, in_band, interpret, kafka
 from tracetypes.compiler.columns.arrow import Batch as Encoded
-from tracetypes.compiler.columns.arrow import rows, to_bytes
+from tracetypes.compiler.columns.arrow import rows
 from tracetypes.compiler.connectors import kafka as topics_of_kafka
 from tracetypes.compiler.connectors.kafka_sink import TopicSink, Transactions
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime.messages import Kind, Message, header
+from tracetypes.compiler.runtime.messages import Message, Rows, StageProgress
 from tracetypes.compiler.spark.channel_topics import KIND, ChannelReader, TopicChannel, Topics
 from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.log import SparkLog
@@ -715,7 +715,13 @@ def test_a_graph_changes_whose_channel_is_a_topic(spark: SparkSession, broker: B
 
 def progress(markers: list[int], *, complete: bool = False) -> Message:
     """What the last stage tells."""
-    return Message(0, Kind.PROGRESS, header(stage=0, markers=markers, complete=complete, newest={}, rows=0))
+    none: dict[str, int] = {}
+    return Message(
+        0,
+        StageProgress(
+            stage=0, markers=markers, complete=complete, newest={}, rows=0, read=none, late=none, rejects=none
+        ),
+    )
 
 
 def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
@@ -728,7 +734,7 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
     big = "x" * 300_000
     items = [("a", Reading(big + str(at), at, at)) for at in range(6)]
     batch = rows(planned.layout, Encoded([k for k, _ in items], [v for _, v in items], [7] * 6, [0] * 6))
-    sent = [Message(0, Kind.ROWS, b"", to_bytes(batch)), progress([7])]
+    sent = [Message(0, Rows(batch)), progress([7])]
     output.take(sent, 0, {})
     output.take([progress([])], 1, {})  # nothing to say
     output.take(sent, 0, {})

@@ -22,11 +22,13 @@ from tracetypes.compiler.columns.arrow import decode
 from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.messages import Items
 from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.compiler.spark.files import SCAN, FileInput, emitted
 from tracetypes.compiler.spark.run import collect
 from tracetypes.compiler.spark.scan import End, ParquetScan, taker
 from tracetypes.compiler.store.staging import SEND
+from tracetypes.compiler.wire.messages import encode
 from tracetypes.errors import RunError
 from tracetypes.sources import reader
 
@@ -222,7 +224,9 @@ def messages(path: Path) -> list[Any]:
     take = taker(scan.leaf, reader(scan.leaf.source).read)
     tables = scan.tables(str(path), 0, 1)
     sent = kernel.piece((1, 2, 0), chain.from_iterable(map(take, tables)), None)
-    return [(m.group, m.kind, m.header, decode(kernel.outbox.stream, m.payload) if m.payload else None) for m in sent]
+    return [
+        (m.group, decode(kernel.partitioner.stream, m.body.batch)) if isinstance(m.body, Items) else encode(m) for m in sent
+    ]
 
 
 def arrow_of(rows: list[Noted]) -> pa.Table:

@@ -28,7 +28,7 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.emitter import Passing
-from tracetypes.compiler.runtime.messages import Kind
+from tracetypes.compiler.runtime.messages import Aggregates, Items, Partials
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.trial.simulate import simulate
@@ -512,7 +512,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     def stepped(self: StageKernel, state: Any, group: int, messages: Iterable[Any]) -> Any:
         taken = list(messages)
         found.update(
-            Kind(one.kind).name.lower() for one in taken if one.kind in (Kind.ITEMS, Kind.AGGREGATES, Kind.PARTIALS)
+            type(one.body).__name__.lower() for one in taken if isinstance(one.body, Items | Aggregates | Partials)
         )
         return step(self, state, group, taken)
 
