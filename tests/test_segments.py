@@ -16,7 +16,7 @@ from tracetypes import Dataflow, Stream, check, csv, kafka
 from tracetypes.check import Checked
 from tracetypes.compiler.graph import segments
 from tracetypes.compiler.graph.segments import cut
-from tracetypes.compiler.runtime import source as source_kernel
+from tracetypes.compiler.runtime import channel
 from tracetypes.graph import Receive, Sink, Source
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.trace import Element, Trace
@@ -72,15 +72,15 @@ def test_many_programs_give_the_traces_of_their_graphs(one: tuple[Case, Checked]
 def test_broken_twins_are_noticed(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     """Of the programs that the strategy draws, some must go wrong with each of these defects."""
     if broken == "markers are others":
-        real = source_kernel.ChannelKernel.markers
+        real = channel.ChannelKernel.markers
         monkeypatch.setattr(
-            source_kernel.ChannelKernel,
+            channel.ChannelKernel,
             "markers",
             lambda self, markers, complete: real(self, [m + 1 for m in markers], complete),
         )
     elif broken == "a row is lost":
-        rows = source_kernel.ChannelKernel.rows
-        monkeypatch.setattr(source_kernel.ChannelKernel, "rows", lambda self, table: rows(self, table.slice(1)))
+        rows = channel.ChannelKernel.rows
+        monkeypatch.setattr(channel.ChannelKernel, "rows", lambda self, table: rows(self, table.slice(1)))
     else:
         monkeypatch.setattr(segments, "frozenset", lambda _: (), raising=False)
     seen: list[bool] = []

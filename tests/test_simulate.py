@@ -204,7 +204,7 @@ def test_a_combined_row_that_is_lost_is_caught(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("few_is_many")
 def test_a_state_that_columns_do_not_keep_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "_put", lambda part, rows, fresh: part)
+    monkeypatch.setattr(states, "put", lambda part, rows, fresh: part)
     assert caught(run)
 
 

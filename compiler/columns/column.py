@@ -44,13 +44,16 @@ __all__ = [
     "Struct",
     "bare_kind",
     "concat",
+    "concat_column",
     "constant",
     "either_mask",
     "exacts_of",
     "full_values",
     "has_utf8",
     "inputs_of",
+    "merged_column",
     "merged_columns",
+    "scalar_at",
     "take",
     "take_column",
 ]
@@ -149,6 +152,15 @@ def either_mask(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a | b
 
 
+def scalar_at(columns: Columns | None, path: Sequence[int]) -> Column:
+    """The column at a path of places within structs."""
+    for step in path:
+        columns = columns.parts[step] if isinstance(columns, Struct) else None
+    if isinstance(columns, Column):
+        return columns
+    raise LookupError(f"no column at {path}")
+
+
 def take(columns: Columns, rows: Any) -> Columns:
     """The rows of these numbers (an int64 array). A scalar stays one."""
     if isinstance(columns, Struct):
@@ -200,6 +212,13 @@ def concat(parts: Sequence[tuple[Columns, int]]) -> Columns:
     return merged_columns(placed, int(starts[-1]))
 
 
+def concat_column(parts: Sequence[tuple[Column, int]]) -> Column:
+    """The same where none is a struct."""
+    starts = np.cumsum([0, *[count for _, count in parts]])
+    placed = [(column, np.arange(a, b)) for (column, _), a, b in zip(parts, starts[:-1], starts[1:], strict=True)]
+    return merged_column(placed, int(starts[-1]))
+
+
 def merged_columns(parts: Sequence[tuple[Columns, Any]], count: int) -> Columns:
     """One column from several, each with the rows that it is for."""
     structs = [(columns, rows) for columns, rows in parts if isinstance(columns, Struct)]
@@ -215,13 +234,18 @@ def merged_columns(parts: Sequence[tuple[Columns, Any]], count: int) -> Columns:
             known = [(piece, rows) for piece, rows in pieces if piece is not None]
             made.append(merged_columns(known, count) if len(known) == len(pieces) else None)
         return Struct(first.cls, first.names, tuple(made), _merge_valid(parts, count))
-    kinds = {column.kind for column, _ in scalars if column.kind is not None}
+    return merged_column(scalars, count)
+
+
+def merged_column(parts: Sequence[tuple[Column, Any]], count: int) -> Column:
+    """The same where none is a struct."""
+    kinds = {column.kind for column, _ in parts if column.kind is not None}
     if not kinds:
         return Column(None, None)
     if len(kinds) > 1:
         raise Undefined(0)
     kind = kinds.pop()
-    present = [(column, rows) for column, rows in scalars if column.kind is not None]
+    present = [(column, rows) for column, rows in parts if column.kind is not None]
     values: Any
     if isinstance(kind, UnitValue):
         values = UNIT

@@ -35,26 +35,32 @@ from tracetypes.records import (
     datetime_of,
 )
 
-__all__ = ["arrow_inputs", "from_arrow", "python_values", "to_arrow", "to_coded_arrow", "values_of"]
+__all__ = ["arrow_inputs", "column_from_arrow", "from_arrow", "python_values", "to_arrow", "to_coded_arrow", "values_of"]
 
 
 def from_arrow(schema: Schema, array: Any) -> Columns:
     """An Arrow array of ``columns.arrow_type(schema)`` as columns. Fields that the struct does not have become missing
     parts; nulls become missing rows, also where the schema has no optional."""
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or not isinstance(bare_kind(schema), _TEXT)):
-        array = array.dictionary_decode()
-    valid = None
-    if array.null_count and not isinstance(schema, UnitValue):
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
     match schema:
         case Optional(item):
             return from_arrow(item, array)
         case Record(cls, fields):
+            array, valid = _plain(schema, array)
             held = {array.type.field(n).name: part for n, part in enumerate(array.flatten())}
             parts = tuple(from_arrow(inner, held[name]) if name in held else None for name, inner in fields)
             return Struct(cls, tuple(name for name, _ in fields), parts, valid)
+        case _:
+            return column_from_arrow(schema, array)
+
+
+def column_from_arrow(schema: Schema, array: Any) -> Column:
+    """The same for a schema that is no record."""
+    array, valid = _plain(schema, array)
+    match schema:
+        case Optional(item):
+            return column_from_arrow(item, array)
+        case Record():
+            raise TypeError(f"{schema} takes several columns")
         case UnitValue():
             return Column(schema, UNIT)
         case Boolean():
@@ -78,6 +84,17 @@ def from_arrow(schema: Schema, array: Any) -> Columns:
         case _:
             assert_never(schema)
     return Column(schema, values, valid)
+
+
+def _plain(schema: Schema, array: Any) -> tuple[Any, Any]:
+    """The array in one piece, dictionary-encoded only where that is kept; and which rows are there, None for all."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or not isinstance(bare_kind(schema), _TEXT)):
+        array = array.dictionary_decode()
+    if array.null_count and not isinstance(schema, UnitValue):
+        return array, array.is_valid().to_numpy(zero_copy_only=False)
+    return array, None
 
 
 _TEXT: Final = (String, Bytes)

@@ -54,7 +54,7 @@ from tracetypes.compiler.tracing.identity import Same
 from tracetypes.errors import CodedError
 from tracetypes.records import Boolean, Float, Record, String
 
-__all__ = ["Emitted", "Ran", "evaluate", "run"]
+__all__ = ["Emitted", "Ran", "evaluate", "returned", "run"]
 
 
 @final
@@ -119,6 +119,14 @@ def run(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
         return Ran(tuple(emissions), results[0][1] or Column(None, None))
     parts = [(Column(None, None) if made is None else made, at) for _, made, at, _ in results]
     return Ran(tuple(emissions), merged_columns(parts, count))
+
+
+def returned(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Columns:
+    """What a tree returns for each row. Raises :class:`Undefined` as :func:`run`."""
+    result = run(tree, inputs, count).result
+    if result is None:
+        raise TypeError("the tree returns nothing")
+    return result
 
 
 def _walk(tree: Tree, rows: _Rows, leaves: list[tuple[Leaf, _Rows]]) -> None:

@@ -31,7 +31,7 @@ from tracetypes.compiler.columns.arithmetic import (
 )
 from tracetypes.compiler.columns.arrow import array, arrow_type
 from tracetypes.compiler.columns.column import Column, bare_kind, either_mask, exacts_of
-from tracetypes.compiler.columns.conversion import from_arrow, python_values
+from tracetypes.compiler.columns.conversion import column_from_arrow, python_values
 from tracetypes.compiler.columns.exact import Exacts
 from tracetypes.compiler.tracing.expr import Call, Exact
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS, Function
@@ -257,9 +257,7 @@ def _some(function: Function, rows: Iterable[tuple[Any, ...]], count: int) -> tu
 
 
 def _held(kind: Schema, values: list[Any]) -> Any:
-    made = from_arrow(kind, array(kind, values))
-    assert isinstance(made, Column)
-    return made.values
+    return column_from_arrow(kind, array(kind, values)).values
 
 
 def _sqrt(call: Call, args: list[Any], count: int) -> Made:

@@ -7,23 +7,19 @@ bits, a type that changes) raises :class:`Undefined`; the caller then goes on wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter, itemgetter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import leaves
 from tracetypes.compiler.analysis.pickled import dumps, loads
 from tracetypes.compiler.columns.arrow import Batch, array
-from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, inputs_of, take
+from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, inputs_of, scalar_at, take, take_column
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
-from tracetypes.compiler.columns.evaluation import Emitted, evaluate, run
-from tracetypes.compiler.columns.exact import Exacts
+from tracetypes.compiler.columns.evaluation import Emitted, evaluate, returned, run
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.partial_aggregation import (
@@ -31,20 +27,16 @@ from tracetypes.compiler.runtime.partial_aggregation import (
     KeyedFlow,
     SeenSums,
     combine,
-    dtype_of,
     fit,
     fit_key,
     reduced,
     structured,
 )
-from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Pack, Undefined, Value
+from tracetypes.compiler.runtime.scalars import columns_of, copied, extended, full, like, put, sliced
+from tracetypes.compiler.tracing.expr import Exact, Input, Pack, Undefined, Value
 from tracetypes.markers import Marker
 from tracetypes.records import (
-    Boolean,
-    Float,
     Integer,
-    Optional,
-    String,
 )
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
@@ -97,17 +89,17 @@ class ColumnState:
     def to_objects(self, combine: Callable[[Any, Any], Any]) -> tuple[dict[Any, Any], dict[int, dict[Any, Any]]]:
         """States by key, and aggregates by block and key. ``combine``: the author's."""
         shape: Shape = loads(self.shape[1])
-        states = dict(zip(values_of(self.keys, self.count), _objects(shape.state, self.parts, self.count), strict=True))
+        states = dict(zip(values_of(self.keys, self.count), objects_of(shape.state, self.parts, self.count), strict=True))
         held: dict[int, dict[Any, Any]] = {}
         for one in self.held:
-            aggs = _objects(shape.agg, one.parts, len(one))
+            aggs = objects_of(shape.agg, one.parts, len(one))
             for end, key, agg in zip(one.ends.tolist(), values_of(one.keys, len(one)), aggs, strict=True):
                 sums = held.setdefault(end, {})
                 sums[key] = combine(sums[key], agg) if key in sums else agg
         return states, held
 
 
-def _objects(shape: Value, parts: Sequence[Column], count: int) -> list[Any]:
+def objects_of(shape: Value, parts: Sequence[Column], count: int) -> list[Any]:
     paths = [path for path, _ in leaves(shape)]
     return values_of(structured(shape, dict(zip(paths, parts, strict=True)), ()), count)
 
@@ -161,7 +153,7 @@ class Columnar:
         return from_arrow(self.keyed.key, array(self.keyed.key, keys))
 
     def _scalars(self, states: list[Any]) -> list[Column]:
-        return _columns_of(self.keyed.state, self.kinds, states)
+        return columns_of(self.keyed.state, self.kinds, states)
 
     # --------------------------------------------------------------------------------------------- blocks
 
@@ -179,7 +171,7 @@ class Columnar:
     def hold_objects(self, state: ColumnState, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
         """Keep aggregates that come as objects."""
         monoid = self.keyed.monoid
-        parts = _columns_of(monoid.shape, [part.kind for part in monoid.parts], aggs)
+        parts = columns_of(monoid.shape, [part.kind for part in monoid.parts], aggs)
         self.hold(state, array(self.keyed.key, keys), np.array(ends, np.int64), parts)
 
     def close(self, state: ColumnState, ends: list[int], out: Callable[[int, Columns, Columns, int], None]) -> None:
@@ -187,7 +179,7 @@ class Columnar:
 
         Raises :class:`Undefined`; then ``state`` is as it was.
         """
-        before = attrs.evolve(state, parts=[_copied(part) for part in state.parts], held=list(state.held))
+        before = attrs.evolve(state, parts=[copied(part) for part in state.parts], held=list(state.held))
         try:
             with np.errstate(all="ignore"):
                 self._close(state, ends, out)
@@ -207,11 +199,11 @@ class Columnar:
             count = born[number]
             if count > known:
                 state.parts = [
-                    _extended(part, fresh, count - known)
+                    extended(part, fresh, count - known)
                     for part, fresh in zip(state.parts, self._fresh(state.start), strict=True)
                 ]
                 known = count
-            aggs = _sliced(due.parts, here) if due is not None else ()
+            aggs = sliced(due.parts, here) if due is not None else ()
             if keyed.skips:
                 rows = touched
             else:
@@ -237,7 +229,7 @@ class Columnar:
         untouched[touched] = False
         rows, most = np.flatnonzero(untouched), 0
         for at in list(self.telling):
-            left = rows[_like(_taken(state.parts[at], rows), start[at])]
+            left = rows[like(take_column(state.parts[at], rows), start[at])]
             if len(rows) - len(left) > most:
                 most = len(rows) - len(left)
                 self.telling.remove(at)
@@ -250,7 +242,7 @@ class Columnar:
             untouched[rows] = False
             stay = np.flatnonzero(untouched)
             state.keys, state.count = take(state.keys, stay), len(stay)
-            state.parts = [_taken(part, stay) for part in state.parts]
+            state.parts = [take_column(part, stay) for part in state.parts]
 
     def _due(self, state: ColumnState, last: int) -> Combined | None:
         """The aggregates of the blocks up to ``last``, one row a block and key, in the order of blocks; the rest is held."""
@@ -307,7 +299,7 @@ class Columnar:
         places = np.zeros(count, np.int64)
         places[touched] = np.arange(1, len(touched) + 1)
         for at, part in enumerate(self.keyed.monoid.parts):
-            none = _full(part.kind, _part(neutral, part.path), 1)
+            none = full(part.kind, scalar_at(neutral, part.path), 1)
             some = [(none, 1), *([(aggs[at], len(touched))] if aggs else [])]
             made.append(take(concat(some), places))
         return tuple(made)  # type: ignore[arg-type]
@@ -323,17 +315,16 @@ class Columnar:
         whole: bool,
     ) -> None:
         keyed, count = self.keyed, len(rows)
-        old = state.parts if whole else [_taken(part, rows) for part in state.parts]
+        old = state.parts if whole else [take_column(part, rows) for part in state.parts]
         by_state = dict(zip(self.paths, old, strict=True))
         by_agg = {part.path: column for part, column in zip(keyed.monoid.parts, aggs, strict=True)}
         arguments: dict[str, Columns] = {
             "state": structured(keyed.state, by_state, ()),
             "agg": structured(keyed.monoid.shape, by_agg, ()),
         }
-        made = run(keyed.update, _finder(arguments), count).result
-        assert made is not None
-        new = [_full(kind, _part(made, path), count) for kind, path in zip(self.kinds, self.paths, strict=True)]
-        state.parts = new if whole else [_put(part, rows, fresh) for part, fresh in zip(state.parts, new, strict=True)]
+        made = returned(keyed.update, _finder(arguments), count)
+        new = [full(kind, scalar_at(made, path), count) for kind, path in zip(self.kinds, self.paths, strict=True)]
+        state.parts = new if whole else [put(part, rows, fresh) for part, fresh in zip(state.parts, new, strict=True)]
         marker = Struct(Marker, ("micros",), (Column(Integer(), end),))
         keys = take(state.keys, rows)
         given = {
@@ -361,148 +352,5 @@ def _nothing(given: Input) -> Column:
     raise LookupError(f"a constant has no inputs, and this asks for {given.path}")
 
 
-def _columns_of(shape: Value, kinds: Sequence[Kind | None], values: list[Any]) -> list[Column]:
-    """The scalars of Python values of a structure, as columns. Raises :class:`Undefined` for values of another one."""
-    try:
-        return [_column_of(kind, [get(v) for v in values]) for kind, get in zip(kinds, _getters(shape), strict=True)]
-    except (AttributeError, IndexError, TypeError):
-        raise Undefined(0) from None
-
-
-def _getters(shape: Value) -> Iterator[Callable[[Any], Any]]:
-    """A function for each scalar of a structure that takes it out of a value."""
-    if not isinstance(shape, Pack):
-        yield lambda value: value
-        return
-    for at, part in enumerate(shape.parts):
-        outer = attrgetter(shape.names[at]) if shape.names else itemgetter(at)
-        for inner in _getters(part):
-            yield lambda value, outer=outer, inner=inner: inner(outer(value))  # type: ignore[misc]
-
-
-def _column_of(kind: Kind | None, values: list[Any]) -> Column:
-    """A column of Python scalars. Raises :class:`Undefined` for what is not of the kind."""
-    if isinstance(kind, Exact):
-        return Column(kind, Exacts.from_sums(values) if values else Exacts.zero(0))
-    schema: Any = kind
-    bare = schema.item if isinstance(schema, Optional) else schema
-    wanted = {Integer: int, Float: float, Boolean: bool, String: str}.get(type(bare))
-    if wanted is not None:
-        allowed = {wanted, type(None)} if isinstance(schema, Optional) else {wanted}
-        if not set(map(type, values)) <= allowed:
-            raise Undefined(0)
-    try:
-        found = from_arrow(schema, array(schema, values))
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        raise Undefined(0) from None
-    assert isinstance(found, Column)
-    return found
-
-
-def _part(columns: Columns, path: tuple[int, ...]) -> Column:
-    for step in path:
-        assert isinstance(columns, Struct)
-        part = columns.parts[step]
-        assert part is not None
-        columns = part
-    assert isinstance(columns, Column)
-    return columns
-
-
-def _full(kind: Kind | None, column: Column, count: int) -> Column:
-    """The column of that kind as an array of ``count`` rows."""
-    bare: Any = kind.item if isinstance(kind, Optional) else kind
-    optional = isinstance(kind, Optional)
-    if column.kind is None:
-        if not optional:
-            raise Undefined(0)
-        return Column(bare, _zeros(bare, count), np.zeros(count, np.bool_))
-    if column.kind != bare or (not optional and column.valid is not None and not column.valid.all()):
-        raise Undefined(0)
-    values = column.values
-    if isinstance(bare, Exact):
-        if column.scalar:
-            values = Exacts.from_sums([values]).take(np.zeros(count, np.int64))
-        elif not isinstance(values, Exacts):
-            values = Exacts.of(values)
-    elif column.scalar:
-        values = pa.repeat(values, count) if isinstance(bare, String) else np.full(count, values, dtype_of(bare))
-    return Column(bare, values, column.valid)
-
-
-def _zeros(kind: Kind | None, count: int) -> Any:
-    if isinstance(kind, String):
-        return pa.repeat("", count)
-    return np.zeros(count, dtype_of(kind))
-
-
-def _copied(part: Column) -> Column:
-    values = part.values.copy() if isinstance(part.values, np.ndarray) else part.values
-    return Column(part.kind, values, None if part.valid is None else part.valid.copy())
-
-
-def _like(part: Column, one: Column) -> Any:
-    """Which rows are what the only row of another column is, to the bit; False where that is not known."""
-    if one.valid is not None and not one.valid[0]:
-        return np.zeros(_length(part), np.bool_) if part.valid is None else ~part.valid
-    values, wanted = part.values, one.values
-    if isinstance(values, Exacts):
-        both = Exacts.concat([values, wanted]).settled()
-        found = (both.limbs[:-1] == both.limbs[-1]).all(axis=1)
-        if both.specials is not None:
-            found &= (both.specials[:-1] == both.specials[-1]).all(axis=1)
-    elif isinstance(values, np.ndarray) and values.dtype == np.float64:
-        found = np.ascontiguousarray(values).view(np.int64) == np.ascontiguousarray(wanted).view(np.int64)[0]
-    elif isinstance(values, np.ndarray):
-        found = values == wanted[0]
-    elif isinstance(part.kind, String):
-        found = pc.equal(values, wanted[0]).to_numpy(zero_copy_only=False)
-    else:
-        return np.zeros(_length(part), np.bool_)
-    return found if part.valid is None else found & part.valid
-
-
-def _taken(part: Column, rows: Any) -> Column:
-    made = take(part, rows)
-    assert isinstance(made, Column)
-    return made
-
-
-def _extended(part: Column, fresh: Column, more: int) -> Column:
-    """The column with ``more`` rows of one value behind it."""
-    made = concat([(part, _length(part)), (_taken(fresh, np.zeros(more, np.int64)), more)])
-    assert isinstance(made, Column)
-    return made
-
-
-def _length(part: Column) -> int:
-    return len(part.values)
-
-
-def _writable(values: Any) -> Any:
-    """The array, or a copy where it lies in memory of Arrow's or of a pickle."""
-    return values if values.flags.writeable else values.copy()
-
-
-def _put(part: Column, rows: Any, fresh: Column) -> Column:
-    """The column with some rows replaced."""
-    if isinstance(part.values, np.ndarray):
-        values, valid = _writable(part.values), part.valid
-        values[rows] = fresh.values
-        if fresh.valid is not None or valid is not None:
-            valid = np.ones(len(values), np.bool_) if valid is None else _writable(valid)
-            valid[rows] = True if fresh.valid is None else fresh.valid
-        return Column(part.kind, values, valid)
-    places = np.arange(_length(part))
-    places[rows] = _length(part) + np.arange(len(rows))
-    made = concat([(part, _length(part)), (fresh, len(rows))])
-    return _taken(made, places)  # type: ignore[arg-type]
-
-
 def _rows(one: Combined, rows: Any) -> Combined:
-    return Combined(one.ends[rows], take(one.keys, rows), tuple(_taken(part, rows) for part in one.parts))
-
-
-def _sliced(parts: tuple[Column, ...], rows: slice) -> tuple[Column, ...]:
-    indices = np.arange(rows.start, rows.stop)
-    return tuple(_taken(part, indices) for part in parts)
+    return Combined(one.ends[rows], take(one.keys, rows), tuple(take_column(part, rows) for part in one.parts))

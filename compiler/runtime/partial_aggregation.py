@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.monoids import Monoid, Part
-from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
-from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
+from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, scalar_at, take
+from tracetypes.compiler.columns.conversion import column_from_arrow, from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
-from tracetypes.compiler.columns.evaluation import Emitted, run
+from tracetypes.compiler.columns.evaluation import Emitted, returned, run
 from tracetypes.compiler.columns.exact import Exacts, exact_group_sums
 from tracetypes.compiler.columns.groups import Groups, codes_of
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
@@ -197,8 +197,7 @@ def _zeros(columns: Columns, schema: Schema) -> Columns:
     match schema:
         case Optional():
             raise Undefined(0)  # None is no key: Python says so of the right row
-        case Float():
-            assert isinstance(columns, Column)
+        case Float() if isinstance(columns, Column):
             values = columns.values + 0.0
             if np.isnan(values).any():
                 raise Undefined(0)
@@ -240,8 +239,7 @@ def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums 
 
     Raises :class:`Undefined` when a number leaves its type, or a row must be run in Python.
     """
-    lifted = run(monoid.lift, flow.inputs, flow.count).result
-    assert lifted is not None
+    lifted = returned(monoid.lift, flow.inputs, flow.count)
     parts = [_part(lifted, part, flow.count) for part in monoid.parts]
     groups = Groups.of(*codes_of(ends, key, flow.count))
     made = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
@@ -257,17 +255,14 @@ def reduced(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Co
     return Combined(ends[groups.first], take(key, groups.first), made)
 
 
-def _part(columns: Columns | None, part: Part, count: int) -> Column:
-    for step in part.path:
-        assert isinstance(columns, Struct)
-        columns = columns.parts[step]
-    assert isinstance(columns, Column)
+def _part(columns: Columns, part: Part, count: int) -> Column:
+    column = scalar_at(columns, part.path)
     bare: Any = part.kind.item if isinstance(part.kind, Optional) else part.kind
-    if columns.kind is None:
+    if column.kind is None:
         return Column(bare, _zero(bare), np.zeros(count, np.bool_))
-    if columns.kind != bare:
+    if column.kind != bare:
         raise Undefined(0)
-    return columns
+    return column
 
 
 def _zero(kind: Kind) -> Any:
@@ -380,9 +375,7 @@ def parts_of(monoid: Monoid, table: Any) -> tuple[Column, ...]:
         if isinstance(part.kind, Exact):
             made.append(Column(part.kind, Exacts.from_arrow(array)))
         else:
-            found = from_arrow(part.kind, array)
-            assert isinstance(found, Column)
-            made.append(found)
+            made.append(column_from_arrow(part.kind, array))
     return tuple(made)
 
 

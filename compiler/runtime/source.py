@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.columns.arrow import END, POSITION, from_array, from_rows, pairs_of_rows
+from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emitted
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, Link, Stage
+from tracetypes.compiler.plan.plan import FromSource, Link, Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import Placed as PlacedChunk
-from tracetypes.compiler.runtime.messages import Closed, Late, Markers, Message, Piece, Reject, Report
+from tracetypes.compiler.runtime.messages import Closed, Late, Message, Piece, Reject, Report
 from tracetypes.compiler.runtime.partial_aggregation import (
     Flow,
     KeyedFlow,
@@ -41,7 +41,7 @@ from tracetypes.markers import EventTime
 from tracetypes.records import UNIT, to_plain
 from tracetypes.rejects import Rejected
 
-__all__ = ["FIRST", "ChannelKernel", "Collected", "SourceKernel", "Taken", "passed_over"]
+__all__ = ["FIRST", "Collected", "SourceKernel", "Taken", "passed_over"]
 
 FIRST = -(2**62)
 """A bound for the block of what comes before the first item of a source with event time."""
@@ -380,56 +380,3 @@ class SourceKernel:
         key, value = self.late_schema
         plain = {"key": to_plain(key, row.key), "value": to_plain(value, row.value)}
         return Message(0, Late(self.name, Closed(self.link.number, piece, end, closed), plain))
-
-
-class ChannelKernel:
-    """The far end of a channel: rows that another query has sent in, messages to the stage's key groups out."""
-
-    def __init__(self, stage: Stage, link: Link, key_groups: int, verifier: Verifier | None = None) -> None:
-        assert isinstance(link.leaf, FromChannel)
-        self.leaf, self.link, self.key_groups, self.verifier = link.leaf, link, key_groups, verifier
-        self.seen = None if verifier is None else verifier.along(link.path)
-        sums = None if verifier is None else verifier.sums(stage)
-        self.partitioner = Partitioner(stage, link.number, key_groups, stage.restores, sums)
-        self.end = self.position = 0
-        self.ahead: list[Ahead] = []
-        self.push = chain(link.path, lambda key, value: self.partitioner.put(key, value, self.end, self.position), self)
-        self.trees = trees_of(link.path)
-
-    def rows(self, table: Any) -> Iterator[Message]:
-        """Items of one file. ``table``: an Arrow record batch of rows, as stages send them."""
-        leaf, count = self.leaf, table.num_rows
-        if not count:
-            return
-        ends, positions = table.column(END).to_numpy(), table.column(POSITION).to_numpy()
-        if self.verifier is not None:
-            self.verifier.start(int(ends[0]), count)
-        if self.trees is not None:
-            made = list[Message]()
-            try:
-                keys, values = pairs_of_rows(leaf.layout, table)
-                key, value = from_arrow(leaf.stream.key, keys), from_arrow(leaf.stream.value, values)
-                whole = KeyedFlow.of(key, value, count)
-                for flow in through(self.trees, whole, self.seen):
-                    at = slice(None) if flow.rows is None else flow.rows
-                    made.extend(self.partitioner.columns(None, flow, ends[at], positions[at]))
-            except Undefined:
-                pass  # one of the rows must be run in Python: all of them are
-            else:
-                yield from made
-                yield from verified(self.verifier)
-                return
-        batch = from_rows(leaf.layout, table)
-        self.partitioner.start()
-        rows_ = zip(batch.keys, batch.values, ends.tolist(), positions.tolist(), strict=True)
-        for key_, value_, self.end, self.position in rows_:
-            self.push(key_, value_)
-        flush(self.ahead)
-        yield from self.partitioner.messages(None)
-        yield from verified(self.verifier)
-
-    def markers(self, markers: list[int], complete: bool) -> Iterator[Message]:
-        """What was closed with the rows."""
-        sent = Markers(self.link.number, markers, complete)
-        for group in range(self.key_groups):
-            yield Message(group, sent)

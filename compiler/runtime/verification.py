@@ -16,7 +16,7 @@ import math
 import struct
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, Final, TypeAlias, final
@@ -24,7 +24,6 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import numpy as np
 
-from tracetypes.asked import LookupTable
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
@@ -32,28 +31,25 @@ from tracetypes.compiler.columns.column import Column, Columns, take, take_colum
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.columns.evaluation import Emitted
 from tracetypes.compiler.columns.groups import Groups
+from tracetypes.compiler.plan.in_python import names_of
 from tracetypes.compiler.plan.plan import (
     FromSource,
-    Leaf,
     Mapped,
     Plan,
-    Region,
     Stage,
-    Step,
-    United,
-    links,
 )
 from tracetypes.compiler.runtime.column_states import Closed
 from tracetypes.compiler.runtime.messages import Difference, Message, Verified
-from tracetypes.compiler.runtime.partial_aggregation import Flow, Seen, SeenSums, objects, reduce_part
+from tracetypes.compiler.runtime.partial_aggregation import Flow, Inputs, Seen, SeenSums, objects, reduce_part
+from tracetypes.compiler.runtime.reads import Reads
 from tracetypes.compiler.runtime.stateless import conforming
-from tracetypes.compiler.tracing.expr import Branch, Call, Expr, Input, Pack, Tree, Value
-from tracetypes.graph import Apply, title
+from tracetypes.compiler.tracing.expr import Tree
+from tracetypes.graph import Apply
 from tracetypes.markers import EventTime, Marker
-from tracetypes.records import UNIT, Float, Optional, Record, Schema, UnitValue, key_conformer, mix
+from tracetypes.records import Float, Optional, key_conformer, mix
 from tracetypes.templates import OpKeyedUnordered
 
-__all__ = ["FIRST", "Verifier", "in_python", "names_of", "verified"]
+__all__ = ["FIRST", "Verifier", "verified"]
 
 FIRST: Final = 20
 """The first rows of each operator that a worker looks at."""
@@ -66,54 +62,6 @@ NEAR: Final = 4_096
 
 SHOWN: Final = 300
 """Characters of an item or answer in a message."""
-
-
-def names_of(plan: Plan) -> dict[int, str]:
-    """A name for each operator and source function of a plan, by identity; the same in the driver and in each worker."""
-    found: dict[int, str] = {}
-
-    def add(thing: object, name: str) -> None:
-        found.setdefault(id(thing), f"{len(found)} {name}")
-
-    def add_path(path: Sequence[Mapped]) -> None:
-        for mapped in path:
-            add(mapped.node.op, title(mapped.node))
-
-    for stage in plan.stages:
-        for link in links(stage.region):
-            if isinstance(link.leaf, FromSource):
-                add(link.leaf.source, title(link.leaf.source))
-            add_path(link.path)
-        for step in stage.steps:
-            add(step.node.op if isinstance(step.node, Apply) else step.node, title(step.node))
-    for link in links(plan.region):
-        add_path(link.path)
-    return found
-
-
-def in_python(plan: Plan, names: Collection[str]) -> Plan:
-    """The plan with some of its operators (:func:`names_of`) in plain Python."""
-    known, stages = names_of(plan), list[Stage]()
-    why = Opaque("what tracing made of it differed from plain Python")
-
-    def node(one: Leaf | Mapped | United) -> Leaf | Mapped | United:
-        if isinstance(one, FromSource) and known.get(id(one.source)) in names:
-            return attrs.evolve(one, traced_key=why, traced_time=why)
-        if isinstance(one, Mapped) and known[id(one.node.op)] in names:
-            return attrs.evolve(one, traced=why)
-        return one
-
-    def region(one: Region) -> Region:
-        return Region(tuple(map(node, one.nodes)))
-
-    def step(one: Step) -> Step:
-        chosen = isinstance(one.node, Apply) and known[id(one.node.op)] in names
-        return attrs.evolve(one, monoid=why, keyed=why) if chosen else one
-
-    for stage in plan.stages:
-        steps = tuple(map(step, stage.steps))
-        stages.append(attrs.evolve(stage, region=region(stage.region), steps=steps))
-    return attrs.evolve(plan, stages=tuple(stages), region=region(plan.region))
 
 
 # --------------------------------------------------------------------------------------------------- sampling
@@ -369,8 +317,6 @@ class Verifier:
 
 # ------------------------------------------------------------------------------------------------------ answers
 
-Inputs: TypeAlias = Callable[[Input], Column]
-
 Outcome: TypeAlias = tuple[str | None, Any]
 """What Python raised, else what it answered."""
 
@@ -431,145 +377,3 @@ def _fields(cls: Any) -> tuple[str, ...] | None:
         return tuple(one.name for one in attrs.fields(cls))
     fields = getattr(cls, "__dataclass_fields__", None)
     return None if fields is None else tuple(fields)
-
-
-# ----------------------------------------------------------------------------------------------- the plain side
-
-
-class Unread(Exception):
-    """Python looked at a field that the traced operator did not read."""
-
-
-class _Nothing:
-    """Stands for a field that was not read, where a class cannot do without a value: whatever is done with it raises."""
-
-    __slots__ = ()
-
-    def __getattribute__(self, name: str) -> Any:
-        raise Unread("it looks at a field that the traced operator did not read")
-
-
-def _refuse(self: object, *args: object) -> Any:
-    raise Unread("it looks at a field that the traced operator did not read")
-
-
-for _name in (
-    *("eq", "ne", "lt", "le", "gt", "ge", "hash", "bool", "len", "iter", "contains", "getitem", "call", "index", "int"),
-    *("float", "str", "repr", "format", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv"),
-    *(
-        "rfloordiv",
-        "mod",
-        "rmod",
-        "pow",
-        "rpow",
-        "neg",
-        "pos",
-        "abs",
-        "and",
-        "rand",
-        "or",
-        "ror",
-        "xor",
-        "rxor",
-        "round",
-    ),
-):
-    setattr(_Nothing, f"__{_name}__", _refuse)
-
-NOTHING: Final = _Nothing()
-
-
-@final
-@attrs.frozen(eq=False)
-class Reads:
-    """What a tree reads of its arguments. ``asks``: it asks a table that lies elsewhere."""
-
-    inputs: Mapping[tuple[str | int, ...], Input]
-    asks: bool
-
-    @classmethod
-    def of(cls, tree: Tree) -> Reads:
-        """Of a tree."""
-        inputs = {one.path: one for one in tree.touched}
-        asks, seen = False, set[int]()
-        pending: list[Tree | Value | Expr] = [tree]
-        while pending:
-            one = pending.pop()
-            if id(one) in seen:
-                continue
-            seen.add(id(one))
-            match one:
-                case Branch(condition=condition, then=then, otherwise=otherwise):
-                    pending += (condition, then, otherwise)
-                case Pack(parts=parts):
-                    pending += parts
-                case Call(args=args, table=table):
-                    asks = asks or isinstance(table, LookupTable)
-                    pending += args
-                case Input(path=path, kind=kind):
-                    # The kind is bare once it is known that the value is there.
-                    if path not in inputs or isinstance(kind, Optional):
-                        inputs[path] = one
-                case _:
-                    for emission in getattr(one, "emissions", ()):
-                        pending += (emission.value,) if emission.key is None else (emission.key, emission.value)
-                    if (result := getattr(one, "result", None)) is not None:
-                        pending.append(result)
-        return cls(inputs, asks)
-
-    def sample(self, inputs: Inputs, rows: Any) -> Sample:
-        """What was read, of some rows."""
-        count = len(rows)
-        found: dict[tuple[str | int, ...], list[Any]] = {}
-        for path, one in self.inputs.items():
-            try:
-                column = inputs(one)
-            except LookupError:  # where a record is None in all rows, nothing below it is read
-                continue
-            found[path] = values_of(take_column(column, rows), count)
-        return Sample(found)
-
-
-@final
-@attrs.frozen(eq=False)
-class Sample:
-    """Values by path, of some rows."""
-
-    read: Mapping[tuple[str | int, ...], list[Any]]
-
-    def argument(self, schema: Schema, path: tuple[str | int, ...]) -> Callable[[int], Any]:
-        """A function from a row to an argument, without what was not read."""
-        match schema:
-            case UnitValue():
-                return lambda at: UNIT
-            case Optional(item=Record() as inner):
-                there, make = self.read.get(path), self.argument(inner, path)
-                return make if there is None else lambda at: None if there[at] is None else make(at)
-            case Record(cls, fields):
-                parts = {name: self.argument(inner, (*path, name)) for name, inner in fields}
-                if all(part is not _unread for part in parts.values()):
-                    return lambda at: cls(**{name: part(at) for name, part in parts.items()})
-                return lambda at: _partly(cls, {name: part(at) for name, part in parts.items()})
-            case _:
-                return self.read[path].__getitem__ if path in self.read else _unread
-
-    def shown(self, at: int) -> str:
-        """What was read of one row, for a message."""
-        parts = [f"{'.'.join(map(str, path))}={values[at]!r}" for path, values in self.read.items()]
-        return ", ".join(parts) or "(nothing is read)"
-
-
-def _unread(at: int) -> Any:
-    return NOTHING
-
-
-def _partly(cls: type[Any], parts: dict[str, Any]) -> Any:
-    """A record of which some fields are missing."""
-    if issubclass(cls, tuple):
-        return tuple.__new__(cls, parts.values())
-    made = object.__new__(cls)
-    for name, part in parts.items():
-        # A class of attrs has nothing in place of a missing field; a dataclass may have its default.
-        if part is not NOTHING or not attrs.has(cls):
-            object.__setattr__(made, name, part)
-    return made

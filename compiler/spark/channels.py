@@ -35,8 +35,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tracetypes.compiler.columns.arrow import schema_of_rows
 from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.plan.plan import FromChannel, Link, Plan, Stage
+from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.messages import Message, StageProgress
-from tracetypes.compiler.runtime.source import ChannelKernel
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.log import SparkLog

@@ -16,9 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.plan.in_python import in_python
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Difference, RetryEpoch
-from tracetypes.compiler.runtime.verification import in_python
 from tracetypes.compiler.spark.batches import MicroBatches, tell
 from tracetypes.compiler.spark.channels import Channel
 from tracetypes.compiler.spark.log import SparkLog

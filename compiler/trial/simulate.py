@@ -20,9 +20,10 @@ from tracetypes.compiler.analysis.pickled import dumps, loads
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, links
 from tracetypes.compiler.plan.program import Program
+from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Drain, Message, Piece, RetryEpoch, Rows, StageProgress
-from tracetypes.compiler.runtime.source import ChannelKernel, SourceKernel, Taken
+from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.verification import Verifier

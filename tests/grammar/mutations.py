@@ -16,6 +16,7 @@ from tracetypes.compiler.columns import arithmetic, evaluation, operations
 from tracetypes.compiler.columns.column import Column, Columns, take
 from tracetypes.compiler.runtime import column_states as states
 from tracetypes.compiler.runtime import partial_aggregation as columnar
+from tracetypes.compiler.runtime import scalars
 from tracetypes.compiler.tracing import tracer as tracing
 from tracetypes.compiler.tracing.expr import Branch, Const, Input, Leaf, Pack, Tree
 from tracetypes.records import Date, String, Timestamp
@@ -111,7 +112,7 @@ def _zeros_for_none(part: Any, column: Column, groups: Any, *, real: Any = colum
     return real(part, attrs.evolve(column, valid=None), groups)
 
 
-def _put(part: Column, rows: Any, fresh: Column, *, real: Any = states._put) -> Column:
+def _put(part: Column, rows: Any, fresh: Column, *, real: Any = scalars.put) -> Column:
     return real(part, np.roll(rows, 1), fresh)  # type: ignore[no-any-return]
 
 
@@ -129,7 +130,7 @@ MUTATIONS: Final[Mapping[str, Mutation]] = {
     "`lift` of another row": _swap(columnar, "run", _rolled),
     "the first number of `lift` is one more": _swap(monoids, "trace_lift", _lift),
     "the first number of `identity` is one more": _swap(keyed, "constant", _identity),
-    "states go to the next key": _swap(states, "_put", _put),
+    "states go to the next key": _swap(states, "put", _put),
     "None wins in `least` and `greatest`": _swap(evaluation._Rows, "extreme", _extreme),
     "`replace` does it once": lambda: _operation(("replace", String), act=_replace_once),
     "weeks begin on Sunday": lambda: mock.patch.dict(

@@ -1,0 +1,61 @@
+"""A plan with some of its operators in plain Python, and names for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import attrs
+
+from tracetypes.compiler.analysis.traced import Opaque
+from tracetypes.compiler.plan.plan import FromSource, Leaf, Mapped, Plan, Region, Stage, Step, United, links
+from tracetypes.graph import Apply, title
+
+__all__ = ["in_python", "names_of"]
+
+
+def names_of(plan: Plan) -> dict[int, str]:
+    """A name for each operator and source function of a plan, by identity; the same in the driver and in each worker."""
+    found: dict[int, str] = {}
+
+    def add(thing: object, name: str) -> None:
+        found.setdefault(id(thing), f"{len(found)} {name}")
+
+    def add_path(path: Sequence[Mapped]) -> None:
+        for mapped in path:
+            add(mapped.node.op, title(mapped.node))
+
+    for stage in plan.stages:
+        for link in links(stage.region):
+            if isinstance(link.leaf, FromSource):
+                add(link.leaf.source, title(link.leaf.source))
+            add_path(link.path)
+        for step in stage.steps:
+            add(step.node.op if isinstance(step.node, Apply) else step.node, title(step.node))
+    for link in links(plan.region):
+        add_path(link.path)
+    return found
+
+
+def in_python(plan: Plan, names: Collection[str]) -> Plan:
+    """The plan with some of its operators (:func:`names_of`) in plain Python."""
+    known, stages = names_of(plan), list[Stage]()
+    why = Opaque("what tracing made of it differed from plain Python")
+
+    def node(one: Leaf | Mapped | United) -> Leaf | Mapped | United:
+        if isinstance(one, FromSource) and known.get(id(one.source)) in names:
+            return attrs.evolve(one, traced_key=why, traced_time=why)
+        if isinstance(one, Mapped) and known[id(one.node.op)] in names:
+            return attrs.evolve(one, traced=why)
+        return one
+
+    def region(one: Region) -> Region:
+        return Region(tuple(map(node, one.nodes)))
+
+    def step(one: Step) -> Step:
+        chosen = isinstance(one.node, Apply) and known[id(one.node.op)] in names
+        return attrs.evolve(one, monoid=why, keyed=why) if chosen else one
+
+    for stage in plan.stages:
+        steps = tuple(map(step, stage.steps))
+        stages.append(attrs.evolve(stage, region=region(stage.region), steps=steps))
+    return attrs.evolve(plan, stages=tuple(stages), region=region(plan.region))
