@@ -27,7 +27,7 @@ from tracetypes.formats import Csv, Parquet, format_of, split_header, text_parse
 from tracetypes.graph import Dataflow, Source
 from tracetypes.records import Mismatch
 from tracetypes.redaction import redact
-from tracetypes.running import MOST_DRAWN, Job, Result, explain
+from tracetypes.running import MOST_DRAWN, Job, Result, compiled, explain
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.control import Control
@@ -333,16 +333,11 @@ def _svg(checked: Checked) -> str:
 
 
 def _page(given: argparse.Namespace, checked: Checked) -> str:
-    try:
-        from tracetypes.compiler.plan.page import page
-        from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
-        from tracetypes.compiler.plan.program import program
-        from tracetypes.compiler.spark.wording import SparkWording
-    except ModuleNotFoundError as error:
-        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
+    made = compiled(checked, parallelism=given.parallelism, key_groups=given.key_groups)
+    from tracetypes.compiler.plan.page import page
+    from tracetypes.compiler.spark.wording import SparkWording
 
-    groups = given.key_groups or max(DEFAULT_KEY_GROUPS, given.parallelism)
-    return page(checked, SparkWording(), program(checked, parallelism=given.parallelism, key_groups=groups))
+    return page(checked, SparkWording(), made)
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -407,6 +402,13 @@ def _tellers(given: argparse.Namespace, say: _Progress, program: Program) -> lis
 
 def _ended(say: _Progress, job: Job, result: Result) -> int:
     """The last lines of a run, and its exit status."""
+    for source in result.all_rejected:
+        rows = result.read[source]
+        print(
+            f"tracetypes: TT241 each of the {rows:,} rows of source {source!r} was rejected\n"
+            "    fix:      see their reasons; declare the source as its rows are, and take another --checkpoint and output",
+            file=sys.stderr,
+        )
     _, late, rejects = job.places()
     for what, counts, place in (("late", result.late, late), ("rejected", result.rejects, rejects)):
         for source, count in counts.items():
@@ -424,7 +426,7 @@ def _ended(say: _Progress, job: Job, result: Result) -> int:
     if result.differences:
         names = ", ".join(result.differences)
         print(f"TT240: traced answers of {names} differed from Python, see above", file=sys.stderr)
-    return 130 if result.stopped else 1 if result.differences else 0
+    return 130 if result.stopped else 1 if result.differences or result.all_rejected else 0
 
 
 def _state(given: argparse.Namespace) -> int:

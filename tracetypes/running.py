@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 import attrs
 
@@ -66,6 +66,20 @@ ROWS: Final = 10
 V = TypeVar("V")
 
 
+class RunOptions(TypedDict, total=False):
+    """What else may be said of a run; as on the command line (docs/running.md)."""
+
+    late: str
+    rejects: str
+    files_per_step: int
+    appended: Literal["error", "read"]
+    max_late: int
+    max_rejects: int
+    verify: bool
+    channels: str
+    master: str
+
+
 @attrs.frozen
 class SideOutputRow:
     """A row that went aside: late, or rejected."""
@@ -77,7 +91,8 @@ class SideOutputRow:
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What a run did. ``rows``: that its sources took; ``epochs``: commits; ``late`` and ``rejects``: how many, by source;
+    """What a run did. ``rows``: that its sources took, ``read``: by source; ``epochs``: commits; ``late`` and ``rejects``: how
+    many, by source;
     ``late_rows`` and ``rejected_rows``: they themselves, where the outputs are lists; ``outputs``: what went to lists, by sink;
     ``stopped``: it was stopped before its end; ``drained``: its sources have ended and everything open is answered;
     ``differences``: operators whose traced form differed from Python (``TT240``)."""
@@ -86,6 +101,7 @@ class Result:
     epochs: int
     markers: int
     seconds: float
+    read: Mapping[str, int]
     late: Mapping[str, int]
     rejects: Mapping[str, int]
     outputs: Mapping[str, Sequence[Any]]
@@ -94,6 +110,11 @@ class Result:
     stopped: bool = False
     drained: bool = False
     differences: Sequence[str] = ()
+
+    @property
+    def all_rejected(self) -> list[str]:
+        """Sources of which every row was rejected (``TT241``)."""
+        return [source for source, rows in self.read.items() if 0 < rows == self.rejects.get(source)]
 
     def _repr_html_(self) -> str:
         """The first rows of each output, for notebooks."""
@@ -208,12 +229,13 @@ def explain(
 def _picture(flow: Dataflow) -> str | None:
     """The typed graph of a dataflow for a notebook, and what is wrong with it; None, for its text, where there is nothing to draw
     or too much."""
-    graph, found = flow.graph, violations(flow)
+    graph = flow.graph
+    if not graph.nodes or len(graph.nodes) > MOST_DRAWN:
+        return None
+    found = violations(flow)
     said = f"<pre>{html.escape(redact(str(CheckFailed(found))))}</pre>" if found else ""
     types = {node.id: edge_of(Stream[Any](flow, node.id)) for node in graph.nodes}
     known = {id: edge for id, edge in types.items() if edge is not None}
-    if not graph.nodes or len(graph.nodes) > MOST_DRAWN:
-        return None
     if len(known) < len(types) or any(one.code in ("TT105", "TT108") for one in found):
         return said
     from tracetypes.compiler.plan.drawing import svg, typed_graph
@@ -235,16 +257,14 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     drain: bool = True,
     follow: bool = False,
-    **options: Any,
+    **options: Unpack[RunOptions],
 ) -> Result:
     """Run a dataflow to the end of its inputs, or with ``follow`` until it is stopped (Ctrl-C, or the notebook's stop).
 
     ``inputs`` and ``outputs``: by source and sink, see :data:`Input` and :data:`Sink`. ``parallelism``: tasks at once.
     ``key_groups``: pieces that keys are hashed to, fixed for a checkpoint. ``checkpoint``: the directory where progress is kept;
     by default ``_checkpoint`` of the first output directory, and a temporary one where all outputs are lists. ``drain``: the
-    sources end with their inputs, and open blocks are answered. ``options``: ``late`` and ``rejects`` (directories),
-    ``files_per_step``, ``appended`` (``"error"`` or ``"read"``), ``max_late``, ``max_rejects``, ``verify``, ``channels`` and
-    ``master``; they mean what they mean on the command line (docs/running.md).
+    sources end with their inputs, and open blocks are answered. ``options``: see :class:`RunOptions`.
 
     The session of Spark is kept for the next run. Raises what the command line would say: :class:`TraceTypesError`.
     """
@@ -263,7 +283,7 @@ def start(
     checkpoint: str | os.PathLike[str] | None = None,
     drain: bool = True,
     follow: bool = True,
-    **options: Any,
+    **options: Unpack[RunOptions],
 ) -> Run:
     """Start a dataflow in the background. It waits for more input until it is drained or stopped, unless ``follow=False``. The
     other parameters are those of :func:`run`."""
@@ -285,16 +305,12 @@ def start(
     return Run(control, thread, result, failure, epochs)
 
 
-OPTIONS: Final = {
-    "late", "rejects", "files_per_step", "appended", "max_late", "max_rejects", "verify", "channels", "master",
-}  # fmt: skip
-
-
 def _refuse(backend: str, options: Mapping[str, Any]) -> None:
     if backend not in BACKENDS:
         raise UsageError("TT402", f"there is no backend {backend!r}", fix=f"the backends are {', '.join(BACKENDS)}")
-    for name in options.keys() - OPTIONS:
-        raise UsageError("TT402", f"there is no option {name!r}", fix=f"the options are {', '.join(sorted(OPTIONS))}")
+    known = RunOptions.__annotations__
+    for name in options.keys() - known.keys():
+        raise UsageError("TT402", f"there is no option {name!r}", fix=f"the options are {', '.join(known)}")
 
 
 def read(path: str | os.PathLike[str], record: type[V]) -> list[V]:
@@ -361,7 +377,7 @@ class Job:
     late: str | None = attrs.field(default=None, kw_only=True)
     rejects: str | None = attrs.field(default=None, kw_only=True)
     files_per_step: int | None = attrs.field(default=None, kw_only=True)
-    appended: str = attrs.field(default="error", kw_only=True)
+    appended: Literal["error", "read"] = attrs.field(default="error", kw_only=True)
     max_late: int | None = attrs.field(default=None, kw_only=True)
     max_rejects: int | None = attrs.field(default=None, kw_only=True)
     verify: bool = attrs.field(default=True, kw_only=True)
@@ -411,7 +427,7 @@ class Job:
     @property
     def keeps_nothing(self) -> bool:
         """Do late and rejected rows go nowhere?"""
-        return set(self.paths.values()) == {"noop:"} and len(self.paths) == len(self.outputs)
+        return bool(self.paths) and set(self.paths.values()) == {"noop:"} and len(self.paths) == len(self.outputs)
 
     def run(
         self,
@@ -428,7 +444,7 @@ class Job:
         temporary: str | None = None
         try:
             if self.checkpoint is None and self.home is None:
-                if any(path not in ("-", "noop:") for path in self.paths.values()) or self._is_noop_only():
+                if any(path not in ("-", "noop:") for path in self.paths.values()) or self.keeps_nothing:
                     raise UsageError(
                         "TT402", f"{', '.join(self.paths.values())} keeps no checkpoint", fix="give --checkpoint DIR"
                     )
@@ -438,9 +454,6 @@ class Job:
         finally:
             if temporary is not None:
                 shutil.rmtree(temporary, ignore_errors=True)
-
-    def _is_noop_only(self) -> bool:
-        return bool(self.paths) and self.keeps_nothing
 
     def places(self, temporary: str | None = None) -> tuple[str, str, str]:
         """Where the checkpoint, late items and rejects go."""
@@ -551,6 +564,7 @@ class Job:
             epochs=summary.batches,
             markers=summary.markers,
             seconds=summary.seconds,
+            read=dict(summary.read),
             late=dict(summary.late),
             rejects=dict(summary.rejects),
             outputs={sink: one for sink, one in self.outputs.items() if isinstance(one, list)},

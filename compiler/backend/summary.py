@@ -22,6 +22,7 @@ class Summary:
     rows: int = 0
     markers: int = 0
     marker: int | None = None
+    read: dict[str, int] = attrs.Factory(dict)
     late: dict[str, int] = attrs.Factory(dict)
     rejects: dict[str, int] = attrs.Factory(dict)
     seconds: float = 0.0
@@ -38,7 +39,7 @@ class Summary:
         self.markers += batch.markers
         self.marker = batch.marker if batch.marker is not None else self.marker
         self.verified = self.verified[0] + batch.verified[0], self.verified[1] + batch.verified[1]
-        for mine, theirs in ((self.late, batch.late), (self.rejects, batch.rejects)):
+        for mine, theirs in ((self.read, batch.read), (self.late, batch.late), (self.rejects, batch.rejects)):
             for source, count in theirs.items():
                 mine[source] = mine.get(source, 0) + count
 

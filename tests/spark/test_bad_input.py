@@ -194,7 +194,8 @@ def test_lines_that_all_lack_a_field(cli: Cli, tmp_path: Path) -> None:
     lines = [row(id="a", time=n, watts=n) for n in range(20)]
     given = write_lines(tmp_path / "in.jsonl", lines)
     ran = cli("run", here("sums"), "-i", f"readings={given}", "-o", f"sums={tmp_path / 'out'}")
-    assert ran.code == 0
+    assert ran.code == 1
+    assert "TT241 each of the 20 rows of source 'readings' was rejected" in ran.err
     assert "20 rejected" in ran.err
     assert rows_in(tmp_path / "out") == Counter()
     reasons = {r["reason"] for r in side_outputs(tmp_path / "out/_rejects", "readings")}

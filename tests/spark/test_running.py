@@ -201,8 +201,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
         (lambda f: tracetypes.run(f, {"clicks": []}, {}), "TT402 sink 'counts' has no output"),
         (lambda f: tracetypes.run(f, {"clicks": []}, {"count": []}), "TT402 there is no sink 'count'"),
         (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, backend="x"), "TT402 there is no backend 'x'"),
-        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, speed=1), "TT402 there is no option 'speed'"),
-        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, appended="x"), "TT402 appended is 'x'"),
+        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, speed=1), "TT402 there is no option 'speed'"),  # type: ignore[call-arg]
+        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, appended="x"), "TT402 appended is 'x'"),  # type: ignore[arg-type]
         (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": "noop:"}), "TT402 noop: keeps no checkpoint"),
         (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": "s3://x"}), "TT402 --output s3://x is not local"),
     ],
