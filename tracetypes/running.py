@@ -419,7 +419,7 @@ class Job:
                     f"sinks {other!r} and {sink!r} have one output: {path}",
                     fix="give each a directory of its own",
                 )
-            if "://" in path and not path.startswith("kafka://"):
+            if "://" in path and not _is_remote(path):
                 raise UsageError(
                     "TT402", f"--output {path} is not local", fix="give a directory of a local or mounted disk"
                 )
@@ -473,8 +473,9 @@ class Job:
         with _extras():
             from tracetypes.compiler.backend.control import Control
             from tracetypes.compiler.backend.summary import Limits
+            from tracetypes.compiler.connectors.rows import Rows
             from tracetypes.compiler.spark.channel_topics import Topics
-            from tracetypes.compiler.spark.inputs import Rows, look_for, require
+            from tracetypes.compiler.spark.inputs import look_for, require
             from tracetypes.compiler.spark.log import SparkLog
             from tracetypes.compiler.spark.printed import shown
             from tracetypes.compiler.spark.run import run_program
@@ -585,4 +586,12 @@ def _address(given: Any) -> Any:
 
 
 def _is_directory(path: str) -> bool:
-    return path != "-" and not path.startswith(("noop:", "kafka://", "delta:"))
+    from tracetypes.compiler.connectors.registry import connector_of
+
+    return connector_of(path).is_directory
+
+
+def _is_remote(path: str) -> bool:
+    from tracetypes.compiler.connectors.registry import connector_of
+
+    return connector_of(path).remote

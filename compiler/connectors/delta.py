@@ -18,7 +18,7 @@ from tracetypes.errors import RunError, UsageError
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["FEATURES", "PAUSE", "SCHEME", "Added", "Log", "Place", "TableWatch", "is_table", "opened", "path_of"]
+__all__ = ["FEATURES", "PAUSE", "SCHEME", "Added", "Log", "Place", "TableWatch", "opened", "path_of"]
 
 
 SCHEME = "delta:"
@@ -30,11 +30,6 @@ PAUSE = 0.1
 
 FEATURES = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 """What a table may ask of its readers. (Of deletion vectors that they are seen: the versions that have some are refused.)"""
-
-
-def is_table(address: str) -> bool:
-    """Does an ``--input`` or ``--output`` name a Delta table?"""
-    return address.startswith(SCHEME)
 
 
 def path_of(address: str) -> Path:

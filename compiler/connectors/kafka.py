@@ -36,7 +36,6 @@ __all__ = [
     "IdleDetector",
     "T",
     "Watch",
-    "is_topic",
     "patiently",
     "records",
     "require_client",
@@ -70,11 +69,6 @@ C = TypeVar("C")
 
 
 T = TypeVar("T")
-
-
-def is_topic(address: str) -> bool:
-    """Does an ``--input`` or ``--output`` name a topic?"""
-    return address.startswith(SCHEME)
 
 
 def require_client() -> None:

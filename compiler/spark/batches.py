@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +17,8 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Drain, Message, Piece, Report, StageProgress, TakenSplit, Verified
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
-from tracetypes.compiler.spark.files import FileInput
+from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.log import SparkLog
-from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.spark.wire import BEFORE
 from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
 from tracetypes.compiler.store.outputs import Output, rows_sent
@@ -42,8 +40,7 @@ class Ending:
     def __init__(self, inputs: Mapping[str, Input], store: RunStore, log: SparkLog, *, drain: bool) -> None:
         self.inputs = inputs
         # Topics and tables are taken up to their ends at once, if not told otherwise.
-        others = [given for given in inputs.values() if not isinstance(given, FileInput)]
-        self.store, self.log, self.drain = store, log, drain and all(given.at_once for given in others)
+        self.store, self.log, self.drain = store, log, drain and all(given.at_once for given in inputs.values())
         self.left: list[tuple[int | None, set[str]]] = []
         self.read: set[Path] = set()
 
@@ -52,8 +49,7 @@ class Ending:
         listed = self.store.files.values()
         for files in listed if not self.store.drained else ():
             files.look()
-        others = [given for given in self.inputs.values() if isinstance(given, FileInput) and not given.is_listed]
-        self.left = [(given.files_per_step, {os.path.abspath(f) for f in given.files}) for given in others]
+        self.left = [given.waiting for given in self.inputs.values() if given.waiting is not None]
         self.left += [(files.at_once and files.tasks, files.waiting) for files in listed]
 
     def look(self) -> None:

@@ -30,8 +30,10 @@ from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.files import check_types
-from tracetypes.compiler.spark.scan import ParquetScan, taker
+from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.scan import End, ParquetScan, Scan, taker
 from tracetypes.compiler.spark.wire import settle, told
+from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet, Row
 
@@ -50,7 +52,7 @@ FILES = "path string, version bigint, number bigint, partition string"
 # -------------------------------------------------------------------------------------------------- source
 
 
-class TableInput:
+class TableInput(Input):
     """A table as the input of a source. ``bounded``: up to the version that is the last one now."""
 
     def __init__(
@@ -85,6 +87,11 @@ class TableInput:
         self.spark.dataSource.register(Table)
         about = {"path": str(self.path), "table": self.table, "until": self.until, "most": self.files_per_step}
         return self.spark.readStream.format(Table.name()).option("about", json.dumps(about)).load()
+
+
+    def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
+        """Files of versions."""
+        return self.frame(), TableScan(end)
 
 
 class Table(DataSource):

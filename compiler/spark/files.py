@@ -30,16 +30,20 @@ from pyspark.sql.types import (
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.connectors.files import existing
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
 from tracetypes.compiler.plan.plan import FromSource, Link
 from tracetypes.compiler.spark.catalyst import NotNative, tree
-from tracetypes.compiler.tracing.expr import Input
+from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
+from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.tracing import expr
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, is_blank, split_header
 from tracetypes.records import Optional, Schema, UnitValue, name_of
 
-__all__ = ["FileInput", "check_types", "literal", "open_input"]
+__all__ = ["FileInput", "check_types", "literal"]
 
 SCAN = "TRACETYPES_SCAN"
 """Environment: ``spark`` has Spark read local files too, as it does where the workers cannot open them by path."""
@@ -52,12 +56,12 @@ PLACE = {
 """Which piece a row belongs to: columns, and what they are to Spark."""
 
 
-class FileInput:
+class FileInput(Input):
     """A file, or a directory with all files below it, as the input of a source."""
 
     def __init__(self, spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None) -> None:
         self.spark, self.leaf, self.path, self.files_per_step = spark, leaf, path, files_per_step
-        self.files = existing(leaf.source.name, path)
+        self.names = existing(leaf.source.name, path)
         self.format: Format = self._format()
         self.header = self._header()
 
@@ -67,13 +71,13 @@ class FileInput:
         return Identity("files")
 
     def _format(self) -> Format:
-        if not self.files and self.leaf.source.format is None:
+        if not self.names and self.leaf.source.format is None:
             raise RunError(
                 "TT207",
                 f"{self.path} holds no files yet, so their format is unknown",
                 fix="declare format=csv(...), json_lines() or parquet() at the source",
             )
-        return format_of(self.files[0] if self.files else self.path, self.leaf.source.format)
+        return format_of(self.names[0] if self.names else self.path, self.leaf.source.format)
 
     def _header(self) -> list[str] | None:
         if not isinstance(self.format, Csv) or self.format.columns is not None:
@@ -82,7 +86,7 @@ class FileInput:
                 if problem is not None:
                     raise problem
             return None
-        for name in self.files:
+        for name in self.names:
             line = _first_line(name, self.format)
             if line:
                 found = split_header(self.format, line)
@@ -96,6 +100,38 @@ class FileInput:
     def is_listed(self) -> bool:
         """Are these files on a local or mounted disk, which the driver lists and the workers read?"""
         return "://" not in self.path.removeprefix("file://") and os.environ.get(SCAN) != "spark"
+
+    @property
+    def waiting(self) -> tuple[int | None, set[str]] | None:
+        """All, where Spark lists them."""
+        return None if self.is_listed else (self.files_per_step, {os.path.abspath(name) for name in self.names})
+
+    def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
+        """Where the driver lists them."""
+        if not self.is_listed:
+            return None
+        return InputFiles.of(
+            checkpoint,
+            label,
+            path=self.path,
+            is_text=not isinstance(self.format, Parquet),
+            tasks=tasks,
+            at_once=self.files_per_step,
+            appended=appended,
+            follows=follows,
+        )
+
+    def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
+        """Listings, or rows."""
+        if files is not None:
+            frame = self.listing(files.steps, files.at_once and files.tasks)
+            if isinstance(self.format, Parquet):
+                return frame, ParquetScan(end)
+            return frame, LinesScan(end, self.format, self.header)
+        frame, native = self.frame(end.link)
+        if isinstance(self.format, Parquet):
+            return frame, ColumnScan(end, native)
+        return frame, TextScan(end, self.format, self.header)
 
     def listing(self, steps: Path, most: int | None) -> DataFrame:
         """The lines of listings. ``most``: files of listings that Spark takes at once."""
@@ -130,7 +166,7 @@ class FileInput:
 
     def _check_first(self) -> None:
         """Has the first file all columns, once, of types that the workers read? Later ones are asked when they are read."""
-        for name in self.files[:1]:
+        for name in self.names[:1]:
             try:
                 with open_parquet(name) as file:
                     check_columns(self.leaf.layout, self.leaf.source.format, file, name)
@@ -141,7 +177,7 @@ class FileInput:
 
     def _schema(self) -> StructType:
         """The columns of the files; without files yet, those of the layout."""
-        if not self.files:
+        if not self.names:
             return StructType([StructField(name, _spark_type(schema)) for name, schema in self.leaf.layout.columns])
         try:
             return self.spark.read.option("recursiveFileLookup", "true").parquet(_glob(self.path)).schema
@@ -160,7 +196,7 @@ def emitted(link: Link) -> list[Column]:
         return []
     layout, stream = link.leaf.layout, link.path[0].stream
 
-    def find(given: Input) -> Column:
+    def find(given: expr.Input) -> Column:
         if given.path[0] == "key" and not layout.keyed:
             raise NotNative("the key is computed from the value")
         if given.path[0] == "value" and not layout.opened:
@@ -235,41 +271,6 @@ def _casts(found: DataType, wanted: DataType, zoned: bool) -> bool:
             return type(found) is type(wanted)
 
 
-def existing(source: str, path: str) -> list[str]:
-    """The local files of a source, sorted by time. Raises :class:`RunError` ``TT208`` when there is nothing there."""
-    if "://" in path and not path.startswith("file://"):
-        return [path]
-    local = Path(path.removeprefix("file://"))
-    if not local.exists():
-        raise RunError(
-            "TT208",
-            f"source {source!r}: {path} does not exist",
-            fix=f"give an existing file or directory: --input {source}=PATH",
-        )
-    if local.is_file():
-        if local.name.startswith(("_", ".")) or ":" in local.name:
-            raise RunError(
-                "TT208",
-                f"source {source!r}: Spark does not read files named like {local.name!r}",
-                fix="rename it: no leading '_' or '.', no ':'",
-            )
-        if not os.access(local, os.R_OK):
-            raise RunError("TT208", f"{path} cannot be read", fix="change its permissions")
-        return [str(local)]
-    found = [
-        p
-        for p in local.rglob("*")
-        if p.is_file() and not any(part.startswith(("_", ".")) for part in p.relative_to(local).parts)
-    ]
-    if strange := next((p for p in found if ":" in str(p.relative_to(local))), None):
-        raise RunError(
-            "TT208",
-            f"source {source!r}: Spark does not read {strange}: there is a ':' in its name",
-            fix="rename it: no ':'",
-        )
-    return [str(p) for p in sorted(found, key=lambda p: (p.stat().st_mtime_ns, str(p)))]
-
-
 def _first_line(name: str, format: Csv) -> str:
     """The first line of a file that is not blank; the empty string when there is none."""
     try:
@@ -299,8 +300,3 @@ def _glob(path: str) -> str:
     if at is None:
         raise RunError("TT208", f"{path} has no letter in its name", fix="rename it")
     return f"{literal(head)}/{literal(tail[:at])}[{tail[at]}]{literal(tail[at + 1 :])}"
-
-
-def open_input(spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None = None) -> FileInput:
-    """The input of a source from a path."""
-    return FileInput(spark, leaf, path, files_per_step)

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 from pyspark.sql import SparkSession
 
-from tracetypes.compiler.connectors.delta import is_table, opened, path_of
-from tracetypes.compiler.connectors.kafka import is_topic
+from tracetypes.compiler.connectors.registry import connector_of
+from tracetypes.compiler.connectors.rows import Rows
 from tracetypes.compiler.plan.plan import FromSource, Plan
 from tracetypes.compiler.spark.delta import TableInput
-from tracetypes.compiler.spark.files import existing, open_input
+from tracetypes.compiler.spark.files import FileInput
+from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.kafka import TopicInput
-from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
 from tracetypes.errors import UsageError
+from tracetypes.records import UNIT
 
 __all__ = ["Given", "Rows", "look_for", "open_all", "require"]
-
-
-@attrs.frozen
-class Rows:
-    """Rows in memory as the input of a source, for tests: a file a list, in this order; ``files_per_step`` of them a
-    micro-batch. Each row is a value, or a pair ``(key, value)`` where the rows have a key column; text is taken as a line."""
-
-    files: tuple[tuple[Any, ...], ...]
-    files_per_step: int | None = None
 
 
 Given: TypeAlias = str | Rows | Scripted
@@ -46,9 +38,12 @@ def open_all(
     *,
     bounded: bool,
 ) -> dict[str, Input]:
+    """The inputs of sources by name. ``bounded``: without what comes later."""
     leaves = {leaf.source.name: leaf for plan in plans for leaf in plan.sources}
     return {
-        name: _opened(spark, leaf, inputs[name], scratch, files_per_step, bounded=bounded)
+        name: OPENED[connector_of(inputs[name]).kind](
+            Opening(spark, leaf, scratch, files_per_step, bounded), inputs[name]
+        )
         for name, leaf in leaves.items()
     }
 
@@ -64,36 +59,58 @@ def require(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
 
 def look_for(source: str, address: str) -> None:
     """See that there is an input on a local disk. It needs no Spark. Raises :class:`RunError` ``TT208``."""
-    if is_table(address):
-        opened(path_of(address))
-    elif not is_topic(address):
-        existing(source, address)
+    connector_of(address).look_for(source, address)
 
 
-def _opened(
-    spark: SparkSession, leaf: FromSource, given: Given, scratch: str, files_per_step: int | None, *, bounded: bool
-) -> Input:
-    if isinstance(given, str) and is_topic(given):
-        return TopicInput(spark, leaf, given, bounded=bounded)
-    if isinstance(given, str) and is_table(given):
-        return TableInput(spark, leaf, given, files_per_step, bounded=bounded)
-    if isinstance(given, str):
-        return open_input(spark, leaf, given, files_per_step)
-    if isinstance(given, Scripted):
-        return ScriptInput(spark, leaf, given.job)
-    directory = Path(scratch) / leaf.source.name
-    directory.mkdir()
-    for number, rows in enumerate(given.files):
-        path = directory / f"{number:06d}.jsonl"
-        path.write_text("".join(_line(leaf, row) for row in rows))
-        os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
-    return open_input(spark, leaf, str(directory), given.files_per_step or files_per_step)
+@attrs.frozen
+class Opening:
+    """What is known where an input is opened. ``scratch``: a directory of the run; ``bounded``: later rows are not read."""
+
+    spark: SparkSession
+    leaf: FromSource
+    scratch: str
+    files_per_step: int | None
+    bounded: bool
+
+    def files(self, given: Any) -> Input:
+        """From a path."""
+        return FileInput(self.spark, self.leaf, given, self.files_per_step)
+
+    def topic(self, given: Any) -> Input:
+        """From an address."""
+        return TopicInput(self.spark, self.leaf, given, bounded=self.bounded)
+
+    def table(self, given: Any) -> Input:
+        """From an address."""
+        return TableInput(self.spark, self.leaf, given, self.files_per_step, bounded=self.bounded)
+
+    def script(self, given: Any) -> Input:
+        """From its job."""
+        return ScriptInput(self.spark, self.leaf, given.job)
+
+    def rows(self, given: Any) -> Input:
+        """From :class:`Rows`: files."""
+        directory = Path(self.scratch) / self.leaf.source.name
+        directory.mkdir()
+        for number, rows in enumerate(given.files):
+            path = directory / f"{number:06d}.jsonl"
+            path.write_text("".join(_line(self.leaf, row) for row in rows))
+            os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
+        return FileInput(self.spark, self.leaf, str(directory), given.files_per_step or self.files_per_step)
+
+
+OPENED: Final[Mapping[str, Callable[[Opening, Any], Input]]] = {
+    "files": Opening.files,
+    "topic": Opening.topic,
+    "table": Opening.table,
+    "script": Opening.script,
+    "rows": Opening.rows,
+}
+"""By the kind of the connector."""
 
 
 def _line(leaf: FromSource, row: Any) -> str:
     if isinstance(row, str):
         return row + "\n"
-    from tracetypes.records import UNIT
-
     key, value = row if leaf.layout.keyed else (UNIT, row)
     return json.dumps(leaf.layout.plain(key, value)) + "\n"

@@ -32,8 +32,10 @@ from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import End, Scan, in_columns
 from tracetypes.compiler.spark.wire import settle, told
+from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.errors import UsageError
 from tracetypes.formats import Kafka, Row, of_bytes
 from tracetypes.markers import InBand
@@ -55,7 +57,7 @@ RANGE = "partition int, start bigint, until bigint, parts int, idle boolean"
 # -------------------------------------------------------------------------------------------------- driver
 
 
-class TopicInput:
+class TopicInput(Input):
     """A topic as the input of a source. ``bounded``: up to the offsets that hold now."""
 
     def __init__(self, spark: SparkSession, leaf: FromSource, text: str, *, bounded: bool) -> None:
@@ -86,6 +88,11 @@ class TopicInput:
         self.spark.dataSource.register(Topic)
         reader = self.spark.readStream.format(Topic.name()).option("address", self.address.text).option("id", self.id)
         return reader.option("until", json.dumps(self.until)).load()
+
+
+    def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
+        """Ranges of offsets."""
+        return self.frame(), TopicScan(end, self.address)
 
 
 class Topic(DataSource):

@@ -16,30 +16,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Stage, links
 from tracetypes.compiler.spark.channels import Channel, received
-from tracetypes.compiler.spark.delta import TableInput, TableScan
-from tracetypes.compiler.spark.files import FileInput, literal
-from tracetypes.compiler.spark.kafka import TopicInput, TopicScan
-from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
-from tracetypes.compiler.spark.scripted import ScriptInput, ScriptScan
+from tracetypes.compiler.spark.files import literal
+from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.scan import End
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.tasks import KeyedTask, Processor
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.staging import SEND, Delivery
 from tracetypes.compiler.wire.messages import Kind
-from tracetypes.formats import Parquet
 
-__all__ = ["Input", "lower"]
-
-
-Input: TypeAlias = FileInput | TopicInput | TableInput
+__all__ = ["lower"]
 
 
 def lower(
@@ -112,25 +105,9 @@ def _scanned(
 ) -> DataFrame:
     """The messages of a source."""
     assert isinstance(link.leaf, FromSource)
-    given = inputs[link.leaf.source.name]
     end = End(parcel.plan, stage, link, ids, delivery)
-    if isinstance(given, TopicInput):
-        return given.frame().mapInArrow(TopicScan(end, given.address).packed(parcel), MESSAGES)
-    if isinstance(given, TableInput):
-        return given.frame().mapInArrow(TableScan(end).packed(parcel), MESSAGES)
-    scan: Scan
-    if link.leaf.label in files:
-        listed = files[link.leaf.label]
-        scan = ParquetScan(end) if isinstance(given.format, Parquet) else LinesScan(end, given.format, given.header)
-        return given.listing(listed.steps, listed.at_once and listed.tasks).mapInArrow(scan.packed(parcel), MESSAGES)
-    frame, native = given.frame(link)
-    return frame.mapInArrow(_scan(end, given, native).packed(parcel), MESSAGES)
-
-
-def _scan(end: End, given: FileInput, native: bool) -> Scan:
-    if isinstance(given, ScriptInput):
-        return ScriptScan(end, given.job)
-    return ColumnScan(end, native) if isinstance(given.format, Parquet) else TextScan(end, given.format, given.header)
+    frame, scan = inputs[link.leaf.source.name].scanned(end, files.get(link.leaf.label))
+    return frame.mapInArrow(scan.packed(parcel), MESSAGES)
 
 
 def _drain(spark: SparkSession, control: str, ids: list[int]) -> DataFrame:

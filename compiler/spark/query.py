@@ -21,8 +21,9 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Difference, RetryEpoch
 from tracetypes.compiler.spark.batches import MicroBatches, tell
 from tracetypes.compiler.spark.channels import Channel
+from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.log import SparkLog
-from tracetypes.compiler.spark.lowering import Input, lower
+from tracetypes.compiler.spark.lowering import lower
 from tracetypes.compiler.spark.wire import ShippedPlan
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.errors import RunError, from_text

@@ -22,11 +22,10 @@ from tracetypes.compiler.spark.batches import Ending, MicroBatches
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.channel_topics import TopicChannel, Topics
 from tracetypes.compiler.spark.channels import Channel, FileChannel
-from tracetypes.compiler.spark.files import FileInput
+from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.inputs import Given, open_all, require
 from tracetypes.compiler.spark.java import java_lock
 from tracetypes.compiler.spark.log import SparkLog
-from tracetypes.compiler.spark.lowering import Input
 from tracetypes.compiler.spark.query import Query, run_queries, run_query
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.store.compatibility import (
@@ -36,7 +35,6 @@ from tracetypes.compiler.store.compatibility import (
     finished,
     queries_of,
 )
-from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.outputs import MemoryOutput, Output, SideOutputs
@@ -44,7 +42,6 @@ from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError
-from tracetypes.formats import Parquet
 
 __all__ = ["Batch", "collect", "run", "run_program"]
 
@@ -289,19 +286,11 @@ def _begin_files(
     """Go on with the files that a query has listed. Raises :class:`RunError` ``TT231``."""
     visible = partial(kept.visible, output)
     for leaf in plan.sources:
-        given = inputs[leaf.source.name]
-        if not isinstance(given, FileInput) or not given.is_listed:
+        tasks = spark.sparkContext.defaultParallelism
+        files = inputs[leaf.source.name].files(kept.path, leaf.label, tasks=tasks, appended=appended, follows=follows)
+        if files is None:
             continue
-        kept.files[leaf.label] = files = InputFiles.of(
-            kept.path,
-            leaf.label,
-            path=given.path,
-            is_text=not isinstance(given.format, Parquet),
-            tasks=spark.sparkContext.defaultParallelism,
-            at_once=given.files_per_step,
-            appended=appended,
-            follows=follows,
-        )
+        kept.files[leaf.label] = files
         needed = not is_straight(plan)
         files.begin(kept.about(leaf.label), log.noted(log.source_logs), log.ended, visible, needed)
 

@@ -24,14 +24,16 @@ from typing import Any
 import attrs
 import cloudpickle
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from tracetypes.compiler.connectors.registry import Connector, register
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.scan import End, Scan, runs
+from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.formats import JsonLines, Row
 from tracetypes.records import show
@@ -100,6 +102,25 @@ class ScriptInput(FileInput):
         # A script is not in the format that the author declared for the source.
         plain = attrs.evolve(leaf, source=attrs.evolve(leaf.source, format=JsonLines()))
         super().__init__(spark, plain, str(job / "sources" / leaf.source.name), files_per_step=1)
+
+
+    def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
+        """Lines of scripts."""
+        frame, _ = self.frame(end.link)
+        return frame, ScriptScan(end, self.job)
+
+
+class Scripts(Connector):
+    """Scripted sources."""
+
+    kind, scheme, shown = "script", "", "files"
+
+    def has(self, given: object) -> bool:
+        """What :func:`write_steps` has written."""
+        return isinstance(given, Scripted)
+
+
+register(Scripts())
 
 
 def write_steps(job: Path, steps: Mapping[str, Sequence[Step]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from tracetypes.compiler.connectors.described import reading, writing
+from tracetypes.compiler.connectors.registry import reading, writing
 from tracetypes.graph import Sink, Source
 
 __all__ = ["SparkWording"]

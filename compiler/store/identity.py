@@ -18,6 +18,7 @@ from pathlib import Path
 import attrs
 
 from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.registry import difference
 from tracetypes.compiler.store.small_files import read_json, write_json
 from tracetypes.errors import RunError
 
@@ -29,11 +30,11 @@ def keep(note: Path, what: str, given: Mapping[str, Identity], *, begun: bool) -
     :class:`RunError` ``TT218``."""
     known = {name: Identity(**one) for name, one in (read_json(note) or {}).items()}
     for name, now in given.items():
-        difference = known[name].difference(now) if begun and name in known else None
-        if difference is not None:
+        changed = difference(known[name], now) if begun and name in known else None
+        if changed is not None:
             raise RunError(
                 "TT218",
-                f"{what} {name!r}: {difference}",
+                f"{what} {name!r}: {changed}",
                 fix="give it what it began with, or start anew with another --checkpoint and output",
             )
     if not begun or not given.keys() <= known.keys():

@@ -12,19 +12,18 @@ import os
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
-from tracetypes.compiler.connectors.delta import is_table
 from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.connectors.identity import Identity
-from tracetypes.compiler.connectors.kafka import is_topic
 from tracetypes.compiler.connectors.kafka_sink import TopicSink
+from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.connectors.row_files import open_rows
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import (
@@ -236,6 +235,10 @@ class FileOutput(Output):
     """Files in a directory: JSON lines, CSV or Parquet."""
 
     def __init__(self, plan: Plan, path: str, run: str, late: str | None, rejects: str | None) -> None:
+        if "://" in path:
+            raise RunError(
+                "TT209", f"{path} is not a local directory", fix="write to a directory of a local or mounted disk"
+            )
         self.plan, self.path, self.run, self.attempts = plan, Path(os.path.abspath(path)), run, Attempts()
         self.format: Format = format_of(path, plan.sink.format, JsonLines())
         late_place = Path(os.path.abspath(late)) if late else self.path / "_late"
@@ -451,19 +454,21 @@ class NoOutput(Output):
         """There is nothing to do."""
 
 
+Opens: TypeAlias = Callable[[Plan, str, str, str | None, str | None], Output]
+"""An output from a plan, an address, the run's name and the directories of late and rejected rows."""
+
+OUTPUTS: Final[Mapping[str, Opens]] = {
+    "files": FileOutput,
+    "topic": TopicOutput,
+    "table": TableOutput,
+    "nowhere": lambda plan, *_: NoOutput(plan),
+}
+"""By the kind of the connector."""
+
+
 def open_output(plan: Plan, path: str, run: str, late: str | None = None, rejects: str | None = None) -> Output:
     """The output for a path, or for an address of a topic or table. ``noop:`` keeps nothing."""
-    if path == "noop:":
-        return NoOutput(plan)
-    if is_topic(path):
-        return TopicOutput(plan, path, run, late, rejects)
-    if is_table(path):
-        return TableOutput(plan, path, run, late, rejects)
-    if "://" in path:
-        raise RunError(
-            "TT209", f"{path} is not a local directory", fix="write to a directory of a local or mounted disk"
-        )
-    return FileOutput(plan, path, run, late, rejects)
+    return OUTPUTS[connector_of(path).kind](plan, path, run, late, rejects)
 
 
 def refuse_nested(plan: Plan) -> None:

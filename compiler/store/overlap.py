@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.errors import UsageError
 
 __all__ = ["is_file", "local", "refuse_overlaps"]
@@ -13,13 +14,12 @@ __all__ = ["is_file", "local", "refuse_overlaps"]
 
 def local(address: str) -> str | None:
     """The path that an input or output names; None for what is no local file or directory."""
-    path = address.removeprefix("file://").removeprefix("delta:")
-    return None if "://" in path or path == "noop:" else path
+    return connector_of(address).path(address)
 
 
 def is_file(address: str) -> bool:
     """Does it name a local file or directory of files?"""
-    return local(address) is not None and not address.startswith("delta:")
+    return local(address) is not None and connector_of(address).is_directory
 
 
 def refuse_overlaps(inputs: Mapping[str, str], places: Mapping[str, str]) -> None:

@@ -41,8 +41,8 @@ from tracetypes import (
     parquet,
     sort,
 )
+from tracetypes.compiler.connectors.rows import Rows
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark.inputs import Rows
 from tracetypes.compiler.spark.run import collect, run
 from tracetypes.compiler.store.answers import Answer
 from tracetypes.compiler.store.outputs import open_output

@@ -12,9 +12,9 @@ from tests.spark.flows import Reading
 from tests.spark.test_state import chain
 from tests.test_imports import PACKAGES
 from tracetypes import check
+from tracetypes.compiler.connectors.rows import Rows
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import log
-from tracetypes.compiler.spark.inputs import Rows
 from tracetypes.compiler.spark.log import SparkLog, stage_states
 from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.store.inspection import open_checkpoint, states

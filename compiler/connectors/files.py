@@ -1,0 +1,45 @@
+"""The files of a source."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tracetypes.errors import RunError
+
+__all__ = ["existing"]
+
+
+def existing(source: str, path: str) -> list[str]:
+    """The local files of a source, sorted by time. Raises :class:`RunError` ``TT208`` when there is nothing there."""
+    if "://" in path and not path.startswith("file://"):
+        return [path]
+    local = Path(path.removeprefix("file://"))
+    if not local.exists():
+        raise RunError(
+            "TT208",
+            f"source {source!r}: {path} does not exist",
+            fix=f"give an existing file or directory: --input {source}=PATH",
+        )
+    if local.is_file():
+        if local.name.startswith(("_", ".")) or ":" in local.name:
+            raise RunError(
+                "TT208",
+                f"source {source!r}: Spark does not read files named like {local.name!r}",
+                fix="rename it: no leading '_' or '.', no ':'",
+            )
+        if not os.access(local, os.R_OK):
+            raise RunError("TT208", f"{path} cannot be read", fix="change its permissions")
+        return [str(local)]
+    found = [
+        p
+        for p in local.rglob("*")
+        if p.is_file() and not any(part.startswith(("_", ".")) for part in p.relative_to(local).parts)
+    ]
+    if strange := next((p for p in found if ":" in str(p.relative_to(local))), None):
+        raise RunError(
+            "TT208",
+            f"source {source!r}: Spark does not read {strange}: there is a ':' in its name",
+            fix="rename it: no ':'",
+        )
+    return [str(p) for p in sorted(found, key=lambda p: (p.stat().st_mtime_ns, str(p)))]

@@ -1,0 +1,73 @@
+"""One registry says what is given to a run: nothing else looks at addresses."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import pytest
+
+from tests.test_imports import PACKAGES
+from tracetypes import csv, kafka
+from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.registry import connector_of, difference
+from tracetypes.compiler.connectors.rows import Rows
+from tracetypes.compiler.spark.inputs import OPENED
+from tracetypes.compiler.store.outputs import OUTPUTS
+
+
+@pytest.mark.parametrize(
+    ("given", "format", "kind", "path"),
+    [
+        ("in.csv", None, "files", "in.csv"),
+        ("file:///in.csv", None, "files", "/in.csv"),
+        ("s3://bucket/in", None, "files", None),
+        ("kafka://host:1/t", None, "topic", None),
+        ("delta:t", None, "table", "t"),
+        ("delta:s3://t", None, "table", None),
+        ("noop:", None, "nowhere", None),
+        ("-", None, "terminal", None),
+        (Rows(((1,),)), None, "rows", None),
+        ([1, 2], csv(), "rows", None),
+        (None, None, "files", None),
+        (None, kafka(), "topic", None),
+    ],
+)
+def test_the_connector_of_what_is_given(given: object, format: Any, kind: str, path: str | None) -> None:
+    connector = connector_of(given, format)
+    assert connector.kind == kind
+    if isinstance(given, str):
+        assert connector.path(given) == path
+
+
+def test_every_kind_can_be_opened() -> None:
+    assert OPENED.keys() == {"files", "topic", "table", "rows", "script"}
+    assert OUTPUTS.keys() == {"files", "topic", "table", "nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("known", "now", "said"),
+    [
+        (Identity("files"), Identity("files"), None),
+        (Identity("topic", "a", "1"), Identity("topic", "b", "1"), "it began with topic a, and is given topic b"),
+        (Identity("table", "a", "1"), Identity("table", "b", "1"), None),
+        (Identity("table", "a", "1"), Identity("table", "a", "2"), "the table in a is another one than it began with"),
+        (Identity("files"), Identity("table", "a", "1"), "it began with files, and is given the table in a"),
+    ],
+)
+def test_another_input_than_before(known: Identity, now: Identity, said: str | None) -> None:
+    found = difference(known, now)
+    assert found == said if found is None or said is None else found.startswith(said)
+
+
+def test_nobody_else_looks_at_the_beginning_of_an_address() -> None:
+    """By the texts of a source file that are schemes, outside of their connectors."""
+    found = {
+        str(path.relative_to(top))
+        for top in (PACKAGES["tracetypes.compiler"], PACKAGES["tracetypes"])
+        for path in top.rglob("*.py")
+        if "compiler" not in path.relative_to(top).parts[:1] and "stdlib" not in path.relative_to(top).parts[:1]
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in ("kafka:", "kafka://", "delta:")
+    }
+    assert found == {"connectors/kafka.py", "connectors/delta.py"}
