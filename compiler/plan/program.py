@@ -10,8 +10,9 @@ from tracetypes.compiler.graph.segments import Segment, cut
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups
 from tracetypes.compiler.tracing.identity import Once
+from tracetypes.graph import Graph
 
-__all__ = ["Program", "program"]
+__all__ = ["Program", "alone", "program"]
 
 
 @attrs.frozen(eq=False)
@@ -76,3 +77,9 @@ def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT
         for segment in segments
     )
     return Program(checked.graph.name, segments, plans, shared)
+
+
+def alone(plan: Plan) -> Program:
+    """A plan as a program of one segment, the graph of which is not known any more: for tests and benchmarks."""
+    segment = Segment(plan.sink.name, Checked(Graph(plan.name, ()), {}), None, frozenset(), plan.sink.name)
+    return Program(plan.name, (segment,), (plan,), ())

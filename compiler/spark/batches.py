@@ -86,6 +86,8 @@ class MicroBatches:
         self.failed = False
         """Has a micro-batch of the query that runs failed?"""
         self.verified = 0, 0.0
+        self.last: Batch | None = None
+        """What was told of the last one."""
 
     def __call__(self, messages: DataFrame, number: int) -> None:
         try:
@@ -105,23 +107,22 @@ class MicroBatches:
         if record is None:
             record, stages = self.take(messages, number)
             self.store.commit(number, record)
-            self.told(
-                Batch(
-                    number,
-                    record["rows"],
-                    record["markers"],
-                    record["marker"],
-                    record["late"],
-                    record["rejects"],
-                    time.monotonic() - started,
-                    self.name,
-                    _latest(record["newest"]),
-                    stages,
-                    record["read"],
-                    record["written"],
-                    self.verified,
-                )
+            self.last = Batch(
+                number,
+                record["rows"],
+                record["markers"],
+                record["marker"],
+                record["late"],
+                record["rejects"],
+                time.monotonic() - started,
+                self.name,
+                _latest(record["newest"]),
+                stages,
+                record["read"],
+                record["written"],
+                self.verified,
             )
+            self.told(self.last)
         elif not is_straight(self.plan):
             # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
             messages.write.mode("overwrite").format("noop").save()

@@ -25,15 +25,16 @@ from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.lowering import lower
 from tracetypes.compiler.spark.wire import ShippedPlan
+from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.errors import RunError, from_text
 
-__all__ = ["SLOW", "Query", "run_queries", "run_query"]
+__all__ = ["SLOW", "Query", "RunningQuery", "run_query"]
 
 
 @attrs.define(eq=False)
 class Query:
-    """What runs as one streaming query. ``sends``: the channel that it feeds; ``upstream``: the queries that it reads from."""
+    """What runs as one streaming query. ``upstream``: the queries that it reads from."""
 
     plan: Plan
     inputs: Mapping[str, Input]
@@ -43,7 +44,6 @@ class Query:
     handler: MicroBatches
     differed: Callable[[Difference, str], None]
     verify: bool = True
-    sends: str | None = None
     upstream: Sequence[Query] = ()
     done: threading.Event = attrs.Factory(threading.Event)
     parcel: ShippedPlan = attrs.field(init=False)
@@ -77,31 +77,42 @@ class Query:
         self.rest = ended + 4 * (ended - began)
 
 
-def run_queries(queries: Sequence[Query], control: Control, *, drain: bool, follow: bool) -> None:
-    """Run several queries until all are done, or one fails and the others are stopped."""
-    failed: list[BaseException] = []
-    halt = Control(drain=control.drain)
+class RunningQuery:
+    """A query that was started, in a thread of its own. ``drain`` and ``follow`` as of a run."""
 
-    def body(query: Query) -> None:
+    def __init__(self, query: Query, *, drain: bool, follow: bool) -> None:
+        self.query, self.control, self.failure = query, Control(), None
+        self._thread = threading.Thread(target=self._body, args=(drain, follow), daemon=True)
+        self._thread.start()
+
+    failure: BaseException | None
+
+    def _body(self, drain: bool, follow: bool) -> None:
         try:
-            if not query.store.finished:
-                run_query(query, halt, drain=drain, follow=follow)
-            if not halt.stop.is_set():
-                query.done.set()
+            if not self.query.store.finished:
+                run_query(self.query, self.control, drain=drain, follow=follow)
+            if not self.control.stop.is_set():
+                self.query.done.set()
         except BaseException as error:
-            failed.append(error)
-            halt.stop.set()
+            self.failure = error
 
-    threads = [threading.Thread(target=body, args=(query,), daemon=True) for query in queries]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        if control.stop.is_set():
-            halt.stop.set()
-        for thread in threads:
-            thread.join(0.05)
-    if failed:
-        raise failed[0]
+    def drain(self) -> None:
+        """Follow no longer."""
+        self.control.drain.set()
+
+    def stop(self) -> None:
+        """End soon."""
+        self.control.stop.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Is it over?"""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    @property
+    def metrics(self) -> Batch | None:
+        """Of the last micro-batch."""
+        return self.query.handler.last
 
 
 SLOW = "Python worker failed to connect back"
@@ -161,7 +172,7 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
         except (PySparkException, Py4JError, ConnectionError) as error:
             if handler.error is not None:
                 raise handler.error from error
-            if store.visible(handler.output) is None and any([f.drop() for f in store.files.values()]):
+            if store.visible() is None and any([f.drop() for f in store.files.values()]):
                 continue
             again = RetryEpoch.from_text(str(error))
             failed, newest = store.next

@@ -36,6 +36,7 @@ __all__ = [
     "Logs",
     "claim",
     "claim_all",
+    "claim_program",
     "finished",
     "queries_of",
     "refuse",
@@ -172,16 +173,19 @@ def _not_between(made: CompatibleCheckpoint, channel: Path | None = None) -> Non
 
 @attrs.frozen
 class CompatibleCheckpoints:
-    """The checkpoints of the queries of a program below one directory, by segment; ``channels``: where channels lie."""
+    """The checkpoints of the queries of a program below one directory, by segment. ``channels``: where channels lie; ``plain``:
+    what ``program.json`` says, None for a query that is alone and lies at the top."""
 
     root: Path
     queries: Mapping[str, CompatibleCheckpoint]
     channels: Mapping[str, Path]
-    plain: dict[str, Any]
+    plain: dict[str, Any] | None
     changed: tuple[str, ...]
 
     def write(self) -> None:
         """Write down where they are; each is taken by itself."""
+        if self.plain is None:
+            return
         writable(self.root)
         stamp(self.root)
         about = self.root / "program.json"
@@ -220,11 +224,8 @@ def queries_of(root: Path) -> dict[str, str] | None:
 def refuse(root: Path, program: Program, logs: Logs, inputs: Mapping[str, str], *, appended: bool = False) -> None:
     """Raise what can be said of a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``, and
     ``TT230`` of a run that is finished. ``inputs``: local paths by source. Nothing that a run reads is written."""
-    if len(program.segments) == 1 and queries_of(root) is None:
-        claims = [claim(root, program.plans[0], logs)]
-    else:
-        queries = claim_all(root, program, logs).queries
-        claims = [queries[segment.name] for segment in program.segments]
+    queries = claim_program(root, program, logs).queries
+    claims = [queries[segment.name] for segment in program.segments]
     if all(one.finished for one in claims):
         found = (
             unread(one.path, plan, inputs, appended=appended)
@@ -241,6 +242,15 @@ def finished(checkpoint: Path, more: str = "") -> RunError:
         f"the run of checkpoint {checkpoint} is finished: its sources were drained{more}",
         fix="give another --checkpoint and output for a new run; use --no-drain for runs that go on later",
     )
+
+
+def claim_program(root: Path, program: Program, logs: Logs) -> CompatibleCheckpoints:
+    """The checkpoints for a program; one segment lies at the top, unless there were several. Raises :class:`RunError` ``TT211``;
+    then nothing was written."""
+    if len(program.segments) > 1 or queries_of(root) is not None:
+        return claim_all(root, program, logs)
+    alone = claim(root, program.plans[0], logs)
+    return CompatibleCheckpoints(root, {program.segments[0].name: alone}, {}, None, alone.changed)
 
 
 def claim_all(root: Path, program: Program, logs: Logs) -> CompatibleCheckpoints:

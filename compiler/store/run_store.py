@@ -39,6 +39,9 @@ class RunStore:
     """The checkpoint of one query: its graph, commits, the drain. ``changed``: in what the graph is another than that which was
     here before."""
 
+    output: Output
+    """Where it goes on, when it has begun."""
+
     def __init__(self, of: CompatibleCheckpoint) -> None:
         self.path, self.changed, self.run, self.log = of.path, of.changed, of.run, of.log
         of.write()
@@ -125,10 +128,10 @@ class RunStore:
         number = self.log.ended + 1
         return number, self.before(number).get("newest", {})
 
-    def visible(self, output: Output) -> str | None:
+    def visible(self) -> str | None:
         """Where something may have been seen of an epoch that was begun and is not over."""
         number, _ = self.next
-        return output.visible(number) if self.log.begun >= number else None
+        return self.output.visible(number) if self.log.begun >= number else None
 
     def keep(self, inputs: Mapping[str, Identity]) -> None:
         """Keep which inputs the run began with, or see that they are the same. Raises :class:`RunError` ``TT218``."""
@@ -146,5 +149,6 @@ class RunStore:
         if begun >= 0:
             compare()
         output.begin(next_start(self.path, begun))
+        self.output = output
         if begun < 0:  # now there is a table, if there was none
             compare()

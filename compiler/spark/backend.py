@@ -1,0 +1,71 @@
+"""Spark as a backend: a segment is a streaming query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+from pyspark.sql import SparkSession
+
+from tracetypes.compiler.graph.segments import Segment
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.program import Program
+from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.spark.batches import Ending, MicroBatches
+from tracetypes.compiler.spark.channel_retention import ChannelRetention
+from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.log import SparkLog
+from tracetypes.compiler.spark.query import Query, RunningQuery
+from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.run_store import RunStore
+
+__all__ = ["SparkBackend"]
+
+
+@attrs.define(eq=False)
+class SparkBackend:
+    """Starts queries in a session. ``told``: called after each micro-batch; ``differed``: with traced operators that go on in
+    Python. The others are as of a run."""
+
+    spark: SparkSession
+    told: Callable[[Batch], None]
+    differed: Callable[[Difference, str], None]
+    drain: bool = True
+    follow: bool = False
+    verify: bool = True
+    names: bool = True
+    """Have queries a name? One that is alone has none."""
+    _senders: dict[str, Query] = attrs.field(init=False, factory=dict)
+    """Queries by the channel that they feed."""
+
+    def unsupported(self, program: Program) -> Sequence[str]:
+        """Whatever can be planned runs."""
+        return ()
+
+    def start(
+        self,
+        segment: Segment,
+        plan: Plan,
+        inputs: Mapping[str, Input],
+        channels: Mapping[str, ChannelRetention],
+        store: RunStore,
+    ) -> RunningQuery:
+        """Start the query of a segment."""
+        log, name = SparkLog(store.path), segment.name if self.names else ""
+        ending = Ending(inputs, store, log, drain=self.drain)
+        takes = list(channels.values())
+        handler = MicroBatches(self.spark, plan, store, log, store.output, ending, self.told, name, takes)
+        query = Query(
+            plan,
+            inputs,
+            {name: one.channel for name, one in channels.items()},
+            store,
+            log,
+            handler,
+            self.differed,
+            self.verify,
+            [self._senders[name] for name in channels],
+        )
+        if segment.sends is not None:
+            self._senders[segment.sends] = query
+        return RunningQuery(query, drain=self.drain, follow=self.follow)
