@@ -18,7 +18,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.graphs import Case, cases
 from tests.test_parts import TIMED, caught_by, deal, sample
 from tracetypes import UNIT, Marker, UsageError, check, interpret
-from tracetypes.compiler.connectors.kafka import Address, Described, IdleDetector
+from tracetypes.compiler.connectors.idle import IdleDetector
+from tracetypes.compiler.connectors.kafka import Address, Described
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.frontier import Frontier
 from tracetypes.compiler.spark import kafka

@@ -22,8 +22,9 @@ from tracetypes import RunError
 from tracetypes.compiler.connectors import splits
 from tracetypes.compiler.connectors.splits import Reading, Split
 from tracetypes.compiler.runtime.messages import TakenSplit
-from tracetypes.compiler.store import inputs
-from tracetypes.compiler.store.inputs import InputFiles, walk
+from tracetypes.compiler.store import inputs, known_files
+from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.known_files import walk
 
 ROWS = [f"row {n}" for n in range(40)]
 
@@ -296,7 +297,8 @@ def test_a_touched_file_is_read_again_once(tmp_path: Path, monkeypatch: pytest.M
         reads.append(path)
         return splits.proof(path, *place)
 
-    monkeypatch.setattr(inputs, "proof", counted)
+    for module in (inputs, known_files):
+        monkeypatch.setattr(module, "proof", counted)
     os.utime(path, (7, 7))
     for _ in range(3):
         job.start()
@@ -476,7 +478,7 @@ def test_a_file_in_splits_has_the_lines_of_the_whole(
     whole = Split(1, str(path), stat.st_mtime_ns, stat.st_size, stat.st_mtime_ns, 0, stat.st_size)
     with pytest.MonkeyPatch.context() as small:
         small.setattr(splits, "BLOCK", block)
-        found = [row for split in inputs._cut(whole, most) for some in Reading(split).lines() for row in some]
+        found = [row for split in known_files.cut(whole, most) for some in Reading(split).lines() for row in some]
     assert found == content.removeprefix(splits.MARK).splitlines()
 
 

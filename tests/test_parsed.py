@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tracetypes import UNIT, Dataflow, U, Unit, check, every
+from tracetypes.compiler.connectors.source_rows import in_columns
 from tracetypes.compiler.connectors.text import (
     Dialect,
     columns_of_csv,
@@ -28,7 +29,6 @@ from tracetypes.compiler.plan.plan import FromSource, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import Taken
-from tracetypes.compiler.spark.scan import in_columns
 from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, is_blank, text_parser
 from tracetypes.records import Mismatch
 from tracetypes.sources import reader

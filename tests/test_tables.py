@@ -19,10 +19,10 @@ from tests.spark import flows
 from tracetypes import RunError, UsageError, check
 from tracetypes.compiler.connectors.delta import Added, Log, Place, opened, path_of
 from tracetypes.compiler.connectors.delta_sink import TableSink
+from tracetypes.compiler.connectors.row_groups import repeated
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import delta
 from tracetypes.compiler.spark.delta import OneFile, TableReader
-from tracetypes.compiler.spark.scan import repeated
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.errors import from_text
 

@@ -17,13 +17,13 @@ from tracetypes import Dataflow, Marker, OpKeyedUnordered, OpStateless, U, check
 from tracetypes.algebra import greatest
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.plan.in_python import in_python, names_of
 from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.runtime.verification import FIRST, Verifier
-from tracetypes.compiler.spark.scan import taker
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.interpreter import interpret_rows
 from tracetypes.sources import reader

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tracetypes.compiler.plan.program import Program
     from tracetypes.compiler.store.locks import Locks
     from tracetypes.compiler.store.metrics import Batch
-    from tracetypes.compiler.store.outputs import Output
+    from tracetypes.compiler.store.output import Output
 
 __all__ = ["BACKENDS", "Input", "Result", "Run", "SideOutputRow", "Sink", "compiled", "explain", "read", "run", "start"]
 
@@ -482,7 +482,8 @@ class Job:
             from tracetypes.compiler.spark.session import session
             from tracetypes.compiler.store.compatibility import refuse
             from tracetypes.compiler.store.memory_output import ListOutput, TerminalOutput
-            from tracetypes.compiler.store.outputs import SideOutputs, open_output
+            from tracetypes.compiler.store.output import SideOutputs
+            from tracetypes.compiler.store.outputs import open_output
             from tracetypes.compiler.store.overlap import is_file, local, refuse_overlaps
             from tracetypes.compiler.store.version import look
 

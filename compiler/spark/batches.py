@@ -21,7 +21,7 @@ from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import BEFORE
 from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
-from tracetypes.compiler.store.outputs import Output, rows_sent
+from tracetypes.compiler.store.output import Output, rows_sent
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.staging import unwritable
 from tracetypes.compiler.wire.messages import decode

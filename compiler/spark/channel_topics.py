@@ -40,7 +40,7 @@ from tracetypes.compiler.spark.channels import Channel, Contents, Entry, markers
 from tracetypes.compiler.spark.kafka import Place, TopicReader
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import settle, told
-from tracetypes.compiler.store.outputs import Frontiers, Output, SideOutputs, rows_of
+from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, rows_of
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.errors import RunError, UsageError

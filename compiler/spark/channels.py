@@ -41,7 +41,7 @@ from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, guarded, no_collector, sent
-from tracetypes.compiler.store.outputs import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
+from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import Delivery
 from tracetypes.errors import RunError

@@ -25,13 +25,14 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.files import check_types
 from tracetypes.compiler.spark.input import Input
-from tracetypes.compiler.spark.scan import End, ParquetScan, Scan, taker
+from tracetypes.compiler.spark.scan import End, ParquetScan, Scan
 from tracetypes.compiler.spark.wire import settle, told
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.errors import RunError

@@ -34,7 +34,8 @@ from tracetypes.compiler.connectors.files import existing
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
 from tracetypes.compiler.plan.plan import FromSource, Link
-from tracetypes.compiler.spark.catalyst import NotNative, tree
+from tracetypes.compiler.spark.catalyst import tree
+from tracetypes.compiler.spark.catalyst_operations import NotNative
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
 from tracetypes.compiler.store.inputs import InputFiles

@@ -27,13 +27,14 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.source_rows import in_columns
 from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.input import Input
-from tracetypes.compiler.spark.scan import End, Scan, in_columns
+from tracetypes.compiler.spark.scan import End, Scan
 from tracetypes.compiler.spark.wire import settle, told
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.errors import UsageError
@@ -44,7 +45,8 @@ from tracetypes.sources import record_reader
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
-from tracetypes.compiler.connectors.kafka import PAUSE, Address, IdleDetector, Watch, records, shown
+from tracetypes.compiler.connectors.idle import IdleDetector
+from tracetypes.compiler.connectors.kafka import PAUSE, Address, Watch, records, shown
 
 __all__ = ["TopicInput", "TopicReader", "TopicScan"]
 

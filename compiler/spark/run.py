@@ -37,7 +37,8 @@ from tracetypes.compiler.store.compatibility import (
 )
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
-from tracetypes.compiler.store.outputs import MemoryOutput, Output, SideOutputs
+from tracetypes.compiler.store.output import Output, SideOutputs
+from tracetypes.compiler.store.outputs import MemoryOutput
 from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.version import look

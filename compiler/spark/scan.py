@@ -7,33 +7,27 @@ a row that turns out to be late can still be shown whole, though the query reads
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain as chained
 from itertools import groupby, pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark import TaskContext
 
-from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.columns.arrow import arrow_type, builder, from_array, has_gaps, never_refuses
-from tracetypes.compiler.columns.column import Column
-from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
-from tracetypes.compiler.columns.evaluation import run
-from tracetypes.compiler.connectors.parquet import converted, misfit, open_parquet, zone_of
+from tracetypes.compiler.connectors.parquet import open_parquet
+from tracetypes.compiler.connectors.row_groups import RowGroup, Table, together, with_dictionaries
+from tracetypes.compiler.connectors.source_rows import in_columns, parsed_row, taker
 from tracetypes.compiler.connectors.splits import Reading, Split
 from tracetypes.compiler.connectors.text import (
     AT_ONCE,
     Dialect,
     Fit,
-    chunks_of,
     columns_of_csv,
     columns_of_json,
     decoded,
@@ -42,39 +36,17 @@ from tracetypes.compiler.connectors.text import (
 )
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromSource, Link, Plan, Stage
-from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.chunks import Chunk, inside
+from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Message, Piece
-from tracetypes.compiler.runtime.partial_aggregation import fit_key, read_by
 from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
 from tracetypes.compiler.store.staging import Delivery, deliver
-from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, is_blank, split_header, text_parser
-from tracetypes.markers import MICROS, EventTime
-from tracetypes.records import (
-    UNIT,
-    Boolean,
-    Bytes,
-    Float,
-    Integer,
-    Mismatch,
-    Optional,
-    Record,
-    Schema,
-    String,
-    Timestamp,
-    UnitValue,
-    name_of,
-)
 from tracetypes.sources import reader
 
-__all__ = ["ColumnScan", "End", "LinesScan", "ParquetScan", "Scan", "TextScan", "in_columns", "runs"]
-
-R = TypeVar("R")
-
+__all__ = ["ColumnScan", "End", "LinesScan", "ParquetScan", "Scan", "TextScan", "runs"]
 
 @attrs.frozen
 class End:
@@ -199,7 +171,7 @@ class TextScan(Scan):
         parse = text_parser(self.format, self.leaf.layout, self.header)
 
         def one(raw: bytes) -> Taken:
-            return Taken(_parsed(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
+            return Taken(parsed_row(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
 
         together = in_columns(self.leaf, read, Dialect(self.cells(), self.fits(), one), self.verifier)
 
@@ -254,15 +226,6 @@ class LinesScan(SplitScan, TextScan):
             yield reading.split.piece, take(reading.split.piece, reading.lines())
 
 
-class Table(Protocol):
-    """Rows as columns of a layout, by their number: a record batch, or what has yet to be read."""
-
-    num_rows: int
-
-    def column(self, at: int, /) -> Any:
-        """An Arrow array of the layout's type."""
-
-
 class ColumnScan(Scan):
     """Columns that Spark has read. In: the columns of the layout; with ``native`` the pairs that the first operator emits and
     whether Python has to say instead; then ``_time``, ``_file``, ``_start`` as for text."""
@@ -313,7 +276,7 @@ class ParquetScan(SplitScan):
         """The row groups of a part of a file, small ones together. ``constants``: columns that the file lacks and their one
         value, as text."""
         try:
-            with open_parquet(path) as file, _coded(path, file, self.leaf) as coded:
+            with open_parquet(path) as file, with_dictionaries(path, file, self.leaf) as coded:
                 count = file.num_row_groups
                 chosen = range(count * part // parts, count * (part + 1) // parts)
                 groups = (RowGroup(path, file, group, self.leaf, coded, constants or {}) for group in chosen)
@@ -322,349 +285,6 @@ class ParquetScan(SplitScan):
             raise RunError(
                 "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"
             ) from error
-
-
-def _coded(path: str, file: pq.ParquetFile, leaf: FromSource) -> pq.ParquetFile:
-    """The file again, whose columns of text are read as dictionaries."""
-    held = {file.schema.column(number).path for number in range(len(file.schema))}
-    texts = [n for n, schema in leaf.layout.columns if n in held and isinstance(_bare(schema), String | Bytes)]
-    return open_parquet(path, metadata=file.metadata, read_dictionary=texts)
-
-
-def _bare(schema: Schema) -> Schema:
-    return schema.item if isinstance(schema, Optional) else schema
-
-
-class RowGroup:
-    """A row group of a Parquet file, of which a column is read when it is asked for. ``coded``: the same file, whose columns
-    of text come as dictionaries. ``constants``: columns of one value each, as text, which lie outside the file."""
-
-    def __init__(
-        self,
-        path: str,
-        file: pq.ParquetFile,
-        group: int,
-        leaf: FromSource,
-        coded: pq.ParquetFile,
-        constants: Mapping[str, str | None],
-    ) -> None:
-        self.constants, self.path, self.format = constants, path, leaf.source.format
-        self.file, self.group, self.columns, self.coded = file, group, leaf.layout.columns, coded
-        about = file.metadata.row_group(group)
-        self.num_rows: int = about.num_rows
-        self.bytes: int = about.total_byte_size
-        self.names = set(file.schema_arrow.names)
-        self.read: dict[int, Any] = {}
-
-    def column(self, at: int) -> Any:
-        """A column of the layout; one that the file lacks is null. Text may be dictionary encoded."""
-        if at not in self.read:
-            name, schema = self.columns[at]
-            if name in self.constants and not isinstance(schema, UnitValue):
-                self.read[at] = repeated(self.constants[name], arrow_type(schema), self.num_rows)
-            elif name in self.names and not isinstance(schema, UnitValue):
-                self.read[at] = self.cast(name, schema)
-            else:
-                self.read[at] = pa.nulls(self.num_rows, arrow_type(schema))
-        return self.read[at]
-
-    def cast(self, name: str, schema: Schema) -> Any:
-        """A column as Arrow has it for the layout. A file may differ from the first one, which was looked at before the run."""
-        where = f"{self.path}: the column {name!r}"
-        try:
-            file = self.coded if self.repeats(name) else self.file
-            whole = file.read_row_group(self.group, columns=[name], use_threads=False).column(name).combine_chunks()
-            zone = zone_of(self.file, name, self.format)
-            if problem := misfit(whole.type, schema, zone):
-                raise RunError("TT203", f"{where} is {problem[0]}", fix=problem[1])
-            if whole.type == pa.dictionary(pa.int32(), arrow_type(schema)):
-                return whole
-            return converted(whole, schema, zone)
-        except (OSError, KeyError, pa.ArrowException) as error:  # KeyError: there are two of that name
-            raise RunError(
-                "TT203",
-                f"{where} cannot be read as {name_of(schema)}: {error}",
-                fix="write the file with values of the field's type, then run again to go on",
-            ) from error
-
-    def is_whole(self, at: int) -> bool:
-        """Is a column that has not been read known to hold no null, by the statistics of the file?"""
-        name, _ = self.columns[at]
-        column = self.about(name)
-        statistics = None if column is None else column.statistics
-        return statistics is not None and statistics.has_null_count and statistics.null_count == 0
-
-    def repeats(self, name: str) -> bool:
-        """Does a column repeat few values, as far as the metadata of the file tell, so that it is worth its dictionary?
-
-        Where a dictionary would grow too large the rest of the values are written plain, and Arrow would have to find equal
-        ones itself. Plain text takes four bytes a value for its length alone.
-        """
-        column = self.about(name)
-        if column is None or not {"PLAIN_DICTIONARY", "RLE_DICTIONARY"} & set(column.encodings):
-            return False
-        return bool(column.total_uncompressed_size < 4 * column.num_values)
-
-    def about(self, name: str) -> Any:
-        """What the metadata of the file say of a column that is no struct or list; None where there is none."""
-        group = self.file.metadata.row_group(self.group)
-        for number in range(group.num_columns):
-            column = group.column(number)
-            if column.path_in_schema == name:
-                return column
-        return None
-
-
-class RowGroups:
-    """Adjacent row groups as one table."""
-
-    def __init__(self, parts: Sequence[RowGroup]) -> None:
-        self.parts = parts
-        self.num_rows = sum(part.num_rows for part in parts)
-        self.read: dict[int, Any] = {}
-
-    def column(self, at: int) -> Any:
-        """A column of the layout, as in :class:`RowGroup`."""
-        if at not in self.read:
-            found = [part.column(at) for part in self.parts]
-            for part in self.parts:
-                part.read.pop(at)
-            if len({column.type for column in found}) > 1:  # not all of them repeat few values
-                found = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in found]
-            self.read[at] = pa.concat_arrays(found)
-        return self.read[at]
-
-    def is_whole(self, at: int) -> bool:
-        """As in :class:`RowGroup`."""
-        return all(part.is_whole(at) for part in self.parts)
-
-
-def together(groups: Iterable[RowGroup]) -> Iterator[RowGroup | RowGroups]:
-    """Row groups without the empty ones, small ones joined: the same keys are not sent once for each."""
-    held: list[RowGroup] = []
-    size = 0
-    for group in groups:
-        if not group.num_rows:
-            continue
-        if held and size + group.bytes > limits.TOGETHER:
-            yield RowGroups(held) if len(held) > 1 else held[0]
-            held, size = [], 0
-        held.append(group)
-        size += group.bytes
-    if held:
-        yield RowGroups(held) if len(held) > 1 else held[0]
-
-
-def in_columns(
-    leaf: FromSource, read: Callable[[Any, Any], Row], dialect: Dialect[R], verifier: Verifier | None = None
-) -> Callable[[Sequence[R]], Iterator[Taken | Chunk]]:
-    """Takes rows of a dialect: as columns where that can be, else one by one."""
-    columnar = Columns.of(leaf, verifier)
-    if columnar is None:
-        return lambda rows: map(dialect.taken, rows)
-    in_order = leaf.source.output == "rejects"
-    return partial(chunks_of, leaf.layout, dialect, lambda table: columnar.chunk(table, read), in_order)
-
-
-def repeated(text: str | None, kind: Any, count: int) -> Any:
-    """A column of one value that is given as text, as the log of a table has it: the empty text is null, and an instant without
-    a zone is in UTC. Raises :class:`RunError` ``TT203`` where there is no such value."""
-    try:
-        if text and pa.types.is_timestamp(kind):
-            instant = dt.datetime.fromisoformat(text)
-            one = pa.array([instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)], kind)
-        else:
-            one = pa.array([text or None], pa.string()).cast(kind)
-    except (pa.ArrowException, ValueError) as error:
-        raise RunError(
-            "TT203", f"the partition value {text!r} is no {kind}: {error}", fix="change the type of the field"
-        ) from error
-    return pa.repeat(one[0], count)
-
-
-def taker(
-    leaf: FromSource, read: Callable[[Any, Any], Row], verifier: Verifier | None = None
-) -> Callable[[Table], Iterator[Taken | Chunk]]:
-    """Takes rows that come as columns of the layout: as columns where no row of them can be a reject, else one by one."""
-    columnar = Columns.of(leaf, verifier)
-
-    def take(table: Table) -> Iterator[Taken | Chunk]:
-        chunk = columnar.chunk(table, read) if columnar is not None else None
-        if chunk is not None:
-            yield chunk
-        elif isinstance(table, RowGroups):
-            yield from chained.from_iterable(map(take, table.parts))
-        else:
-            yield from by_rows(table)
-
-    by_rows = row_taker(leaf, read)
-    return take
-
-
-def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[Taken]]:
-    """Takes rows one by one."""
-    layout = leaf.layout
-    schemas = [schema for _, schema in layout.columns]
-    names = [name for name, _ in layout.columns]
-    value = layout.value
-    make: Callable[[list[list[Any]]], list[Any]] = lambda columns: columns[0]  # noqa: E731
-    if layout.opened and isinstance(value, Record):
-        make = builder(value.cls, tuple(name for name, _ in value.fields))
-
-    def pairs(columns: list[Any]) -> tuple[list[Any], list[Any]]:
-        whole = [from_array(schema, column) for schema, column in zip(schemas, columns, strict=True)]
-        values = make(whole[1:] if layout.keyed else whole)
-        return (whole[0] if layout.keyed else [UNIT] * len(values)), values
-
-    def take(table: Table) -> Iterator[Taken]:
-        count = table.num_rows
-        columns = [table.column(at) for at in range(len(schemas))]
-
-        def show(row: int) -> str:
-            cells = {name: column[row].as_py() for name, column in zip(names, columns, strict=True)}
-            return json.dumps(cells, ensure_ascii=False, default=str)
-
-        bad: dict[int, str] = {}
-        for name, schema, column in zip(names, schemas, columns, strict=True):
-            for row in range(count) if has_gaps(schema, column) else ():
-                if row not in bad and has_gaps(schema, column.slice(row, 1)):
-                    bad[row] = str(Mismatch(f".{name}", column[row].as_py(), name_of(schema)))
-        kept = pa.array([row for row in range(count) if row not in bad], pa.int64())
-        try:
-            keys, values = pairs([column.take(kept) for column in columns] if bad else columns)
-        except Exception:  # the author's own validators: find the rows
-            keys, values = [], []
-            for row in kept.to_pylist():
-                try:
-                    key, value = pairs([column.slice(row, 1) for column in columns])
-                except Exception as error:
-                    bad[row] = f"{type(error).__name__}: {error}"
-                else:
-                    keys += key
-                    values += value
-        rest = zip(keys, values, strict=True)
-        for row in range(count):
-            if row in bad:
-                yield Taken(Row("reject", reason=bad[row]), partial(show, row))
-            else:
-                yield Taken(read(*next(rest)), partial(show, row))
-
-    return take
-
-
-@attrs.frozen
-class Columns:
-    """How to take a :class:`Chunk` from columns of the layout: only when the functions that give key and event time could be
-    traced, and every value that fits the columns' types fits the records."""
-
-    leaf: FromSource
-    numbers: dict[str, int]
-    verifier: Verifier | None = None
-
-    @classmethod
-    def of(cls, leaf: FromSource, verifier: Verifier | None = None) -> Columns | None:
-        """None where rows must be looked at one by one."""
-        how, layout, source = leaf.source.markers, leaf.layout, leaf.source
-        if not never_refuses(layout.value) or not never_refuses(layout.key):
-            return None
-        if not isinstance(how, EventTime) or not layout.opened or isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
-            return None
-        if isinstance(leaf.traced_time, Opaque) or (source.key is not None and isinstance(leaf.traced_key, Opaque)):
-            return None
-        return cls(leaf, {name: at for at, (name, _) in enumerate(layout.columns)}, verifier)
-
-    def chunk(self, table: Table, read: Callable[[Any, Any], Row]) -> Chunk | None:
-        """The chunk of columns, or None when a row of them might be rejected."""
-        layout, value = self.leaf.layout, self.leaf.layout.value
-        assert isinstance(value, Record)
-        if any(_has_gaps(table, at, schema) for at, (_, schema) in enumerate(layout.columns)):
-            return None
-
-        def load(path: tuple[str | int, ...]) -> Any:
-            if path[0] == "key":
-                return inside(keys, path[1:])
-            if len(path) > 1:
-                return inside(table.column(self.numbers[str(path[1])]), path[2:])
-            columns = [table.column(self.numbers[name]) for name, _ in value.fields]
-            return pa.StructArray.from_arrays(columns, names=[name for name, _ in value.fields])
-
-        def row(at: int) -> Row:
-            fields = [
-                from_array(schema, table.column(self.numbers[name]).slice(at, 1)) for name, schema in value.fields
-            ]
-            key = from_array(layout.key, table.column(0).slice(at, 1))[0] if layout.keyed else UNIT
-            return read(key, builder(value.cls, tuple(name for name, _ in value.fields))(fields)[0])
-
-        try:
-            times, keys = self.times(table, load), self.keys(table, load)
-        except Undefined:
-            return None
-        return Chunk(times, load, row)
-
-    def keys(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
-        """The keys. Raises :class:`Undefined` when one of them might be none."""
-        schema, count = self.leaf.items.key, table.num_rows
-        if self.leaf.source.key is None:
-            found = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
-            if isinstance(schema, Integer | Boolean | String | Timestamp | UnitValue):
-                return found
-            return to_arrow(schema, fit_key(schema, from_arrow(schema, found)), count)
-        assert not isinstance(self.leaf.traced_key, Opaque)
-        inputs = read_by(load)
-        made = run(self.leaf.traced_key, inputs, count).result
-        if made is None:
-            raise Undefined(0)
-        key = fit_key(schema, made)
-        if self.verifier is not None:
-            self.verifier.key(self.leaf, inputs, key, count)
-        return to_coded_arrow(schema, key, count)
-
-    def times(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
-        """The event times in microseconds. Raises :class:`Undefined` when one of them is beyond all bounds, or is none."""
-        how = self.leaf.source.markers
-        assert isinstance(how, EventTime)
-        assert not isinstance(self.leaf.traced_time, Opaque)
-        inputs = read_by(load)
-        made = run(self.leaf.traced_time, inputs, table.num_rows).result
-        if not isinstance(made, Column) or made.scalar or made.valid is not None:
-            raise Undefined(0)
-        if self.verifier is not None:
-            self.verifier.time(self.leaf, inputs, made, table.num_rows)
-        factor, bound = MICROS[how.unit], 2**61
-        match made.kind:
-            case Timestamp():
-                return made.values
-            case Integer():
-                if len(made.values) and max(-int(made.values.min()), int(made.values.max())) > bound // factor:
-                    raise Undefined(0)
-                return made.values * factor
-            case Float():
-                if not np.isfinite(made.values).all():
-                    raise Undefined(0)
-                times = np.rint(made.values * factor)
-                if len(times) and np.abs(times).max() > bound:
-                    raise Undefined(0)
-                return times.astype(np.int64)
-            case _:
-                raise Undefined(0)
-
-
-def _has_gaps(table: Table, at: int, schema: Schema) -> bool:
-    if isinstance(schema, Optional | UnitValue) and not isinstance(getattr(schema, "item", None), Record):
-        return False
-    if isinstance(table, RowGroup | RowGroups) and table.is_whole(at):
-        return False
-    return has_gaps(schema, table.column(at))
-
-
-def _parsed(raw: bytes, parse: Callable[[str], tuple[Any, Any]], read: Callable[[Any, Any], Row]) -> Row:
-    try:
-        key, value = parse(raw.decode())
-    except UnicodeDecodeError as error:
-        return Row("reject", reason=f"not UTF-8: {error.reason} at byte {error.start}")
-    except Mismatch as error:
-        return Row("reject", reason=str(error))
-    return read(key, value)
 
 
 def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:

@@ -22,9 +22,8 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any
 from urllib.parse import quote
 
@@ -36,46 +35,22 @@ from tracetypes.compiler.connectors.splits import (
     ends_a_line,
     is_compressed,
     last_line_end,
-    line_end,
     proof,
     shown,
 )
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import TakenSplit
+from tracetypes.compiler.store.known_files import Known, covered, cut, looks, lost, stat_of, walk, weight, write_whole
 from tracetypes.compiler.store.small_files import read_json
-from tracetypes.errors import RunError
 from tracetypes.formats import Parquet, format_of
 
-__all__ = ["InputFiles", "Known", "records_of", "unread", "walk"]
+__all__ = ["InputFiles", "records_of", "unread"]
 
 LARGE = 256 << 20
 """Bytes from which a Parquet file is read by several tasks at once."""
 
 SMALLEST, LARGEST = 4 << 20, 128 << 20
 """Bytes of text that a task reads at once, at least and at most, about."""
-
-
-@attrs.define
-class Known:
-    """A file that was taken: size and time then; ``parts`` as in a split; ``splits``: start, end and hash of each."""
-
-    size: int
-    time: int
-    parts: int
-    splits: list[tuple[int, int, str]]
-
-    @property
-    def end(self) -> int:
-        """Up to where text was taken."""
-        return max(end for _, end, _ in self.splits)
-
-    def is_in(self, path: str, most: int | None = None) -> bool:
-        """Does a file hold what was taken? ``most``: only the last so many splits are looked at."""
-        some = self.splits[:1] if self.parts else self.splits if most is None else self.splits[-most:]
-        try:
-            return all(proof(path, self.parts, start, end) == hash for start, end, hash in some)
-        except (OSError, EOFError):
-            return False
 
 
 @attrs.define(eq=False)
@@ -178,7 +153,7 @@ class InputFiles:
                 continue
             self._know(path, about)
         if len(lines) > 2 * len(self.known) + 1000:
-            _write(self._log, map(json.dumps, self._plain(self.known)))
+            write_whole(self._log, map(json.dumps, self._plain(self.known)))
         for _, about in records:
             for path, *fields in about["files"]:
                 self._know(path, fields)
@@ -206,7 +181,7 @@ class InputFiles:
     def _as_taken(self, number: int, splits: list[Split]) -> None:
         """A micro-batch that is committed is computed once more, for its state: its files must be as they were."""
         for split in splits:
-            stat = _stat(split.path)
+            stat = stat_of(split.path)
             if not split.is_as(stat):
                 if stat is None or stat.st_size != split.size or not self.known[split.path].is_in(split.path):
                     raise lost(split, stat, "its rows are out and committed, and its state is still to come")
@@ -220,7 +195,7 @@ class InputFiles:
         place = visible()
         again: list[Split] = []
         for path in dict.fromkeys(split.path for split in splits):
-            mine, stat = [split for split in splits if split.path == path], _stat(path)
+            mine, stat = [split for split in splits if split.path == path], stat_of(path)
             if place is not None:
                 if changed := [split for split in mine if not split.is_begun_by(stat)]:
                     raise lost(changed[0], stat, f"its rows are in {place}")
@@ -229,7 +204,7 @@ class InputFiles:
                 start = min(split.start for split in mine)
                 if not start or self._compared(path, stat, self.known[path]) is not None:
                     now = self._split(number, path, stat, start, LARGEST)
-                    again += mine if _covered(mine) == _covered(now) else now
+                    again += mine if covered(mine) == covered(now) else now
         if again != splits:
             self._swap(number, again)
 
@@ -237,7 +212,7 @@ class InputFiles:
         """List what was appended to files that are read as they were, because rows of them were seen."""
         for path, number in sorted(self.pending.items()):
             mine = [split for split in self._splits(number) if split.path == path]
-            end, stat = max(split.end for split in mine), _stat(path)
+            end, stat = max(split.end for split in mine), stat_of(path)
             if not self.is_text or is_compressed(path) or stat is None or stat.st_size == end:
                 continue
             was, now = shown(end, mine[0].changed), shown(stat.st_size, stat.st_mtime_ns)
@@ -255,7 +230,7 @@ class InputFiles:
             dropped = False
             for number in {*self.pending.values()}:
                 splits = self._splits(number)
-                there = [split for split in splits if _stat(split.path) is not None]
+                there = [split for split in splits if stat_of(split.path) is not None]
                 if there != splits:
                     self._swap(number, there)
                     self.pending = {path: one for path, one in self.pending.items() if one != number}
@@ -289,18 +264,18 @@ class InputFiles:
         touched: list[str] = []
         for path, stat in walk(self.path):
             known = self.known.get(path)
-            if path in self.pending or self.seen.get(path) == _looks(stat):
+            if path in self.pending or self.seen.get(path) == looks(stat):
                 continue
             if known is None:
                 found.append((stat.st_mtime_ns, path, stat, 0))
-            elif _looks(stat) != (known.size, known.time):
+            elif looks(stat) != (known.size, known.time):
                 start = self._compared(path, stat, known)
                 if start is not None:
                     found.append((stat.st_mtime_ns, path, stat, start))
                 elif stat.st_size == known.size:
                     known.time = stat.st_mtime_ns
                     touched.append(path)
-                self.seen[path] = _looks(stat)
+                self.seen[path] = looks(stat)
         self.keep([{"files": self._plain(touched)}])
         return sorted(found, key=lambda one: one[:2])
 
@@ -314,7 +289,7 @@ class InputFiles:
         """From where a known file whose size or time is another must be read; None where nothing is new."""
         was, now = shown(known.size, known.time), shown(stat.st_size, stat.st_mtime_ns)
         if stat.st_size == known.size:
-            if not known.is_in(path) and _stat(path) is not None:
+            if not known.is_in(path) and stat_of(path) is not None:
                 raise changed(path, was, now, more=", with other content")
             return None
         if stat.st_size < known.size or not self.appended or not self.is_text or is_compressed(path):
@@ -354,8 +329,8 @@ class InputFiles:
                 one = attrs.evolve(one, grows=True, end=end)
                 if end == start:
                     return []
-                return [split.sampled() for split in _cut(one, most)]
-            return list(_cut(one, most))
+                return [split.sampled() for split in cut(one, most)]
+            return list(cut(one, most))
         except FileNotFoundError:
             return [one]  # who reads it will say so
 
@@ -363,15 +338,15 @@ class InputFiles:
         """A listing that is not there yet: a file for each task, with about as much to read."""
         tasks: list[list[Split]] = [[] for _ in range(count)]
         sizes = [0] * count
-        for split in sorted(splits, key=lambda one: -_weight(one)):
+        for split in sorted(splits, key=lambda one: -weight(one)):
             at = sizes.index(min(sizes))
             tasks[at].append(split)
-            sizes[at] += _weight(split) + 1
+            sizes[at] += weight(split) + 1
         hidden = self.home / f"new-{uuid.uuid4().hex}"
         hidden.mkdir()
         for at, some in enumerate(tasks):
             file = hidden / f"{at}.jsonl"
-            _write(file, (split.line() for split in some))
+            write_whole(file, (split.line() for split in some))
             os.utime(file, (number, number))  # Spark takes them in this order
         return hidden
 
@@ -451,80 +426,3 @@ def unread(checkpoint: Path, plan: Plan, inputs: Mapping[str, str], *, appended:
         if (found := files.unread()) is not None:
             return found
     return None
-
-
-def lost(split: Split, stat: os.stat_result | None, seen: str) -> RunError:
-    """Rows are there, and cannot be computed again."""
-    now = "is gone" if stat is None else f"has changed: it is {shown(stat.st_size, stat.st_mtime_ns)}"
-    return RunError(
-        "TT231",
-        f"a micro-batch ended before it was committed, and cannot be computed again: {seen}, and its input {split.path}, "
-        f"{shown(split.size, split.changed)}, {now}. Nothing was taken back",
-        fix="put the file back as it was, with its time, and run again; or start anew with another --checkpoint and output",
-    )
-
-
-def walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """A file, or all files below a directory, each once: with its place and what the system knows of it."""
-    root = os.path.abspath(path.removeprefix("file://"))
-    if not os.path.isdir(root):
-        stat = _stat(root)
-        if stat is not None:
-            yield root, stat
-        return
-    entered: set[tuple[int, int]] = set()
-    for directory, below, files in os.walk(root, followlinks=True):
-        place = _stat(directory)
-        if place is None or (place.st_dev, place.st_ino) in entered:
-            below.clear()
-            continue
-        entered.add((place.st_dev, place.st_ino))
-        below[:] = sorted(name for name in below if not name.startswith(("_", ".")))
-        for name in sorted(files):
-            stat = None if name.startswith(("_", ".")) else _stat(os.path.join(directory, name))
-            if stat is not None and S_ISREG(stat.st_mode):
-                yield os.path.join(directory, name), stat
-
-
-def _stat(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise RunError("TT208", f"{path} cannot be read: {error.strerror}", fix="change its permissions") from error
-
-
-def _looks(stat: os.stat_result) -> tuple[int, int]:
-    return stat.st_size, stat.st_mtime_ns
-
-
-def _covered(splits: Sequence[Split]) -> tuple[Any, ...]:
-    """What of a file some splits of it read."""
-    return {(one.size, one.changed, one.grows) for one in splits}, max((one.end for one in splits), default=0)
-
-
-def _weight(split: Split) -> int:
-    return split.size // split.parts if split.parts else split.end - split.start
-
-
-def _cut(whole: Split, most: int) -> Iterator[Split]:
-    """A split of text as splits of about so many bytes, which end where lines do."""
-    start = whole.start
-    with open(whole.path, "rb", buffering=0) as file:
-        while whole.end - start > most + most // 2:
-            end = line_end(file, start + most, whole.end)
-            yield attrs.evolve(whole, start=start, end=end)
-            start = end
-    if start < whole.end or start == whole.start:
-        yield attrs.evolve(whole, start=start)
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    """Write a file that is whole when it appears, also after a power cut."""
-    hidden = path.with_name(f".{path.name}")
-    with hidden.open("w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(hidden, path)

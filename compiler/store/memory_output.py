@@ -10,7 +10,7 @@ from typing import Any
 from tracetypes.compiler.columns.arrow import from_rows
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Late, Message, Reject, Rows
-from tracetypes.compiler.store.outputs import Frontiers, Output
+from tracetypes.compiler.store.output import Frontiers, Output
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.compiler.wire.messages import text_of
 

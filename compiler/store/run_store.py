@@ -25,7 +25,7 @@ from tracetypes.compiler.store.compatibility import CompatibleCheckpoint
 from tracetypes.compiler.store.identity import keep
 from tracetypes.compiler.store.inputs import InputFiles, records_of
 from tracetypes.compiler.store.metrics import instant
-from tracetypes.compiler.store.outputs import Output
+from tracetypes.compiler.store.output import Output
 from tracetypes.compiler.store.small_files import read_json, write_json
 from tracetypes.compiler.store.starts import next_start
 

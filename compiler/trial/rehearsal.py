@@ -38,7 +38,7 @@ from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.spark.scripted import Crashes, Scripted, write_steps
 from tracetypes.compiler.spark.session import session
 from tracetypes.compiler.store.answers import Collector
-from tracetypes.compiler.store.outputs import Frontiers, Output, SideOutputs
+from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.errors import CodedError, RunError, envelope, from_text
 from tracetypes.graph import Dataflow

@@ -21,7 +21,8 @@ from tracetypes.compiler.spark import channels
 from tracetypes.compiler.spark.channel_topics import Topics
 from tracetypes.compiler.spark.channels import ChannelOutput
 from tracetypes.compiler.spark.run import run_program
-from tracetypes.compiler.store.outputs import FileOutput, Output, SideOutputs, open_output
+from tracetypes.compiler.store.output import Output, SideOutputs
+from tracetypes.compiler.store.outputs import FileOutput, open_output
 from tracetypes.compiler.store.run_store import RunStore
 
 

@@ -38,7 +38,8 @@ from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.run import Batch, collect, run
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.compiler.store.compatibility import claim
-from tracetypes.compiler.store.outputs import FileOutput, MemoryOutput, SideOutputs, open_output
+from tracetypes.compiler.store.output import SideOutputs
+from tracetypes.compiler.store.outputs import FileOutput, MemoryOutput, open_output
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.starts import next_start
 from tracetypes.interpreter import Arranged, arrange_parts, streams_of

@@ -26,7 +26,8 @@ from tracetypes import check
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.spark.run import Batch, run_program
-from tracetypes.compiler.store.outputs import Output, SideOutputs, open_output
+from tracetypes.compiler.store.output import Output, SideOutputs
+from tracetypes.compiler.store.outputs import open_output
 from tracetypes.errors import TraceTypesError
 
 PROGRAMS: dict[tuple[str, int], Program] = {}

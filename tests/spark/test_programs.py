@@ -18,7 +18,8 @@ from tests.grammar.table import TABLE
 from tests.grammar.writer import Text, texts
 from tests.test_programs import many, tell
 from tracetypes.compiler.columns.arrow import array, from_array
-from tracetypes.compiler.spark.catalyst import NativeTree, NotNative, tree
+from tracetypes.compiler.spark.catalyst import NativeTree, tree
+from tracetypes.compiler.spark.catalyst_operations import NotNative
 from tracetypes.compiler.tracing.expr import Input
 from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace
 

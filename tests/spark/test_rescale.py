@@ -19,7 +19,8 @@ from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark.channel_topics import Topics
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.run import run_program
-from tracetypes.compiler.store.outputs import FileOutput, Output, SideOutputs, open_output
+from tracetypes.compiler.store.output import Output, SideOutputs
+from tracetypes.compiler.store.outputs import FileOutput, open_output
 from tracetypes.compiler.store.run_store import RunStore
 
 

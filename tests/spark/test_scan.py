@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from tracetypes import Dataflow, OperatorFailed, OpStateless, U, Unit, check, every, interpret_rows, parquet
 from tracetypes.compiler.columns.arrow import decode
+from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
@@ -26,7 +27,7 @@ from tracetypes.compiler.runtime.messages import Items
 from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.compiler.spark.files import SCAN, FileInput, emitted
 from tracetypes.compiler.spark.run import collect
-from tracetypes.compiler.spark.scan import End, ParquetScan, taker
+from tracetypes.compiler.spark.scan import End, ParquetScan
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.compiler.wire.messages import encode
 from tracetypes.errors import RunError

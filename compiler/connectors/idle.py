@@ -1,0 +1,39 @@
+"""Partitions that are idle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+__all__ = ["IdleDetector"]
+
+
+class IdleDetector:
+    """Which partitions have sent nothing for some seconds, while others went on after their last record. By the clock of this
+    machine, from when it first looked."""
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self.known: dict[int, int] = {}
+        self.since: dict[int, float] = {}
+        self.look: dict[int, int] = {}
+        """At which look a partition was last found to have grown."""
+        self.looks = 0
+
+    def of(self, known: Mapping[int, int], start: Mapping[int, int]) -> set[int]:
+        """The partitions that are silent. ``known``: their ends; ``start``: what has been read of them."""
+        now = time.monotonic()
+        self.looks += 1
+        for partition, end in known.items():
+            before = self.known.get(partition)
+            if before is None or end != before:
+                self.since[partition] = now
+            if end > (start[partition] if before is None else before):
+                self.look[partition] = self.looks
+        self.known = dict(known)
+        last = max(self.look.values(), default=0)
+        return {
+            partition
+            for partition, since in self.since.items()
+            if now - since >= self.patience and self.look.get(partition, 0) < last
+        }

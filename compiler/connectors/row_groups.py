@@ -1,0 +1,175 @@
+"""Row groups of Parquet files, of which a column is read when it is asked for."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.connectors.parquet import converted, misfit, open_parquet, zone_of
+from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.compiler.runtime import limits
+from tracetypes.errors import RunError
+from tracetypes.records import Bytes, Optional, Schema, String, UnitValue, name_of
+
+__all__ = ["RowGroup", "RowGroups", "Table", "repeated", "together", "with_dictionaries"]
+
+
+class Table(Protocol):
+    """Rows as columns of a layout, by their number: a record batch, or what has yet to be read."""
+
+    num_rows: int
+
+    def column(self, at: int, /) -> Any:
+        """An Arrow array of the layout's type."""
+
+
+def with_dictionaries(path: str, file: pq.ParquetFile, leaf: FromSource) -> pq.ParquetFile:
+    """The file again, whose columns of text are read as dictionaries."""
+    held = {file.schema.column(number).path for number in range(len(file.schema))}
+    texts = [n for n, schema in leaf.layout.columns if n in held and isinstance(_bare(schema), String | Bytes)]
+    return open_parquet(path, metadata=file.metadata, read_dictionary=texts)
+
+
+def _bare(schema: Schema) -> Schema:
+    return schema.item if isinstance(schema, Optional) else schema
+
+
+class RowGroup:
+    """A row group of a Parquet file, of which a column is read when it is asked for. ``coded``: the same file, whose columns
+    of text come as dictionaries. ``constants``: columns of one value each, as text, which lie outside the file."""
+
+    def __init__(
+        self,
+        path: str,
+        file: pq.ParquetFile,
+        group: int,
+        leaf: FromSource,
+        coded: pq.ParquetFile,
+        constants: Mapping[str, str | None],
+    ) -> None:
+        self.constants, self.path, self.format = constants, path, leaf.source.format
+        self.file, self.group, self.columns, self.coded = file, group, leaf.layout.columns, coded
+        about = file.metadata.row_group(group)
+        self.num_rows: int = about.num_rows
+        self.bytes: int = about.total_byte_size
+        self.names = set(file.schema_arrow.names)
+        self.read: dict[int, Any] = {}
+
+    def column(self, at: int) -> Any:
+        """A column of the layout; one that the file lacks is null. Text may be dictionary encoded."""
+        if at not in self.read:
+            name, schema = self.columns[at]
+            if name in self.constants and not isinstance(schema, UnitValue):
+                self.read[at] = repeated(self.constants[name], arrow_type(schema), self.num_rows)
+            elif name in self.names and not isinstance(schema, UnitValue):
+                self.read[at] = self.cast(name, schema)
+            else:
+                self.read[at] = pa.nulls(self.num_rows, arrow_type(schema))
+        return self.read[at]
+
+    def cast(self, name: str, schema: Schema) -> Any:
+        """A column as Arrow has it for the layout. A file may differ from the first one, which was looked at before the run."""
+        where = f"{self.path}: the column {name!r}"
+        try:
+            file = self.coded if self.repeats(name) else self.file
+            whole = file.read_row_group(self.group, columns=[name], use_threads=False).column(name).combine_chunks()
+            zone = zone_of(self.file, name, self.format)
+            if problem := misfit(whole.type, schema, zone):
+                raise RunError("TT203", f"{where} is {problem[0]}", fix=problem[1])
+            if whole.type == pa.dictionary(pa.int32(), arrow_type(schema)):
+                return whole
+            return converted(whole, schema, zone)
+        except (OSError, KeyError, pa.ArrowException) as error:  # KeyError: there are two of that name
+            raise RunError(
+                "TT203",
+                f"{where} cannot be read as {name_of(schema)}: {error}",
+                fix="write the file with values of the field's type, then run again to go on",
+            ) from error
+
+    def is_whole(self, at: int) -> bool:
+        """Is a column that has not been read known to hold no null, by the statistics of the file?"""
+        name, _ = self.columns[at]
+        column = self.about(name)
+        statistics = None if column is None else column.statistics
+        return statistics is not None and statistics.has_null_count and statistics.null_count == 0
+
+    def repeats(self, name: str) -> bool:
+        """Does a column repeat few values, as far as the metadata of the file tell, so that it is worth its dictionary?
+
+        Where a dictionary would grow too large the rest of the values are written plain, and Arrow would have to find equal
+        ones itself. Plain text takes four bytes a value for its length alone.
+        """
+        column = self.about(name)
+        if column is None or not {"PLAIN_DICTIONARY", "RLE_DICTIONARY"} & set(column.encodings):
+            return False
+        return bool(column.total_uncompressed_size < 4 * column.num_values)
+
+    def about(self, name: str) -> Any:
+        """What the metadata of the file say of a column that is no struct or list; None where there is none."""
+        group = self.file.metadata.row_group(self.group)
+        for number in range(group.num_columns):
+            column = group.column(number)
+            if column.path_in_schema == name:
+                return column
+        return None
+
+
+class RowGroups:
+    """Adjacent row groups as one table."""
+
+    def __init__(self, parts: Sequence[RowGroup]) -> None:
+        self.parts = parts
+        self.num_rows = sum(part.num_rows for part in parts)
+        self.read: dict[int, Any] = {}
+
+    def column(self, at: int) -> Any:
+        """A column of the layout, as in :class:`RowGroup`."""
+        if at not in self.read:
+            found = [part.column(at) for part in self.parts]
+            for part in self.parts:
+                part.read.pop(at)
+            if len({column.type for column in found}) > 1:  # not all of them repeat few values
+                found = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in found]
+            self.read[at] = pa.concat_arrays(found)
+        return self.read[at]
+
+    def is_whole(self, at: int) -> bool:
+        """As in :class:`RowGroup`."""
+        return all(part.is_whole(at) for part in self.parts)
+
+
+def together(groups: Iterable[RowGroup]) -> Iterator[RowGroup | RowGroups]:
+    """Row groups without the empty ones, small ones joined: the same keys are not sent once for each."""
+    held: list[RowGroup] = []
+    size = 0
+    for group in groups:
+        if not group.num_rows:
+            continue
+        if held and size + group.bytes > limits.TOGETHER:
+            yield RowGroups(held) if len(held) > 1 else held[0]
+            held, size = [], 0
+        held.append(group)
+        size += group.bytes
+    if held:
+        yield RowGroups(held) if len(held) > 1 else held[0]
+
+
+def repeated(text: str | None, kind: Any, count: int) -> Any:
+    """A column of one value that is given as text, as the log of a table has it: the empty text is null, and an instant without
+    a zone is in UTC. Raises :class:`RunError` ``TT203`` where there is no such value."""
+    try:
+        if text and pa.types.is_timestamp(kind):
+            instant = dt.datetime.fromisoformat(text)
+            one = pa.array([instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)], kind)
+        else:
+            one = pa.array([text or None], pa.string()).cast(kind)
+    except (pa.ArrowException, ValueError) as error:
+        raise RunError(
+            "TT203", f"the partition value {text!r} is no {kind}: {error}", fix="change the type of the field"
+        ) from error
+    return pa.repeat(one[0], count)

@@ -1,0 +1,244 @@
+"""Rows of a source on their way to a kernel: as columns where that can be, else one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain as chained
+from typing import Any, TypeVar
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tracetypes.compiler.analysis.traced import Opaque
+from tracetypes.compiler.columns.arrow import builder, from_array, has_gaps, never_refuses
+from tracetypes.compiler.columns.column import Column
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
+from tracetypes.compiler.columns.evaluation import run
+from tracetypes.compiler.connectors.row_groups import RowGroup, RowGroups, Table
+from tracetypes.compiler.connectors.text import Dialect, chunks_of
+from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.compiler.runtime.chunks import Chunk, inside
+from tracetypes.compiler.runtime.partial_aggregation import fit_key, read_by
+from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.formats import Row
+from tracetypes.markers import MICROS, EventTime
+from tracetypes.records import (
+    UNIT,
+    Boolean,
+    Float,
+    Integer,
+    Mismatch,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+    name_of,
+)
+
+__all__ = ["Columns", "R", "in_columns", "parsed_row", "row_taker", "taker"]
+
+
+R = TypeVar("R")
+
+
+def in_columns(
+    leaf: FromSource, read: Callable[[Any, Any], Row], dialect: Dialect[R], verifier: Verifier | None = None
+) -> Callable[[Sequence[R]], Iterator[Taken | Chunk]]:
+    """Takes rows of a dialect: as columns where that can be, else one by one."""
+    columnar = Columns.of(leaf, verifier)
+    if columnar is None:
+        return lambda rows: map(dialect.taken, rows)
+    in_order = leaf.source.output == "rejects"
+    return partial(chunks_of, leaf.layout, dialect, lambda table: columnar.chunk(table, read), in_order)
+
+
+def taker(
+    leaf: FromSource, read: Callable[[Any, Any], Row], verifier: Verifier | None = None
+) -> Callable[[Table], Iterator[Taken | Chunk]]:
+    """Takes rows that come as columns of the layout: as columns where no row of them can be a reject, else one by one."""
+    columnar = Columns.of(leaf, verifier)
+
+    def take(table: Table) -> Iterator[Taken | Chunk]:
+        chunk = columnar.chunk(table, read) if columnar is not None else None
+        if chunk is not None:
+            yield chunk
+        elif isinstance(table, RowGroups):
+            yield from chained.from_iterable(map(take, table.parts))
+        else:
+            yield from by_rows(table)
+
+    by_rows = row_taker(leaf, read)
+    return take
+
+
+def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[Taken]]:
+    """Takes rows one by one."""
+    layout = leaf.layout
+    schemas = [schema for _, schema in layout.columns]
+    names = [name for name, _ in layout.columns]
+    value = layout.value
+    make: Callable[[list[list[Any]]], list[Any]] = lambda columns: columns[0]  # noqa: E731
+    if layout.opened and isinstance(value, Record):
+        make = builder(value.cls, tuple(name for name, _ in value.fields))
+
+    def pairs(columns: list[Any]) -> tuple[list[Any], list[Any]]:
+        whole = [from_array(schema, column) for schema, column in zip(schemas, columns, strict=True)]
+        values = make(whole[1:] if layout.keyed else whole)
+        return (whole[0] if layout.keyed else [UNIT] * len(values)), values
+
+    def take(table: Table) -> Iterator[Taken]:
+        count = table.num_rows
+        columns = [table.column(at) for at in range(len(schemas))]
+
+        def show(row: int) -> str:
+            cells = {name: column[row].as_py() for name, column in zip(names, columns, strict=True)}
+            return json.dumps(cells, ensure_ascii=False, default=str)
+
+        bad: dict[int, str] = {}
+        for name, schema, column in zip(names, schemas, columns, strict=True):
+            for row in range(count) if has_gaps(schema, column) else ():
+                if row not in bad and has_gaps(schema, column.slice(row, 1)):
+                    bad[row] = str(Mismatch(f".{name}", column[row].as_py(), name_of(schema)))
+        kept = pa.array([row for row in range(count) if row not in bad], pa.int64())
+        try:
+            keys, values = pairs([column.take(kept) for column in columns] if bad else columns)
+        except Exception:  # the author's own validators: find the rows
+            keys, values = [], []
+            for row in kept.to_pylist():
+                try:
+                    key, value = pairs([column.slice(row, 1) for column in columns])
+                except Exception as error:
+                    bad[row] = f"{type(error).__name__}: {error}"
+                else:
+                    keys += key
+                    values += value
+        rest = zip(keys, values, strict=True)
+        for row in range(count):
+            if row in bad:
+                yield Taken(Row("reject", reason=bad[row]), partial(show, row))
+            else:
+                yield Taken(read(*next(rest)), partial(show, row))
+
+    return take
+
+
+@attrs.frozen
+class Columns:
+    """How to take a :class:`Chunk` from columns of the layout: only when the functions that give key and event time could be
+    traced, and every value that fits the columns' types fits the records."""
+
+    leaf: FromSource
+    numbers: dict[str, int]
+    verifier: Verifier | None = None
+
+    @classmethod
+    def of(cls, leaf: FromSource, verifier: Verifier | None = None) -> Columns | None:
+        """None where rows must be looked at one by one."""
+        how, layout, source = leaf.source.markers, leaf.layout, leaf.source
+        if not never_refuses(layout.value) or not never_refuses(layout.key):
+            return None
+        if not isinstance(how, EventTime) or not layout.opened or isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
+            return None
+        if isinstance(leaf.traced_time, Opaque) or (source.key is not None and isinstance(leaf.traced_key, Opaque)):
+            return None
+        return cls(leaf, {name: at for at, (name, _) in enumerate(layout.columns)}, verifier)
+
+    def chunk(self, table: Table, read: Callable[[Any, Any], Row]) -> Chunk | None:
+        """The chunk of columns, or None when a row of them might be rejected."""
+        layout, value = self.leaf.layout, self.leaf.layout.value
+        assert isinstance(value, Record)
+        if any(_has_gaps(table, at, schema) for at, (_, schema) in enumerate(layout.columns)):
+            return None
+
+        def load(path: tuple[str | int, ...]) -> Any:
+            if path[0] == "key":
+                return inside(keys, path[1:])
+            if len(path) > 1:
+                return inside(table.column(self.numbers[str(path[1])]), path[2:])
+            columns = [table.column(self.numbers[name]) for name, _ in value.fields]
+            return pa.StructArray.from_arrays(columns, names=[name for name, _ in value.fields])
+
+        def row(at: int) -> Row:
+            fields = [
+                from_array(schema, table.column(self.numbers[name]).slice(at, 1)) for name, schema in value.fields
+            ]
+            key = from_array(layout.key, table.column(0).slice(at, 1))[0] if layout.keyed else UNIT
+            return read(key, builder(value.cls, tuple(name for name, _ in value.fields))(fields)[0])
+
+        try:
+            times, keys = self.times(table, load), self.keys(table, load)
+        except Undefined:
+            return None
+        return Chunk(times, load, row)
+
+    def keys(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
+        """The keys. Raises :class:`Undefined` when one of them might be none."""
+        schema, count = self.leaf.items.key, table.num_rows
+        if self.leaf.source.key is None:
+            found = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
+            if isinstance(schema, Integer | Boolean | String | Timestamp | UnitValue):
+                return found
+            return to_arrow(schema, fit_key(schema, from_arrow(schema, found)), count)
+        assert not isinstance(self.leaf.traced_key, Opaque)
+        inputs = read_by(load)
+        made = run(self.leaf.traced_key, inputs, count).result
+        if made is None:
+            raise Undefined(0)
+        key = fit_key(schema, made)
+        if self.verifier is not None:
+            self.verifier.key(self.leaf, inputs, key, count)
+        return to_coded_arrow(schema, key, count)
+
+    def times(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
+        """The event times in microseconds. Raises :class:`Undefined` when one of them is beyond all bounds, or is none."""
+        how = self.leaf.source.markers
+        assert isinstance(how, EventTime)
+        assert not isinstance(self.leaf.traced_time, Opaque)
+        inputs = read_by(load)
+        made = run(self.leaf.traced_time, inputs, table.num_rows).result
+        if not isinstance(made, Column) or made.scalar or made.valid is not None:
+            raise Undefined(0)
+        if self.verifier is not None:
+            self.verifier.time(self.leaf, inputs, made, table.num_rows)
+        factor, bound = MICROS[how.unit], 2**61
+        match made.kind:
+            case Timestamp():
+                return made.values
+            case Integer():
+                if len(made.values) and max(-int(made.values.min()), int(made.values.max())) > bound // factor:
+                    raise Undefined(0)
+                return made.values * factor
+            case Float():
+                if not np.isfinite(made.values).all():
+                    raise Undefined(0)
+                times = np.rint(made.values * factor)
+                if len(times) and np.abs(times).max() > bound:
+                    raise Undefined(0)
+                return times.astype(np.int64)
+            case _:
+                raise Undefined(0)
+
+
+def _has_gaps(table: Table, at: int, schema: Schema) -> bool:
+    if isinstance(schema, Optional | UnitValue) and not isinstance(getattr(schema, "item", None), Record):
+        return False
+    if isinstance(table, RowGroup | RowGroups) and table.is_whole(at):
+        return False
+    return has_gaps(schema, table.column(at))
+
+
+def parsed_row(raw: bytes, parse: Callable[[str], tuple[Any, Any]], read: Callable[[Any, Any], Row]) -> Row:
+    try:
+        key, value = parse(raw.decode())
+    except UnicodeDecodeError as error:
+        return Row("reject", reason=f"not UTF-8: {error.reason} at byte {error.start}")
+    except Mismatch as error:
+        return Row("reject", reason=str(error))
+    return read(key, value)

@@ -1,0 +1,317 @@
+"""Operations as Spark columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, final
+
+import attrs
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tracetypes.compiler.columns.column import constant
+from tracetypes.compiler.columns.operations import FIRST, LAST, WHITE_SPACE
+from tracetypes.compiler.tracing.expr import Exact, Kind
+from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Optional, String, Timestamp, UnitValue
+
+__all__ = ["ACTS", "NotNative", "Term", "choice", "constant_term", "either", "extreme", "long", "same", "undefined_of"]
+
+
+@final
+@attrs.frozen(eq=False)
+class Term:
+    """A column under construction. It is null where the expression is undefined or its value None; ``sure``: it never is.
+
+    ``undefined``: of what may be None only, where it is undefined; otherwise that is where it is null. ``size``: nodes.
+    """
+
+    kind: Kind | None
+    value: Column
+    sure: bool
+    size: int
+    optional: bool = False
+    undefined: Column | None = None
+
+
+def long(value: int) -> Column:
+    return F.lit(value).cast("bigint")
+
+
+def same(value: Column) -> Column:
+    return value
+
+
+@final
+@attrs.frozen(eq=False)
+class Act:
+    """How an operation becomes a column. ``total``: it is null only where an argument is. ``uses``: how often it mentions its
+    arguments. ``nulls``: it takes the terms, for it must know which of them may be null."""
+
+    make: Callable[..., Column]
+    total: bool = True
+    size: int = 1
+    uses: int = 1
+    nulls: bool = False
+
+
+def _partial(make: Callable[..., Column], size: int = 1, uses: int = 1) -> Act:
+    return Act(make, total=False, size=size, uses=uses)
+
+
+def _int_abs(a: Column) -> Column:
+    return F.when(a >= 0, a).otherwise(F.try_subtract(long(0), a))
+
+
+def _int_divide(a: Column, b: Column) -> Column:
+    """Towards zero; null for a zero divisor and the one overflow."""
+    return F.when(b == -1, F.try_subtract(long(0), a)).otherwise(F.call_function("div", a, F.nullif(b, long(0))))
+
+
+def _int_floordiv(a: Column, b: Column) -> Column:
+    rest = a % F.nullif(b, long(0))
+    down = (rest != 0) & ((rest < 0) != (b < 0))
+    return _int_divide(a, b) - F.when(down, long(1)).otherwise(long(0))
+
+
+def _int_mod(a: Column, b: Column) -> Column:
+    rest = a % F.nullif(b, long(0))
+    return F.when((rest != 0) & ((rest < 0) != (b < 0)), rest + b).otherwise(rest)
+
+
+def _int_truediv(a: Column, b: Column) -> Column:
+    most = long(2**53)
+    exact = a.between(-most, most) & b.between(-most, most)
+    return F.when(exact, F.try_divide(a.cast("double"), b.cast("double")))
+
+
+def _integral(a: Column) -> Column:
+    """A float as an integer, towards zero. A cast would saturate at ``2**63``."""
+    return F.when((a >= -(2.0**63)) & (a < 2.0**63), a.cast("bigint"))
+
+
+def _remainder(a: Column, b: Column) -> Column:
+    """C's ``fmod``; null for a zero divisor."""
+    return F.try_mod(a, b)
+
+
+def _float_mod(a: Column, b: Column) -> Column:
+    """As CPython has it: the remainder takes the sign of the divisor, a zero too."""
+    rest = _remainder(a, b)
+    zero = F.when(b < 0, F.lit(-0.0)).otherwise(F.lit(0.0))
+    return F.when(rest == 0, zero).when((rest < 0) != (b < 0), rest + b).otherwise(rest)
+
+
+def _float_floordiv(a: Column, b: Column) -> Column:
+    """As CPython has it: from the remainder, so that it is exact."""
+    rest = _remainder(a, b)
+    quotient = F.try_divide(a - rest, b)
+    quotient = F.when((rest != 0) & ((rest < 0) != (b < 0)), quotient - 1.0).otherwise(quotient)
+    whole = F.rint(quotient)
+    floor = F.when(whole > quotient, whole - 1.0).otherwise(whole)
+    nearest = F.when(quotient - floor > 0.5, floor + 1.0).otherwise(floor)
+    return F.when(quotient == 0, F.try_divide(a, b) * 0.0).otherwise(nearest)
+
+
+def _float_compare(make: Callable[[Column, Column], Column]) -> Act:
+    """In Spark NaN equals NaN and is larger than any other."""
+
+    def compare(a: Term, b: Term) -> Column:
+        strange = F.isnan(a.value) | F.isnan(b.value)
+        for term in (a, b):
+            if not term.sure:
+                strange = strange & term.value.isNotNull()
+        return F.when(strange, False).otherwise(make(a.value, b.value))
+
+    return Act(compare, size=6, uses=3, nulls=True)
+
+
+def _and(*args: Term) -> Column:
+    """Null where an argument is, also when another one is false."""
+    made = args[0].value
+    sure = args[0].sure
+    for arg in args[1:]:
+        if sure and arg.sure:
+            made = made & arg.value
+        else:
+            made = F.when(made, arg.value).when(~made, F.when(arg.value.isNotNull(), False))
+            sure = False
+    return made
+
+
+def _or_all(*args: Term) -> Column:
+    made = args[0].value
+    sure = args[0].sure
+    for arg in args[1:]:
+        if sure and arg.sure:
+            made = made | arg.value
+        else:
+            made = F.when(~made, arg.value).when(made, F.when(arg.value.isNotNull(), True))
+            sure = False
+    return made
+
+
+def _ascii(make: Callable[[Column], Column]) -> Act:
+    return _partial(lambda a: F.when(F.length(a) == F.octet_length(a), make(a)), 5, 3)
+
+
+def _replace(text: Column, old: Column, new: Column) -> Column:
+    return F.when(old != "", F.replace(text, old, new))
+
+
+def _micros(time: Column) -> Column:
+    return F.unix_micros(time)
+
+
+def _add_micros(time: Column, micros: Column) -> Column:
+    made = F.try_add(_micros(time), micros)
+    return F.when((made >= long(FIRST)) & (made <= long(LAST)), F.timestamp_micros(made))
+
+
+def _long_of(make: Callable[[Column], Column]) -> Act:
+    return Act(lambda a: make(a).cast("bigint"), size=2)
+
+
+def _acts() -> dict[tuple[str, type[Any]], Act]:
+    acts: dict[tuple[str, type[Any]], Act] = {
+        ("add", Integer): _partial(F.try_add),
+        ("sub", Integer): _partial(F.try_subtract),
+        ("mul", Integer): _partial(F.try_multiply),
+        ("neg", Integer): _partial(lambda a: F.try_subtract(long(0), a), 2),
+        ("abs", Integer): _partial(_int_abs, 5, 3),
+        ("floordiv", Integer): _partial(_int_floordiv, 20, 4),
+        ("mod", Integer): _partial(_int_mod, 15, 5),
+        ("truediv", Integer): _partial(_int_truediv, 10, 3),
+        ("add", Float): Act(lambda a, b: a + b),
+        ("sub", Float): Act(lambda a, b: a - b),
+        ("mul", Float): Act(lambda a, b: a * b),
+        ("neg", Float): Act(lambda a: -a),
+        ("abs", Float): Act(F.abs),
+        ("truediv", Float): _partial(F.try_divide),
+        ("floordiv", Float): _partial(_float_floordiv, 60, 40),
+        ("mod", Float): _partial(_float_mod, 15, 5),
+        ("bit_and", Integer): Act(lambda a, b: a.bitwiseAND(b)),
+        ("bit_or", Integer): Act(lambda a, b: a.bitwiseOR(b)),
+        ("bit_xor", Integer): Act(lambda a, b: a.bitwiseXOR(b)),
+        ("invert", Integer): Act(F.bitwise_not),
+        ("to_float", Integer): Act(lambda a: a.cast("double")),
+        ("to_float", Boolean): Act(lambda a: a.cast("double")),
+        ("to_int", Boolean): Act(lambda a: a.cast("bigint")),
+        ("to_int", Float): _partial(_integral, 6, 3),
+        ("round", Float): _partial(lambda a: _integral(F.rint(a)), 9, 3),
+        ("not", Boolean): Act(lambda a: ~a),
+        ("and", Boolean): Act(_and, size=6, uses=2, nulls=True),
+        ("or", Boolean): Act(_or_all, size=6, uses=2, nulls=True),
+        ("eq", Float): _float_compare(lambda a, b: a == b),
+        ("lt", Float): _float_compare(lambda a, b: a < b),
+        ("le", Float): _float_compare(lambda a, b: a <= b),
+        ("length", String): _long_of(F.length),
+        ("lower", String): _ascii(F.lower),
+        ("upper", String): _ascii(F.upper),
+        ("strip", String): Act(lambda a: F.btrim(a, F.lit(WHITE_SPACE))),
+        ("lstrip", String): Act(lambda a: F.ltrim(a, F.lit(WHITE_SPACE))),
+        ("rstrip", String): Act(lambda a: F.rtrim(a, F.lit(WHITE_SPACE))),
+        ("startswith", String): Act(lambda a, b: a.startswith(b)),
+        ("endswith", String): Act(lambda a, b: a.endswith(b)),
+        ("contains", String): Act(lambda a, b: a.contains(b)),
+        ("replace", String): _partial(_replace, 4, 2),
+        ("concat", String): Act(F.concat),
+        ("to_str", Integer): Act(lambda a: a.cast("string")),
+        ("to_str", Boolean): Act(lambda a: F.when(a, "True").when(~a, "False"), size=3, uses=2),
+        ("to_str", String): Act(same),
+        ("micros", Timestamp): Act(_micros),
+        ("add_micros", Timestamp): _partial(_add_micros, 10, 3),
+        ("hour", Timestamp): _long_of(F.hour),
+        ("minute", Timestamp): _long_of(F.minute),
+        ("second", Timestamp): _long_of(F.second),
+        ("microsecond", Timestamp): Act(lambda a: F.pmod(_micros(a), long(1_000_000)), size=3),
+        ("date", Timestamp): Act(lambda a: a.cast("date")),
+    }
+    for kind in (Boolean, Integer, String, Bytes, Timestamp, Date):
+        acts["eq", kind] = Act(lambda a, b: a == b)
+        acts["lt", kind] = Act(lambda a, b: a < b)
+        acts["le", kind] = Act(lambda a, b: a <= b)
+    for kind in (Timestamp, Date):
+        acts["year", kind] = _long_of(F.year)
+        acts["month", kind] = _long_of(F.month)
+        acts["day", kind] = _long_of(F.dayofmonth)
+        acts["weekday", kind] = _long_of(F.weekday)
+    return acts
+
+
+ACTS: Final = _acts()
+
+
+def undefined_of(term: Term) -> Column | None:
+    if term.optional:
+        return term.undefined
+    return None if term.sure else term.value.isNull()
+
+
+def either(a: Column | None, b: Column | None) -> Column | None:
+    return b if a is None else a if b is None else a | b
+
+
+def constant_term(value: Any, kind: Kind | None) -> Term:
+    kind = kind.item if isinstance(kind, Optional) else kind
+    made = constant(value, kind)
+    if made is None or isinstance(kind, Exact):
+        raise NotNative("a constant has no column in Spark")
+    if made.kind is None:
+        return Term(None, F.lit(None), False, 1, True)
+    match kind:
+        case Integer():
+            literal = long(made.values)
+        case Timestamp():
+            literal = F.timestamp_micros(long(made.values))
+        case Date():
+            literal = F.date_from_unix_date(F.lit(made.values))
+        case UnitValue():
+            return Term(kind, F.lit(None), False, 1, True)
+        case Bytes():
+            literal = F.lit(bytearray(made.values))
+        case _:
+            literal = F.lit(made.values)
+    return Term(kind, literal, True, 1)
+
+
+def choice(kind: Kind | None, args: list[Term]) -> Term:
+    condition, then, otherwise = args
+    kinds = {arg.kind for arg in (then, otherwise) if arg.kind is not None}
+    if len(kinds) > 1:
+        raise NotNative("an if of two types")
+    if condition.sure:
+        value = F.when(condition.value, then.value).otherwise(otherwise.value)
+    else:
+        value = F.when(condition.value, then.value).when(~condition.value, otherwise.value)
+    size = 2 + 2 * condition.size + then.size + otherwise.size
+    if not (then.optional or otherwise.optional):
+        return Term(kind, value, all(arg.sure for arg in args), size)
+    nowhere = F.lit(False)
+    parts = [undefined_of(arg) for arg in args]
+    chosen = None
+    if parts[1] is not None or parts[2] is not None:
+        a, b = [nowhere if part is None else part for part in parts[1:]]
+        chosen = F.when(condition.value, a).otherwise(b)
+    return Term(kind, value, False, 2 * size, True, either(parts[0], chosen))
+
+
+def extreme(op: str, kind: Kind | None, a: Term, b: Term) -> Term:
+    """Spark's own of these takes NaN for larger than all others, and either of two zeros."""
+    if a.kind is None or a.kind != b.kind:
+        raise NotNative(f"{op} of {type(a.kind).__name__}, {type(b.kind).__name__}")
+    present = [Term(x.kind, x.value, True, x.size) for x in (a, b)]
+    less = ACTS["lt", type(a.kind)]
+    smaller, larger = present if op == "least" else reversed(present)
+    wins = less.make(smaller, larger) if less.nulls else less.make(smaller.value, larger.value)
+    if isinstance(a.kind, Float):
+        wins = F.isnan(a.value) | wins
+    value = F.when(b.value.isNull() | (a.value.isNotNull() & wins), a.value).otherwise(b.value)
+    undefined = either(undefined_of(a), undefined_of(b))
+    size = 10 + 5 * (a.size + b.size)
+    if a.optional and b.optional:
+        return Term(kind, value, False, size, True, undefined)
+    return Term(kind, value if undefined is None else F.when(~undefined, value), undefined is None, size)
+
+
+class NotNative(Exception):
+    """Spark has no exact equivalent. The reason is for a person."""

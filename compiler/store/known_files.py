@@ -1,0 +1,116 @@
+"""Files that were taken, as a run knows them, and as they are now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+import attrs
+
+from tracetypes.compiler.connectors.splits import Split, line_end, proof, shown
+from tracetypes.errors import RunError
+
+__all__ = ["Known", "covered", "cut", "looks", "lost", "stat_of", "walk", "weight", "write_whole"]
+
+
+@attrs.define
+class Known:
+    """A file that was taken: size and time then; ``parts`` as in a split; ``splits``: start, end and hash of each."""
+
+    size: int
+    time: int
+    parts: int
+    splits: list[tuple[int, int, str]]
+
+    @property
+    def end(self) -> int:
+        """Up to where text was taken."""
+        return max(end for _, end, _ in self.splits)
+
+    def is_in(self, path: str, most: int | None = None) -> bool:
+        """Does a file hold what was taken? ``most``: only the last so many splits are looked at."""
+        some = self.splits[:1] if self.parts else self.splits if most is None else self.splits[-most:]
+        try:
+            return all(proof(path, self.parts, start, end) == hash for start, end, hash in some)
+        except (OSError, EOFError):
+            return False
+
+
+def lost(split: Split, stat: os.stat_result | None, seen: str) -> RunError:
+    """Rows are there, and cannot be computed again."""
+    now = "is gone" if stat is None else f"has changed: it is {shown(stat.st_size, stat.st_mtime_ns)}"
+    return RunError(
+        "TT231",
+        f"a micro-batch ended before it was committed, and cannot be computed again: {seen}, and its input {split.path}, "
+        f"{shown(split.size, split.changed)}, {now}. Nothing was taken back",
+        fix="put the file back as it was, with its time, and run again; or start anew with another --checkpoint and output",
+    )
+
+
+def walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """A file, or all files below a directory, each once: with its place and what the system knows of it."""
+    root = os.path.abspath(path.removeprefix("file://"))
+    if not os.path.isdir(root):
+        stat = stat_of(root)
+        if stat is not None:
+            yield root, stat
+        return
+    entered: set[tuple[int, int]] = set()
+    for directory, below, files in os.walk(root, followlinks=True):
+        place = stat_of(directory)
+        if place is None or (place.st_dev, place.st_ino) in entered:
+            below.clear()
+            continue
+        entered.add((place.st_dev, place.st_ino))
+        below[:] = sorted(name for name in below if not name.startswith(("_", ".")))
+        for name in sorted(files):
+            stat = None if name.startswith(("_", ".")) else stat_of(os.path.join(directory, name))
+            if stat is not None and S_ISREG(stat.st_mode):
+                yield os.path.join(directory, name), stat
+
+
+def stat_of(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise RunError("TT208", f"{path} cannot be read: {error.strerror}", fix="change its permissions") from error
+
+
+def looks(stat: os.stat_result) -> tuple[int, int]:
+    return stat.st_size, stat.st_mtime_ns
+
+
+def covered(splits: Sequence[Split]) -> tuple[Any, ...]:
+    """What of a file some splits of it read."""
+    return {(one.size, one.changed, one.grows) for one in splits}, max((one.end for one in splits), default=0)
+
+
+def weight(split: Split) -> int:
+    return split.size // split.parts if split.parts else split.end - split.start
+
+
+def cut(whole: Split, most: int) -> Iterator[Split]:
+    """A split of text as splits of about so many bytes, which end where lines do."""
+    start = whole.start
+    with open(whole.path, "rb", buffering=0) as file:
+        while whole.end - start > most + most // 2:
+            end = line_end(file, start + most, whole.end)
+            yield attrs.evolve(whole, start=start, end=end)
+            start = end
+    if start < whole.end or start == whole.start:
+        yield attrs.evolve(whole, start=start)
+
+
+def write_whole(path: Path, lines: Iterable[str]) -> None:
+    """Write a file that is whole when it appears, also after a power cut."""
+    hidden = path.with_name(f".{path.name}")
+    with hidden.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(hidden, path)

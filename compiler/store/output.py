@@ -1,0 +1,213 @@
+"""What an output is, and what all outputs of files share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from tracetypes.compiler.columns.arrow import schema_of_rows
+from tracetypes.compiler.connectors.fences import Starts
+from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.row_files import open_rows
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.messages import Aside, File, Late, Message, Piece, Reject, Rows
+from tracetypes.compiler.store.small_files import writable
+from tracetypes.compiler.store.staging import Delivery
+from tracetypes.compiler.wire.messages import from_line, shown_line
+
+__all__ = [
+    "HIDDEN",
+    "Attempts",
+    "Frontiers",
+    "Output",
+    "SideOutputs",
+    "move",
+    "rows_file",
+    "rows_of",
+    "rows_sent",
+    "shown_in",
+    "staged_rows",
+]
+
+
+HIDDEN = "_tracetypes"
+
+
+Frontiers = Mapping[tuple[int, Piece], int]
+"""The last marker before each piece of a link, where late rows come straight from their source."""
+
+
+class Output(ABC):
+    """Takes the messages of one micro-batch after the other."""
+
+    delivery: Delivery
+
+    @property
+    def places(self) -> Mapping[str, Path]:
+        """Directories that belong to one run at a time, by what they are. To make an output writes nothing into them."""
+        return {}
+
+    @property
+    def written(self) -> Mapping[str, Path]:
+        """All directories that it writes, which no source may read."""
+        return self.places
+
+    @property
+    def identity(self) -> Identity | None:
+        """Which topic or table it is, or that it is files; None where that does not matter. Asked when the run has begun."""
+        return None
+
+    def begin(self, starts: Starts) -> None:  # noqa: B027
+        """The run has these places, and goes on with them. Raises :class:`RunError` ``TT209`` where it cannot."""
+
+    @abstractmethod
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Show a batch. Idempotent in ``batch``."""
+
+    def visible(self, batch: int) -> str | None:
+        """Where something of a batch may have been seen already; None where nobody has seen any of it."""
+        return None
+
+    def tidy(self) -> None:  # noqa: B027
+        """Remove what attempts that failed have left. Called when no batch is under way."""
+
+
+class Attempts:
+    """Which batches may have left files: the first that this process takes, and one that it takes once more. To look for files
+    each time would cost more with each file of the output."""
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+
+    def may_have_left(self, batch: int) -> bool:
+        """May an attempt that failed have left files of this batch, which is taken now?"""
+        before, self.last = self.last, batch
+        return before is None or batch <= before
+
+
+class SideOutputs:
+    """Where late and rejected rows go: a directory each, and in it one for each source."""
+
+    def __init__(self, late: Path, rejects: Path, run: str) -> None:
+        self.late, self.rejects, self.run, self.attempts = late, rejects, run, Attempts()
+
+    @property
+    def places(self) -> dict[str, Path]:
+        """As of an output."""
+        return {"the directory of late items": self.late, "the directory of rejects": self.rejects}
+
+    def begin(self) -> None:
+        """As of an output."""
+        for directory in (self.late, self.rejects):
+            writable(directory)
+
+    def visible(self, batch: int) -> str | None:
+        """As of an output."""
+        return shown_in([*_below(self.late), *_below(self.rejects)], self.run, batch)
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path) -> None:
+        """Write those of a batch. ``staged``: where workers have put files."""
+        if self.attempts.may_have_left(batch):
+            for directory in [*_below(self.late), *_below(self.rejects)]:
+                for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
+                    left.unlink()
+        found: dict[tuple[Path, str], list[Aside | File]] = {}
+        for message in messages:
+            match message.body:
+                case Late(source) | File("late", source) as about:
+                    found.setdefault((self.late, source), []).append(about)
+                case Reject(source) | File("rejects", source) as about:
+                    found.setdefault((self.rejects, source), []).append(about)
+                case _:
+                    pass
+        for (directory, source), some in sorted(found.items()):
+            aside = directory / HIDDEN / self.run / f"aside-{uuid.uuid4().hex}"  # on the disk where it is to go
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            with aside.open("w", encoding="utf-8") as lines:
+                for one in _asides(some, staged):
+                    lines.write(shown_line(one, frontiers))
+            move(aside, directory / source / f"part-{self.run}-{batch:08d}-0000.jsonl")
+
+    def tidy(self) -> None:
+        """Remove what attempts that failed have left."""
+        for directory in (self.late, self.rejects):
+            shutil.rmtree(directory / HIDDEN / self.run, ignore_errors=True)
+
+
+def shown_in(directories: Iterable[Path], run: str, batch: int) -> str | None:
+    """The first of some directories that has files of a batch."""
+    return next((str(one) for one in directories if any(one.glob(f"part-{run}-{batch:08d}-*"))), None)
+
+
+def _asides(about: Sequence[Aside | File], staged: Path) -> Iterator[Aside]:
+    """Rows aside, those in files too."""
+    for one in about:
+        match one:
+            case File(name=name):
+                with (staged / name).open(encoding="utf-8") as lines:
+                    yield from map(from_line, lines)
+            case _:
+                yield one
+
+
+def move(file: Path, to: Path) -> None:
+    """Move a file that is whole to its place, where nobody sees it before."""
+    with file.open("rb") as whole:
+        os.fsync(whole.fileno())
+    to.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(file, to)
+
+
+def rows_of(plan: Plan, messages: Sequence[Message]) -> list[pa.RecordBatch]:
+    """The rows that came to the driver, in as few batches as can be."""
+    batches = [message.body.batch for message in messages if isinstance(message.body, Rows)]
+    found: list[pa.RecordBatch] = (
+        pa.Table.from_batches(batches, schema_of_rows(plan.layout)).combine_chunks().to_batches()
+    )
+    return found
+
+
+def rows_file(plan: Plan, delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
+    """A staged file of the rows that came to the driver, if any."""
+    whole = rows_of(plan, messages)
+    if not whole:
+        return []
+    path = Path(delivery.directory, f"rows-{uuid.uuid4().hex}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    assert delivery.format is not None
+    assert delivery.shown is not None
+    file = open_rows(delivery.format, str(path))
+    for batch in whole:
+        file.write(delivery.shown.of(batch))
+    file.close()
+    return [path]
+
+
+def staged_rows(delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
+    """The files of rows that workers have staged."""
+    files = [message.body for message in messages if isinstance(message.body, File)]
+    return [Path(delivery.directory, file.name) for file in files if file.holds == "rows"]
+
+
+def rows_sent(messages: Iterable[Message]) -> int:
+    """How many rows of the sink there are in the messages of a batch, and in the files that they name."""
+    count = 0
+    for message in messages:
+        match message.body:
+            case Rows(batch):
+                count += batch.num_rows
+            case File("rows", count=more):
+                count += more
+            case _:
+                pass
+    return count
+
+
+def _below(directory: Path) -> list[Path]:
+    return [p for p in directory.iterdir() if p.is_dir()] if directory.is_dir() else []
