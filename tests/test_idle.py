@@ -18,12 +18,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.graphs import Case, cases
 from tests.test_parts import TIMED, caught_by, deal, sample
 from tracetypes import UNIT, Marker, UsageError, check, interpret
+from tracetypes.compiler.connectors import idle
 from tracetypes.compiler.connectors.idle import IdleDetector
 from tracetypes.compiler.connectors.kafka import Address, Described
+from tracetypes.compiler.connectors.kafka_splits import Place, TopicSplits
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.frontier import Frontier
-from tracetypes.compiler.spark import kafka
-from tracetypes.compiler.spark.kafka import Place, TopicReader
+from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.store.answers import Answer
 from tracetypes.compiler.trial.simulate import IDLE, simulate_steps
 from tracetypes.formats import Row
@@ -169,8 +170,8 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(kafka.time, "monotonic", lambda: self.now)  # type: ignore[attr-defined]
-        monkeypatch.setattr(kafka.time, "sleep", lambda _: None)  # type: ignore[attr-defined]
+        monkeypatch.setattr(idle.time, "monotonic", lambda: self.now)  # type: ignore[attr-defined]
+        monkeypatch.setattr(idle.time, "sleep", lambda _: None)  # type: ignore[attr-defined]
 
 
 def test_silence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,11 +210,11 @@ class Watched:
         return {partition: 0 if first else self.ends[partition] for partition in partitions}
 
 
-def topic(watched: Watched, idle: str = "?idle=5", until: Mapping[int, int] | None = None) -> TopicReader:
+def topic(watched: Watched, idle: str = "?idle=5", until: Mapping[int, int] | None = None) -> SplitReader:
     """As Spark would ask it; a new process knows no clock of an earlier one."""
-    made = TopicReader(Address.of(f"kafka://localhost:1/t{idle}"), until, "t")
+    made = TopicSplits(Address.of(f"kafka://localhost:1/t{idle}"), until, "t")
     made.__dict__["watch"] = watched
-    return made
+    return SplitReader(made)
 
 
 def test_the_decision_stands_in_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark import flows
 from tracetypes import RunError, UsageError, check
-from tracetypes.compiler.connectors.delta import Added, Log, Place, opened, path_of
+from tracetypes.compiler.connectors import delta_splits
+from tracetypes.compiler.connectors.delta import Log, Place, opened, path_of
 from tracetypes.compiler.connectors.delta_sink import TableSink
+from tracetypes.compiler.connectors.delta_splits import TableSplits
 from tracetypes.compiler.connectors.row_groups import repeated
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark import delta
-from tracetypes.compiler.spark.delta import OneFile, TableReader
+from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.errors import from_text
 
@@ -39,23 +40,29 @@ def grown(path: Path, versions: int = 3, **options: Any) -> Log:
     return Log(path)
 
 
-def reader(log: Log, until: int | None = None, most: int | None = None) -> TableReader:
+def reader(log: Log, until: int | None = None, most: int | None = None) -> SplitReader:
     """As Spark would ask it."""
-    return TableReader(log, str(opened(log.table).metadata().id), until, most)
+    return SplitReader(TableSplits(log, str(opened(log.table).metadata().id), until, most))
 
 
-def read(reader: TableReader, start: dict[str, Any]) -> tuple[list[tuple[int, int]], dict[str, Any]]:
+def table_of(reader: SplitReader) -> str:
+    """Its id."""
+    assert isinstance(reader.splits, TableSplits)
+    return reader.splits.table
+
+
+def read(reader: SplitReader, start: dict[str, Any]) -> tuple[list[tuple[int, int]], dict[str, Any]]:
     """The files of the next micro-batch, by version and number, and where it ends."""
     end = reader.latestOffset(start, ReadAllAvailable())
     return [one.row[1:3] for one in reader.partitions(start, end)], end
 
 
 def test_files_come_in_the_order_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta, "PAUSE", 0)
+    monkeypatch.setattr(delta_splits, "PAUSE", 0)
     log = grown(tmp_path / "t", partition_by=["id"])
     every = [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)]
     whole = reader(log)
-    assert whole.initialOffset() == {"table": whole.table, "version": 0, "file": 0}
+    assert whole.initialOffset() == {"table": table_of(whole), "version": 0, "file": 0}
     found, end = read(whole, whole.initialOffset())
     assert found == every
     assert read(whole, end) == ([], end)
@@ -70,7 +77,7 @@ def test_files_come_in_the_order_of_the_log(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_new_versions_come_behind_the_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta, "PAUSE", 0)
+    monkeypatch.setattr(delta_splits, "PAUSE", 0)
     log = grown(tmp_path / "t")
     _, end = read(reader(log), reader(log).initialOffset())
     write_deltalake(tmp_path / "t", rows("c"), mode="append")
@@ -124,13 +131,13 @@ def test_TT219_rows_that_a_vector_deletes(tmp_path: Path) -> None:
 def test_TT218_and_TT208_a_log_that_is_not_whole(tmp_path: Path) -> None:
     log = grown(tmp_path / "t")
     with pytest.raises(SentError, match=r"TT218.*it was removed and made anew"):
-        TableReader(log, "other", None, None).latestOffset(
+        SplitReader(TableSplits(log, "other", None, None)).latestOffset(
             {"table": "other", "version": 1, "file": 0}, ReadAllAvailable()
         )
     whole = reader(log)
     log.entry(0).unlink()
     with pytest.raises(SentError, match=r"TT218.*its log begins with version 1, and version 0 comes next"):
-        whole.latestOffset({"table": whole.table, "version": 0, "file": 1}, ReadAllAvailable())
+        whole.latestOffset({"table": table_of(whole), "version": 0, "file": 1}, ReadAllAvailable())
     with pytest.raises(SentError, match=r"TT208.*begins with version 1: the order of its first files is gone"):
         whole.initialOffset()
     log.entry(2).write_text("{")
@@ -237,4 +244,3 @@ def test_TT209_tables_that_a_sink_cannot_write(tmp_path: Path) -> None:
 
 def test_places_are_what_spark_keeps() -> None:
     assert Place(1, 2)._asdict() == {"version": 1, "file": 2}
-    assert OneFile(Place(1, 2), Added("p", {"id": None})).row == ("p", 1, 2, '{"id": null}')

@@ -26,20 +26,19 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tracetypes.compiler.columns.arrow import to_bytes
 from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.connectors.kafka import SCHEME, Address, Watch, records, require_client
 from tracetypes.compiler.connectors.kafka_sink import Transactions
+from tracetypes.compiler.connectors.kafka_splits import Place, TopicSplits
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.channels import Channel, Contents, Entry, markers_of
-from tracetypes.compiler.spark.kafka import Place, TopicReader
 from tracetypes.compiler.spark.log import SparkLog
-from tracetypes.compiler.spark.wire import settle, told
+from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, rows_of
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.compiler.store.staging import SEND
@@ -243,46 +242,33 @@ class ChannelTopic(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Called by Spark."""
         address = Address(**json.loads(self.options["address"]))
-        return ChannelReader(self.options["channel"], address, int(self.options["tasks"]), self.options["id"])
+        return SplitReader(ChannelSplits(self.options["channel"], address, int(self.options["tasks"]), self.options["id"]))
 
 
-class Part(InputPartition):
-    """What one task reads."""
-
-    def __init__(self, start: int, until: int) -> None:
-        self.line = json.dumps({"start": start, "until": until})
-
-
-class ChannelReader(DataSourceStreamReader):
-    """Tells Spark which offsets there are. Spark's offsets are ``{"channel": "3-Sum", "next": 17}``."""
+class ChannelSplits:
+    """Ranges of the offsets of a channel. Spark's offsets are ``{"channel": "3-Sum", "next": 17}``."""
 
     def __init__(self, channel: str, address: Address, tasks: int, id: str) -> None:
         self.channel, self.address, self.tasks, self.id = channel, address, tasks, id
 
-    def __reduce__(self) -> tuple[Callable[..., ChannelReader], tuple[Any, ...]]:  # without the connection
-        return ChannelReader, (self.channel, self.address, self.tasks, self.id)
+    def __reduce__(self) -> tuple[Callable[..., ChannelSplits], tuple[Any, ...]]:  # without the connection
+        return ChannelSplits, (self.channel, self.address, self.tasks, self.id)
 
     @cached_property
-    def topic(self) -> TopicReader:
+    def topic(self) -> TopicSplits:
         """The topic, where Spark plans micro-batches."""
-        return TopicReader(self.address, None, self.id)
+        return TopicSplits(self.address, None, self.id)
 
-    def initialOffset(self) -> Entry:
-        """Where a new query begins: with all there ever was."""
+    def begin(self) -> Entry:
+        """All there ever was."""
         return {"channel": self.channel, "next": 0}
 
-    def latestOffset(self, start: Entry, limit: ReadLimit) -> Entry:
+    def end(self, since: Entry) -> Entry:
         """Where the next micro-batch ends."""
-        return {**start, "next": told(lambda: self.topic.end(Place({0: start["next"]}))).next[0]}
+        return {**since, "next": self.topic.after(Place({0: since["next"]})).next[0]}
 
-    def partitions(self, start: Entry, end: Entry) -> list[Part]:
-        """So many tasks as are worth it."""
-        first, until = start["next"], end["next"]
-        step = max(SHARE, -(-(until - first) // self.tasks))
-        return [Part(at, min(at + step, until)) for at in range(first, until, step)]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        """The range itself: :class:`Records` reads it."""
-        assert isinstance(partition, Part)
-        yield (partition.line,)
-        settle()
+    def splits(self, since: Entry, until: Entry) -> list[tuple[str]]:
+        """For so many tasks as are worth it. :class:`Records` reads them."""
+        first, last = since["next"], until["next"]
+        step = max(SHARE, -(-(last - first) // self.tasks))
+        return [(json.dumps({"start": at, "until": min(at + step, last)}),) for at in range(first, last, step)]

@@ -12,7 +12,6 @@ is not committed again.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from itertools import chain as chained
 from pathlib import Path
@@ -20,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from tracetypes.compiler.connectors.delta_splits import TableSplits
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.plan.plan import FromSource
@@ -33,14 +32,14 @@ from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.files import check_types
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import End, ParquetScan, Scan
-from tracetypes.compiler.spark.wire import settle, told
+from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet, Row
 
 if TYPE_CHECKING:
     pass
-from tracetypes.compiler.connectors.delta import PAUSE, Added, Log, Place, TableWatch, opened, path_of
+from tracetypes.compiler.connectors.delta import Log, opened, path_of
 
 __all__ = ["TableInput", "TableScan"]
 
@@ -110,72 +109,7 @@ class Table(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Called by Spark."""
         about = json.loads(self.options["about"])
-        return TableReader(Log(Path(about["path"])), about["table"], about["until"], about["most"])
-
-
-class OneFile(InputPartition):
-    """A file of a version."""
-
-    def __init__(self, place: Place, added: Added) -> None:
-        self.row = (added.path, place.version, place.file, json.dumps(added.partition))
-
-
-class TableReader(DataSourceStreamReader):
-    """Tells Spark which files there are. Spark's offsets are ``{"table": ID, "version": 3, "file": 1}``: what comes next."""
-
-    def __init__(self, log: Log, table: str, until: int | None, most: int | None) -> None:
-        self.log, self.table, self.until, self.most = log, table, until, most
-        self.watch = TableWatch(log, table)
-
-    def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins: with the first version."""
-        return told(self.begin)
-
-    def begin(self) -> dict[str, Any]:
-        """The same. The order of what versions before the first one added is not known."""
-        if (first := self.log.versions()[0]) > 0:
-            raise RunError(
-                "TT208",
-                f"the log of {self.log.table} begins with version {first}: the order of its first files is gone",
-                fix="copy the table to a new one, and keep its log (delta.logRetentionDuration)",
-            )
-        return self.offset(Place(0, 0))
-
-    def offset(self, place: Place) -> dict[str, Any]:
-        """A place, for Spark's log."""
-        return {"table": self.table, **place._asdict()}
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the next micro-batch ends."""
-        return told(lambda: self.end(start))
-
-    def end(self, start: dict[str, Any]) -> dict[str, Any]:
-        """The same. Waits a moment when nothing is new: Spark would ask again at once."""
-        place = Place(start["version"], start["file"])
-        first, _ = self.log.versions()
-        if place.version < first:
-            raise self.log.changed(f"its log begins with version {first}, and version {place.version} comes next")
-        end = self.log.end(place, self.until, self.most)
-        self.watch.check()
-        if end == place:
-            time.sleep(PAUSE)
-        return self.offset(end)
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[OneFile]:
-        """A task for each file."""
-        return told(lambda: self.files(*(Place(offset["version"], offset["file"]) for offset in (start, end))))
-
-    def files(self, start: Place, end: Place) -> list[OneFile]:
-        """The same."""
-        found = [OneFile(place, added) for place, added in self.log.between(start, end)]
-        self.watch.check()
-        return found
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, str]]:
-        """The name of the file: :class:`TableScan` reads the rows."""
-        assert isinstance(partition, OneFile)
-        yield partition.row
-        settle()
+        return SplitReader(TableSplits(Log(Path(about["path"])), about["table"], about["until"], about["most"]))
 
 
 class TableScan(ParquetScan):

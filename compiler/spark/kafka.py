@@ -14,19 +14,17 @@ offset of a group of the run's own. A batch whose transaction went through is no
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.kafka_splits import TopicSplits
 from tracetypes.compiler.connectors.source_rows import in_columns
 from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
 from tracetypes.compiler.plan.plan import FromSource
@@ -35,7 +33,7 @@ from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import End, Scan
-from tracetypes.compiler.spark.wire import settle, told
+from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.errors import UsageError
 from tracetypes.formats import Kafka, Row, of_bytes
@@ -45,10 +43,9 @@ from tracetypes.sources import record_reader
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
-from tracetypes.compiler.connectors.idle import IdleDetector
-from tracetypes.compiler.connectors.kafka import PAUSE, Address, Watch, records, shown
+from tracetypes.compiler.connectors.kafka import Address, Watch, records, shown
 
-__all__ = ["TopicInput", "TopicReader", "TopicScan"]
+__all__ = ["TopicInput", "TopicScan"]
 
 RANGE = "partition int, start bigint, until bigint, parts int, idle boolean"
 
@@ -113,114 +110,7 @@ class Topic(DataSource):
         """Called by Spark."""
         until = json.loads(self.options["until"])
         ends = None if until is None else {int(partition): end for partition, end in until.items()}
-        return TopicReader(Address.of(self.options["address"]), ends, self.options["id"])
-
-
-@attrs.frozen
-class Place:
-    """The next offset of each partition, and which partitions are idle. In Spark's log ``{"0": 17, "1": 4, "idle": [1]}``: what
-    was decided by the clock stands there, and is the same whenever a micro-batch is done again."""
-
-    next: dict[int, int]
-    idle: frozenset[int] = frozenset()
-
-    @classmethod
-    def of(cls, logged: Mapping[str, Any]) -> Place:
-        """From Spark's log."""
-        return cls({int(p): at for p, at in logged.items() if p != "idle"}, frozenset(logged.get("idle", ())))
-
-    @property
-    def logged(self) -> dict[str, Any]:
-        """For Spark's log."""
-        offsets = {str(partition): at for partition, at in sorted(self.next.items())}
-        return {**offsets, "idle": sorted(self.idle)} if self.idle else offsets
-
-
-class Range(InputPartition):
-    """Offsets of one partition, from ``start`` and before ``until``; of an idle one, none."""
-
-    def __init__(self, partition: int, start: int, until: int, parts: int, idle: bool) -> None:
-        self.row = (partition, start, until, parts, idle)
-
-
-class TopicReader(DataSourceStreamReader):
-    """Tells Spark which offsets there are; see :class:`Place`. ``id``: of the topic that the run began with."""
-
-    def __init__(self, address: Address, until: Mapping[int, int] | None, id: str) -> None:
-        self.address, self.until, self.id = address, until, id
-        self.silence = None if address.idle is None else IdleDetector(address.idle)
-
-    def __reduce__(self) -> tuple[Any, ...]:  # without the connection
-        return TopicReader, (self.address, self.until, self.id)
-
-    @cached_property
-    def watch(self) -> Watch:
-        """The connection, where Spark plans micro-batches."""
-        return Watch(self.address)
-
-    def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins: the records that there are."""
-        return told(lambda: Place(self.watch.offsets(self.partitions_of_topic(), first=True)).logged)
-
-    def partitions_of_topic(self) -> tuple[int, ...]:
-        """Its partitions. Raises :class:`RunError` ``TT218`` when it is another topic."""
-        topic = self.watch.described()
-        if topic is None:
-            raise self.address.changed("it is gone")
-        if topic.id != self.id:
-            raise self.address.changed("it was removed and made anew")
-        return topic.partitions
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the next micro-batch ends."""
-        return told(lambda: self.end(Place.of(start)).logged)
-
-    def end(self, place: Place) -> Place:
-        """The same as a place."""
-        start = place.next
-        if (
-            self.until is not None
-            and start.keys() == self.until.keys()
-            and all(start[p] >= self.until[p] for p in start)
-        ):
-            return place
-        partitions = self.partitions_of_topic()
-        for before in (start, start if self.until is None else self.until):
-            if set(partitions) != set(before):
-                raise self.address.changed(f"it had {len(before)} partitions and has {len(partitions)}")
-        known, first = self.watch.offsets(partitions), self.watch.offsets(partitions, first=True)
-        for partition, at in start.items():
-            if not first[partition] <= at <= known[partition]:
-                held = f"it holds those from {first[partition]} to {known[partition]}"
-                raise self.address.changed(f"the next record of partition {partition} was {at}, and {held}")
-        ends = {p: max(at, known[p] if self.until is None else min(known[p], self.until[p])) for p, at in start.items()}
-        if self.address.records is not None:
-            share = max(1, self.address.records // len(ends))
-            ends = {partition: min(end, start[partition] + share) for partition, end in ends.items()}
-        idle: set[int] = set()
-        if self.silence is not None:
-            # Who was idle is so until it sends something: the clock of an earlier process is not known.
-            silent = self.silence.of(known, start) | place.idle
-            idle = {partition for partition in silent if known[partition] == start[partition]}
-        found = Place(ends, frozenset(idle))
-        if found == place:
-            time.sleep(PAUSE)  # Spark would ask again at once
-        return found
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Range]:
-        """A task for each partition with new records, or that is idle."""
-        before, after = Place.of(start).next, Place.of(end)
-        return [
-            Range(partition, at, after.next[partition], len(before), partition in after.idle)
-            for partition, at in before.items()
-            if after.next[partition] > at or partition in after.idle
-        ]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[int, int, int, int, bool]]:
-        """The range itself: :class:`TopicScan` reads the records."""
-        assert isinstance(partition, Range)
-        yield partition.row
-        settle()
+        return SplitReader(TopicSplits(Address.of(self.options["address"]), ends, self.options["id"]))
 
 
 # ------------------------------------------------------------------------------------------------- workers

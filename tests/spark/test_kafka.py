@@ -32,10 +32,11 @@ from tracetypes.compiler.connectors import kafka as topics_of_kafka
 from tracetypes.compiler.connectors.kafka_sink import TopicSink, Transactions
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.messages import Message, Rows, StageProgress
-from tracetypes.compiler.spark.channel_topics import KIND, ChannelReader, TopicChannel, Topics
+from tracetypes.compiler.spark.channel_topics import KIND, ChannelSplits, TopicChannel, Topics
 from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.run import Batch, collect, run
+from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.compiler.store.compatibility import claim
 from tracetypes.compiler.store.output import SideOutputs
@@ -744,7 +745,7 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
     assert [dict(one.headers)[KIND] for one in found] == [b"rows"] * (len(found) - 2) + [b"markers"] * 2
     assert all(len(one.value or b"") < 1_000_000 for one in found)
     assert len(found) >= 4
-    reader = ChannelReader("2-Größe", address, 2, channel.id)
+    reader = SplitReader(ChannelSplits("2-Größe", address, 2, channel.id))
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
     assert reader.latestOffset(end, ReadAllAvailable()) == end
@@ -758,8 +759,8 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
         {"batch": 0, "markers": [7], "complete": False},
         {"batch": 2, "markers": [8], "complete": True},
     ]
-    assert [part.line for part in ChannelReader("c", address, 3, channel.id).partitions({"next": 2}, {"next": 62})] == [
-        json.dumps({"start": at, "until": at + 20}) for at in (2, 22, 42)
+    assert ChannelSplits("c", address, 3, channel.id).splits({"next": 2}, {"next": 62}) == [
+        (json.dumps({"start": at, "until": at + 20}),) for at in (2, 22, 42)
     ]
     offsets = [None, {"logOffset": 3}, {**end, "channel": "other"}, end]
     write_lines(tmp_path / "spark/offsets/0", ["v1", "{}", *("-" if one is None else json.dumps(one) for one in offsets)])

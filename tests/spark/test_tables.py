@@ -26,8 +26,8 @@ from tracetypes.check import Checked
 from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.connectors.delta import Log
 from tracetypes.compiler.connectors.delta_sink import TableSink
+from tracetypes.compiler.connectors.delta_splits import TableSplits
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark.delta import TableReader
 from tracetypes.compiler.spark.run import Batch, collect, run
 from tracetypes.compiler.store import staging
 from tracetypes.compiler.store.outputs import open_output
@@ -142,7 +142,7 @@ def test_TT208_a_hole_in_the_log_is_not_its_end(tmp_path: Path, gone: int, follo
     DeltaTable(tmp_path).create_checkpoint()
     (tmp_path / "_delta_log" / f"{gone:020d}.json").unlink()
     table = DeltaTable(tmp_path)
-    reader = TableReader(Log(tmp_path), str(table.metadata().id), None if follow else table.version(), None)
+    reader = TableSplits(Log(tmp_path), str(table.metadata().id), None if follow else table.version(), None)
     start = reader.begin()
     with pytest.raises(RunError, match=f"version {gone} of .* is missing in its log, which goes on to") as error:
         reader.end(start)
@@ -155,7 +155,7 @@ def test_TT218_the_log_no_longer_has_the_version_that_comes_next(tmp_path: Path)
         write_deltalake(tmp_path, pa.Table.from_pylist(readings(first, late=False)), mode="append")
     table = DeltaTable(tmp_path)
     table.create_checkpoint()
-    reader = TableReader(Log(tmp_path), str(table.metadata().id), table.version(), None)
+    reader = TableSplits(Log(tmp_path), str(table.metadata().id), table.version(), None)
     start = reader.begin()
     assert reader.end(start)["version"] == 3
     for version in (0, 1):

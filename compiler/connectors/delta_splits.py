@@ -1,0 +1,58 @@
+"""A Delta table as source splits: the files that versions add."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from tracetypes.compiler.connectors.delta import PAUSE, Log, Place, TableWatch
+from tracetypes.errors import RunError
+
+__all__ = ["TableSplits"]
+
+
+class TableSplits:
+    """Splits of a table. Offsets are ``{"table": ID, "version": 3, "file": 1}``: what comes next. A split is a file: its path,
+    version, number within it, and the values of partition columns as JSON. ``until``: the last version that is read, None
+    for no end; ``most``: files of an epoch."""
+
+    def __init__(self, log: Log, table: str, until: int | None, most: int | None) -> None:
+        self.log, self.table, self.until, self.most = log, table, until, most
+        self.watch = TableWatch(log, table)
+
+    def begin(self) -> dict[str, Any]:
+        """The first version. The order of what versions before the first one added is not known."""
+        if (first := self.log.versions()[0]) > 0:
+            raise RunError(
+                "TT208",
+                f"the log of {self.log.table} begins with version {first}: the order of its first files is gone",
+                fix="copy the table to a new one, and keep its log (delta.logRetentionDuration)",
+            )
+        return self.offset(Place(0, 0))
+
+    def offset(self, place: Place) -> dict[str, Any]:
+        """A place as an offset."""
+        return {"table": self.table, **place._asdict()}
+
+    def end(self, since: dict[str, Any]) -> dict[str, Any]:
+        """Where the next epoch ends. Waits a moment when nothing is new: a backend may ask again at once."""
+        place = Place(since["version"], since["file"])
+        first, _ = self.log.versions()
+        if place.version < first:
+            raise self.log.changed(f"its log begins with version {first}, and version {place.version} comes next")
+        end = self.log.end(place, self.until, self.most)
+        self.watch.check()
+        if end == place:
+            time.sleep(PAUSE)
+        return self.offset(end)
+
+    def splits(self, since: dict[str, Any], until: dict[str, Any]) -> list[tuple[str, int, int, str]]:
+        """The files between two offsets."""
+        start, end = (Place(offset["version"], offset["file"]) for offset in (since, until))
+        found = [
+            (added.path, place.version, place.file, json.dumps(added.partition))
+            for place, added in self.log.between(start, end)
+        ]
+        self.watch.check()
+        return found

@@ -1,0 +1,111 @@
+"""A topic as source splits: a range of offsets of each partition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from tracetypes.compiler.connectors.idle import IdleDetector
+from tracetypes.compiler.connectors.kafka import PAUSE, Address, Watch
+
+__all__ = ["Place", "TopicSplits"]
+
+
+@attrs.frozen
+class Place:
+    """The next offset of each partition, and which partitions are idle. As an offset ``{"0": 17, "1": 4, "idle": [1]}``: what
+    was decided by the clock stands there, and is the same whenever an epoch is done again."""
+
+    next: dict[int, int]
+    idle: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, logged: Mapping[str, Any]) -> Place:
+        """From an offset."""
+        return cls({int(p): at for p, at in logged.items() if p != "idle"}, frozenset(logged.get("idle", ())))
+
+    @property
+    def logged(self) -> dict[str, Any]:
+        """As an offset."""
+        offsets = {str(partition): at for partition, at in sorted(self.next.items())}
+        return {**offsets, "idle": sorted(self.idle)} if self.idle else offsets
+
+
+class TopicSplits:
+    """Splits of a topic; its offsets are those of :class:`Place`. ``until``: where reading ends, None for never; ``id``: of the
+    topic that the run began with. A split is a partition, ``start`` and ``until``, how many partitions there are, and whether
+    this one is idle."""
+
+    def __init__(self, address: Address, until: Mapping[int, int] | None, id: str) -> None:
+        self.address, self.until, self.id = address, until, id
+        self.silence = None if address.idle is None else IdleDetector(address.idle)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # without the connection
+        return TopicSplits, (self.address, self.until, self.id)
+
+    @cached_property
+    def watch(self) -> Watch:
+        """The connection, where epochs are planned."""
+        return Watch(self.address)
+
+    def begin(self) -> dict[str, Any]:
+        """The records that there are."""
+        return Place(self.watch.offsets(self.partitions_of_topic(), first=True)).logged
+
+    def partitions_of_topic(self) -> tuple[int, ...]:
+        """Its partitions. Raises :class:`RunError` ``TT218`` when it is another topic."""
+        topic = self.watch.described()
+        if topic is None:
+            raise self.address.changed("it is gone")
+        if topic.id != self.id:
+            raise self.address.changed("it was removed and made anew")
+        return topic.partitions
+
+    def end(self, since: dict[str, Any]) -> dict[str, Any]:
+        """Where the next epoch ends."""
+        return self.after(Place.of(since)).logged
+
+    def after(self, place: Place) -> Place:
+        """The same as places."""
+        start = place.next
+        if (
+            self.until is not None
+            and start.keys() == self.until.keys()
+            and all(start[p] >= self.until[p] for p in start)
+        ):
+            return place
+        partitions = self.partitions_of_topic()
+        for before in (start, start if self.until is None else self.until):
+            if set(partitions) != set(before):
+                raise self.address.changed(f"it had {len(before)} partitions and has {len(partitions)}")
+        known, first = self.watch.offsets(partitions), self.watch.offsets(partitions, first=True)
+        for partition, at in start.items():
+            if not first[partition] <= at <= known[partition]:
+                held = f"it holds those from {first[partition]} to {known[partition]}"
+                raise self.address.changed(f"the next record of partition {partition} was {at}, and {held}")
+        ends = {p: max(at, known[p] if self.until is None else min(known[p], self.until[p])) for p, at in start.items()}
+        if self.address.records is not None:
+            share = max(1, self.address.records // len(ends))
+            ends = {partition: min(end, start[partition] + share) for partition, end in ends.items()}
+        idle: set[int] = set()
+        if self.silence is not None:
+            # Who was idle is so until it sends something: the clock of an earlier process is not known.
+            silent = self.silence.of(known, start) | place.idle
+            idle = {partition for partition in silent if known[partition] == start[partition]}
+        found = Place(ends, frozenset(idle))
+        if found == place:
+            time.sleep(PAUSE)  # a backend may ask again at once
+        return found
+
+    def splits(self, since: dict[str, Any], until: dict[str, Any]) -> list[tuple[int, int, int, int, bool]]:
+        """One for each partition with new records, or that is idle."""
+        before, after = Place.of(since).next, Place.of(until)
+        return [
+            (partition, at, after.next[partition], len(before), partition in after.idle)
+            for partition, at in before.items()
+            if after.next[partition] > at or partition in after.idle
+        ]

@@ -1,0 +1,46 @@
+"""Splits of a connector, as Spark asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+
+from tracetypes.compiler.connectors.splitting import Offset, Splits
+from tracetypes.compiler.spark.wire import settle, told
+
+__all__ = ["SplitReader"]
+
+
+class OneSplit(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        self.row = row
+
+
+class SplitReader(DataSourceStreamReader):
+    """Tells Spark which splits there are. Spark keeps the offsets."""
+
+    def __init__(self, splits: Splits) -> None:
+        self.splits = splits
+
+    def initialOffset(self) -> Offset:
+        """Where a new query begins."""
+        return told(self.splits.begin)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """Where the next micro-batch ends."""
+        return told(lambda: self.splits.end(start))
+
+    def partitions(self, start: Offset, end: Offset) -> list[OneSplit]:
+        """A task for each split."""
+        return told(lambda: [OneSplit(row) for row in self.splits.splits(start, end)])
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """The split itself: a scan reads what is in it."""
+        if isinstance(partition, OneSplit):
+            yield partition.row
+        settle()
