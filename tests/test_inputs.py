@@ -507,6 +507,21 @@ def test_files_come_by_time_and_so_many_at_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("ending", "most"), [("jsonl", 20), ("parquet", 5)])
+def test_files_come_by_size_where_nobody_says_how_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, most: int
+) -> None:
+    """A micro-batch takes so many bytes of text for each task, a quarter of it of Parquet; a file that is larger alone."""
+    monkeypatch.setattr(inputs, "EPOCH", 10)
+    job = Job(tmp_path, is_text=ending == "jsonl", tasks=2)
+    sizes = [most // 5] * 7 + [3 * most, 1]
+    for n, size in enumerate(sizes):
+        job.put(f"{n}.{ending}", b"x" * size, at=n + 1)
+    job.files.look()
+    taken = [sorted({Path(s.path).stem for s in job.files._splits(number)}) for number in job.files._numbers()]
+    assert taken == [["0", "1", "2", "3", "4"], ["5", "6"], ["7"], ["8"]]
+
+
 def test_a_directory_that_links_to_itself_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "in/below/_hidden").mkdir(parents=True)
     for place in ("in/a", "in/.b", "in/_c", "in/below/d", "in/below/_hidden/e"):

@@ -410,17 +410,18 @@ def _ended(say: _Progress, job: Job, result: Result) -> int:
             file=sys.stderr,
         )
     _, late, rejects = job.places()
-    for what, counts, place in (("late", result.late, late), ("rejected", result.rejects, rejects)):
+    places = (("late", result.late, late), ("rejected", result.rejects, rejects))
+    for (what, counts, place), kept in zip(places, job.kept, strict=True):
         for source, count in counts.items():
-            if job.keeps_nothing or (job.home is None and job.checkpoint is None):
+            if not kept:
                 say.line(f"source {source!r}: {count:,} {what}, and not kept")
                 continue
             say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {Path(place) / source}")
     if result.rows == 0 and not result.stopped:
         say.line("no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)")
     verb = "stopped" if result.stopped else "done"
-    places = ", ".join(job.paths.values())
-    say.line(f"{verb}: {result.rows:,} rows in {result.epochs} batches, {result.seconds:.1f} s; output in {places}")
+    written = ", ".join(job.paths.values())
+    say.line(f"{verb}: {result.rows:,} rows in {result.epochs} batches, {result.seconds:.1f} s; output in {written}")
     if result.stopped:
         say.line("the same command goes on where it stopped")
     if result.differences:

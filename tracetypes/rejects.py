@@ -1,10 +1,10 @@
-"""Rows that a source rejected."""
+"""Rows that went aside: late, or rejected."""
 
 from __future__ import annotations
 
 import attrs
 
-__all__ = ["Rejected"]
+__all__ = ["Rejected", "SideOutputRow"]
 
 
 @attrs.frozen
@@ -20,3 +20,12 @@ class Rejected:
     def of(cls, source: str, row: str, reason: str) -> Rejected:
         """With texts that can be written: a lone surrogate becomes its escape."""
         return cls(source, *(text.encode("utf-8", "backslashreplace").decode() for text in (row, reason)))
+
+
+@attrs.frozen
+class SideOutputRow:
+    """A row that went aside, as a run with lists as outputs returns it: its source, why, and its text."""
+
+    source: str
+    reason: str
+    row: str

@@ -35,6 +35,7 @@ from tracetypes.formats import Csv, Layout, Parquet, format_of, split_header, te
 from tracetypes.graph import SHOWN, Dataflow, Stream
 from tracetypes.records import Mismatch, UnitValue, schema_of, show_type
 from tracetypes.redaction import redact
+from tracetypes.rejects import SideOutputRow
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.control import Control
@@ -78,15 +79,6 @@ class RunOptions(TypedDict, total=False):
     verify: bool
     channels: str
     master: str
-
-
-@attrs.frozen
-class SideOutputRow:
-    """A row that went aside: late, or rejected."""
-
-    source: str
-    reason: str
-    row: str
 
 
 @attrs.frozen(kw_only=True)
@@ -455,6 +447,12 @@ class Job:
             if temporary is not None:
                 shutil.rmtree(temporary, ignore_errors=True)
 
+    @property
+    def kept(self) -> tuple[bool, bool]:
+        """Do late rows lie in a directory when the run is over, and rejected ones?"""
+        home = self.home is not None or self.checkpoint is not None
+        return (home or self.late is not None, home or self.rejects is not None) if not self.keeps_nothing else (False, False)
+
     def places(self, temporary: str | None = None) -> tuple[str, str, str]:
         """Where the checkpoint, late items and rejects go."""
         checkpoint = os.fspath(self.checkpoint or Path(self.home or temporary or "") / "_checkpoint")
@@ -521,14 +519,15 @@ class Job:
             spark = session(parallelism=self.program.width, master=self.master)
         control.starts = False
         say("running; Ctrl-C stops, and the same command goes on")
-        late_rows, rejected_rows = list[tuple[str, str, str]](), list[tuple[str, str, str]]()
+        late_rows, rejected_rows = list[SideOutputRow](), list[SideOutputRow]()
 
         def opened(sink: str, plan: Plan, run: str) -> Output:
             target = self.outputs[sink]
-            if isinstance(target, list):
-                return ListOutput(plan, target, late_rows, rejected_rows)
-            if target == "-":
-                return TerminalOutput(plan, sink if len(self.outputs) > 1 else "", late_rows, rejected_rows)
+            if isinstance(target, list) or target == "-":
+                kept = SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run) if any(self.kept) else None
+                if isinstance(target, list):
+                    return ListOutput(plan, target, late_rows, rejected_rows, kept)
+                return TerminalOutput(plan, sink if len(self.outputs) > 1 else "", kept)
             return open_output(plan, str(target), run, late, rejects)
 
         with shown(spark, said or partial(print, file=sys.stderr)):
@@ -556,8 +555,8 @@ class Job:
     def _result(
         self,
         summary: Summary,
-        late: Sequence[tuple[str, str, str]],
-        rejects: Sequence[tuple[str, str, str]],
+        late: Sequence[SideOutputRow],
+        rejects: Sequence[SideOutputRow],
         control: Control | None,
     ) -> Result:
         ended = (self.drain and not self.follow) or (control is not None and control.drain.is_set())
@@ -570,8 +569,8 @@ class Job:
             late=dict(summary.late),
             rejects=dict(summary.rejects),
             outputs={sink: one for sink, one in self.outputs.items() if isinstance(one, list)},
-            late_rows=[SideOutputRow(*one) for one in late],
-            rejected_rows=[SideOutputRow(*one) for one in rejects],
+            late_rows=late,
+            rejected_rows=rejects,
             stopped=summary.stopped,
             drained=ended and not summary.stopped,
             differences=list(dict.fromkeys(one.name for one in summary.differences)),

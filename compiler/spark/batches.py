@@ -50,7 +50,7 @@ class Ending:
         for files in listed if not self.store.drained else ():
             files.look()
         self.left = [given.waiting for given in self.inputs.values() if given.waiting is not None]
-        self.left += [(files.at_once and files.tasks, files.waiting) for files in listed]
+        self.left += [(files.tasks, files.waiting) for files in listed]
 
     def look(self) -> None:
         """End the sources if the coming micro-batch takes the last files."""

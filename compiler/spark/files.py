@@ -125,7 +125,7 @@ class FileInput(Input):
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
         """Listings, or rows."""
         if files is not None:
-            frame = self.listing(files.steps, files.at_once and files.tasks)
+            frame = self.listing(files.steps, files.tasks)
             if isinstance(self.format, Parquet):
                 return frame, ParquetScan(end)
             return frame, LinesScan(end, self.format, self.header)
@@ -134,14 +134,12 @@ class FileInput(Input):
             return frame, ColumnScan(end, native)
         return frame, TextScan(end, self.format, self.header)
 
-    def listing(self, steps: Path, most: int | None) -> DataFrame:
-        """The lines of listings. ``most``: files of listings that Spark takes at once."""
+    def listing(self, steps: Path, tasks: int) -> DataFrame:
+        """The lines of listings. Spark takes one at once, of a file for each of the tasks."""
         if isinstance(self.format, Parquet):
             self._check_first()
         reader = self.spark.readStream.format("text").option("recursiveFileLookup", "true").option("maxFileAge", "1d")
-        if most is not None:
-            reader = reader.option("maxFilesPerTrigger", most)
-        return reader.load(literal(str(steps)))
+        return reader.option("maxFilesPerTrigger", tasks).load(literal(str(steps)))
 
     def frame(self, link: Link) -> tuple[DataFrame, bool]:
         """The rows, with the piece that each belongs to: see :mod:`tracetypes.compiler.spark.scan`. And whether Catalyst computes

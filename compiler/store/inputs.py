@@ -22,9 +22,9 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import attrs
@@ -49,6 +49,15 @@ __all__ = ["InputFiles", "records_of", "unread"]
 LARGE = 256 << 20
 """Bytes from which a Parquet file is read by several tasks at once."""
 
+EPOCH = 1 << 30
+"""Bytes of text for each task that an epoch takes at most, if not told otherwise: what a crash may cost is minutes."""
+
+DENSE = 4
+"""How much more a byte of Parquet or of an archive is than a byte of text, about."""
+
+New: TypeAlias = tuple[int, str, os.stat_result, int]
+"""A file, or new lines of one: time, path, what the system says, and the first byte."""
+
 SMALLEST, LARGEST = 4 << 20, 128 << 20
 """Bytes of text that a task reads at once, at least and at most, about."""
 
@@ -58,9 +67,9 @@ class InputFiles:
     """The files of one reading of a source.
 
     ``home``: where its records lie; ``path``: a file, or a directory; ``is_text``: lines, not Parquet; ``tasks``: how many read
-    at once; ``at_once``: files of a listing at most; ``appended``: lines may be appended to files that were taken; ``follows``:
-    more of a file may come while the run goes on or later, so that a last line without an end is left where lines may be
-    appended.
+    at once; ``at_once``: files of a listing at most, None: by their size; ``appended``: lines may be appended to files that were
+    taken; ``follows``: more of a file may come while the run goes on or later, so that a last line without an end is left where
+    lines may be appended.
     """
 
     home: Path
@@ -243,9 +252,7 @@ class InputFiles:
     def look(self) -> None:
         """Publish what is new. Raises :class:`RunError` ``TT230`` where a file that was taken has changed."""
         with self.lock:
-            found = self._new()
-            many = self.at_once or max(1, len(found))
-            for some in (found[at : at + many] for at in range(0, len(found), many)):
+            for some in self._cut(self._new()):
                 total = sum(stat.st_size - start for _, _, stat, start in some)
                 most = max(SMALLEST, min(LARGEST, -(-total // self.tasks)))
                 number = self.last + 1
@@ -253,14 +260,29 @@ class InputFiles:
                 if splits:
                     self._publish(splits)
 
+    def _cut(self, found: Sequence[New]) -> Iterator[list[New]]:
+        """The files of one listing after the other: as many as the user says, else by size."""
+        some: list[New] = []
+        size, most = 0, self.tasks * EPOCH
+        for one in found:
+            _, path, stat, start = one
+            more = (stat.st_size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
+            if some and (len(some) == self.at_once or (self.at_once is None and size + more > most)):
+                yield some
+                some, size = [], 0
+            some.append(one)
+            size += more
+        if some:
+            yield some
+
     def unread(self) -> str | None:
         """A file that :meth:`look` would publish. Raises as it does."""
         with self.lock:
             return next((path for _, path, _, _ in self._new()), None)
 
-    def _new(self) -> list[tuple[int, str, os.stat_result, int]]:
+    def _new(self) -> list[New]:
         """Time, path, what the system says, and first byte of what is new, in order."""
-        found: list[tuple[int, str, os.stat_result, int]] = []
+        found: list[New] = []
         touched: list[str] = []
         for path, stat in walk(self.path):
             known = self.known.get(path)

@@ -8,10 +8,11 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from tracetypes.compiler.columns.arrow import schema_of_rows
+from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
 from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.row_files import open_rows
@@ -27,6 +28,7 @@ __all__ = [
     "Frontiers",
     "Output",
     "SideOutputs",
+    "items_of",
     "move",
     "rows_file",
     "rows_of",
@@ -162,6 +164,15 @@ def move(file: Path, to: Path) -> None:
         os.fsync(whole.fileno())
     to.parent.mkdir(parents=True, exist_ok=True)
     os.replace(file, to)
+
+
+def items_of(plan: Plan, messages: Sequence[Message]) -> Iterator[tuple[int, int, Any, Any]]:
+    """End of block, position, key and value of each row that came to the driver."""
+    for message in messages:
+        if isinstance(message.body, Rows):
+            found = from_rows(plan.layout, message.body.batch)
+            places = found.positions or [0] * len(found)
+            yield from zip(found.ends, places, found.keys, found.values, strict=True)
 
 
 def rows_of(plan: Plan, messages: Sequence[Message]) -> list[pa.RecordBatch]:

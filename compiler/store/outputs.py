@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
+from tracetypes.compiler.columns.arrow import schema_of_rows
 from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.connectors.identity import Identity
@@ -29,7 +29,6 @@ from tracetypes.compiler.runtime.messages import (
     Message,
     Metrics,
     Report,
-    Rows,
     StageProgress,
     Verified,
 )
@@ -40,6 +39,7 @@ from tracetypes.compiler.store.output import (
     Frontiers,
     Output,
     SideOutputs,
+    items_of,
     move,
     rows_file,
     shown_in,
@@ -185,15 +185,7 @@ class TopicOutput(Output):
         last = self.plan.stages[-1].number
         told = [message.body for message in messages if isinstance(message.body, StageProgress)]
         markers = [marker for one in told if one.stage == last for marker in one.markers]
-        self.topic.put(batch, self.items(messages), markers)
-
-    def items(self, messages: Sequence[Message]) -> Iterator[tuple[int, int, Any, Any]]:
-        """End of block, position, key and value of each row."""
-        for message in messages:
-            if isinstance(message.body, Rows):
-                found = from_rows(self.plan.layout, message.body.batch)
-                places = found.positions or [0] * len(found)
-                yield from zip(found.ends, places, found.keys, found.values, strict=True)
+        self.topic.put(batch, items_of(self.plan, messages), markers)
 
 
 class TableOutput(Output):

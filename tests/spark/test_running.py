@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tracetypes
-from tests.spark.support import write_lines
+from tests.spark.support import side_outputs, write_lines
 from tracetypes import (
     Dataflow,
     Emit,
@@ -95,6 +95,17 @@ def test_rows_in_and_rows_out(spark: SparkSession) -> None:
     again: list[tuple[str, int]] = []
     tracetypes.run(clicks_of(), {"clicks": ROWS}, {"counts": again}, drain=False)
     assert sorted_blocks(again) == COUNTS[:4], "nothing answers the open block"
+
+
+def test_lists_with_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    """What went aside lies in the checkpoint too; the next run goes on, and its rows are new ones."""
+    counts: list[tuple[str, int]] = []
+    for rows, drain in (([*ROWS[:20], Click("late", 0)], False), (ROWS[20:], True)):
+        how = {"checkpoint": tmp_path, "parallelism": 2, "drain": drain}
+        tracetypes.run(clicks_of(), {"clicks": iter(rows)}, {"counts": counts}, **how)  # type: ignore[arg-type]
+    assert sorted_blocks(counts) == COUNTS
+    (late,) = side_outputs(tmp_path / "_late", "clicks")
+    assert '"late"' in str(late["row"]).replace("'", '"')
 
 
 def test_files_in_and_files_out(spark: SparkSession, tmp_path: Path) -> None:
