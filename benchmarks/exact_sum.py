@@ -29,7 +29,7 @@ from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, combine
 from tracetypes.records import Float, Integer
 from tracetypes.stdlib import Aggregate, evaluate, fast_sum, sum
-from tracetypes.stdlib.aggregates import AggregatePerBlock
+from tracetypes.stdlib.per_block import AggregatePerBlock
 
 Side: TypeAlias = Callable[[Any], float]
 """Adds up values: a list, or an array."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from tests.stdlib.small import Added
 from tracetypes import Marker, __version__
-from tracetypes.stdlib.windows import SlidingPanes, SlidingSubtracting, SlidingTwoStacks
+from tracetypes.stdlib.panes import SlidingPanes, SlidingSubtracting, SlidingTwoStacks
 
 OPERATORS = {"panes": SlidingPanes, "two_stacks": SlidingTwoStacks, "subtract": SlidingSubtracting}
 MARKER = Marker(0)

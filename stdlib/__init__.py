@@ -4,53 +4,22 @@
 stdlib as ts``), or the names that you need.
 """
 
-from tracetypes.stdlib.aggregates import (
-    Aggregate,
-    aggregate,
-    both,
-    count,
-    evaluate,
-    fast_sum,
-    last,
-    max,
-    mean,
-    min,
-    running,
-    struct,
-    sum,
-    top,
-    types_of,
-    variance,
-)
+from tracetypes.stdlib.aggregates import Aggregate, evaluate, types_of
+from tracetypes.stdlib.clusters import Cluster, cluster, kmeans, lloyd
+from tracetypes.stdlib.extremes import last, max, min, top
+from tracetypes.stdlib.item_windows import Session, count_window, session, time_window
 from tracetypes.stdlib.joins import AsOf, Joined, asof_join, interval_join
-from tracetypes.stdlib.learned import (
-    Cluster,
-    Lagged,
-    Predicted,
-    RegressionTree,
-    cluster,
-    kmeans,
-    lagged,
-    lloyd,
-    predict,
-    train_regression_tree,
-    tree_of,
-)
 from tracetypes.stdlib.lookups import Postgres, Sqlite, lookup_join
 from tracetypes.stdlib.ordered import deduplicate, diff, ewm_mean, interpolate, pairwise, scan
+from tracetypes.stdlib.panes import Invertible, sliding, tumbling
+from tracetypes.stdlib.per_block import aggregate, running
 from tracetypes.stdlib.preview import preview
+from tracetypes.stdlib.products import both, struct
 from tracetypes.stdlib.sketches import approx_count_distinct, count_distinct, quantile, quantiles
 from tracetypes.stdlib.stateless import enrich, filter, flat_map, key_by, map, map_values
-from tracetypes.stdlib.windows import (
-    Invertible,
-    Session,
-    Windowed,
-    count_window,
-    session,
-    sliding,
-    time_window,
-    tumbling,
-)
+from tracetypes.stdlib.sums import count, fast_sum, mean, sum, variance
+from tracetypes.stdlib.trees import Lagged, Predicted, RegressionTree, lagged, predict, train_regression_tree, tree_of
+from tracetypes.stdlib.windows import Windowed
 
 __all__ = [
     "Aggregate",

@@ -25,7 +25,8 @@ from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
 from tracetypes.markers import Marker, Time, TimeUnit, micros_from
-from tracetypes.stdlib.windows import periods_of, seconds_as_micros
+from tracetypes.stdlib.panes import periods_of
+from tracetypes.stdlib.windows import seconds_as_micros
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpStateless
 
 __all__ = ["AsOf", "AsOfJoin", "FromLeft", "FromRight", "IntervalJoin", "Joined", "asof_join", "interval_join"]

@@ -251,7 +251,9 @@ def lookup_join(
     cache: int = 10_000,
     to: type[W] | None = None,
 ) -> UnorderedOperator[K, V, K, W]: ...
-def lookup_join(database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: int = 10_000, to: Any = None) -> Any:
+def lookup_join(
+    database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: int = 10_000, to: Any = None
+) -> Any:
     """``U[K, V] -> U[K, W]``: the look-up join against a database, :class:`Sqlite` or :class:`Postgres`.
 
     ``by(key, value)`` gives the key of the row, None for none; ``combine(value, row)`` the new value. Items without a row

@@ -157,9 +157,7 @@ class Pairwise(OpKeyedOrdered[K, V, R, V | None]):
         return value
 
 
-def pairwise(
-    function: Callable[[V, V], W], *, to: type[W] | None = None
-) -> OrderedOperator[V, W]:
+def pairwise(function: Callable[[V, V], W], *, to: type[W] | None = None) -> OrderedOperator[V, W]:
     """``function(item, next item)`` for all neighbours of a key.
 
     ``to``: the type of what the function returns, where it has no return annotation. Raises :class:`UsageError`

@@ -12,9 +12,10 @@ import attrs
 
 from tracetypes.errors import UsageError
 from tracetypes.records import show
-from tracetypes.stdlib.aggregates import Aggregate, Measured, Real
+from tracetypes.stdlib.aggregates import Aggregate, Measured
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.orders import hash_of, likeness_of
+from tracetypes.stdlib.sums import Real
 
 __all__ = ["approx_count_distinct", "count_distinct", "quantile", "quantiles"]
 

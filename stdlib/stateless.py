@@ -84,9 +84,7 @@ class MapValues(OpStateless[K, V, K, W], Generic[K, V, W]):
         emit(key, self.function(value))
 
 
-def map_values(
-    function: Callable[[V], W], *, to: type[W] | None = None
-) -> KeyedOperator[V, W]:
+def map_values(function: Callable[[V], W], *, to: type[W] | None = None) -> KeyedOperator[V, W]:
     """``U[K, V] -> U[K, W]``: ``function(value)`` gives the new value; the key is kept.
 
     ``to``: ``W``, unless the function is a class or has a return annotation. (mypy takes classes only: what may be None is

@@ -27,7 +27,7 @@ from tracetypes.formats import JsonLines, Row, text_parser
 from tracetypes.interpreter import arrange, interpret
 from tracetypes.records import Mismatch, to_plain
 from tracetypes.sources import reader
-from tracetypes.stdlib import aggregates, lookups, sketches, stateless
+from tracetypes.stdlib import extremes, lookups, per_block, products, sketches, stateless, sums
 
 ROOT = Path(__file__).resolve().parent.parent
 README, TOUR, ERRORS = ROOT / "README.md", ROOT / "docs" / "tour.md", ROOT / "docs" / "errors.md"
@@ -380,7 +380,7 @@ def test_every_operator_is_in_the_table() -> None:
     """All that the library exports of part A has a row of a table."""
     text = OPERATORS.read_text(encoding="utf-8")
     rows = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
-    for module in (aggregates, lookups, sketches, stateless):
+    for module in (extremes, lookups, per_block, products, sketches, stateless, sums):
         for name in set(module.__all__) & set(stdlib.__all__):
             assert re.search(rf"`{name}\b", rows), name
 

@@ -30,7 +30,7 @@ from tracetypes.compiler.store.state_summary import keys_of
 from tracetypes.compiler.trial import simulate
 from tracetypes.stdlib import count, sliding, tumbling
 from tracetypes.stdlib import max as max_
-from tracetypes.stdlib.windows import Stack, stack_of
+from tracetypes.stdlib.stacks import Stack, stack_of
 
 
 @attrs.frozen

@@ -57,7 +57,7 @@ RULES = (
         ("deltalake",),
         but=("tracetypes.compiler.connectors.delta", "tracetypes.compiler.connectors.delta_sink"),
     ),
-    Rule("only learned needs scikit-learn", "tracetypes", ("sklearn",), but=("tracetypes.stdlib.learned",)),
+    Rule("only trees need scikit-learn", "tracetypes", ("sklearn",), but=("tracetypes.stdlib.trees",)),
     Rule(
         "the compiler knows templates, not the operators written with them",
         within="tracetypes.compiler",
@@ -173,7 +173,7 @@ def test_a_forbidden_import_is_found(module: str, source: str, forbidden: str) -
         ("tracetypes.cli", "from tracetypes.compiler import plan\nfrom .stdlib import windows"),
         ("tracetypes.testing", "import hypothesis"),
         ("tracetypes.compiler.spark.run", "import pyspark.sql, numpy\nfrom ..plan import Plan"),
-        ("tracetypes.stdlib.learned", "import sklearn.ensemble"),
+        ("tracetypes.stdlib.trees", "import sklearn.ensemble"),
     ],
 )
 def test_a_permitted_import_is_not(module: str, source: str) -> None:

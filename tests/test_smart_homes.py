@@ -20,7 +20,7 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.graph import Apply
 from tracetypes.stdlib import RegressionTree
-from tracetypes.stdlib.windows import TimeWindow
+from tracetypes.stdlib.item_windows import TimeWindow
 from tracetypes.testing import law_tests
 
 SMARTGRID = Path(__file__).parents[1] / "../shared/data/lightsaber/smartgrid-data.txt"

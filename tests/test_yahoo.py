@@ -35,7 +35,7 @@ from examples.yahoo import (
 from tracetypes import UNIT, Dataflow, Item, Marker, Trace, check, interpret_rows
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.trial.simulate import simulate
-from tracetypes.stdlib import learned
+from tracetypes.stdlib import clusters
 from tracetypes.testing import law_tests
 from tracetypes.trace import Element, blocks
 
@@ -280,7 +280,7 @@ def test_clusters_do_not_depend_on_the_order_of_users() -> None:
 def test_few_and_many_users_are_clustered_alike(users: dict[str, tuple[int, int, int]], k: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for few in (0, 1_000):
-            patch.setattr(learned, "FEW", few)
+            patch.setattr(clusters, "FEW", few)
             assert cluster(users, k) == k_means(users, k)
 
 

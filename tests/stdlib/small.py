@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tracetypes import Dataflow, ExactSum, Marker, Stream, U, check, every, interpret_rows
 from tracetypes.algebra import larger
 from tracetypes.stdlib.aggregates import Aggregate
-from tracetypes.stdlib.windows import Invertible
+from tracetypes.stdlib.panes import Invertible
 
 V = TypeVar("V")
 

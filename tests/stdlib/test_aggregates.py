@@ -42,7 +42,8 @@ from tracetypes.stdlib import (
     types_of,
     variance,
 )
-from tracetypes.stdlib.aggregates import AggregatePerBlock, Min, Running
+from tracetypes.stdlib.extremes import Min
+from tracetypes.stdlib.per_block import AggregatePerBlock, Running
 from tracetypes.testing import check_deployments, check_laws, law_tests, values
 from tracetypes.testing.equality import same
 

@@ -19,19 +19,15 @@ from hypothesis import strategies as st
 
 from tests.stdlib.small import ROWS, Event, source, told
 from tracetypes import Dataflow, O, Stream, U, UsageError, check, every, sort
-from tracetypes.stdlib import learned
-from tracetypes.stdlib.learned import (
-    Bag,
-    KMeans,
+from tracetypes.stdlib import clusters
+from tracetypes.stdlib.clusters import Bag, KMeans, cluster, kmeans, lloyd
+from tracetypes.stdlib.trees import (
     Lagged,
     Lags,
     Predict,
     Predicted,
     RegressionTree,
-    cluster,
-    kmeans,
     lagged,
-    lloyd,
     predict,
     single,
     train_regression_tree,
@@ -143,7 +139,7 @@ def test_lloyd_does_what_it_says(
 ) -> None:
     points, first = given
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learned, "FEW", few)
+        patch.setattr(clusters, "FEW", few)
         found = lloyd(points, first, rounds)
         assert found == plain_lloyd(points, first, rounds)
         chance.shuffle(points)
@@ -153,7 +149,7 @@ def test_lloyd_does_what_it_says(
 
 def test_lloyd_ends_where_no_centre_moves() -> None:
     chance = random.Random(2)
-    for n in (5, learned.FEW, learned.FEW + 1, 200):
+    for n in (5, clusters.FEW, clusters.FEW + 1, 200):
         points = [(chance.randrange(50), chance.randrange(50), chance.randrange(50)) for _ in range(n)]
         found = lloyd(points, points[:3], 1_000)
         assert found == lloyd(points, [centre for _, centre in found], 1) == plain_lloyd(points, points[:3], 1_000)
@@ -328,7 +324,7 @@ def test_a_tree_forecasts_from_lags() -> None:
 
 
 def test_predicting_does_not_load_scikit_learn() -> None:
-    script = "import sys, tracetypes.stdlib.learned; print('sklearn' in sys.modules, 'numpy' in sys.modules)"
+    script = "import sys, tracetypes.stdlib.trees; print('sklearn' in sys.modules, 'numpy' in sys.modules)"
     fresh = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert fresh.stdout.split() == ["False", "False"]
 

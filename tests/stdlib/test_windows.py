@@ -21,23 +21,18 @@ from tracetypes.stdlib import both, count, fast_sum, last, struct
 from tracetypes.stdlib import max as max_
 from tracetypes.stdlib import min as min_
 from tracetypes.stdlib import sum as sum_
-from tracetypes.stdlib.windows import (
+from tracetypes.stdlib.item_windows import (
     CountWindow,
     Session,
     SessionWindow,
-    SlidingPanes,
-    SlidingSubtracting,
-    SlidingTwoStacks,
-    Stack,
     TimeWindow,
-    Windowed,
     count_window,
     session,
-    sliding,
-    stack_of,
     time_window,
-    tumbling,
 )
+from tracetypes.stdlib.panes import SlidingPanes, SlidingSubtracting, SlidingTwoStacks, sliding, tumbling
+from tracetypes.stdlib.stacks import Stack, stack_of
+from tracetypes.stdlib.windows import Windowed
 from tracetypes.testing import check_deployments, check_laws
 from tracetypes.trace import StreamType
 

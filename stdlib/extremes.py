@@ -1,0 +1,206 @@
+"""Smallest and largest values, the last one, and the best few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final, Generic, TypeVar, cast, overload
+
+import attrs
+
+from tracetypes.algebra import greatest, least
+from tracetypes.errors import DataError, UsageError
+from tracetypes.places import Orderable
+from tracetypes.records import (
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    Schema,
+    String,
+    Timestamp,
+    schema_of,
+    show,
+    show_type,
+)
+from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
+from tracetypes.stdlib.annotations import function_or_none
+from tracetypes.stdlib.orders import order_of, place_of
+
+__all__ = ["Last", "Max", "Min", "Placed", "Top", "last", "max", "min", "top"]
+
+V = TypeVar("V")
+W = TypeVar("W")
+
+
+@attrs.frozen
+class _Extreme(Measured[V, W | None, W], Generic[V, W]):
+    """The best value of a total order."""
+
+    to: Any
+    floats: bool = attrs.field(init=False, repr=False)
+
+    @floats.default
+    def _floats(self) -> bool:
+        return isinstance(_ordered(self.to, type(self).__name__.lower()), Float)
+
+    @property
+    def measured(self) -> Any:
+        return self.to
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"W": self.to, **super().type_arguments()}
+
+    def lift(self, value: V) -> W | None:
+        # -0.0 and 0.0 are equal and yet two values: which of them comes out must not depend on the order.
+        return cast(W, self.measure(value) + 0.0 if self.floats else self.measure(value))
+
+    def identity(self) -> W | None:
+        return None
+
+    def result(self, agg: W | None) -> W:
+        return cast(W, agg)
+
+    def fold(self, agg: W | None, values: Sequence[V]) -> W | None:
+        for one in self.measures(values):
+            if one != agg:
+                agg = self.combine(agg, one + 0.0 if self.floats else one)
+        return agg
+
+
+@attrs.frozen
+class Min(_Extreme[V, W], Generic[V, W]):
+    """See :func:`min`."""
+
+    def combine(self, a: W | None, b: W | None) -> W | None:
+        return least(a, b)  # type: ignore[arg-type]
+
+
+@attrs.frozen
+class Max(_Extreme[V, W], Generic[V, W]):
+    """See :func:`max`."""
+
+    def combine(self, a: W | None, b: W | None) -> W | None:
+        return greatest(a, b)  # type: ignore[arg-type]
+
+
+@overload
+def min(of: None = None, *, to: type[W]) -> Aggregate[W, Any, W]: ...
+
+
+@overload
+def min(of: Callable[[V], W], *, to: type[W] | None = None) -> Aggregate[V, Any, W]: ...
+
+
+def min(of: Any = None, *, to: Any = None) -> Any:
+    """The smallest. ``to``: a scalar type with an order (numbers, bool, str, bytes, datetime, date). Of floats, NaN wins
+    over all, and -0.0 counts as 0.0.
+
+    >>> evaluate(min(to=str), ["b", "a"])
+    'a'
+    """
+    return Min(function_or_none("min", of), type_of("min", of, to))
+
+
+@overload
+def max(of: None = None, *, to: type[W]) -> Aggregate[W, Any, W]: ...
+
+
+@overload
+def max(of: Callable[[V], W], *, to: type[W] | None = None) -> Aggregate[V, Any, W]: ...
+
+
+def max(of: Any = None, *, to: Any = None) -> Any:
+    """The largest; see :func:`min`.
+
+    >>> evaluate(max(of=abs, to=float), [-3.0, 2.0])
+    3.0
+    """
+    return Max(function_or_none("max", of), type_of("max", of, to))
+
+
+Placed = tuple[Any, Any, V]
+"""A value behind its place in an order, and its place among those that are equal there."""
+
+
+@attrs.frozen
+class Last(Aggregate[V, "Placed[V] | None", V]):
+    """See :func:`last`."""
+
+    by: Callable[[V], Any]
+
+    def lift(self, value: V) -> Placed[V] | None:
+        return place_of(self.by(value)), order_of(value), value
+
+    def identity(self) -> Placed[V] | None:
+        return None
+
+    def combine(self, a: Placed[V] | None, b: Placed[V] | None) -> Placed[V] | None:
+        if a is None or b is None:
+            return a or b
+        return b if a[:2] < b[:2] else a
+
+    def result(self, agg: Placed[V] | None) -> V:
+        return cast("Placed[V]", agg)[2]
+
+
+def last(by: Callable[[V], Orderable]) -> Aggregate[V, Any, V]:
+    """The value that is last in the order of ``by``, such as its time; of several the last in the canonical order of whole
+    values, so that the order of arrival does not count.
+
+    >>> evaluate(last(by=lambda text: len(text)), ["ab", "b", "aa"])
+    'ab'
+    """
+    return Last(function_or_none("last", by))
+
+
+@attrs.frozen
+class Top(Aggregate[V, tuple["Placed[V]", ...], list[V]], Generic[V]):
+    """See :func:`top`. The monoid: the best ``k``, best first."""
+
+    k: int
+    by: Callable[[V], Any]
+
+    def lift(self, value: V) -> tuple[Placed[V], ...]:
+        return ((place_of(self.by(value)), order_of(value), value),)
+
+    def identity(self) -> tuple[Placed[V], ...]:
+        return ()
+
+    def combine(self, a: tuple[Placed[V], ...], b: tuple[Placed[V], ...]) -> tuple[Placed[V], ...]:
+        if len(b) == 1 and len(a) == self.k and b[0][:2] <= a[-1][:2]:
+            return a
+        return tuple(sorted(a + b, key=itemgetter(0, 1), reverse=True)[: self.k])
+
+    def result(self, agg: tuple[Placed[V], ...]) -> list[V]:
+        return [value for _, _, value in agg]
+
+
+def top(k: int, by: Callable[[V], Orderable]) -> Aggregate[V, Any, list[V]]:
+    """The ``k`` values (1 or more) with the largest ``by(value)``, largest first; among equals those that are last in the
+    canonical order of whole values. Equal values count as often as they come.
+
+    >>> evaluate(top(2, by=abs), [1, -5, 3])
+    [-5, 3]
+    """
+    if type(k) is not int or k < 1:
+        raise UsageError("TT121", f"top was given k={show(k)}", fix="pass a whole number from 1")
+    return Top(k, function_or_none("top", by))
+
+
+_ORDERED: Final = (Boolean, Integer, Float, String, Bytes, Timestamp, Date)
+
+
+def _ordered(to: Any, caller: str) -> Schema:
+    try:
+        schema = schema_of(to)
+    except DataError as error:
+        raise UsageError("TT121", f"{caller}: {error.message}", fix=error.fix) from None
+    if not isinstance(schema, _ORDERED):
+        raise UsageError(
+            "TT121",
+            f"{caller} was given values of {show_type(to)}, which have no total order of their own",
+            fix="compare a scalar: of=lambda value: ..., or take last(by=...) or top(1, by=...)",
+        )
+    return schema

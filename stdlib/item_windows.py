@@ -1,0 +1,246 @@
+"""Windows over the items of a key in their order: sessions, counts, and times of the items themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
+
+import attrs
+
+from tracetypes.markers import Marker, Time, TimeUnit, micros_from
+from tracetypes.stdlib.aggregates import Aggregate
+from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
+from tracetypes.stdlib.windows import Windowed, seconds_as_micros, typed, whole
+from tracetypes.templates import EmitValue, OpKeyedOrdered
+
+__all__ = [
+    "CountWindow",
+    "Open",
+    "OpenWindows",
+    "Session",
+    "SessionWindow",
+    "TimeWindow",
+    "count_window",
+    "session",
+    "time_window",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+W = TypeVar("W")
+R = TypeVar("R")
+
+
+@attrs.frozen
+class Session(Generic[W]):
+    """The result of a session. ``start`` and ``end``: times of its first and last item, in microseconds since the epoch."""
+
+    start: int
+    end: int
+    value: W
+
+
+Open: TypeAlias = tuple[int, int, A]
+"""First and last time in microseconds, and the aggregate."""
+
+
+@attrs.frozen
+class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
+    """Items of a key that follow each other within ``gap`` microseconds are one session; see :func:`session`."""
+
+    aggregate: Aggregate[V, A, Any]
+    gap: int
+    time: Callable[[V], Time]
+    unit: TimeUnit
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return typed(self.aggregate, Session)
+
+    def initial_state(self) -> tuple[int, int, A] | None:
+        return None
+
+    def on_item(self, state: tuple[int, int, A] | None, key: K, value: V, emit: EmitValue[R]) -> tuple[int, int, A]:
+        time, lifted = micros_from(self.time(value), self.unit), self.aggregate.lift(value)
+        if state is not None and time - state[1] <= self.gap:
+            first, last, agg = state
+            return min(first, time), max(last, time), self.aggregate.combine(agg, lifted)
+        if state is not None:
+            self.tell(state, emit)
+        return time, time, self.aggregate.combine(self.aggregate.identity(), lifted)
+
+    def on_marker(
+        self, state: tuple[int, int, A] | None, key: K, marker: Marker, emit: EmitValue[R]
+    ) -> tuple[int, int, A] | None:
+        if state is None or marker.micros - state[1] <= self.gap:
+            return state
+        self.tell(state, emit)
+        return None
+
+    def tell(self, state: tuple[int, int, A], emit: EmitValue[R]) -> None:
+        """Emit a session."""
+        first, last, agg = state
+        told: Any = Session(first, last, self.aggregate.result(agg))
+        emit(told)
+
+
+def session(
+    aggregate: Aggregate[V, A, W], *, gap: float, time: Callable[[V], Time], unit: TimeUnit = "s"
+) -> OrderedOperator[V, Session[W]]:
+    """Sessions of each key: items of which each follows within ``gap`` seconds of the one before.
+
+    ``time`` and ``unit``: as in :func:`tracetypes.every`; the stream must be sorted by the same time. A session is told
+    by the item that is too late for it, or at the first marker that lies more than ``gap`` after its last item: nothing
+    that comes after that marker can belong to it. A session that is open when the sources end is not told.
+    Raises :class:`UsageError` ``TT121`` for a negative gap.
+
+    Here the value is the time. The session of 0 and 1 is over at marker 4, that of 4 would be at marker 7:
+
+    >>> sessions = session(count(), gap=2, time=lambda time: time)
+    >>> preview(sessions, O[str, int], [("a", 0), ("a", 1)], [], [], [("a", 4)], [], [])
+    [[], [], [], [('a', Session(start=0, end=1000000, value=2))], [], []]
+    """
+    return on_ordered(SessionWindow(aggregate, seconds_as_micros("gap", gap, 0), time, unit))
+
+
+@attrs.frozen
+class CountWindow(OpKeyedOrdered[K, V, R, tuple[int, A]]):
+    """The aggregate of every ``items`` items of a key; see :func:`count_window`."""
+
+    aggregate: Aggregate[V, A, Any]
+    items: int
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return typed(self.aggregate)
+
+    def initial_state(self) -> tuple[int, A]:
+        return 0, self.aggregate.identity()
+
+    def on_item(self, state: tuple[int, A], key: K, value: V, emit: EmitValue[R]) -> tuple[int, A]:
+        count, agg = state[0] + 1, self.aggregate.combine(state[1], self.aggregate.lift(value))
+        if count < self.items:
+            return count, agg
+        told: Any = self.aggregate.result(agg)
+        emit(told)
+        return self.initial_state()
+
+
+def count_window(aggregate: Aggregate[V, A, W], *, items: int) -> OrderedOperator[V, W]:
+    """The aggregate of the first ``items`` items of each key, then of the next, and so on, told with the last of them.
+
+    Raises :class:`UsageError` ``TT121`` for fewer than one item.
+
+    >>> preview(count_window(sum(to=int), items=2), O[str, int], [("a", 1), ("a", 2), ("a", 3)], [("a", 4)])
+    [[('a', 3)], [('a', 7)]]
+    """
+    whole("items", items)
+    return on_ordered(CountWindow(aggregate, items))
+
+
+@attrs.define
+class OpenWindows(Generic[V, A]):
+    """The windows of a key that are not told yet, by number; window 0 begins with the epoch."""
+
+    over: float = -math.inf
+    """Windows before this number are over."""
+    aggregates: dict[int, A] = attrs.Factory(dict)
+    """Of the values up to the last marker."""
+    values: list[V] = attrs.Factory(list)
+    """Those since then: to fold them in together costs less than to combine one after the other."""
+
+
+@attrs.frozen
+class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
+    """Windows of ``size`` microseconds by the values' own time, told ``grace`` later; see :func:`time_window`."""
+
+    aggregate: Aggregate[V, A, Any]
+    size: int
+    grace: int
+    time: Callable[[V], Time]
+    unit: TimeUnit
+    ends: bool
+    may_change = ("grace",)  # the state says which windows are over, so that none is told again
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return typed(self.aggregate, Windowed if self.ends else None)
+
+    def initial_state(self) -> OpenWindows[V, A]:
+        return OpenWindows()
+
+    def on_item(self, state: OpenWindows[V, A], key: K, value: V, emit: EmitValue[R]) -> OpenWindows[V, A]:
+        state.values.append(value)
+        return state
+
+    def on_marker(self, state: OpenWindows[V, A], key: K, marker: Marker, emit: EmitValue[R]) -> OpenWindows[V, A]:
+        aggregates = state.aggregates
+        for time, values in groupby(state.values, self.time):
+            number = micros_from(time, self.unit) // self.size
+            if number >= state.over:
+                before = aggregates[number] if number in aggregates else self.aggregate.identity()
+                aggregates[number] = self.aggregate.fold(before, list(values))
+        over = max(state.over, (marker.micros - self.grace) // self.size)
+        for number in sorted(number for number in aggregates if number < over):
+            told: Any = self.aggregate.result(aggregates.pop(number))
+            if self.ends:
+                told = Windowed((number + 1) * self.size, told)
+            emit(told)
+        return OpenWindows(over, aggregates)
+
+
+@overload
+def time_window(
+    aggregate: Aggregate[V, A, W],
+    *,
+    seconds: float,
+    time: Callable[[V], Time],
+    unit: TimeUnit = "s",
+    grace: float = 0,
+    ends: Literal[False] = False,
+) -> OrderedOperator[V, W]: ...
+
+
+@overload
+def time_window(
+    aggregate: Aggregate[V, A, W],
+    *,
+    seconds: float,
+    time: Callable[[V], Time],
+    unit: TimeUnit = "s",
+    grace: float = 0,
+    ends: Literal[True],
+) -> OrderedOperator[V, Windowed[W]]: ...
+
+
+def time_window(
+    aggregate: Aggregate[V, A, Any],
+    *,
+    seconds: float,
+    time: Callable[[V], Time],
+    unit: TimeUnit = "s",
+    grace: float = 0,
+    ends: bool = False,
+) -> OrderedOperator[V, Any]:
+    """Windows of ``seconds`` that follow one another by the time of the values, whatever blocks these come in.
+
+    ``time`` and ``unit``: as in :func:`tracetypes.every`; windows begin at the multiples of ``seconds`` since the epoch.
+    For values that come behind the markers which end the blocks of their times, such as those that :func:`interpolate`
+    fills in when the next reading is there; otherwise :func:`tumbling` does with less. ``grace``: how many seconds a value
+    may lie behind the last marker. Each window of a key is told once, at the first marker that lies ``grace`` behind its
+    end, those of one marker in their order; one without items is not told, nor is one whose marker has not come when the
+    sources end. An item that lies still further behind, in a window that such a marker has ended for its key, is dropped.
+    ``ends``: tell :class:`Windowed`.
+
+    The values of a window are added up in the order of the stream, so that here :func:`fast_sum` tells the same bits at
+    every parallelism. Raises :class:`UsageError` ``TT121`` for a size that is not positive and a negative grace.
+
+    Here the value is the time, and markers come at 1, 2, 3, 4 and 5. The 0 behind marker 1 counts, the one behind marker 3 is
+    dropped:
+
+    >>> windows = time_window(count(), seconds=2, time=lambda time: time, grace=1)
+    >>> preview(windows, O[str, int], [("a", 0)], [("a", 0), ("a", 1)], [("a", 2)], [("a", 0)], [("a", 2)])
+    [[], [], [('a', 3)], [], [('a', 2)]]
+    """
+    size, behind = seconds_as_micros("seconds", seconds), seconds_as_micros("grace", grace, 0)
+    return on_ordered(TimeWindow(aggregate, size, behind, time, unit, ends))

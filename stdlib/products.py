@@ -1,0 +1,130 @@
+"""Several aggregates of the same values, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from tracetypes.errors import UsageError
+from tracetypes.records import Float, Integer, Record, Schema, schema_of, show_type
+from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
+from tracetypes.stdlib.annotations import returned, same_values
+
+__all__ = ["Both", "Struct", "both", "struct"]
+
+V = TypeVar("V")
+W = TypeVar("W")
+W1 = TypeVar("W1")
+W2 = TypeVar("W2")
+
+
+@attrs.frozen
+class Both(Aggregate[V, tuple[Any, Any], W], Generic[V, W]):
+    """See :func:`both`."""
+
+    a: Aggregate[V, Any, Any]
+    b: Aggregate[V, Any, Any]
+    into: Callable[[Any, Any], W]
+    to: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"V": same_values((types_of(self.a)[0], types_of(self.b)[0]), "both"), "W": self.to}
+
+    def lift(self, value: V) -> tuple[Any, Any]:
+        return self.a.lift(value), self.b.lift(value)
+
+    def identity(self) -> tuple[Any, Any]:
+        return self.a.identity(), self.b.identity()
+
+    def combine(self, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+        return self.a.combine(a[0], b[0]), self.b.combine(a[1], b[1])
+
+    def result(self, agg: tuple[Any, Any]) -> W:
+        return self.into(self.a.result(agg[0]), self.b.result(agg[1]))
+
+    def fold(self, agg: tuple[Any, Any], values: Sequence[V]) -> tuple[Any, Any]:
+        return self.a.fold(agg[0], values), self.b.fold(agg[1], values)
+
+
+def both(
+    a: Aggregate[V, Any, W1], b: Aggregate[V, Any, W2], into: Callable[[W1, W2], W], *, to: type[W] | None = None
+) -> Aggregate[V, Any, W]:
+    """Two aggregates of the same values, and ``into(result of a, result of b)`` of their results: a record, or a function.
+
+    >>> evaluate(both(count(), max(to=int), lambda n, most: [n, most], to=list[int]), [7, 5])
+    [2, 7]
+    """
+    made: Both[V, W] = Both(aggregate_of("both", a), aggregate_of("both", b), into, returned(into, to, "both"))
+    made.type_arguments()
+    return made
+
+
+@attrs.frozen
+class Struct(Aggregate[V, tuple[Any, ...], W], Generic[V, W]):
+    """See :func:`struct`."""
+
+    to: Callable[..., W]
+    names: tuple[str, ...]
+    parts: tuple[Aggregate[V, Any, Any], ...]
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"V": same_values((types_of(part)[0] for part in self.parts), "struct"), "W": self.to}
+
+    def lift(self, value: V) -> tuple[Any, ...]:
+        return tuple([part.lift(value) for part in self.parts])
+
+    def identity(self) -> tuple[Any, ...]:
+        return tuple([part.identity() for part in self.parts])
+
+    def combine(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([part.combine(a[at], b[at]) for at, part in enumerate(self.parts)])
+
+    def result(self, agg: tuple[Any, ...]) -> W:
+        return self.to(
+            **{name: part.result(agg[at]) for at, (name, part) in enumerate(zip(self.names, self.parts, strict=True))}
+        )
+
+    def fold(self, agg: tuple[Any, ...], values: Sequence[V]) -> tuple[Any, ...]:
+        return tuple([part.fold(agg[at], values) for at, part in enumerate(self.parts)])
+
+
+def struct(to: type[W], **parts: Aggregate[V, Any, Any]) -> Aggregate[V, Any, W]:
+    """A record of several aggregates of the same values, one for each field of ``to``, by name.
+
+    Raises :class:`UsageError` ``TT121`` when the names are not the fields of ``to``, or a result does not fit its field.
+
+    >>> @attrs.frozen
+    ... class Range:
+    ...     low: int
+    ...     high: int
+    >>> evaluate(struct(Range, low=min(to=int), high=max(to=int)), [3, 1, 2])
+    Range(low=1, high=3)
+    """
+    made: Struct[V, W] = Struct(to, tuple(parts), tuple(aggregate_of("struct", part) for part in parts.values()))
+    schema = schema_of(to)
+    if not isinstance(schema, Record) or {name for name, _ in schema.fields} != set(parts):
+        fields = ", ".join(name for name, _ in schema.fields) if isinstance(schema, Record) else "no fields"
+        raise UsageError(
+            "TT121",
+            f"struct was given {', '.join(parts) or 'nothing'} for {show_type(to)}, which has {fields}",
+            fix="name one aggregate for each field of the record",
+        )
+    for name, field in schema.fields:
+        found = types_of(parts[name])[1]
+        if not _fits(found, field):
+            raise UsageError(
+                "TT121",
+                f"struct: {show_type(to)}.{name} cannot hold {show_type(found)}",
+                fix="change the type of the field, or the aggregate",
+            )
+    made.type_arguments()
+    return made
+
+
+def _fits(found: Any, field: Schema) -> bool:
+    if isinstance(found, TypeVar) or getattr(found, "__parameters__", None):
+        return True
+    made = schema_of(found)
+    return made == field or (isinstance(made, Integer) and isinstance(field, Float))

@@ -1,0 +1,266 @@
+"""Counts, sums, means and variances, exact to the last bit.
+
+>>> evaluate(mean(), [1.0, 2.0, 4.5])
+2.5
+>>> evaluate(sum(of=len, to=int), ["a", "bc"])
+3
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, cast, overload
+
+import attrs
+
+from tracetypes.algebra import ExactSum
+from tracetypes.errors import UsageError
+from tracetypes.records import show_type
+from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
+from tracetypes.stdlib.annotations import function_or_none
+
+__all__ = [
+    "Count",
+    "FastSum",
+    "FloatSum",
+    "IntegerSum",
+    "Mean",
+    "Moments",
+    "Variance",
+    "count",
+    "fast_sum",
+    "mean",
+    "sum",
+    "variance",
+]
+
+V = TypeVar("V")
+Real = TypeVar("Real", bound=float)
+"""``Number`` for mypy, which finds bounded variables more often than constrained ones."""
+
+
+@attrs.frozen
+class Count(Aggregate[V, int, int]):
+    """See :func:`count`."""
+
+    def lift(self, value: V) -> int:
+        return 1
+
+    def identity(self) -> int:
+        return 0
+
+    def combine(self, a: int, b: int) -> int:
+        return a + b
+
+    def result(self, agg: int) -> int:
+        return agg
+
+    def fold(self, agg: int, values: Sequence[V]) -> int:
+        return agg + len(values)
+
+
+def count() -> Aggregate[Any, Any, int]:
+    """How many values.
+
+    >>> evaluate(count(), ["a", "b", "b"])
+    3
+    """
+    return Count()
+
+
+@attrs.frozen
+class IntegerSum(Measured[V, int, int], Generic[V]):
+    """See :func:`sum`."""
+
+    @property
+    def measured(self) -> Any:
+        return int
+
+    def lift(self, value: V) -> int:
+        return cast(int, self.measure(value))
+
+    def identity(self) -> int:
+        return 0
+
+    def combine(self, a: int, b: int) -> int:
+        return a + b
+
+    def result(self, agg: int) -> int:
+        return agg
+
+
+@attrs.frozen
+class FloatSum(Measured[V, ExactSum, float], Generic[V]):
+    """See :func:`sum`."""
+
+    @property
+    def measured(self) -> Any:
+        return float
+
+    def lift(self, value: V) -> ExactSum:
+        return ExactSum.of(self.measure(value))
+
+    def identity(self) -> ExactSum:
+        return ExactSum()
+
+    def combine(self, a: ExactSum, b: ExactSum) -> ExactSum:
+        return a + b
+
+    def result(self, agg: ExactSum) -> float:
+        return agg.value()
+
+
+@attrs.frozen
+class FastSum(Measured[V, float, float], Generic[V]):
+    """See :func:`fast_sum`."""
+
+    @property
+    def measured(self) -> Any:
+        return float
+
+    def lift(self, value: V) -> float:
+        return cast(float, self.measure(value) + 0.0)
+
+    def identity(self) -> float:
+        return 0.0
+
+    def combine(self, a: float, b: float) -> float:
+        return a + b
+
+    def result(self, agg: float) -> float:
+        return agg
+
+    def fold(self, agg: float, values: Sequence[V]) -> float:
+        for number in self.measures(values):
+            agg += number
+        return agg
+
+
+@overload
+def sum(of: None = None, *, to: type[Real]) -> Aggregate[Real, Any, Real]: ...
+
+
+@overload
+def sum(of: Callable[[V], Real], *, to: type[Real] | None = None) -> Aggregate[V, Any, Real]: ...
+
+
+def sum(of: Any = None, *, to: Any = None) -> Any:
+    """The sum. ``to``: ``int`` or ``float``.
+
+    Integers are added exactly; a sum beyond 64 bits is refused where it is emitted (TT206). Floats are added without
+    rounding (:class:`tracetypes.ExactSum`), and the true sum is rounded once: the same bits at every parallelism.
+    Raises :class:`UsageError` ``TT120`` when the type is not known, ``TT121`` when it is neither.
+
+    >>> evaluate(sum(to=float), [1e16, 1.0, -1e16])
+    1.0
+    """
+    return _numbers("sum", of, to, {int: IntegerSum, float: FloatSum})
+
+
+def fast_sum(of: Callable[[V], float] | None = None) -> Aggregate[V, Any, float]:
+    """The sum of floats by plain addition. It gives up that the answer is a function of the input: float addition is not
+    associative, so the last bits differ between runs, deployments and recoveries. ``check_laws`` says TT302. Where values
+    are added up in the order of a stream, as by :func:`tracetypes.stdlib.time_window`, they do not.
+
+    >>> evaluate(fast_sum(), [1e16, 1.0, -1e16])
+    0.0
+    """
+    return FastSum(function_or_none("fast_sum", of))
+
+
+@attrs.frozen
+class Mean(Measured[V, tuple[ExactSum, int], float], Generic[V]):
+    """See :func:`mean`."""
+
+    def lift(self, value: V) -> tuple[ExactSum, int]:
+        return ExactSum.of(self.measure(value)), 1
+
+    def identity(self) -> tuple[ExactSum, int]:
+        return ExactSum(), 0
+
+    def combine(self, a: tuple[ExactSum, int], b: tuple[ExactSum, int]) -> tuple[ExactSum, int]:
+        return a[0] + b[0], a[1] + b[1]
+
+    def result(self, agg: tuple[ExactSum, int]) -> float:
+        return agg[0].over(agg[1])
+
+
+@overload
+def mean(of: None = None) -> Aggregate[Real, Any, float]: ...
+
+
+@overload
+def mean(of: Callable[[V], float]) -> Aggregate[V, Any, float]: ...
+
+
+def mean(of: Any = None) -> Any:
+    """The arithmetic mean of numbers taken as floats: the float nearest to the true mean.
+
+    >>> evaluate(mean(), [1e308, 1e308, 1e308])
+    1e+308
+    """
+    return Mean(function_or_none("mean", of))
+
+
+Moments = tuple[int, ExactSum, ExactSum]
+
+
+@attrs.frozen
+class Variance(Measured[V, Moments, float], Generic[V]):
+    """See :func:`variance`. The monoid: how many, the exact sum, and the exact sum of squares."""
+
+    population: bool
+
+    def lift(self, value: V) -> Moments:
+        number = self.measure(value)
+        return 1, ExactSum.of(number), ExactSum.of_square(number)
+
+    def identity(self) -> Moments:
+        return 0, ExactSum(), ExactSum()
+
+    def combine(self, a: Moments, b: Moments) -> Moments:
+        return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+    def result(self, agg: Moments) -> float:
+        n, ones, squares = agg
+        parts = n if self.population else n - 1
+        if parts == 0 or squares.nans or squares.infinities[0]:
+            return math.nan
+        # (n * sum(x^2) - sum(x)^2) / (n * parts) cancels in floating point, but these are whole numbers.
+        shift = builtins.max(squares.shift, 2 * ones.shift)
+        spread = n * (squares.numerator << (shift - squares.shift))
+        spread -= ones.numerator * ones.numerator << (shift - 2 * ones.shift)
+        try:
+            return spread / (n * parts << shift)
+        except OverflowError:
+            return math.inf
+
+
+@overload
+def variance(of: None = None, *, population: bool = False) -> Aggregate[Real, Any, float]: ...
+
+
+@overload
+def variance(of: Callable[[V], float], *, population: bool = False) -> Aggregate[V, Any, float]: ...
+
+
+def variance(of: Any = None, *, population: bool = False) -> Any:
+    """The variance of numbers taken as floats: the float nearest to the true one; NaN when a number is not finite.
+
+    Of a sample (divided by ``n - 1``; NaN for one number) or of the whole ``population`` (divided by ``n``).
+
+    >>> evaluate(variance(), [1e9, 1e9 + 1, 1e9 + 2])
+    1.0
+    """
+    return Variance(function_or_none("variance", of), population)
+
+
+def _numbers(caller: str, of: Any, to: Any, classes: Mapping[Any, Callable[[Any], Any]]) -> Any:
+    found = type_of(caller, of, to)
+    if found not in classes:
+        raise UsageError(
+            "TT121", f"{caller} was given values of {show_type(found)}", fix="add int or float: to=int or to=float"
+        )
+    return classes[found](function_or_none(caller, of))
