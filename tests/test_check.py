@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NewType, TypeVar
+from typing import Any, NamedTuple, NewType, TypeVar
 
 import attrs
 import pytest
@@ -30,6 +31,7 @@ from tracetypes import (
     check,
     csv,
     every,
+    in_band,
     json_lines,
     merge,
     sort,
@@ -769,6 +771,107 @@ def test_TT118_names_become_file_names(name: Any) -> None:
         expected="a name of letters, digits, '_', '-' and '.'",
         fix="rename it: names become file names and command line arguments",
     )
+
+
+# ------------------------------------------------------------------------------------------------- attributes
+
+
+@attrs.frozen
+class Inner:
+    room: str
+
+
+@attrs.frozen
+class Outer:
+    ts: int
+    place: Inner
+
+    @property
+    def minutes(self) -> int:
+        return self.ts // 60
+
+
+@attrs.frozen(slots=False)
+class MakesMore:
+    ts: int
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "more", self.ts)
+
+
+class Computed(NamedTuple):
+    ts: int
+
+    def __getattr__(self, name: str) -> int:
+        return self.ts
+
+
+def guarded_time(value: Any) -> int:
+    try:
+        found: int = value.tt
+    except AttributeError:
+        found = value.ts
+    return found
+
+
+def other_name(value: Any) -> int:
+    value = partial(len, value.place.room)
+    return len(value.args)
+
+
+def second_argument(value: Any, of: Any = "text") -> Any:
+    return of.nothing
+
+
+READS_WHAT_IS_NOT_THERE: dict[str, Any] = {
+    "a field": (lambda r: r.tt, "Outer.tt"),
+    "in a sum": (lambda r: r.ts + r.tt, "Outer.tt"),
+    "of a field": (lambda r: r.place.rom, "Inner.rom"),
+    "a method": (lambda r: r.seconds(), "Outer.seconds"),
+    "before a branch": (lambda r: r.tt if r.tt else 0, "Outer.tt"),
+}
+
+
+@pytest.mark.parametrize(("function", "missing"), READS_WHAT_IS_NOT_THERE.values(), ids=READS_WHAT_IS_NOT_THERE)
+@pytest.mark.parametrize("where", ["time", "key", "ordered_by", "is_marker"])
+def test_TT123_a_source_reads_an_attribute_that_no_value_has(where: str, function: Any, missing: str) -> None:
+    flow = Dataflow("test")
+    edge: Any = O[int, Outer] if where == "ordered_by" else U[int, Outer]
+    markers = every(seconds=1, time=lambda r: r.ts)
+    if where == "time":
+        markers = every(seconds=1, time=function)
+    given: dict[str, Any] = {"markers": markers, "key": function if where == "key" else lambda r: r.ts}
+    if where == "is_marker":
+        given["markers"] = in_band(is_marker=function, time=lambda r: r.ts)
+    if where == "ordered_by":
+        given["ordered_by"] = function
+    flow.sink("out", flow.source("in", edge, **given))
+    (one,) = violations(flow)
+    assert (one.code, one.operator, one.where) == ("TT123", "source 'in'", Location(HERE, function.__code__.co_firstlineno))
+    assert one.found == f"{where} reads {missing}"
+
+
+READS_WHAT_MAY_BE_THERE: dict[str, tuple[Any, Any]] = {
+    "a property": (lambda r: r.minutes, Outer),
+    "a nested field": (lambda r: len(r.place.room), Outer),
+    "behind a branch": (lambda r: r.ts if r.ts >= 0 else r.tt, Outer),
+    "guarded": (guarded_time, Outer),
+    "raises for another reason": (lambda r: 1 // (r.ts - r.ts), Outer),
+    "another value of the name": (other_name, Outer),
+    "another argument": (second_argument, Outer),
+    "of what it calls": (lambda r: r.ts.real.nothing, Outer),
+    "made later": (lambda r: r.more, MakesMore),
+    "computed": (lambda r: r.anything, Computed),
+    "no function of Python": (attrgetter("tt"), Outer),
+}
+
+
+@pytest.mark.parametrize(("function", "value"), READS_WHAT_MAY_BE_THERE.values(), ids=READS_WHAT_MAY_BE_THERE)
+def test_TT123_is_no_false_alarm(function: Any, value: Any) -> None:
+    """The function is not called, either: some of these raise."""
+    flow = Dataflow("test")
+    flow.sink("out", flow.source("in", U[Unit, value], markers=every(seconds=1, time=function)))
+    assert violations(flow) == ()
 
 
 @pytest.mark.parametrize("extra", [{"marker": "ts"}, {"marker": "key"}, {"marker": "at", "position": "at"}])

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Final, TypeVar, Union, assert_never, get_args, get_origin
 from weakref import WeakKeyDictionary
@@ -18,6 +19,7 @@ from weakref import WeakKeyDictionary
 import attrs
 import cloudpickle
 
+from tracetypes.attributes import missing_attribute
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation
 from tracetypes.formats import Csv, Layout
@@ -41,6 +43,7 @@ from tracetypes.graph import (
     ancestors,
     title,
 )
+from tracetypes.markers import InBand
 from tracetypes.records import (
     ListOf,
     OneOf,
@@ -322,7 +325,30 @@ class _Checker:
             )
         if not edge.ordered and node.ordered_by is not None:
             self.refuse("TT114", node, f"{edge} with ordered_by", "an O", "declare it O, or leave ordered_by out")
+        self.attributes(node, edge)
         return given
+
+    def attributes(self, node: Source, edge: EdgeType) -> None:
+        """What the functions of a source read of its values, where mypy was not asked."""
+        try:
+            schema = schema_of(edge.value)
+        except DataError:
+            return
+        for name, function in _of_a_value(node):
+            missing = missing_attribute(function, schema)
+            if missing is not None:
+                of, fields = missing.cls.__name__, missing.fields
+                near = get_close_matches(missing.name, fields, 1)
+                self.found.append(
+                    Violation(
+                        "TT123",
+                        title(node),
+                        missing.where,
+                        f"{name} reads {of}.{missing.name}",
+                        f"a field of {of}: {', '.join(fields)}",
+                        f"read {of}.{near[0]}" if near else f"read a field of {of}, or add {missing.name} to it",
+                    )
+                )
 
     def merge_type(self, node: Merge, inputs: Sequence[EdgeType | None]) -> EdgeType | None:
         known = [edge for edge in inputs if edge is not None]
@@ -414,7 +440,9 @@ class _Checker:
             takes, gives = template_types(op)
         except CodedError as error:
             where = "" if error.where is None else f" ({error.where})"
-            self.refuse(error.code, node, f"{error.message}{where}", "types for type parameters by their names", error.fix)
+            self.refuse(
+                error.code, node, f"{error.message}{where}", "types for type parameters by their names", error.fix
+            )
             return None
         bound: dict[Any, Any] = {}
         fits = given is not None
@@ -593,6 +621,15 @@ def _functions(node: Node) -> list[tuple[str, Any]]:
             return [(type(node.op).__name__, node.op)]
         case _:
             return []
+
+
+def _of_a_value(node: Source) -> Iterator[tuple[str, Any]]:
+    """The functions of a source that are called with its values."""
+    if isinstance(node.markers, InBand):
+        yield "is_marker", node.markers.is_marker
+    yield "time", node.markers.time
+    yield "key", node.key
+    yield "ordered_by", node.ordered_by
 
 
 def is_frozen(op: object) -> bool:

@@ -1,0 +1,75 @@
+"""Which attribute a function reads of its argument that no such value has.
+
+It is found in the code of the function, which is not called: a function may raise for a reason of its own, or do something.
+Only what every call reads is looked at: what stands before the first branch, in a function without ``try``.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import attrs
+
+from tracetypes.errors import Location
+from tracetypes.records import Record, Schema
+
+__all__ = ["MissingAttribute", "missing_attribute"]
+
+_RUN_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_BRANCHES = {*dis.hasjrel, *dis.hasjabs}
+
+
+@attrs.frozen
+class MissingAttribute:
+    """``name`` is no attribute of ``cls``, and is read ``where``."""
+
+    cls: type[Any]
+    fields: tuple[str, ...]
+    name: str
+    where: Location
+
+
+def missing_attribute(function: Callable[..., Any], schema: Schema) -> MissingAttribute | None:
+    """The first attribute that a function of one value reads and that no value of the schema has."""
+    if not isinstance(function, FunctionType) or not isinstance(schema, Record):
+        return None
+    code = function.__code__
+    if not code.co_argcount or code.co_exceptiontable or code.co_flags & _RUN_LATER:
+        return None
+    argument = code.co_varnames[0]
+    value: Schema | None = None
+    for at in dis.get_instructions(code):
+        if at.opcode in _BRANCHES or (at.opname.startswith(("STORE_", "DELETE_")) and at.argval == argument):
+            return None
+        if at.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, Record):
+            fields = dict(value.fields)
+            if at.argval not in fields and not _may_have(value.cls, at.argval):
+                line = at.positions.lineno if at.positions is not None else None
+                return MissingAttribute(
+                    value.cls, tuple(fields), at.argval, Location(code.co_filename, line or code.co_firstlineno)
+                )
+            value = fields.get(at.argval)
+        elif at.opname.startswith("LOAD_FAST"):
+            loaded = at.argval[-1] if isinstance(at.argval, tuple) else at.argval
+            value = schema if loaded == argument else None
+        else:
+            value = None
+    return None
+
+
+_HOOKS = ("__attrs_pre_init__", "__attrs_post_init__", "__post_init__")
+
+
+def _may_have(cls: type[Any], name: str) -> bool:
+    """A class may compute its attributes, and one with room for more than it declares may get more when it is made."""
+    own = any("__getattribute__" in vars(at) for at in cls.__mro__ if at not in (object, tuple))
+    computes = own or hasattr(cls, "__getattr__")
+    if hasattr(cls, name) or computes:
+        return True
+    code = getattr(cls.__init__, "__code__", None)
+    by_hand = code is not None and not code.co_filename.startswith("<")
+    return bool(cls.__dictoffset__) and (by_hand or any(hasattr(cls, hook) for hook in _HOOKS))
