@@ -16,7 +16,8 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 
 from tracetypes.errors import UsageError
-from tracetypes.records import Boolean, Optional, Record, Schema, from_plain, schema_of, show, show_type
+from tracetypes.plain import from_plain
+from tracetypes.records import Boolean, Optional, Record, Schema, schema_of, show, show_type
 
 __all__ = ["Database", "Sqlite", "encodes", "identifier"]
 
@@ -83,7 +84,7 @@ class Database(ABC, Generic[R]):
         return True
 
     def fitted(self, schema: Schema, value: Any) -> Any:
-        """A value of the driver as :func:`tracetypes.records.from_plain` takes it."""
+        """A value of the driver as :func:`tracetypes.plain.from_plain` takes it."""
         return value
 
     def named(self) -> str:

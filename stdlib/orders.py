@@ -15,8 +15,10 @@ from typing import Any
 
 import attrs
 
+from tracetypes.canonical import float_order
+from tracetypes.conformance import micros_of
 from tracetypes.places import NoPlace, place
-from tracetypes.records import Unit, float_order, micros_of
+from tracetypes.records import Unit
 
 __all__ = ["hash_of", "likeness_of", "order_of", "place_of"]
 
@@ -33,7 +35,7 @@ def place_of(found: Any) -> Any:
 
 
 def order_of(value: Any) -> Any:
-    """The place of a value in the canonical order of its type (:func:`tracetypes.records.canonical`): equal for identical
+    """The place of a value in the canonical order of its type (:func:`tracetypes.canonical.canonical`): equal for identical
     values only."""
     if value is None:
         return (0,)

@@ -16,8 +16,9 @@ import attrs
 
 from tracetypes.edges import U
 from tracetypes.errors import UsageError
-from tracetypes.graph import Source, Stream, ancestors, extend
+from tracetypes.graph import Stream, extend
 from tracetypes.markers import EventTime, Marker
+from tracetypes.nodes import Source, ancestors
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.signatures import KeyedOperator
 from tracetypes.stdlib.stacks import Stack, TwoStacks, stack_of

@@ -14,8 +14,9 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from tracetypes.conformance import name_of
 from tracetypes.errors import OperatorFailed, UsageError
-from tracetypes.records import Float, Integer, Optional, String, Timestamp, name_of, show, show_type
+from tracetypes.records import Float, Integer, Optional, String, Timestamp, show, show_type
 from tracetypes.stdlib.databases import Database, encodes, identifier
 
 __all__ = ["Postgres"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from tracetypes.canonical import canonical
 from tracetypes.check import check
 from tracetypes.edges import Edge, edge_type
-from tracetypes.graph import ROW_POSITION, Dataflow, Stream
+from tracetypes.graph import Dataflow, Stream
 from tracetypes.interpreter import interpret
 from tracetypes.markers import Marker, every
-from tracetypes.records import canonical
+from tracetypes.nodes import ROW_POSITION
 from tracetypes.trace import Element, Item, blocks
 
 __all__ = ["preview"]

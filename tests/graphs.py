@@ -38,9 +38,9 @@ from tracetypes import (
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.edges import EdgeType, edge_type
-from tracetypes.graph import Apply, Merge, Source, title
 from tracetypes.interpreter import Arranged
 from tracetypes.markers import EventTime, Markers
+from tracetypes.nodes import Apply, Merge, Source, title
 from tracetypes.templates import overrides
 from tracetypes.trace import Element, Trace, closed
 

@@ -11,6 +11,7 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from tracetypes.conformance import hashable, key_problem
 from tracetypes.markers import Marker
 from tracetypes.records import (
     INT_MAX,
@@ -30,8 +31,6 @@ from tracetypes.records import (
     Timestamp,
     Unit,
     UnitValue,
-    hashable,
-    key_problem,
     schema_of,
 )
 from tracetypes.trace import Element, Item, StreamType, Tagged, TagsType, TraceType

@@ -46,6 +46,7 @@ from tracetypes import (
     merge,
     sort,
 )
+from tracetypes.canonical import stable_hash
 from tracetypes.check import violations
 from tracetypes.compiler.graph.segments import cut
 from tracetypes.compiler.plan.drawing import svg, typed_graph
@@ -66,9 +67,9 @@ from tracetypes.compiler.spark.wording import SparkWording
 from tracetypes.compiler.store.answers import Collector
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
-from tracetypes.formats import Row
 from tracetypes.interpreter import arrange_parts, interpret, streams_of
-from tracetypes.records import schema_of, stable_hash
+from tracetypes.parsing import Row
+from tracetypes.records import schema_of
 from tracetypes.sources import reader
 from tracetypes.testing import check_deployments
 from tracetypes.trace import closed

@@ -39,7 +39,7 @@ from tracetypes import (
 from tracetypes.check import edge_of, violations
 from tracetypes.edges import EdgeType
 from tracetypes.errors import Location, UsageError, Violation
-from tracetypes.graph import Apply, Fused, Gather, Graph, Merge, Restore, Sink, Sort, Source, Split
+from tracetypes.nodes import Apply, Fused, Gather, Graph, Merge, Restore, Sink, Sort, Source, Split
 from tracetypes.records import Integer, String
 from tracetypes.templates import template_types
 from tracetypes.trace import StreamType

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.dictionaries import encoded
 from tests.strategies import values
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, Stream, U, check, every
+from tracetypes.canonical import stable_hash
 from tracetypes.compiler.analysis.monoids import Part
 from tracetypes.compiler.columns.arrow import array, decode
 from tracetypes.compiler.columns.column import Column
@@ -33,9 +34,9 @@ from tracetypes.compiler.runtime.partial_aggregation import reduced
 from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.compiler.wire.messages import encode
 from tracetypes.edges import O
-from tracetypes.formats import Row
-from tracetypes.graph import ROW_POSITION
-from tracetypes.records import Boolean, Integer, Optional, Schema, String, Timestamp, UnitValue, schema_of, stable_hash
+from tracetypes.nodes import ROW_POSITION
+from tracetypes.parsing import Row
+from tracetypes.records import Boolean, Integer, Optional, Schema, String, Timestamp, UnitValue, schema_of
 from tracetypes.sources import reader
 
 

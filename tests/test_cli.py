@@ -14,9 +14,11 @@ from xml.etree import ElementTree
 import pytest
 
 from tracetypes import Dataflow, U, UsageError, __version__, every
-from tracetypes.cli import _lines, _Progress, load, main
+from tracetypes.cli import epoch_lines, main
 from tracetypes.compiler.store.metrics import Batch
+from tracetypes.progress import Progress
 from tracetypes.running import compiled
+from tracetypes.targets import load
 
 ROOT = Path(__file__).parents[1]
 
@@ -481,7 +483,7 @@ def test_progress_counts_what_a_sink_of_late_items_wrote(
     rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=abs))
     for sink in sinks:
         flow.sink(sink, rows if sink == "out" else rows.late())
-    told = _lines(_Progress(quiet=False), compiled(flow))
+    told = epoch_lines(Progress(quiet=False), compiled(flow))
     for query in sinks if len(sinks) > 1 else ("",):
         told(Batch(0, 7, 1, None, {}, {}, 0.5, query, written=2))
     *out, late = capsys.readouterr().err.splitlines()

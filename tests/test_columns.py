@@ -25,6 +25,7 @@ from tests.strategies import (
     schemas,
     values,
 )
+from tracetypes.canonical import canonical
 from tracetypes.compiler.columns.arrow import (
     END,
     POSITION,
@@ -55,7 +56,6 @@ from tracetypes.records import (
     Schema,
     Unit,
     UnitValue,
-    canonical,
     schema_of,
 )
 from tracetypes.trace import StreamType

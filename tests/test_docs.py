@@ -23,9 +23,11 @@ from tests import pictures
 from tests.test_imports import sources
 from tests.test_layers import LEVELS, layer
 from tracetypes import CheckFailed, Dataflow, Item, TraceTypesError, check, stdlib
-from tracetypes.formats import JsonLines, Row, text_parser
+from tracetypes.formats import JsonLines
 from tracetypes.interpreter import arrange, interpret
-from tracetypes.records import Mismatch, to_plain
+from tracetypes.parsing import Row, text_parser
+from tracetypes.plain import to_plain
+from tracetypes.records import Mismatch
 from tracetypes.sources import reader
 from tracetypes.stdlib import extremes, lookups, per_block, products, sketches, stateless, sums
 

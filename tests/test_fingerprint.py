@@ -53,8 +53,8 @@ from tracetypes.compiler.runtime.open_tables import TableBlocks
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.errors import OperatorFailed
 from tracetypes.formats import Csv, Format, JsonLines, Kafka, Layout, Parquet
-from tracetypes.graph import Apply, Merge, Node, Receive, Sink, Sort, Source
 from tracetypes.markers import EventTime, InBand, Markers
+from tracetypes.nodes import Apply, Merge, Node, Receive, Sink, Sort, Source
 
 
 @attrs.frozen

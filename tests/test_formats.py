@@ -18,31 +18,11 @@ from hypothesis.strategies import DataObject
 
 from tests.strategies import FLOATS, INTEGERS, Everything, Meter, Pair, Place, key_schemas, keys, schemas, values
 from tracetypes import UNIT, RunError, Unit, UsageError, csv, json_lines, kafka, parquet
-from tracetypes.formats import (
-    Csv,
-    Format,
-    JsonLines,
-    Layout,
-    Parquet,
-    checked_key,
-    format_of,
-    header_problem,
-    record_parser,
-    split_header,
-    text_parser,
-)
-from tracetypes.records import (
-    Float,
-    Integer,
-    Mismatch,
-    Schema,
-    String,
-    Timestamp,
-    UnitValue,
-    canonical,
-    conformer,
-    schema_of,
-)
+from tracetypes.canonical import canonical
+from tracetypes.conformance import conformer
+from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, format_of
+from tracetypes.parsing import checked_key, header_problem, record_parser, split_header, text_parser
+from tracetypes.records import Float, Integer, Mismatch, Schema, String, Timestamp, UnitValue, schema_of
 
 
 @attrs.frozen

@@ -22,7 +22,7 @@ from tracetypes import (
     sort,
 )
 from tracetypes.errors import Location
-from tracetypes.graph import (
+from tracetypes.nodes import (
     Apply,
     Fused,
     Gather,

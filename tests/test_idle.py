@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.graphs import Case, cases
 from tests.test_parts import TIMED, caught_by, deal, sample
 from tracetypes import UNIT, Marker, UsageError, check, interpret
+from tracetypes.canonical import stable_hash
 from tracetypes.compiler.connectors import idle
 from tracetypes.compiler.connectors.idle import IdleDetector
 from tracetypes.compiler.connectors.kafka import Address, Described
@@ -27,11 +28,10 @@ from tracetypes.compiler.runtime.frontier import Frontier
 from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.store.answers import Answer
 from tracetypes.compiler.trial.simulate import IDLE, simulate_steps
-from tracetypes.formats import Row
-from tracetypes.graph import Source
 from tracetypes.interpreter import Arranged, arrange, arrange_parts
 from tracetypes.markers import EventTime
-from tracetypes.records import stable_hash
+from tracetypes.nodes import Source
+from tracetypes.parsing import Row
 from tracetypes.sources import reader
 from tracetypes.trace import Element, Trace, closed
 

@@ -20,7 +20,14 @@ PACKAGES = {
 }
 
 HEAVY = ("pyspark", "pandas", "pyarrow", "numpy", "hypothesis")
-OUTER = ("tracetypes.compiler", "tracetypes.stdlib", "tracetypes.cli", "tracetypes.testing", "tracetypes.recovery")
+OUTER = (
+    "tracetypes.compiler",
+    "tracetypes.stdlib",
+    "tracetypes.cli",
+    "tracetypes.laws",
+    "tracetypes.testing",
+    "tracetypes.recovery",
+)
 
 
 class Rule(NamedTuple):
@@ -39,7 +46,8 @@ RULES = (
         forbidden=(*HEAVY, "py4j", "sklearn", *OUTER),
         but=(*OUTER, "tracetypes.__main__", "tracetypes.running"),
     ),
-    Rule("only testing needs Hypothesis", "tracetypes", ("hypothesis",), but=("tracetypes.testing",)),
+    Rule("only laws need Hypothesis", "tracetypes", ("hypothesis",), but=("tracetypes.testing", "tracetypes.laws")),
+    Rule("laws are looked for by testing", "tracetypes", ("tracetypes.laws",), but=("tracetypes.testing", "tracetypes.laws")),
     Rule("only compiler.spark needs Spark", "tracetypes", ("pyspark", "py4j"), but=("tracetypes.compiler.spark",)),
     Rule(
         "only the connectors of Kafka need its client",

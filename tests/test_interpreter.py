@@ -39,11 +39,11 @@ from tracetypes import (
     merge,
 )
 from tracetypes import interpreter as interpreter_module
+from tracetypes.canonical import stable_hash
 from tracetypes.errors import Location
-from tracetypes.formats import Row
-from tracetypes.graph import Apply, Fused, Gather, Graph, Merge, Node, Restore, Sink, Sort, Source, Split
 from tracetypes.interpreter import Arranged, arrange
-from tracetypes.records import stable_hash
+from tracetypes.nodes import Apply, Fused, Gather, Graph, Merge, Node, Restore, Sink, Sort, Source, Split
+from tracetypes.parsing import Row
 from tracetypes.trace import Element, blocks, closed
 
 K = TypeVar("K")

@@ -35,11 +35,13 @@ from tracetypes import (
     UsageError,
     every,
 )
-from tracetypes.records import canonical, conformer, key_problem, schema_of
+from tracetypes.canonical import canonical
+from tracetypes.conformance import conformer, key_problem
+from tracetypes.laws.equality import same
+from tracetypes.laws.strategies import keys_of
+from tracetypes.records import schema_of
 from tracetypes.templates import Operator
 from tracetypes.testing import check_deployments, check_flow, check_laws, law_tests, laws, values
-from tracetypes.testing.equality import same
-from tracetypes.testing.strategies import keys_of
 
 ROOT = Path(__file__).resolve().parent.parent
 Emit = Callable[[str, Any], None]

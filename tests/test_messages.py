@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.graphs import Inner, Left, Sample
 from tests.strategies import Everything, values
 from tracetypes import UNIT, ExactSum, RunError, Unit
+from tracetypes.canonical import canonical
 from tracetypes.compiler.analysis.pickled import dumps, loads
 from tracetypes.compiler.runtime.messages import (
     Aggregates,
@@ -45,7 +46,7 @@ from tracetypes.compiler.runtime.progress import Progress
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.wire.messages import Kind, decode, encode, from_line, to_line
 from tracetypes.errors import envelope
-from tracetypes.records import canonical, schema_of
+from tracetypes.records import schema_of
 
 MICROS = st.integers(-(2**62), 2**62)
 PIECES: st.SearchStrategy[Piece] = st.tuples(*[st.integers(0, 2**62)] * 3)

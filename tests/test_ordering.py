@@ -18,6 +18,7 @@ from hypothesis.strategies import DataObject
 
 from tests.strategies import FLOATS, INTEGERS, STRINGS, schemas, values
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U, check, every, sort
+from tracetypes.canonical import canonical
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter, canonical_columns, codes_of, codes_of_objects
@@ -26,10 +27,11 @@ from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.stateless import exactly
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.trial import simulate
+from tracetypes.conformance import conformer, positive_zeros
 from tracetypes.errors import OperatorFailed
-from tracetypes.graph import Sort
 from tracetypes.interpreter import interpret_rows, sort_order
-from tracetypes.records import Schema, canonical, conformer, positive_zeros, schema_of
+from tracetypes.nodes import Sort
+from tracetypes.records import Schema, schema_of
 
 
 @attrs.frozen

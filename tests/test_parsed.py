@@ -29,7 +29,8 @@ from tracetypes.compiler.plan.plan import FromSource, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import Taken
-from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, is_blank, text_parser
+from tracetypes.formats import Csv, JsonLines
+from tracetypes.parsing import Row, cell_splitter, is_blank, text_parser
 from tracetypes.records import Mismatch
 from tracetypes.sources import reader
 

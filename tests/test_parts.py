@@ -28,17 +28,18 @@ from tracetypes import (
     in_band,
     interpret,
 )
+from tracetypes.canonical import stable_hash
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.frontier import Frontier
 from tracetypes.compiler.runtime.messages import Report
 from tracetypes.compiler.store.answers import Answer
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
-from tracetypes.formats import Row
-from tracetypes.graph import Source
 from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.markers import EventTime
-from tracetypes.records import stable_hash, to_plain
+from tracetypes.nodes import Source
+from tracetypes.parsing import Row
+from tracetypes.plain import to_plain
 from tracetypes.sources import reader
 from tracetypes.trace import Element, Trace, closed, stream_type
 

@@ -32,7 +32,7 @@ from tests.graphs import (
 from tests.strategies import streams
 from tracetypes import ROW_POSITION, Checked, Dataflow, O, U, check, every, interpret, merge, sort
 from tracetypes.compiler.graph.passes import Pass, compile_graph, passes
-from tracetypes.graph import Fused, Graph, Node, Restore, Split, steps_of, title
+from tracetypes.nodes import Fused, Graph, Node, Restore, Split, steps_of, title
 from tracetypes.trace import Element, Trace
 
 NAMES = [one.name for one in passes(parallelism=2, key_groups=3)]

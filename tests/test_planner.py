@@ -28,7 +28,7 @@ from tracetypes import ROW_POSITION, Dataflow, O, U, UsageError, check, every, m
 from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Mapped, Plan, Region, United, links
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan, plan_of
-from tracetypes.graph import Apply, Restore, title
+from tracetypes.nodes import Apply, Restore, title
 
 EVERY = every(seconds=1, time=own_value)
 

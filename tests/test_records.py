@@ -33,7 +33,19 @@ from tests.strategies import (
     schemas,
     values,
 )
+from tracetypes.canonical import canonical, float_order, stable_hash
+from tracetypes.conformance import (
+    conformer,
+    datetime_of,
+    has_floats,
+    hashable,
+    key_conformer,
+    key_problem,
+    micros_of,
+    name_of,
+)
 from tracetypes.errors import DataError
+from tracetypes.plain import from_plain, from_text, to_plain
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -53,23 +65,9 @@ from tracetypes.records import (
     Timestamp,
     Unit,
     UnitValue,
-    canonical,
-    conformer,
-    datetime_of,
-    float_order,
-    from_plain,
-    from_text,
-    has_floats,
-    hashable,
-    key_conformer,
-    key_problem,
-    micros_of,
-    name_of,
     schema_of,
     show,
     show_type,
-    stable_hash,
-    to_plain,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -621,7 +619,8 @@ def test_hashes_by_hand(annotation: Any, key: Any, expected: int) -> None:
 KEYS = """
 import datetime as dt
 from tests.strategies import Meter, Pair, Place
-from tracetypes.records import UNIT, Unit, schema_of, stable_hash
+from tracetypes.records import UNIT, Unit, schema_of
+from tracetypes.canonical import stable_hash
 noon = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 pairs = [
     (int, 42), (bool, True), (float, 0.1), (str, "Straße"), (bytes, b"abc"), (dt.datetime, noon),

@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from tests.strategies import SCALARS, key_schemas, keys, schemas, values
+from tracetypes.canonical import canonical
 from tracetypes.compiler.columns.arrow import Batch, from_array, rows
 from tracetypes.compiler.connectors.row_files import Shown, open_rows
 from tracetypes.errors import Location
-from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, text_parser
-from tracetypes.graph import Sink
-from tracetypes.records import UNIT, Boolean, Float, Record, Schema, String, Unit, UnitValue, canonical, schema_of
+from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet
+from tracetypes.nodes import Sink
+from tracetypes.parsing import text_parser
+from tracetypes.records import UNIT, Boolean, Float, Record, Schema, String, Unit, UnitValue, schema_of
 
 
 def sink(marker: str | None = None, position: str | None = None) -> Sink:

@@ -17,8 +17,8 @@ from tracetypes.check import Checked
 from tracetypes.compiler.graph import segments
 from tracetypes.compiler.graph.segments import cut
 from tracetypes.compiler.runtime import channel
-from tracetypes.graph import Receive, Sink, Source
 from tracetypes.interpreter import interpret, interpret_rows
+from tracetypes.nodes import Receive, Sink, Source
 from tracetypes.trace import Element, Trace
 
 

@@ -82,9 +82,9 @@ from tracetypes.compiler.runtime.source import SourceKernel
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.answers import Answer
 from tracetypes.compiler.trial import simulate
-from tracetypes.formats import Row
 from tracetypes.interpreter import Arranged
-from tracetypes.records import to_plain
+from tracetypes.parsing import Row
+from tracetypes.plain import to_plain
 from tracetypes.trace import Item, closed
 
 Run = Callable[[Case], Answer]

@@ -18,7 +18,7 @@ from examples.smart_homes import PAST, Past, Predict, features_of, remember
 from tracetypes import Dataflow, Item, check, interpret_rows
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.trial.simulate import simulate
-from tracetypes.graph import Apply
+from tracetypes.nodes import Apply
 from tracetypes.stdlib import RegressionTree
 from tracetypes.stdlib.item_windows import TimeWindow
 from tracetypes.testing import law_tests

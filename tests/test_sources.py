@@ -9,9 +9,9 @@ import pytest
 
 from tracetypes import ROW_POSITION, UNIT, Dataflow, O, U, Unit, check, every, in_band
 from tracetypes.edges import EdgeType
-from tracetypes.formats import Row
-from tracetypes.graph import Source
 from tracetypes.markers import Markers
+from tracetypes.nodes import Source
+from tracetypes.parsing import Row
 from tracetypes.sources import reader
 
 

@@ -17,7 +17,7 @@ from tracetypes.compiler.plan.plan import FromSource, FromStage, Mapped, Plan, R
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.plan.specification import PLAN
 from tracetypes.edges import EdgeType
-from tracetypes.graph import Apply, Fused, Gather, Graph, Merge, Node, Restore, Sink, Sort, Split
+from tracetypes.nodes import Apply, Fused, Gather, Graph, Merge, Node, Restore, Sink, Sort, Split
 
 TICKS = every(seconds=1, time=lambda value: 0)
 

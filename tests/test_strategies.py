@@ -26,6 +26,8 @@ from tests.strategies import (
     tagged_items,
     values,
 )
+from tracetypes.canonical import canonical
+from tracetypes.conformance import conformer, key_problem
 from tracetypes.markers import Marker
 from tracetypes.records import (
     INT_MAX,
@@ -38,9 +40,6 @@ from tracetypes.records import (
     Record,
     Schema,
     String,
-    canonical,
-    conformer,
-    key_problem,
     schema_of,
 )
 from tracetypes.trace import Item, StreamType, Tagged, TagsType, Trace, blocks

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetypes import Dataflow, RunError, U, Unit, UsageError, check, csv, every, in_band, json_lines, kafka, parquet
-from tracetypes.formats import Headers, JsonLines, Kafka, Layout, format_of, record_writer, to_bytes
+from tracetypes.formats import JsonLines, Kafka, Layout, format_of
+from tracetypes.parsing import Headers, record_writer, to_bytes
 from tracetypes.records import schema_of
 from tracetypes.sources import record_reader
 

@@ -14,12 +14,14 @@ from tracetypes.errors import (
     Violation,
 )
 from tracetypes.formats import csv, json_lines, kafka, parquet
-from tracetypes.graph import ROW_POSITION, Dataflow, Graph, SourceStream, Stream, merge, sort
+from tracetypes.graph import Dataflow, SourceStream, Stream, merge, sort
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
+from tracetypes.nodes import ROW_POSITION, Graph
 from tracetypes.records import UNIT, Unit
 from tracetypes.rejects import Rejected
-from tracetypes.running import Result, Run, explain, read, run, start
+from tracetypes.results import Result
+from tracetypes.running import Run, explain, read, run, start
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Item, Trace
 from tracetypes.version import VERSION

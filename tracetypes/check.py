@@ -20,14 +20,15 @@ import attrs
 import cloudpickle
 
 from tracetypes.attributes import missing_attribute
+from tracetypes.conformance import hashable, name_of
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation
 from tracetypes.formats import Csv, Layout
-from tracetypes.graph import (
+from tracetypes.graph import SHOWN, Dataflow, Stream
+from tracetypes.markers import InBand
+from tracetypes.nodes import (
     ROW_POSITION,
-    SHOWN,
     Apply,
-    Dataflow,
     Fused,
     Gather,
     Graph,
@@ -39,24 +40,10 @@ from tracetypes.graph import (
     Sort,
     Source,
     Split,
-    Stream,
     ancestors,
     title,
 )
-from tracetypes.markers import InBand
-from tracetypes.records import (
-    ListOf,
-    OneOf,
-    Optional,
-    Record,
-    Schema,
-    Unit,
-    UnitValue,
-    hashable,
-    name_of,
-    schema_of,
-    show_type,
-)
+from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, Unit, UnitValue, schema_of, show_type
 from tracetypes.redaction import conceal
 from tracetypes.sources import edge_given
 from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpStateless, substitute, template_types

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import itertools
 import json
-import math
 import os
-import shutil
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tracetypes.check import Checked, check, violations
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
-from tracetypes.formats import Csv, Parquet, format_of, split_header, text_parser
-from tracetypes.graph import Dataflow, Source
+from tracetypes.formats import Csv, Parquet, format_of
+from tracetypes.nodes import Source
+from tracetypes.parsing import split_header, text_parser
+from tracetypes.progress import Progress
 from tracetypes.records import Mismatch
 from tracetypes.redaction import redact
-from tracetypes.running import MOST_DRAWN, Job, Result, compiled, explain
+from tracetypes.results import Result
+from tracetypes.running import MOST_DRAWN, Job, compiled, explain
+from tracetypes.targets import load
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.control import Control
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from tracetypes.compiler.plan.program import Program
     from tracetypes.compiler.store.metrics import Batch
 
-__all__ = ["load", "main"]
+__all__ = ["epoch_lines", "epoch_tables", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -208,69 +206,6 @@ def _positive(text: str) -> int:
 # ------------------------------------------------------------------------------------------------- targets
 
 
-def load(target: str) -> Dataflow:
-    """The dataflow that a target names. Raises :class:`UsageError` ``TT403``."""
-    place, _, name = target.partition(":")
-    module = _module(place)
-    flows = {n: v for n, v in vars(module).items() if isinstance(v, Dataflow)}
-    if name:
-        found = vars(module).get(name)
-        if isinstance(found, Dataflow):
-            return found
-        kind = f"{name} is a {type(found).__name__}" if found is not None else f"there is no {name}"
-        raise UsageError("TT403", f"{place}: {kind}", fix=f"its dataflows are {', '.join(flows) or 'none'}")
-    if len({id(f) for f in flows.values()}) == 1:
-        return next(iter(flows.values()))
-    raise UsageError(
-        "TT403", f"{place} has {len(flows)} dataflows", fix=f"name one: {place}:{next(iter(flows), 'NAME')}"
-    )
-
-
-def _module(place: str) -> ModuleType:
-    """Import a file under the name that workers can import it by, or a module."""
-    if not place.endswith(".py"):
-        sys.path[:0] = [os.getcwd()] if os.getcwd() not in sys.path else []
-        return _imported(place, place)
-    path = Path(place).resolve()
-    if not path.is_file():
-        raise UsageError("TT403", f"{place} is no file", fix="give FILE.py:NAME or package.module:NAME")
-    parts, root = [path.stem], path.parent
-    while (root / "__init__.py").is_file():
-        parts.insert(0, root.name)
-        root = root.parent
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
-    name = ".".join(parts)
-    found = sys.modules.get(name)
-    if found is not None and Path(str(found.__file__)).resolve() != path:
-        raise UsageError("TT403", f"{place}: another module is called {name}", fix="rename the file")
-    try:
-        spec = importlib.util.find_spec(name)
-    except ImportError:  # a.b.py is no module b of a package a
-        spec = None
-    if spec is None or spec.origin is None or Path(spec.origin).resolve() != path:
-        where = f"{spec.origin} comes first" if spec is not None else "it is no Python name"
-        raise UsageError("TT403", f"{place} cannot be imported as {name}: {where}", fix="rename the file")
-    return _imported(name, place)
-
-
-def _imported(name: str, place: str) -> ModuleType:
-    try:
-        return import_module(name)
-    except TraceTypesError:
-        raise
-    except (Exception, SystemExit) as error:
-        import traceback
-
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
-        at = f" at {frames[-1].filename}:{frames[-1].lineno}" if len(frames) > 1 else ""
-        raise UsageError(
-            "TT403",
-            f"{place} cannot be imported: {type(error).__name__}: {error}{at}",
-            fix="correct it, or name another",
-        ) from error
-
-
 def _pairs(given: list[str], option: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in given:
@@ -368,7 +303,7 @@ def _run_job(given: argparse.Namespace, control: Control) -> int:
         channels=given.channels,
         master=given.master,
     )
-    say = _Progress(quiet=given.quiet)
+    say = Progress(quiet=given.quiet)
     tellers = _tellers(given, say, job.program)
 
     def tell(batch: Batch) -> None:
@@ -385,14 +320,14 @@ def _run_job(given: argparse.Namespace, control: Control) -> int:
     return _ended(say, job, result)
 
 
-def _tellers(given: argparse.Namespace, say: _Progress, program: Program) -> list[Callable[[Batch], None]]:
+def _tellers(given: argparse.Namespace, say: Progress, program: Program) -> list[Callable[[Batch], None]]:
     """What is called after each epoch."""
     from tracetypes.compiler.store.metrics import json_lines, prometheus
 
     how = given.progress or ("operators" if say.terminal else "lines")
     tellers: list[Callable[[Batch], None]] = []
     if how != "none":
-        tellers.append(_lines(say, program) if how == "lines" else _tables(say, program))
+        tellers.append(epoch_lines(say, program) if how == "lines" else epoch_tables(say, program))
     if given.metrics:
         tellers.append(json_lines(given.metrics))
     if given.prometheus is not None:
@@ -400,7 +335,7 @@ def _tellers(given: argparse.Namespace, say: _Progress, program: Program) -> lis
     return tellers
 
 
-def _ended(say: _Progress, job: Job, result: Result) -> int:
+def _ended(say: Progress, job: Job, result: Result) -> int:
     """The last lines of a run, and its exit status."""
     for source in result.all_rejected:
         rows = result.read[source]
@@ -471,7 +406,7 @@ def _state(given: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(say: _Progress, program: Program) -> Callable[[Batch], None]:
+def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
     """A line for each micro-batch. A query of nothing but late items or rejects reads all rows for the few that it writes: those
     are counted."""
     from tracetypes.compiler.plan.plan import FromSource
@@ -500,7 +435,7 @@ def _lines(say: _Progress, program: Program) -> Callable[[Batch], None]:
     return told
 
 
-def _tables(say: _Progress, compiled: Program) -> Callable[[Batch], None]:
+def epoch_tables(say: Progress, compiled: Program) -> Callable[[Batch], None]:
     """A table with a row for each operator."""
     from tracetypes.compiler.store.metrics_table import Table
 
@@ -511,81 +446,6 @@ def _tables(say: _Progress, compiled: Program) -> Callable[[Batch], None]:
         say.table(table.lines())
 
     return told
-
-
-class _Progress:
-    """Progress on stderr: lines that stay, and below them a table and a status, which are drawn again in their place. Where
-    stderr is no terminal there is no status, and the table is printed anew every few seconds."""
-
-    SECONDS = 5.0
-
-    def __init__(self, *, quiet: bool) -> None:
-        self.quiet = quiet
-        self.terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self.rows: list[str] = []
-        self.below = ""
-        self.drawn = 0
-        """Lines on the terminal that are to be drawn again."""
-        self.printed = -math.inf
-        self.pending = False
-        self.lock = threading.Lock()
-        """Queries, and what operators print, come in threads of their own."""
-
-    def line(self, text: str, *, always: bool = False) -> None:
-        """A line that stays; ``always``: also where all is quiet."""
-        with self.lock:
-            self._wipe()
-            self._print([text], always=always)
-            self._draw()
-
-    def status(self, text: str) -> None:
-        """What is going on."""
-        with self.lock:
-            self._wipe()
-            self.below = f"{text} ..."
-            self._draw()
-
-    def table(self, rows: list[str]) -> None:
-        """How far it is."""
-        with self.lock:
-            self._wipe()
-            self.rows = rows
-            self._draw()
-            self.pending = not self.terminal
-            if self.pending and time.monotonic() >= self.printed + self.SECONDS:
-                self._print_table()
-
-    def end(self) -> None:
-        """The last table stays."""
-        with self.lock:
-            self._wipe()
-            self.below = ""
-            self._draw()
-            if self.pending:
-                self._print_table()
-            self.rows, self.drawn = [], 0
-
-    def _print_table(self) -> None:
-        self._print(self.rows)
-        self.printed, self.pending = time.monotonic(), False
-
-    def _wipe(self) -> None:
-        if self.drawn:
-            print(f"\x1b[{self.drawn}F\x1b[J", end="", file=sys.stderr, flush=True)
-            self.drawn = 0
-
-    def _draw(self) -> None:
-        """As much as the terminal has room for: what has left it cannot be wiped."""
-        if self.terminal:
-            width, height = shutil.get_terminal_size()
-            below = [self.below] if self.below else []
-            lines = [line[: width - 1] for line in [*self.rows[: max(height - 2, 0)], *below]]
-            self._print(lines)
-            self.drawn = 0 if self.quiet else len(lines)
-
-    def _print(self, lines: list[str], *, always: bool = False) -> None:
-        if lines and (always or not self.quiet):
-            print(*map(redact, lines), sep="\n", file=sys.stderr, flush=True)
 
 
 def _test(given: argparse.Namespace) -> int:

@@ -14,10 +14,12 @@ from typing import Any, TypeAlias, assert_never
 
 import attrs
 
+from tracetypes.canonical import canonical, stable_hash
 from tracetypes.check import Checked
+from tracetypes.conformance import conformer, key_conformer, key_problem
 from tracetypes.errors import OperatorFailed, RunError, raised_at
-from tracetypes.formats import Row
-from tracetypes.graph import (
+from tracetypes.markers import EventTime, Marker
+from tracetypes.nodes import (
     Apply,
     Fused,
     Gather,
@@ -35,19 +37,9 @@ from tracetypes.graph import (
     steps_of,
     title,
 )
-from tracetypes.markers import EventTime, Marker
+from tracetypes.parsing import Row
 from tracetypes.places import NoPlace, place
-from tracetypes.records import (
-    UNIT,
-    Mismatch,
-    Schema,
-    canonical,
-    conformer,
-    key_conformer,
-    key_problem,
-    show,
-    stable_hash,
-)
+from tracetypes.records import UNIT, Mismatch, Schema, show
 from tracetypes.rejects import Rejected
 from tracetypes.sources import reader
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, as_operator
@@ -282,7 +274,7 @@ def interpret(
     checked: Checked, inputs: Mapping[str, Sequence[Element]], *, complete: bool = True
 ) -> dict[str, Trace[Element]]:
     """The trace at each sink, for a stream at each source (by name; of a source's late items and rejects by
-    :func:`~tracetypes.graph.label`).
+    :func:`~tracetypes.nodes.label`).
 
     ``complete``: the sources have ended, so that a merge need not wait for markers of an input that will never come.
     """

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, overl
 
 import attrs
 
+from tracetypes.conformance import datetime_of, micros_of
 from tracetypes.errors import UsageError
-from tracetypes.records import datetime_of, micros_of, show
+from tracetypes.records import show
 
 __all__ = ["EventTime", "InBand", "Marker", "Markers", "TimeUnit", "every", "in_band", "show_markers"]
 

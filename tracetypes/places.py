@@ -11,7 +11,8 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from tracetypes.records import micros_of, show
+from tracetypes.conformance import micros_of
+from tracetypes.records import show
 
 __all__ = ["NoPlace", "Orderable", "place"]
 

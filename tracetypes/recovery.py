@@ -12,9 +12,9 @@ import attrs
 
 from tracetypes.check import Checked, check
 from tracetypes.errors import LawBroken, UsageError
-from tracetypes.formats import Row
 from tracetypes.graph import Dataflow
 from tracetypes.interpreter import arrange, interpret
+from tracetypes.parsing import Row
 from tracetypes.scripts import Crash, Script, Step, entries
 from tracetypes.trace import Element, Trace, blocks
 

@@ -31,11 +31,13 @@ import attrs
 
 from tracetypes.check import Checked, check, edge_of, violations
 from tracetypes.errors import CheckFailed, RunError, UsageError
-from tracetypes.formats import Csv, Layout, Parquet, format_of, split_header, text_parser
+from tracetypes.formats import Csv, Layout, Parquet, format_of
 from tracetypes.graph import SHOWN, Dataflow, Stream
+from tracetypes.parsing import split_header, text_parser
 from tracetypes.records import Mismatch, UnitValue, schema_of, show_type
 from tracetypes.redaction import redact
 from tracetypes.rejects import SideOutputRow
+from tracetypes.results import Result
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.control import Control
@@ -46,9 +48,25 @@ if TYPE_CHECKING:
     from tracetypes.compiler.store.metrics import Batch
     from tracetypes.compiler.store.output import Output
 
-__all__ = ["BACKENDS", "Input", "Result", "Run", "SideOutputRow", "Sink", "compiled", "explain", "read", "run", "start"]
+__all__ = [
+    "BACKENDS",
+    "Input",
+    "Job",
+    "Run",
+    "RunOptions",
+    "SideOutputRow",
+    "Sink",
+    "compiled",
+    "explain",
+    "read",
+    "run",
+    "start",
+]
 
 BACKENDS: Final = ("spark",)
+
+MOST_DRAWN: Final = 500
+"""Nodes of a graph that is drawn: nobody reads more, and where many arrows cross the layout takes the square of their number."""
 
 Input: TypeAlias = str | os.PathLike[str] | Iterable[Any]
 """What a source reads: a path, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; or rows: values, or pairs ``(key, value)`` where the
@@ -57,12 +75,6 @@ rows of the source have a key column."""
 Sink: TypeAlias = str | os.PathLike[str] | list[Any]
 """Where a sink writes: a directory, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``, ``-`` for standard output (JSON lines), ``noop:``
 for nowhere; or a list, to which values are appended, or pairs ``(key, value)`` where the rows have a key column."""
-
-MOST_DRAWN: Final = 500
-"""Nodes of a graph that is drawn: nobody reads more, and where many arrows cross the layout takes the square of their number."""
-
-ROWS: Final = 10
-"""How many rows of each output a notebook shows."""
 
 V = TypeVar("V")
 
@@ -79,163 +91,6 @@ class RunOptions(TypedDict, total=False):
     verify: bool
     channels: str
     master: str
-
-
-@attrs.frozen(kw_only=True)
-class Result:
-    """What a run did. ``rows``: that its sources took, ``read``: by source; ``epochs``: commits; ``late`` and ``rejects``: how
-    many, by source;
-    ``late_rows`` and ``rejected_rows``: they themselves, where the outputs are lists; ``outputs``: what went to lists, by sink;
-    ``stopped``: it was stopped before its end; ``drained``: its sources have ended and everything open is answered;
-    ``differences``: operators whose traced form differed from Python (``TT240``)."""
-
-    rows: int
-    epochs: int
-    markers: int
-    seconds: float
-    read: Mapping[str, int]
-    late: Mapping[str, int]
-    rejects: Mapping[str, int]
-    outputs: Mapping[str, Sequence[Any]]
-    late_rows: Sequence[SideOutputRow] = ()
-    rejected_rows: Sequence[SideOutputRow] = ()
-    stopped: bool = False
-    drained: bool = False
-    differences: Sequence[str] = ()
-
-    @property
-    def all_rejected(self) -> list[str]:
-        """Sources of which every row was rejected (``TT241``)."""
-        return [source for source, rows in self.read.items() if 0 < rows == self.rejects.get(source)]
-
-    def _repr_html_(self) -> str:
-        """The first rows of each output, for notebooks."""
-        aside = f"{sum(self.late.values()):,} late, {sum(self.rejects.values()):,} rejected"
-        parts = [f"<p>{self.rows:,} rows in {self.seconds:.1f} s, {aside}</p>"]
-        for name, rows in self.outputs.items():
-            shown = "".join(f"<tr>{_cells(row)}</tr>" for row in rows[:ROWS])
-            more = f"<p>and {len(rows) - ROWS:,} more</p>" if len(rows) > ROWS else ""
-            parts.append(f"<h4>{html.escape(name)}</h4><table>{_head(rows)}{shown}</table>{more}")
-        return "".join(parts)
-
-
-def _fields(row: Any) -> dict[str, Any]:
-    if attrs.has(type(row)):
-        return {field.name: getattr(row, field.name) for field in attrs.fields(type(row))}
-    if isinstance(row, tuple) and len(row) == 2:
-        key, value = row
-        return {"key": key, **_fields(value)}
-    return {"value": row}
-
-
-def _head(rows: Sequence[Any]) -> str:
-    return "".join(f"<th>{html.escape(name)}</th>" for name in _fields(rows[0])) if rows else ""
-
-
-def _cells(row: Any) -> str:
-    return "".join(f"<td>{html.escape(str(value))}</td>" for value in _fields(row).values())
-
-
-@attrs.define(eq=False)
-class Run:
-    """A run that goes on in the background; see :func:`start`."""
-
-    _control: Control
-    _thread: threading.Thread
-    _result: list[Result]
-    _failure: list[BaseException]
-    _epochs: list[Batch]
-
-    @property
-    def running(self) -> bool:
-        """Does it still run?"""
-        return self._thread.is_alive()
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """What it has done so far: ``epochs``, ``rows``, and ``last``: of the last epoch, as ``--metrics`` writes it."""
-        done = list(self._epochs)
-        return {"epochs": len(done), "rows": sum(one.rows for one in done), "last": done[-1].plain if done else None}
-
-    def drain(self) -> Result:
-        """End the sources, answer what is open, and wait for the end."""
-        self._control.drain.set()
-        return self.wait()
-
-    def stop(self) -> Result:
-        """Stop soon; the same checkpoint goes on later. Waits for the end."""
-        self._control.stop.set()
-        return self.wait()
-
-    def wait(self, seconds: float | None = None) -> Result:
-        """Wait for the end, and raise what the run raised. Raises :class:`TimeoutError` after so many seconds."""
-        self._thread.join(seconds)
-        if self._thread.is_alive():
-            raise TimeoutError(f"the run goes on after {seconds} seconds")
-        if self._failure:
-            raise self._failure[0]
-        return self._result[0]
-
-
-def compiled(flow: Dataflow | Checked, *, parallelism: int = 1, key_groups: int | None = None) -> Program:
-    """The program of a dataflow. Raises :class:`CheckFailed`, and :class:`UsageError` ``TT401`` or ``TT404``."""
-    with _extras():
-        from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
-        from tracetypes.compiler.plan.program import program
-
-    groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
-    return program(_checked(flow), parallelism=parallelism, key_groups=groups)
-
-
-def _checked(flow: Dataflow | Checked) -> Checked:
-    return check(flow) if isinstance(flow, Dataflow) else flow
-
-
-@contextmanager
-def _extras() -> Iterator[None]:
-    """Inside, a package that is not installed is :class:`UsageError` ``TT401``."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
-
-
-def explain(
-    flow: Dataflow | Checked,
-    inputs: Mapping[str, str] | None = None,
-    *,
-    parallelism: int = 1,
-    key_groups: int | None = None,
-) -> str:
-    """What ``tracetypes explain`` prints: the graph, what each pass made of it and why, and the plan. ``inputs``: what sources
-    will read, where that is known."""
-    with _extras():
-        from tracetypes.compiler.plan.explain import explain as explained
-        from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
-        from tracetypes.compiler.spark.wording import SparkWording
-
-    groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
-    return redact(explained(_checked(flow), SparkWording(dict(inputs or {})), parallelism=parallelism, key_groups=groups))
-
-
-def _picture(flow: Dataflow) -> str | None:
-    """The typed graph of a dataflow for a notebook, and what is wrong with it; None, for its text, where there is nothing to draw
-    or too much."""
-    graph = flow.graph
-    if not graph.nodes or len(graph.nodes) > MOST_DRAWN:
-        return None
-    found = violations(flow)
-    said = f"<pre>{html.escape(redact(str(CheckFailed(found))))}</pre>" if found else ""
-    types = {node.id: edge_of(Stream[Any](flow, node.id)) for node in graph.nodes}
-    known = {id: edge for id, edge in types.items() if edge is not None}
-    if len(known) < len(types) or any(one.code in ("TT105", "TT108") for one in found):
-        return said
-    from tracetypes.compiler.plan.drawing import svg, typed_graph
-
-    return redact(svg(typed_graph(Checked(graph, known)), f"typed graph of {graph.name}", style=True)) + said
-
-
-SHOWN.picture = _picture
 
 
 def run(
@@ -305,52 +160,63 @@ def _refuse(backend: str, options: Mapping[str, Any]) -> None:
         raise UsageError("TT402", f"there is no option {name!r}", fix=f"the options are {', '.join(known)}")
 
 
-def read(path: str | os.PathLike[str], record: type[V]) -> list[V]:
-    """The rows of a file, or of the files of an output directory in the order of their names, as records: for tests. CSV, JSON
-    lines or Parquet by the ending. Raises :class:`RunError` ``TT208``."""
-    place = Path(path)
-    if not place.exists():
-        raise RunError("TT208", f"{place} does not exist", fix="give a file, or the output directory of a run")
-    files = sorted(one for one in place.iterdir() if one.is_file()) if place.is_dir() else [place]
-    files = [one for one in files if not one.name.startswith(("_", "."))]
-    return [value for file in files for value in _rows_of(file, record)]
-
-
-def _rows_of(file: Path, record: type[V]) -> list[V]:
-    layout = Layout(UnitValue(), schema_of(record))
-    format = format_of(file.name, None)
-    if isinstance(format, Parquet):
-        return _rows_of_parquet(file, layout)
-    rows: list[V] = []
-    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8-sig") as lines:
-        header = split_header(format, next(lines, "").rstrip("\r\n")) if isinstance(format, Csv) else None
-        parse = text_parser(format, layout, header)
-        for number, line in enumerate(lines, 2 if header else 1):
-            try:
-                rows.append(parse(line.rstrip("\r\n"))[1])
-            except Mismatch as error:
-                raise RunError(
-                    "TT208", f"{file}, line {number}: {error}", fix=f"give rows of {show_type(record)}"
-                ) from None
-    return rows
-
-
-def _rows_of_parquet(file: Path, layout: Layout) -> list[Any]:
+def explain(
+    flow: Dataflow | Checked,
+    inputs: Mapping[str, str] | None = None,
+    *,
+    parallelism: int = 1,
+    key_groups: int | None = None,
+) -> str:
+    """What ``tracetypes explain`` prints: the graph, what each pass made of it and why, and the plan. ``inputs``: what sources
+    will read, where that is known."""
     with _extras():
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        from tracetypes.compiler.plan.explain import explain as explained
+        from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
+        from tracetypes.compiler.spark.wording import SparkWording
 
-        from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
-
-    schema = schema_of_rows(layout)
-    table = pq.read_table(file, columns=[name for name, _ in layout.columns])
-    for field in schema:
-        if field.name not in table.column_names:  # the end and the position of a block, which files do not have
-            table = table.append_column(field, pa.array([0] * table.num_rows, field.type))
-    return list(from_rows(layout, table.select(schema.names).cast(schema)).values)
+    groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
+    return redact(explained(_checked(flow), SparkWording(dict(inputs or {})), parallelism=parallelism, key_groups=groups))
 
 
-# --------------------------------------------------------------------------------------------------------- a run
+@attrs.define(eq=False)
+class Run:
+    """A run that goes on in the background; see :func:`start`."""
+
+    _control: Control
+    _thread: threading.Thread
+    _result: list[Result]
+    _failure: list[BaseException]
+    _epochs: list[Batch]
+
+    @property
+    def running(self) -> bool:
+        """Does it still run?"""
+        return self._thread.is_alive()
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """What it has done so far: ``epochs``, ``rows``, and ``last``: of the last epoch, as ``--metrics`` writes it."""
+        done = list(self._epochs)
+        return {"epochs": len(done), "rows": sum(one.rows for one in done), "last": done[-1].plain if done else None}
+
+    def drain(self) -> Result:
+        """End the sources, answer what is open, and wait for the end."""
+        self._control.drain.set()
+        return self.wait()
+
+    def stop(self) -> Result:
+        """Stop soon; the same checkpoint goes on later. Waits for the end."""
+        self._control.stop.set()
+        return self.wait()
+
+    def wait(self, seconds: float | None = None) -> Result:
+        """Wait for the end, and raise what the run raised. Raises :class:`TimeoutError` after so many seconds."""
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the run goes on after {seconds} seconds")
+        if self._failure:
+            raise self._failure[0]
+        return self._result[0]
 
 
 @attrs.define(eq=False)
@@ -595,3 +461,91 @@ def _is_remote(path: str) -> bool:
     from tracetypes.compiler.connectors.registry import connector_of
 
     return connector_of(path).remote
+
+
+def compiled(flow: Dataflow | Checked, *, parallelism: int = 1, key_groups: int | None = None) -> Program:
+    """The program of a dataflow. Raises :class:`CheckFailed`, and :class:`UsageError` ``TT401`` or ``TT404``."""
+    with _extras():
+        from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
+        from tracetypes.compiler.plan.program import program
+
+    groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
+    return program(_checked(flow), parallelism=parallelism, key_groups=groups)
+
+
+def _checked(flow: Dataflow | Checked) -> Checked:
+    return check(flow) if isinstance(flow, Dataflow) else flow
+
+
+@contextmanager
+def _extras() -> Iterator[None]:
+    """Inside, a package that is not installed is :class:`UsageError` ``TT401``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
+
+
+def read(path: str | os.PathLike[str], record: type[V]) -> list[V]:
+    """The rows of a file, or of the files of an output directory in the order of their names, as records: for tests. CSV, JSON
+    lines or Parquet by the ending. Raises :class:`RunError` ``TT208``."""
+    place = Path(path)
+    if not place.exists():
+        raise RunError("TT208", f"{place} does not exist", fix="give a file, or the output directory of a run")
+    files = sorted(one for one in place.iterdir() if one.is_file()) if place.is_dir() else [place]
+    files = [one for one in files if not one.name.startswith(("_", "."))]
+    return [value for file in files for value in _rows_of(file, record)]
+
+
+def _rows_of(file: Path, record: type[V]) -> list[V]:
+    layout = Layout(UnitValue(), schema_of(record))
+    format = format_of(file.name, None)
+    if isinstance(format, Parquet):
+        return _rows_of_parquet(file, layout)
+    rows: list[V] = []
+    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8-sig") as lines:
+        header = split_header(format, next(lines, "").rstrip("\r\n")) if isinstance(format, Csv) else None
+        parse = text_parser(format, layout, header)
+        for number, line in enumerate(lines, 2 if header else 1):
+            try:
+                rows.append(parse(line.rstrip("\r\n"))[1])
+            except Mismatch as error:
+                raise RunError(
+                    "TT208", f"{file}, line {number}: {error}", fix=f"give rows of {show_type(record)}"
+                ) from None
+    return rows
+
+
+def _rows_of_parquet(file: Path, layout: Layout) -> list[Any]:
+    with _extras():
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
+
+    schema = schema_of_rows(layout)
+    table = pq.read_table(file, columns=[name for name, _ in layout.columns])
+    for field in schema:
+        if field.name not in table.column_names:  # the end and the position of a block, which files do not have
+            table = table.append_column(field, pa.array([0] * table.num_rows, field.type))
+    return list(from_rows(layout, table.select(schema.names).cast(schema)).values)
+
+
+def _picture(flow: Dataflow) -> str | None:
+    """The typed graph of a dataflow for a notebook, and what is wrong with it; None, for its text, where there is nothing to draw
+    or too much."""
+    graph = flow.graph
+    if not graph.nodes or len(graph.nodes) > MOST_DRAWN:
+        return None
+    found = violations(flow)
+    said = f"<pre>{html.escape(redact(str(CheckFailed(found))))}</pre>" if found else ""
+    types = {node.id: edge_of(Stream[Any](flow, node.id)) for node in graph.nodes}
+    known = {id: edge for id, edge in types.items() if edge is not None}
+    if len(known) < len(types) or any(one.code in ("TT105", "TT108") for one in found):
+        return said
+    from tracetypes.compiler.plan.drawing import svg, typed_graph
+
+    return redact(svg(typed_graph(Checked(graph, known)), f"typed graph of {graph.name}", style=True)) + said
+
+
+SHOWN.picture = _picture

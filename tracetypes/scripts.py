@@ -8,9 +8,10 @@ from typing import Any, Literal, TypeAlias, get_args
 import attrs
 
 from tracetypes.errors import UsageError
-from tracetypes.formats import JsonLines, Layout, Row, text_parser
-from tracetypes.graph import Source
+from tracetypes.formats import JsonLines, Layout
 from tracetypes.markers import EventTime, Time, micros_from
+from tracetypes.nodes import Source
+from tracetypes.parsing import Row, text_parser
 from tracetypes.records import UNIT, Mismatch, show
 from tracetypes.sources import reader
 

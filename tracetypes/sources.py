@@ -8,13 +8,15 @@ from typing import Any, assert_never
 
 import attrs
 
+from tracetypes.conformance import conformer, key_conformer
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Headers, Kafka, Layout, Parquet, Row, checked_key, record_parser
-from tracetypes.graph import RowPosition, Source
+from tracetypes.formats import Csv, Kafka, Layout, Parquet
 from tracetypes.markers import InBand, TimeUnit, micros_from
+from tracetypes.nodes import RowPosition, Source
+from tracetypes.parsing import Headers, Row, checked_key, record_parser
 from tracetypes.places import NoPlace, place
-from tracetypes.records import Mismatch, Unit, conformer, key_conformer, schema_of, show
+from tracetypes.records import Mismatch, Unit, schema_of, show
 from tracetypes.rejects import Rejected
 
 __all__ = ["Reader", "edge_given", "reader", "record_reader"]

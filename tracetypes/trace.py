@@ -15,21 +15,12 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
+from tracetypes.canonical import canonical
+from tracetypes.conformance import conformer, has_floats, key_conformer, name_of, positive_zeros
 from tracetypes.edges import EdgeType
 from tracetypes.errors import DataError
 from tracetypes.markers import Marker
-from tracetypes.records import (
-    Mismatch,
-    Schema,
-    canonical,
-    conformer,
-    has_floats,
-    key_conformer,
-    name_of,
-    positive_zeros,
-    schema_of,
-    show,
-)
+from tracetypes.records import Mismatch, Schema, schema_of, show
 
 __all__ = ["MARKER", "Block", "Item", "StreamType", "Tagged", "TagsType", "Trace", "TraceType", "stream_type"]
 

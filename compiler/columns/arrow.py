@@ -18,6 +18,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from tracetypes.conformance import datetime_of
 from tracetypes.formats import Layout
 from tracetypes.records import (
     UNIT,
@@ -34,7 +35,6 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
-    datetime_of,
 )
 from tracetypes.trace import StreamType
 

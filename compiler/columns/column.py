@@ -15,6 +15,7 @@ from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact import Exacts
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Undefined
+from tracetypes.conformance import micros_of
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -31,7 +32,6 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
-    micros_of,
 )
 
 __all__ = [

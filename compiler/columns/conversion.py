@@ -17,6 +17,7 @@ from tracetypes.compiler.columns.column import EPOCH_DAY, Column, Columns, Struc
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact import Exacts
 from tracetypes.compiler.tracing.expr import Exact, Input, Undefined
+from tracetypes.conformance import datetime_of
 from tracetypes.records import (
     UNIT,
     Boolean,
@@ -32,7 +33,6 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
-    datetime_of,
 )
 
 __all__ = ["arrow_inputs", "column_from_arrow", "from_arrow", "python_values", "to_arrow", "to_coded_arrow", "values_of"]

@@ -35,18 +35,8 @@ from tracetypes.compiler.columns.conversion import column_from_arrow, python_val
 from tracetypes.compiler.columns.exact import Exacts
 from tracetypes.compiler.tracing.expr import Call, Exact
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS, Function
-from tracetypes.records import (
-    Boolean,
-    Bytes,
-    Date,
-    Float,
-    Integer,
-    Schema,
-    String,
-    Timestamp,
-    UnitValue,
-    micros_of,
-)
+from tracetypes.conformance import micros_of
+from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Schema, String, Timestamp, UnitValue
 
 __all__ = ["ACTS", "FIRST", "LAST", "OF_ONE_KIND", "WHITE_SPACE"]
 

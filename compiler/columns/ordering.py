@@ -17,26 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracetypes.canonical import canonical
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns, Struct, take
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
-from tracetypes.graph import Sort
-from tracetypes.records import (
-    INT_MAX,
-    Boolean,
-    Bytes,
-    Date,
-    Float,
-    Integer,
-    Schema,
-    String,
-    Timestamp,
-    UnitValue,
-    canonical,
-    micros_of,
-)
+from tracetypes.conformance import micros_of
+from tracetypes.nodes import Sort
+from tracetypes.records import INT_MAX, Boolean, Bytes, Date, Float, Integer, Schema, String, Timestamp, UnitValue
 
 __all__ = ["Pairs", "Runs", "Sorter", "canonical_columns", "codes_of", "codes_of_objects"]
 
@@ -186,7 +175,7 @@ def _ranks(texts: Any) -> Any:
 
 
 def canonical_columns(columns: Columns, count: int) -> list[Any]:
-    """Columns that order rows as :func:`tracetypes.records.canonical` orders their values. Raises :class:`Undefined` for
+    """Columns that order rows as :func:`tracetypes.canonical.canonical` orders their values. Raises :class:`Undefined` for
     schemas that have none."""
     if isinstance(columns, Struct):
         found = []
@@ -211,7 +200,7 @@ def canonical_columns(columns: Columns, count: int) -> list[Any]:
 
 
 def _float_order(values: Any) -> Any:
-    """:func:`tracetypes.records.float_order`, but for NaN, which gets the largest 64-bit integer."""
+    """:func:`tracetypes.canonical.float_order`, but for NaN, which gets the largest 64-bit integer."""
     bits = np.ascontiguousarray(values).view(np.int64)
     return np.where(np.isnan(values), INT_MAX, np.where(bits >= 0, bits, ~(bits & INT_MAX)))
 

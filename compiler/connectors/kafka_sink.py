@@ -14,8 +14,9 @@ from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.kafka import Address, Watch, patiently
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Kafka, Parquet, record_writer
+from tracetypes.formats import Csv, Kafka, Parquet
 from tracetypes.markers import Marker
+from tracetypes.parsing import record_writer
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer

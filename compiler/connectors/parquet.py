@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
 from tracetypes.formats import Format, Kafka, Layout, Parquet
 from tracetypes.records import (
@@ -30,7 +31,6 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
-    name_of,
 )
 
 __all__ = ["check_columns", "converted", "misfit", "open_parquet", "zone_of"]

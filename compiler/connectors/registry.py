@@ -14,7 +14,7 @@ from tracetypes.compiler.connectors.files import existing
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.kafka import SCHEME
 from tracetypes.formats import Csv, JsonLines, Kafka, Parquet
-from tracetypes.graph import Sink, Source
+from tracetypes.nodes import Sink, Source
 
 __all__ = ["Connector", "connector_of", "connector_of_kind", "difference", "reading", "register", "writing"]
 

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import END, POSITION
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet
-from tracetypes.graph import Sink
-from tracetypes.records import Float, to_plain
+from tracetypes.nodes import Sink
+from tracetypes.plain import to_plain
+from tracetypes.records import Float
 
 __all__ = ["RowFile", "Shown", "open_rows"]
 

@@ -13,8 +13,9 @@ from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.connectors.parquet import converted, misfit, open_parquet, zone_of
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime import limits
+from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
-from tracetypes.records import Bytes, Optional, Schema, String, UnitValue, name_of
+from tracetypes.records import Bytes, Optional, Schema, String, UnitValue
 
 __all__ = ["RowGroup", "RowGroups", "Table", "repeated", "together", "with_dictionaries"]
 

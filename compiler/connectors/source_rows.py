@@ -25,8 +25,9 @@ from tracetypes.compiler.runtime.partial_aggregation import fit_key, read_by
 from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Undefined
-from tracetypes.formats import Row
+from tracetypes.conformance import name_of
 from tracetypes.markers import MICROS, EventTime
+from tracetypes.parsing import Row
 from tracetypes.records import (
     UNIT,
     Boolean,
@@ -39,7 +40,6 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
-    name_of,
 )
 
 __all__ = ["Columns", "R", "in_columns", "parsed_row", "row_taker", "taker"]

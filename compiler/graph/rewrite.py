@@ -9,7 +9,7 @@ import attrs
 from tracetypes.check import Checked
 from tracetypes.edges import EdgeType
 from tracetypes.errors import Location
-from tracetypes.graph import Gather, Graph, Node, Restore, Split
+from tracetypes.nodes import Gather, Graph, Node, Restore, Split
 
 __all__ = ["Rewrite"]
 

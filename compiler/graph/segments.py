@@ -22,7 +22,7 @@ from tracetypes.compiler.analysis.traced import Opaque, traced
 from tracetypes.compiler.tracing.identity import Once
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Csv, JsonLines, Kafka
-from tracetypes.graph import Apply, Graph, Merge, Node, Receive, Sink, Source, title
+from tracetypes.nodes import Apply, Graph, Merge, Node, Receive, Sink, Source, title
 from tracetypes.templates import OpStateless, overrides
 
 __all__ = ["Segment", "cut"]

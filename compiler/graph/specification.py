@@ -15,7 +15,7 @@ import attrs
 
 from tracetypes.check import Checked, unify
 from tracetypes.edges import EdgeType
-from tracetypes.graph import (
+from tracetypes.nodes import (
     Apply,
     Fused,
     Gather,

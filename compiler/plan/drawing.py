@@ -16,7 +16,8 @@ import attrs
 
 from tracetypes.check import Checked
 from tracetypes.compiler.plan.layout import Arrow, Label, Placed, Point, Size, layered
-from tracetypes.graph import (
+from tracetypes.markers import show_markers
+from tracetypes.nodes import (
     Apply,
     Fused,
     Gather,
@@ -31,7 +32,6 @@ from tracetypes.graph import (
     Split,
     title,
 )
-from tracetypes.markers import show_markers
 from tracetypes.records import show
 from tracetypes.redaction import redact
 from tracetypes.templates import TEMPLATES

@@ -14,8 +14,8 @@ from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.facts import sums_only
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import program
-from tracetypes.graph import Apply, Fused, Node, Restore, RowPosition, Sink, Sort, Source, steps_of, title
 from tracetypes.markers import show_markers
+from tracetypes.nodes import Apply, Fused, Node, Restore, RowPosition, Sink, Sort, Source, steps_of, title
 from tracetypes.sources import edge_given
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.plan.plan import FromSource, Mapped, Plan, Region, Stage, links
 from tracetypes.formats import Kafka
-from tracetypes.graph import Apply
 from tracetypes.markers import EventTime
+from tracetypes.nodes import Apply
 from tracetypes.templates import OpKeyedUnordered, overrides
 
 __all__ = ["combining", "is_straight", "speaks", "sums_only"]

@@ -8,7 +8,8 @@ from typing import Any, NewType, get_args, get_origin
 
 import attrs
 
-from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, name_of, show_type
+from tracetypes.conformance import name_of
+from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, show_type
 
 __all__ = ["class_name", "fields_of", "fields_of_type", "types_made"]
 

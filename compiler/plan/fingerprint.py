@@ -43,7 +43,8 @@ from tracetypes.compiler.tracing.identity import parts_of
 from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
 from tracetypes.formats import Csv, JsonLines, Kafka, Layout, Parquet
-from tracetypes.graph import (
+from tracetypes.markers import EventTime, InBand
+from tracetypes.nodes import (
     Apply,
     Fused,
     Gather,
@@ -57,7 +58,6 @@ from tracetypes.graph import (
     Split,
     title,
 )
-from tracetypes.markers import EventTime, InBand
 from tracetypes.records import Schema
 from tracetypes.redaction import hidden_fields
 from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpKeyedUnordered, as_operator, type_arguments

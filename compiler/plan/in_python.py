@@ -8,7 +8,7 @@ import attrs
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan.plan import FromSource, Leaf, Mapped, Plan, Region, Stage, Step, United, links
-from tracetypes.graph import Apply, title
+from tracetypes.nodes import Apply, title
 
 __all__ = ["in_python", "names_of"]
 

@@ -26,7 +26,7 @@ from tracetypes.compiler.plan.explain import Runs, Wording, combining_run, keyed
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import Program
-from tracetypes.graph import Apply, title
+from tracetypes.nodes import Apply, title
 
 __all__ = ["page", "plan_figure"]
 

@@ -21,7 +21,7 @@ from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Layout
-from tracetypes.graph import Apply, Merge, Restore, Sink, Sort, Source, title
+from tracetypes.nodes import Apply, Merge, Restore, Sink, Sort, Source, title
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import StreamType
 

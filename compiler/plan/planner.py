@@ -31,21 +31,8 @@ from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
 from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
 from tracetypes.formats import Layout
-from tracetypes.graph import (
-    Apply,
-    Gather,
-    Merge,
-    Node,
-    Receive,
-    Restore,
-    Sink,
-    Sort,
-    Source,
-    Split,
-    steps_of,
-    title,
-)
 from tracetypes.markers import EventTime
+from tracetypes.nodes import Apply, Gather, Merge, Node, Receive, Restore, Sink, Sort, Source, Split, steps_of, title
 from tracetypes.records import Schema
 from tracetypes.templates import OpStateless
 from tracetypes.trace import StreamType, stream_type

@@ -10,7 +10,7 @@ from tracetypes.compiler.graph.segments import Segment, cut
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups
 from tracetypes.compiler.tracing.identity import Once
-from tracetypes.graph import Graph
+from tracetypes.nodes import Graph
 
 __all__ = ["Program", "alone", "program"]
 

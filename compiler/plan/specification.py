@@ -8,7 +8,7 @@ from typing import Final
 
 from tracetypes.compiler.graph.specification import Rule
 from tracetypes.compiler.plan.plan import FromStage, Mapped, Plan, Region, United, links
-from tracetypes.graph import Apply, Restore, Sort, title
+from tracetypes.nodes import Apply, Restore, Sort, title
 from tracetypes.templates import OpKeyedOrdered, OpStateless
 
 __all__ = ["PLAN"]

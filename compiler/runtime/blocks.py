@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tracetypes.canonical import canonical
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.columns.arrow import Batch, from_array
 from tracetypes.compiler.columns.ordering import Pairs, Runs
@@ -15,10 +16,9 @@ from tracetypes.compiler.plan.facts import combining, sums_only
 from tracetypes.compiler.plan.plan import FromSource, Stage, links
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.partial_aggregation import objects, parts_of
-from tracetypes.graph import RowPosition
 from tracetypes.interpreter import failed, guarded
+from tracetypes.nodes import RowPosition
 from tracetypes.places import place
-from tracetypes.records import canonical
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 

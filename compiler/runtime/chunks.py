@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
-from tracetypes.formats import Row
 from tracetypes.markers import EventTime
-from tracetypes.records import Integer, Schema, String, stable_hash
+from tracetypes.parsing import Row
+from tracetypes.records import Integer, Schema, String
 
 __all__ = ["Chunk", "Placed", "hashes", "place", "scatter"]
 
@@ -108,7 +109,7 @@ def place(how: EventTime, chunk: Chunk, newest: int | None) -> Placed:
 
 
 def hashes(schema: Schema, keys: Any) -> Any:
-    """:func:`tracetypes.records.stable_hash` of every key of an Arrow array, as uint64."""
+    """:func:`tracetypes.canonical.stable_hash` of every key of an Arrow array, as uint64."""
     if isinstance(schema, Integer):
         return mixed(keys.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64))
     if isinstance(schema, String):
@@ -128,7 +129,7 @@ def hashes(schema: Schema, keys: Any) -> Any:
 
 
 def mixed(x: Any) -> Any:
-    """:func:`tracetypes.records.mix` of many, as uint64."""
+    """:func:`tracetypes.canonical.mix` of many, as uint64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

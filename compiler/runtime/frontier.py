@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, final
 import attrs
 import numpy as np
 
+from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.arrow import Batch
 from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
 from tracetypes.compiler.runtime.epoch import Epoch
@@ -17,10 +18,10 @@ from tracetypes.compiler.runtime.source import Collected
 from tracetypes.compiler.runtime.state import OPEN
 from tracetypes.compiler.runtime.stateless import chain, flush
 from tracetypes.errors import RunError
-from tracetypes.graph import title
 from tracetypes.interpreter import check_jump, first_open
 from tracetypes.markers import EventTime, InBand, Marker
-from tracetypes.records import UNIT, Schema, stable_hash
+from tracetypes.nodes import title
+from tracetypes.records import UNIT, Schema
 from tracetypes.rejects import Rejected
 
 __all__ = ["Frontier", "KeyGroups", "Open"]

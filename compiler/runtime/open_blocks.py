@@ -26,9 +26,9 @@ from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.stateless import emitted_at_marker
-from tracetypes.graph import Merge, RowPosition, Source
 from tracetypes.interpreter import overlapping
 from tracetypes.markers import Marker
+from tracetypes.nodes import Merge, RowPosition, Source
 from tracetypes.trace import StreamType
 
 __all__ = [

@@ -17,11 +17,12 @@ from tracetypes.compiler.runtime.blocks import Folded
 from tracetypes.compiler.runtime.eviction import forget
 from tracetypes.compiler.runtime.stateless import checked_later, conforming, exactly
 from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.conformance import conformer
 from tracetypes.errors import OperatorFailed
-from tracetypes.graph import Sort
 from tracetypes.interpreter import emitted_wrongly, failed, sort_order
 from tracetypes.markers import Marker
-from tracetypes.records import Mismatch, Schema, conformer
+from tracetypes.nodes import Sort
+from tracetypes.records import Mismatch, Schema
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
 __all__ = ["Emissions", "Flowing", "Runner", "UnorderedState", "ordered_runner", "sorter_of", "unordered_runner"]

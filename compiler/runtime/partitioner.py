@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tracetypes.canonical import stable_hash
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns
 from tracetypes.compiler.columns.column import Columns
@@ -21,7 +22,6 @@ from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Par
 from tracetypes.compiler.runtime.partial_aggregation import Flow, KeyedFlow, SeenSums, combine, encode_parts
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
-from tracetypes.records import stable_hash
 
 __all__ = ["Folding", "Partitioner", "Straight"]
 

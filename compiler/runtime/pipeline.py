@@ -14,9 +14,9 @@ from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.open_blocks import Due, Flows
 from tracetypes.compiler.runtime.operators import Runner, UnorderedState, ordered_runner, sorter_of, unordered_runner
 from tracetypes.compiler.runtime.verification import Verifier
-from tracetypes.graph import Restore, Sort
 from tracetypes.interpreter import guarded
 from tracetypes.markers import Marker
+from tracetypes.nodes import Restore, Sort
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered
 
 __all__ = ["Pipeline"]

@@ -35,10 +35,12 @@ from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.stateless import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
-from tracetypes.formats import Layout, Row
-from tracetypes.graph import RowPosition
+from tracetypes.formats import Layout
 from tracetypes.markers import EventTime
-from tracetypes.records import UNIT, to_plain
+from tracetypes.nodes import RowPosition
+from tracetypes.parsing import Row
+from tracetypes.plain import to_plain
+from tracetypes.records import UNIT
 from tracetypes.rejects import Rejected
 
 __all__ = ["FIRST", "Collected", "SourceKernel", "Taken", "passed_over"]

@@ -49,7 +49,7 @@ from tracetypes.compiler.runtime.open_tables import SortedBlocks, TableBlocks
 from tracetypes.compiler.runtime.pipeline import Pipeline
 from tracetypes.compiler.runtime.state import StageState, keys_held
 from tracetypes.compiler.runtime.verification import Verifier, verified
-from tracetypes.graph import Restore, Sort
+from tracetypes.nodes import Restore, Sort
 
 __all__ = ["StageKernel"]
 

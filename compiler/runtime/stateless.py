@@ -15,6 +15,7 @@ from tracetypes.compiler.columns.arrow import Batch, array
 from tracetypes.compiler.plan.plan import Mapped, Region, United
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.tracing.expr import Tree
+from tracetypes.conformance import always_a_key, conformer, has_floats, key_conformer, key_problem
 from tracetypes.errors import OperatorFailed
 from tracetypes.interpreter import emitted_wrongly, failed, guarded
 from tracetypes.markers import Marker
@@ -36,11 +37,6 @@ from tracetypes.records import (
     Timestamp,
     Unit,
     UnitValue,
-    always_a_key,
-    conformer,
-    has_floats,
-    key_conformer,
-    key_problem,
 )
 from tracetypes.templates import OpStateless, overrides
 from tracetypes.trace import StreamType

@@ -24,6 +24,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import numpy as np
 
+from tracetypes.canonical import mix
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
@@ -44,9 +45,10 @@ from tracetypes.compiler.runtime.partial_aggregation import Flow, Inputs, Seen, 
 from tracetypes.compiler.runtime.reads import Reads
 from tracetypes.compiler.runtime.stateless import conforming
 from tracetypes.compiler.tracing.expr import Tree
-from tracetypes.graph import Apply
+from tracetypes.conformance import key_conformer
 from tracetypes.markers import EventTime, Marker
-from tracetypes.records import Float, Optional, key_conformer, mix
+from tracetypes.nodes import Apply
+from tracetypes.records import Float, Optional
 from tracetypes.templates import OpKeyedUnordered
 
 __all__ = ["FIRST", "Verifier", "verified"]

@@ -35,7 +35,8 @@ from tracetypes.compiler.spark.scan import End, ParquetScan, Scan
 from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.errors import RunError
-from tracetypes.formats import Parquet, Row
+from tracetypes.formats import Parquet
+from tracetypes.parsing import Row
 
 if TYPE_CHECKING:
     pass

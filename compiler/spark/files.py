@@ -40,9 +40,11 @@ from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.tracing import expr
+from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Format, Parquet, format_of, header_problem, is_blank, split_header
-from tracetypes.records import Optional, Schema, UnitValue, name_of
+from tracetypes.formats import Csv, Format, Parquet, format_of
+from tracetypes.parsing import header_problem, is_blank, split_header
+from tracetypes.records import Optional, Schema, UnitValue
 
 __all__ = ["FileInput", "check_types", "literal"]
 

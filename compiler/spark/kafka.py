@@ -36,8 +36,9 @@ from tracetypes.compiler.spark.scan import End, Scan
 from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.errors import UsageError
-from tracetypes.formats import Kafka, Row, of_bytes
+from tracetypes.formats import Kafka
 from tracetypes.markers import InBand
+from tracetypes.parsing import Row, of_bytes
 from tracetypes.records import Record
 from tracetypes.sources import record_reader
 

@@ -43,7 +43,8 @@ from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
 from tracetypes.compiler.store.staging import Delivery, deliver
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, JsonLines, Row, cell_splitter, is_blank, split_header, text_parser
+from tracetypes.formats import Csv, JsonLines
+from tracetypes.parsing import Row, cell_splitter, is_blank, split_header, text_parser
 from tracetypes.sources import reader
 
 __all__ = ["ColumnScan", "End", "LinesScan", "ParquetScan", "Scan", "TextScan", "runs"]

@@ -35,7 +35,8 @@ from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.scan import End, Scan, runs
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.compiler.store.small_files import write_json
-from tracetypes.formats import JsonLines, Row
+from tracetypes.formats import JsonLines
+from tracetypes.parsing import Row
 from tracetypes.records import show
 from tracetypes.scripts import Crash, Step, When
 

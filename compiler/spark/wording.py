@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from tracetypes.compiler.connectors.registry import reading, writing
-from tracetypes.graph import Sink, Source
+from tracetypes.nodes import Sink, Source
 
 __all__ = ["SparkWording"]
 

@@ -14,7 +14,7 @@ import attrs
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.messages import Message, Metrics
 from tracetypes.errors import RunError, UsageError
-from tracetypes.graph import title
+from tracetypes.nodes import title
 
 __all__ = [
     "Batch",

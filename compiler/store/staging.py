@@ -20,7 +20,7 @@ from tracetypes.compiler.runtime.messages import Body, File, Holds, Late, Messag
 from tracetypes.compiler.wire.messages import text_of, to_line
 from tracetypes.errors import RunError
 from tracetypes.formats import Format, Layout
-from tracetypes.graph import Sink
+from tracetypes.nodes import Sink
 
 __all__ = ["DROP", "SEND", "Delivery", "deliver", "unwritable"]
 

@@ -52,7 +52,8 @@ import attrs
 from tracetypes.algebra import ExactSum, greatest, least
 from tracetypes.asked import LookupTable
 from tracetypes.compiler.tracing.functions import FUNCTIONS
-from tracetypes.records import INT_MAX, INT_MIN, Schema, micros_of
+from tracetypes.conformance import micros_of
+from tracetypes.records import INT_MAX, INT_MIN, Schema
 
 __all__ = [
     "Branch",

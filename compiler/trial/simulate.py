@@ -29,8 +29,8 @@ from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.answers import Answer, Collector
 from tracetypes.compiler.wire.messages import decode, encode
-from tracetypes.formats import Row
 from tracetypes.markers import EventTime
+from tracetypes.parsing import Row
 from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String
 from tracetypes.sources import reader
 from tracetypes.trace import StreamType

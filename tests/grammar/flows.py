@@ -29,8 +29,9 @@ from tracetypes.compiler.runtime import partial_aggregation as columnar
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.runtime.partial_aggregation import reduce_part
 from tracetypes.compiler.trial.simulate import simulate
+from tracetypes.conformance import conformer, key_conformer, key_problem
 from tracetypes.errors import TraceTypesError
-from tracetypes.records import Optional, conformer, key_conformer, key_problem, schema_of
+from tracetypes.records import Optional, schema_of
 from tracetypes.trace import Element, Item, Trace
 
 __all__ = ["SIZES", "Deployment", "judge_flow"]

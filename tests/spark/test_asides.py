@@ -23,8 +23,8 @@ from tracetypes import UNIT, Dataflow, OpStateless, Rejected, U, Unit, check, in
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.files import SCAN
 from tracetypes.compiler.spark.run import collect
-from tracetypes.formats import Row
 from tracetypes.interpreter import arrange, streams_of
+from tracetypes.parsing import Row
 from tracetypes.sources import reader
 
 

@@ -25,7 +25,7 @@ from tracetypes.compiler.store.compatibility import CompatibleCheckpoint, Compat
 from tracetypes.compiler.store.inspection import open_all
 from tracetypes.compiler.store.outputs import FileOutput
 from tracetypes.compiler.store.run_store import RunStore
-from tracetypes.graph import Apply, Sink
+from tracetypes.nodes import Apply, Sink
 from tracetypes.trace import closed
 
 AT_TEN: Any = every(seconds=10, time=ts_of, delay=10)

@@ -17,8 +17,7 @@ import pytest
 
 from tests.spark import dags
 from tests.spark.support import Cli, row, rows_in, side_outputs, write_lines
-from tracetypes import check
-from tracetypes import cli as cli_module
+from tracetypes import check, progress
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.store.metrics import Batch, OperatorMetrics, StageMetrics, prometheus
 from tracetypes.compiler.store.metrics_table import Table
@@ -131,7 +130,7 @@ def test_a_terminal_has_lines_that_stay_above_a_table_and_a_status(monkeypatch: 
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((20, 6)))
-    say = cli_module._Progress(quiet=False)
+    say = progress.Progress(quiet=False)
     say.status("starting")
     assert screen.lines == ["starting ..."]
     say.line("goes on")
@@ -153,7 +152,7 @@ def test_no_terminal_is_told_where_to_go(monkeypatch: pytest.MonkeyPatch, how: s
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "dumb" if how == "dumb" else "xterm")
-    say = cli_module._Progress(quiet=how == "quiet")
+    say = progress.Progress(quiet=how == "quiet")
     say.status("starting")
     for text in "abc":
         say.table([text])

@@ -21,7 +21,7 @@ from tracetypes.compiler.graph.passes import compile_graph
 from tracetypes.compiler.plan.planner import plan_of
 from tracetypes.compiler.spark.run import collect
 from tracetypes.edges import EdgeType
-from tracetypes.graph import Source
+from tracetypes.nodes import Source
 from tracetypes.trace import Element
 
 unsound = Dataflow("unsound")

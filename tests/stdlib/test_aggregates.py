@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.strategies import FLOATS, bits
 from tracetypes import CheckFailed, Dataflow, LawBroken, OperatorFailed, U, UsageError, check, every, stdlib
 from tracetypes.edges import edge_type
+from tracetypes.laws.equality import same
 from tracetypes.stdlib import (
     Aggregate,
     aggregate,
@@ -45,7 +46,6 @@ from tracetypes.stdlib import (
 from tracetypes.stdlib.extremes import Min
 from tracetypes.stdlib.per_block import AggregatePerBlock, Running
 from tracetypes.testing import check_deployments, check_laws, law_tests, values
-from tracetypes.testing.equality import same
 
 Agg = Aggregate[Any, Any, Any]
 ts: Any = stdlib

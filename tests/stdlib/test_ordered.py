@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from examples import home_energy, sensors
 from tests.stdlib.small import ROWS, Event, Largest, Mean, Total, source, told
 from tracetypes import Dataflow, Item, Stream, U, UsageError, check, every, interpret_rows, sort
-from tracetypes.graph import Apply
 from tracetypes.interpreter import Emitter, run_ordered
+from tracetypes.nodes import Apply
 from tracetypes.stdlib import last, map_values
 from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.ordered import (

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from tracetypes.check import Checked
 from tracetypes.compiler.graph.rewrite import Rewrite
-from tracetypes.graph import Apply, Gather, Node, Sort, Split
+from tracetypes.nodes import Apply, Gather, Node, Sort, Split
 from tracetypes.templates import OpKeyedOrdered
 
 EQUATION = "MRG >> HASH = id where keys were kept;  MRG >> RR >> b = b   (section 4, reordering table; Theorem 4.3)"

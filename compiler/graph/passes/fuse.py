@@ -14,7 +14,7 @@ consumers, and before a MRG of several streams.
 from __future__ import annotations
 
 from tracetypes.check import Checked
-from tracetypes.graph import Fused, Graph, Node, Split, steps_of
+from tracetypes.nodes import Fused, Graph, Node, Split, steps_of
 
 EQUATION = "b >> HASH = (b; HASH);  MRG >> g = (MRG; g)   (Corollary 4.4)"
 

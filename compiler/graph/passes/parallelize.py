@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from tracetypes.check import Checked
 from tracetypes.compiler.graph.rewrite import Rewrite, gather, hashing, round_robin
-from tracetypes.graph import Apply, Sort
+from tracetypes.nodes import Apply, Sort
 from tracetypes.templates import OpStateless
 
 EQUATION = "b = RR >> (b || ... || b) >> MRG;  g = HASH >> (g || ... || g) >> MRG   (Theorem 4.3)"

@@ -18,7 +18,7 @@ import attrs
 
 from tracetypes.check import Checked
 from tracetypes.compiler.graph.rewrite import Rewrite, hashing
-from tracetypes.graph import Gather, Merge, Split
+from tracetypes.nodes import Gather, Merge, Split
 
 EQUATION = "MRG >> HASH = (HASH || ... || HASH) >> (MRG || ... || MRG)   (section 4, reordering table)"
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from tracetypes.check import Checked
 from tracetypes.compiler.graph.rewrite import Rewrite, restore
-from tracetypes.graph import Apply, Gather, Merge, Node, Receive, Sink, Source, Split
+from tracetypes.nodes import Apply, Gather, Merge, Node, Receive, Sink, Source, Split
 from tracetypes.templates import OpKeyedOrdered
 
 EQUATION = "id = SORT(position) on O   (section 4, SORT)"

@@ -46,17 +46,8 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
     describe,
 )
-from tracetypes.records import (
-    INT_MAX,
-    INT_MIN,
-    UNIT,
-    Boolean,
-    Date,
-    Integer,
-    Timestamp,
-    UnitValue,
-    name_of,
-)
+from tracetypes.conformance import name_of
+from tracetypes.records import INT_MAX, INT_MIN, UNIT, Boolean, Date, Integer, Timestamp, UnitValue
 
 __all__ = ["Containers"]
 

@@ -12,10 +12,10 @@ from hypothesis.errors import Flaky, Unsatisfiable
 from hypothesis.strategies import SearchStrategy
 
 from tracetypes.errors import LawBroken, OperatorFailed, UsageError
-from tracetypes.testing.equality import floats_in, near, same
-from tracetypes.testing.memory import World
-from tracetypes.testing.strategies import Elements, search
-from tracetypes.testing.subject import Abandon, Subject, items_in
+from tracetypes.laws.equality import floats_in, near, same
+from tracetypes.laws.memory import World
+from tracetypes.laws.strategies import Elements, search
+from tracetypes.laws.subject import Abandon, Subject, items_in
 
 __all__ = ["Law", "advice_on_floats", "message_of"]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 from tracetypes.errors import LawBroken
 from tracetypes.interpreter import merge_channels
+from tracetypes.laws.law import advice_on_floats, message_of
+from tracetypes.laws.purity import FORGET
+from tracetypes.laws.strategies import Elements
+from tracetypes.laws.subject import Subject, items_in, text_of
 from tracetypes.markers import Marker
 from tracetypes.templates import OpKeyedOrdered
-from tracetypes.testing.law import advice_on_floats, message_of
-from tracetypes.testing.purity import FORGET
-from tracetypes.testing.strategies import Elements
-from tracetypes.testing.subject import Subject, items_in, text_of
 from tracetypes.trace import Element, Item, blocks
 
 __all__ = ["ignores_order", "keeps_keys_apart"]

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tracetypes.check import Checked
-from tracetypes.graph import Source
+from tracetypes.conformance import datetime_of
 from tracetypes.markers import Marker
+from tracetypes.nodes import Source
 from tracetypes.records import (
     UNIT,
     Boolean,
@@ -29,7 +30,6 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
-    datetime_of,
     schema_of,
 )
 from tracetypes.trace import Element, Item

@@ -12,9 +12,9 @@ from typing import Any, Final, Generic
 
 import attrs
 
+from tracetypes.laws.equality import fields_of, same
 from tracetypes.records import show
 from tracetypes.templates import TEMPLATES
-from tracetypes.testing.equality import fields_of, same
 
 __all__ = ["World"]
 

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
+from tracetypes.canonical import canonical
 from tracetypes.errors import LawBroken
+from tracetypes.laws.strategies import search, values_of
 from tracetypes.places import Orderable
 from tracetypes.places import place as place_of
-from tracetypes.records import Schema, canonical, schema_of, show
-from tracetypes.testing.strategies import search, values_of
+from tracetypes.records import Schema, schema_of, show
 
 __all__ = ["check_order", "sort_law"]
 

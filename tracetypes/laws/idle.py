@@ -7,12 +7,12 @@ from typing import Any
 
 from tracetypes.errors import LawBroken
 from tracetypes.interpreter import guarded
+from tracetypes.laws.equality import copied
+from tracetypes.laws.law import message_of
+from tracetypes.laws.strategies import Elements
+from tracetypes.laws.subject import Collector, Subject, items_in, text_of
 from tracetypes.markers import Marker
 from tracetypes.records import show
-from tracetypes.testing.equality import copied
-from tracetypes.testing.law import message_of
-from tracetypes.testing.strategies import Elements
-from tracetypes.testing.subject import Collector, Subject, items_in, text_of
 from tracetypes.trace import Element
 
 __all__ = ["is_silent_when_idle", "is_silent_when_unseen", "skips_without_trace"]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from tracetypes.errors import LawBroken
+from tracetypes.laws.equality import floats_in, same
+from tracetypes.laws.law import advice_on_floats, message_of
+from tracetypes.laws.strategies import Drawn, Elements
+from tracetypes.laws.subject import Subject, items_in
 from tracetypes.records import show
-from tracetypes.testing.equality import floats_in, same
-from tracetypes.testing.law import advice_on_floats, message_of
-from tracetypes.testing.strategies import Drawn, Elements
-from tracetypes.testing.subject import Subject, items_in
 
 __all__ = ["associates", "commutes", "has_identity"]
 

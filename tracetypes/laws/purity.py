@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from tracetypes.check import is_frozen
 from tracetypes.errors import LawBroken, OperatorFailed
+from tracetypes.laws.equality import same
+from tracetypes.laws.law import message_of
+from tracetypes.laws.strategies import Elements
+from tracetypes.laws.subject import Call, Outcome, Subject, items_in, text_of
 from tracetypes.records import show
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
-from tracetypes.testing.equality import same
-from tracetypes.testing.law import message_of
-from tracetypes.testing.strategies import Elements
-from tracetypes.testing.subject import Call, Outcome, Subject, items_in, text_of
 
 __all__ = ["FORGET", "emits_its_types", "is_pure", "never_raises", "stays_frozen"]
 

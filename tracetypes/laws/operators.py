@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tracetypes.errors import LawBroken
+from tracetypes.laws.idle import is_silent_when_idle, is_silent_when_unseen, skips_without_trace
+from tracetypes.laws.law import Law
+from tracetypes.laws.monoid import associates, commutes, has_identity
+from tracetypes.laws.order import ignores_order, keeps_keys_apart
+from tracetypes.laws.purity import emits_its_types, is_pure, never_raises, stays_frozen
+from tracetypes.laws.strategies import streams_of
+from tracetypes.laws.subject import Subject, subject_of
 from tracetypes.templates import Operator, OpKeyedOrdered, OpStateless
-from tracetypes.testing.idle import is_silent_when_idle, is_silent_when_unseen, skips_without_trace
-from tracetypes.testing.law import Law
-from tracetypes.testing.monoid import associates, commutes, has_identity
-from tracetypes.testing.order import ignores_order, keeps_keys_apart
-from tracetypes.testing.purity import emits_its_types, is_pure, never_raises, stays_frozen
-from tracetypes.testing.strategies import streams_of
-from tracetypes.testing.subject import Subject, subject_of
 
 __all__ = ["check_laws", "law_tests", "laws"]
 

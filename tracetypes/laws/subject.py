@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tracetypes.check import unify
+from tracetypes.conformance import conformer, hashable, key_problem, name_of
 from tracetypes.edges import EdgeType
 from tracetypes.errors import UsageError
 from tracetypes.interpreter import Emitter, emitted_wrongly, guarded, run_ordered, run_stateless, run_unordered
-from tracetypes.records import INT_MAX, Mismatch, Optional, conformer, hashable, key_problem, name_of, show, show_type
+from tracetypes.laws.equality import copied, same
+from tracetypes.laws.memory import World
+from tracetypes.laws.strategies import Elements, keys_of, values
+from tracetypes.records import INT_MAX, Mismatch, Optional, show, show_type
 from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpStateless, substitute, template_types
-from tracetypes.testing.equality import copied, same
-from tracetypes.testing.memory import World
-from tracetypes.testing.strategies import Elements, keys_of, values
 from tracetypes.trace import Element, Item, StreamType, stream_type
 
 __all__ = ["Abandon", "Call", "Collector", "Outcome", "Subject", "items_in", "subject_of", "text_of"]

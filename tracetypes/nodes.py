@@ -1,0 +1,273 @@
+"""The nodes of a graph: frozen, each with the numbers of its inputs.
+
+``Split``, ``Gather``, ``Restore``, ``Receive`` and ``Fused`` are the compiler's. A node holds no derived facts: types and widths
+are computed where they are needed (``check``, ``interpreter``, ``compiler``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Literal, TypeAlias, final
+
+import attrs
+
+from tracetypes.errors import Location
+from tracetypes.formats import Format, Kafka
+from tracetypes.markers import Markers
+from tracetypes.typed import Typed
+
+__all__ = [
+    "ROW_POSITION",
+    "Apply",
+    "Fused",
+    "Gather",
+    "Graph",
+    "Merge",
+    "Node",
+    "Output",
+    "Receive",
+    "Restore",
+    "RowPosition",
+    "Sink",
+    "Sort",
+    "Source",
+    "Split",
+    "ancestors",
+    "label",
+    "steps_of",
+    "title",
+]
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Source:
+    """Where a stream comes in. ``edge`` is the declared annotation ``U[K, V]`` or ``O[K, V]``, of the source's items. The same
+    source may be there several times, with one ``output`` each: its items, its late items, its rejected rows."""
+
+    id: int
+    where: Location
+    name: str
+    edge: Any
+    markers: Markers
+    key: Callable[[Any], Any] | None = None
+    ordered_by: Callable[[Any], Any] | RowPosition | None = None
+    format: Format | Kafka | None = None
+    output: Output = "items"
+    inputs: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """A name of the stream among those of all sources."""
+        return label(self.name, self.output)
+
+
+def label(name: str, output: Output) -> str:
+    """A name for what a source of that name gives: no source can be named so but for its items."""
+    return name if output == "items" else f"{name}:{output}"
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Apply:
+    """An author's operator."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+    op: Typed
+    parallelism: int | None = None
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Sort:
+    """SORT: ``U[K, V] -> O[K, V]``, per key and block by ``by``, ties by the canonical order of the value."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+    by: Callable[[Any], Any]
+    parallelism: int | None = None
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Merge:
+    """MRG of several streams: the union of their blocks, aligned on markers."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Sink:
+    """Where a stream goes out. ``marker`` and ``position`` name extra columns of the output, if any."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+    name: str
+    marker: str | None = None
+    position: str | None = None
+    format: Format | Kafka | None = None
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Split:
+    """RR or HASH: one channel becomes ``ways`` channels; every channel gets every marker."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+    how: Literal["RR", "HASH"]
+    ways: int
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Gather:
+    """MRG of the outermost level of channels of one edge."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Restore:
+    """SORT by the position that items had where an ordered edge was cut: the identity on traces."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Receive:
+    """Where a stream comes in that another query computes: the far end of a channel of that ``name``."""
+
+    id: int
+    where: Location
+    name: str
+    edge: Any
+    inputs: tuple[int, ...] = ()
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Fused:
+    """A chain of nodes that runs without moving data. ``steps`` are in order; their own ``inputs`` do not count,
+    but for a first step that merges (its inputs are ``inputs``)."""
+
+    id: int
+    where: Location
+    inputs: tuple[int, ...]
+    steps: tuple[Node, ...]
+
+
+def title(node: Node) -> str:
+    """A node's name in messages and plans."""
+    match node:
+        case Source(name=name, output=output):
+            return {"items": "", "late": "late items of ", "rejects": "rejects of "}[output] + f"source {name!r}"
+        case Sink(name=name):
+            return f"sink {name!r}"
+        case Apply(op=op):
+            return type(op).__name__
+        case Sort():
+            return "SORT"
+        case Merge():
+            return "MRG"
+        case Split(how=how, ways=ways):
+            return f"{how}({ways})"
+        case Gather():
+            return "MRG"
+        case Restore():
+            return "SORT by position"
+        case Receive(name=name):
+            return f"channel {name!r}"
+        case Fused(steps=steps):
+            return " ; ".join(title(step) for step in steps)
+
+
+@attrs.frozen(eq=False)
+class Graph:
+    """A named tuple of nodes. ``nodes`` are in topological order when the graph is acyclic and was built by a Dataflow."""
+
+    name: str
+    nodes: tuple[Node, ...]
+
+    def node(self, id: int) -> Node:
+        """The node of that number."""
+        return self.by_id[id]
+
+    @property
+    def by_id(self) -> dict[int, Node]:
+        """Nodes by number."""
+        return {node.id: node for node in self.nodes}
+
+    @property
+    def consumers(self) -> dict[int, list[Node]]:
+        """For each node's number the nodes that read it."""
+        found: dict[int, list[Node]] = {node.id: [] for node in self.nodes}
+        for node in self.nodes:
+            for upstream in node.inputs:
+                found.setdefault(upstream, []).append(node)
+        return found
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """All sources, those inside fused chains included; each once, whatever streams it has."""
+        found: dict[str, Source] = {}
+        for node in self.nodes:
+            for step in steps_of(node):
+                if isinstance(step, Source):
+                    found.setdefault(step.name, step)
+        return tuple(found.values())
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """All sinks, those inside fused chains included."""
+        return tuple(step for node in self.nodes for step in steps_of(node) if isinstance(step, Sink))
+
+
+def steps_of(node: Node) -> tuple[Node, ...]:
+    """The steps of a fused chain, or the node itself."""
+    return node.steps if isinstance(node, Fused) else (node,)
+
+
+def ancestors(graph: Graph, id: int) -> Iterator[Node]:
+    """A node and everything upstream of it, each once."""
+    by_id, seen, pending = graph.by_id, set[int](), [id]
+    while pending:
+        at = pending.pop()
+        if at in seen or at not in by_id:
+            continue
+        seen.add(at)
+        yield by_id[at]
+        pending.extend(by_id[at].inputs)
+
+
+Output: TypeAlias = Literal["items", "late", "rejects"]
+"""What of a source a stream has."""
+
+
+Node: TypeAlias = Source | Apply | Sort | Merge | Sink | Split | Gather | Restore | Receive | Fused
+
+
+@final
+class RowPosition:
+    """The type of :data:`ROW_POSITION`."""
+
+    def __repr__(self) -> str:
+        return "ROW_POSITION"
+
+
+ROW_POSITION: Final = RowPosition()
+"""Says of an ``O`` source that the position of rows in their file, and of files by modification time, is the order."""

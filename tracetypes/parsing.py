@@ -1,0 +1,304 @@
+"""Parsers of rows: lines of text and records of a topic to keys and values, and records back to bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import attrs
+
+from tracetypes.conformance import key_problem, name_of
+from tracetypes.errors import RunError, UsageError
+from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout
+from tracetypes.plain import from_plain, from_text, to_plain
+from tracetypes.records import (
+    UNIT,
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    Mismatch,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+)
+
+__all__ = [
+    "Headers",
+    "Row",
+    "RowReader",
+    "cell_splitter",
+    "checked_key",
+    "header_problem",
+    "is_blank",
+    "of_bytes",
+    "record_parser",
+    "record_writer",
+    "split_header",
+    "text_parser",
+    "to_bytes",
+]
+
+
+@attrs.frozen
+class Row:
+    """What a row of a source turned out to be. ``kind``: ``item`` (key, value, time), ``marker`` (time) or ``reject``
+    (reason). ``time`` is in microseconds; for items of sources with markers in band it is 0. ``text``: of a reject, as it
+    came; empty where whoever read it knows."""
+
+    kind: Literal["item", "marker", "reject"]
+    key: Any = None
+    value: Any = None
+    time: int = 0
+    reason: str = ""
+    text: str = ""
+
+
+def text_parser(
+    format: Csv | JsonLines, layout: Layout, header: Sequence[str] | None
+) -> Callable[[str], tuple[Any, Any]]:
+    """A function from a line to a pair; it raises :class:`Mismatch`. ``header``: the columns of the file at hand."""
+    layout = layout.zoned(format.zone)
+    if isinstance(format, JsonLines):
+        return lambda line: layout.pair(_object(line))
+    cells_of, build = cell_splitter(format, layout, header), _builder(layout)
+    columns = layout.columns
+
+    def parse(line: str) -> tuple[Any, Any]:
+        cells = zip(columns, cells_of(line), strict=True)
+        return build([from_text(schema, cell, f".{name}") for (name, schema), cell in cells])
+
+    return parse
+
+
+def cell_splitter(format: Csv, layout: Layout, header: Sequence[str] | None) -> Callable[[str], list[str]]:
+    """A function from a line to its cells, in the order of the layout's columns; it raises :class:`Mismatch`."""
+    names = list(header if header is not None else format.columns or [name for name, _ in layout.columns])
+    position = {name: at for at, name in enumerate(names)}
+    wanted = [position.get(name) for name, _ in layout.columns]
+    absent = [one for one in layout.columns if one[0] not in position and not isinstance(one[1], Optional | UnitValue)]
+    separator, width = format.separator, len(names)
+    unquoted = _cells(separator) if separator is not None else None
+
+    def split(line: str) -> list[str]:
+        if unquoted is None or separator is None:
+            cells = line.split()
+        elif '"' in line or "\n" in line or "\r" in line:
+            cells = unquoted(line)
+        else:
+            cells = line.split(separator)
+        if len(cells) != width:
+            raise Mismatch("", line, f"{width} columns ({', '.join(names)}), not {len(cells)}")
+        if absent:
+            raise Mismatch(f".{absent[0][0]}", Absent(), name_of(absent[0][1]))
+        return [cells[at] if at is not None else "" for at in wanted]
+
+    return split
+
+
+def _cells(separator: str) -> Callable[[str], list[str]]:
+    """A function from a line to its cells by RFC 4180; it raises :class:`Mismatch`."""
+    cell = re.compile(f'"((?:[^"]|"")*+)"|([^"\r\n{re.escape(separator)}]*+)').match
+
+    def cells(line: str) -> list[str]:
+        found, at = list[str](), 0
+        while one := cell(line, at):
+            quoted, bare = one.groups()
+            found.append(bare if quoted is None else quoted.replace('""', '"'))
+            if (at := one.end()) == len(line):
+                return found
+            if line[at] != separator:
+                break
+            at += 1
+        raise Mismatch(
+            "", line, f"well-formed CSV (quotes stand around whole cells; character {at + 1} is {line[at]!r})"
+        )
+
+    return cells
+
+
+def is_blank(format: Csv | JsonLines, line: bytes) -> bool:
+    """Is a line no row: empty, or nothing but white space, unless that separates cells?"""
+    if not line or line.isspace():
+        return not (isinstance(format, Csv) and format.separator is not None and format.separator.encode() in line)
+    return False
+
+
+def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, bytes | None, Headers], tuple[Any, Any]]:
+    """A function from a record's key, value and headers to a pair; it raises :class:`Mismatch`.
+
+    Raises :class:`UsageError` ``TT402`` where headers are named that are no fields.
+    """
+    layout = layout.zoned(format.zone)
+    fields = _fields(format, layout)
+
+    def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
+        pair_key = of_bytes(layout.key, key, ".key") if layout.keyed else UNIT
+        if not format.headers or value is None:
+            return pair_key, of_bytes(layout.value, value, "")
+        plain = _object(_utf8(value, ""))
+        given = dict(headers)  # the last one of a name counts
+        for name in format.headers:
+            plain.pop(name, None)
+            if (raw := given.get(name)) is not None:
+                schema, path = fields[name], f".{name}"
+                plain[name] = to_plain(schema, of_bytes(schema, raw, path))
+        return pair_key, from_plain(layout.value, plain)
+
+    return parse
+
+
+def record_writer(
+    format: Kafka, layout: Layout
+) -> Callable[[Any, Any], tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+    """The inverse of :func:`record_parser`: from key and value to a record's key, value and headers."""
+    fields = _fields(format, layout)
+
+    def write(key: Any, value: Any) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+        raw_key = to_bytes(layout.key, key) if layout.keyed else None
+        if not format.headers or value is None:
+            return raw_key, to_bytes(layout.value, value), []
+        plain = to_plain(layout.value, value)
+        headers: list[tuple[str, bytes | None]] = []
+        for name in format.headers:
+            del plain[name]
+            if (raw := to_bytes(fields[name], getattr(value, name))) is not None:
+                headers.append((name, raw))
+        return raw_key, json.dumps(plain, ensure_ascii=False).encode(), headers
+
+    return write
+
+
+def _fields(format: Kafka, layout: Layout) -> dict[str, Schema]:
+    """The fields of the value, among which the headers must be."""
+    fields = dict(layout.value.fields) if isinstance(layout.value, Record) else {}
+    for name in format.headers:
+        if name not in fields:
+            raise UsageError(
+                "TT402",
+                f"kafka(headers=...) names {name!r}, which is no field of {name_of(layout.value)}",
+                fix=f"its fields are {', '.join(fields) or 'none'}",
+            )
+    return fields
+
+
+def of_bytes(schema: Schema, raw: bytes | None, path: str) -> Any:
+    """A key, value or header."""
+    if raw is None:
+        if isinstance(schema, Optional | UnitValue):
+            return from_plain(schema, None, path)
+        raise Mismatch(path, Absent(), name_of(schema))
+    bare = schema.item if isinstance(schema, Optional) else schema
+    match bare:
+        case Bytes():
+            return raw
+        case String():
+            return from_text(bare, _utf8(raw, path), path)
+        case Integer() | Float() | Boolean() | Timestamp() | Date() | UnitValue():
+            return from_text(schema, _utf8(raw, path), path)
+        case _:
+            return from_plain(schema, _json(_utf8(raw, path), path), path)
+
+
+def to_bytes(schema: Schema, value: Any) -> bytes | None:
+    """The inverse of how keys and values of records are read; None where there is none."""
+    if value is None or isinstance(schema, UnitValue):
+        return None
+    bare = schema.item if isinstance(schema, Optional) else schema
+    if isinstance(bare, Bytes):
+        return bytes(value)
+    plain = to_plain(schema, value)
+    bare_text = isinstance(plain, str) and isinstance(bare, String | Float | Timestamp | Date)
+    return (plain if bare_text else json.dumps(plain, ensure_ascii=False)).encode()
+
+
+def _utf8(raw: bytes, path: str) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise Mismatch(path, raw, f"UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def _json(text: str, path: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Mismatch(path, text, f"JSON ({error})") from None
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        plain: object = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Mismatch("", line, f"a JSON object ({error})") from None
+    if not isinstance(plain, dict):
+        raise Mismatch("", line, "a JSON object")
+    return cast("dict[str, Any]", plain)
+
+
+def _builder(layout: Layout) -> Callable[[list[Any]], tuple[Any, Any]]:
+    schema = layout.value
+    if not (layout.opened and isinstance(schema, Record)):
+        return lambda cells: (cells[0], cells[1]) if layout.keyed else (UNIT, cells[0])
+    cls, names = schema.cls, [name for name, _ in schema.fields]
+
+    def build(cells: list[Any]) -> tuple[Any, Any]:
+        key, own = (cells[0], cells[1:]) if layout.keyed else (UNIT, cells)
+        try:
+            return key, cls(**dict(zip(names, own, strict=True)))
+        except Exception as error:  # the author's own validators
+            raise Mismatch("", own, f"{cls.__name__} ({type(error).__name__}: {error})") from error
+
+    return build
+
+
+def header_problem(format: Csv, layout: Layout, found: Sequence[str], where: str) -> RunError | None:
+    """The error for a file whose header lacks a column that the record needs, or None."""
+    for name, schema in layout.columns:
+        if name not in found and not isinstance(schema, Optional):
+            return RunError(
+                "TT203",
+                f"{where} has no column {name!r}; it has {', '.join(map(repr, found)) or 'no columns'}",
+                fix=f"name the column {name!r}, or rename the field, or declare format=csv(columns=[...])",
+            )
+        if found.count(name) > 1:
+            return RunError(
+                "TT203",
+                f"{where} has {found.count(name)} columns {name!r}",
+                fix="give each column a name of its own, or declare format=csv(columns=[...])",
+            )
+    return None
+
+
+def split_header(format: Csv, line: str) -> list[str]:
+    """The names in a header line. Raises :class:`RunError` ``TT203``."""
+    line = line.removeprefix("\ufeff")
+    if format.separator is None or not line:
+        return line.split()
+    try:
+        return [cell.strip() for cell in _cells(format.separator)(line)]
+    except Mismatch as error:
+        raise RunError("TT203", f"the header of a file: {error}", fix="quote whole names, or none") from None
+
+
+def checked_key(schema: Schema) -> Callable[[Any], Any]:
+    """A function that returns a key or raises :class:`Mismatch` when it is None or NaN."""
+
+    def check(key: Any) -> Any:
+        if problem := key_problem(schema, key):
+            raise Mismatch(".key", key, f"a key ({problem})")
+        return key
+
+    return check
+
+
+RowReader: TypeAlias = Callable[[Any], Row]
+
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]

@@ -1,0 +1,178 @@
+"""Values as plain data, as JSON and cells of text have them, and back."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import math
+from typing import Any, Final
+
+from tracetypes.conformance import conform, construct, in_utc, name_of, zone_named
+from tracetypes.records import (
+    UNIT,
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    ListOf,
+    Mismatch,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+)
+
+__all__ = ["from_plain", "from_text", "to_plain"]
+
+
+def to_plain(schema: Schema, value: Any) -> Any:
+    """A value as JSON can hold it: records as dicts, times in ISO 8601, bytes in base64, NaN and infinities as text."""
+    match schema:
+        case Float():
+            return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+        case Bytes():
+            return base64.b64encode(value).decode()
+        case Timestamp():
+            return value.astimezone(dt.UTC).isoformat()
+        case Date():
+            return value.isoformat()
+        case UnitValue():
+            return None
+        case Optional(item):
+            return None if value is None else to_plain(item, value)
+        case ListOf(item, _):
+            return [to_plain(item, one) for one in value]
+        case Record(_, fields):
+            return {name: to_plain(inner, getattr(value, name)) for name, inner in fields}
+        case OneOf(members):
+            member = next(m for m in members if type(value) is m.cls)
+            return {member.cls.__name__: to_plain(member, value)}
+        case _:
+            return value
+
+
+_SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def from_plain(schema: Schema, plain: Any, path: str = "") -> Any:
+    """The inverse of :func:`to_plain`. Raises :class:`Mismatch`. Fields that the schema does not name are ignored."""
+    match schema:
+        case Float():
+            if isinstance(plain, str) and plain in _SPECIAL:
+                return _SPECIAL[plain]
+            return conform(schema, plain, path)
+        case Bytes():
+            if isinstance(plain, bytes):
+                return plain
+            if isinstance(plain, str):
+                try:
+                    return base64.b64decode(plain, validate=True)
+                except ValueError:
+                    pass
+        case Timestamp(zone):
+            if isinstance(plain, dt.datetime):
+                return conform(schema, plain, path)
+            if isinstance(plain, str):
+                return _time_of(plain, path, zone)
+        case Date():
+            if isinstance(plain, dt.date):
+                return conform(schema, plain, path)
+            if isinstance(plain, str):
+                try:
+                    return dt.date.fromisoformat(plain)
+                except ValueError:
+                    pass
+        case UnitValue():
+            if plain is None:
+                return UNIT
+        case Optional(item):
+            return None if plain is None else from_plain(item, plain, path)
+        case ListOf(item, frozen):
+            if isinstance(plain, list | tuple):
+                made = [from_plain(item, one, f"{path}[{at}]") for at, one in enumerate(plain)]
+                return tuple(made) if frozen else made
+        case Record(cls, fields):
+            if isinstance(plain, dict):
+                return _record_from(cls, fields, plain, path)
+        case OneOf(members):
+            if isinstance(plain, dict):
+                for member in members:
+                    if plain.get(member.cls.__name__) is not None:
+                        return from_plain(member, plain[member.cls.__name__], f"{path}.{member.cls.__name__}")
+        case _:
+            return conform(schema, plain, path)
+    raise Mismatch(path, plain, name_of(schema))
+
+
+def _record_from(cls: type[Any], fields: tuple[tuple[str, Schema], ...], plain: dict[str, Any], path: str) -> Any:
+    made: dict[str, Any] = {}
+    for name, inner in fields:
+        if name not in plain and not isinstance(inner, Optional | UnitValue):
+            raise Mismatch(f"{path}.{name}", _Missing(), name_of(inner))
+        made[name] = from_plain(inner, plain.get(name), f"{path}.{name}")
+    return construct(cls, made, path)
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "missing"
+
+
+def _time_of(text: str, path: str, zone: str | None) -> dt.datetime:
+    try:
+        value = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise Mismatch(path, text, "datetime in ISO 8601") from None
+    if value.tzinfo is not None:
+        return in_utc(value, path)
+    if zone is None:
+        raise Mismatch(path, text, "datetime with a time zone (e.g. a trailing Z, or zone= of the source's format)")
+    here = value.replace(tzinfo=zone_named(zone))
+    first, last = (in_utc(here.replace(fold=fold), path) for fold in (0, 1))
+    if first != last:
+        raise Mismatch(path, text, f"datetime that names one instant in {zone}, where the clocks change then")
+    return first
+
+
+def from_text(schema: Schema, text: str, path: str = "") -> Any:
+    """One CSV field. Strict: ``1_000``, `` 5`` or ``0x1`` are not integers, ``yes`` is not a boolean.
+
+    An empty field is None where the field is optional, the empty string where it is text, otherwise a mismatch.
+    """
+    match schema:
+        case String():
+            return conform(schema, text, path)
+        case Optional(item):
+            return None if text == "" else from_text(item, text, path)
+        case Integer():
+            digits = text[1:] if text[:1] in ("-", "+") else text
+            if digits.isascii() and digits.isdigit() and len(digits) <= 64:
+                return conform(schema, int(text), path)
+        case Float():
+            if text in _SPECIAL:
+                return _SPECIAL[text]
+            if text.isascii() and not text[:1].isspace() and not text[-1:].isspace() and "_" not in text:
+                try:
+                    value = float(text)
+                except ValueError:
+                    pass
+                else:
+                    if math.isfinite(value) or "e" in text.lower():
+                        return conform(schema, value, path)
+        case Boolean():
+            if text in ("true", "True"):
+                return True
+            if text in ("false", "False"):
+                return False
+        case UnitValue():
+            if text == "":
+                return UNIT
+        case Bytes() | Timestamp() | Date():
+            return from_plain(schema, text, path)
+        case _:
+            pass
+    raise Mismatch(path, text, name_of(schema))

@@ -1,0 +1,71 @@
+"""What a run did."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from tracetypes.rejects import SideOutputRow
+
+__all__ = ["ROWS", "Result"]
+
+
+ROWS: Final = 10
+"""How many rows of each output a notebook shows."""
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """What a run did. ``rows``: that its sources took, ``read``: by source; ``epochs``: commits; ``late`` and ``rejects``: how
+    many, by source; ``late_rows`` and ``rejected_rows``: they themselves, where the outputs are lists; ``outputs``: what went to
+    lists, by sink; ``stopped``: it was stopped before its end; ``drained``: its sources have ended and everything open is
+    answered; ``differences``: operators whose traced form differed from Python (``TT240``)."""
+
+    rows: int
+    epochs: int
+    markers: int
+    seconds: float
+    read: Mapping[str, int]
+    late: Mapping[str, int]
+    rejects: Mapping[str, int]
+    outputs: Mapping[str, Sequence[Any]]
+    late_rows: Sequence[SideOutputRow] = ()
+    rejected_rows: Sequence[SideOutputRow] = ()
+    stopped: bool = False
+    drained: bool = False
+    differences: Sequence[str] = ()
+
+    @property
+    def all_rejected(self) -> list[str]:
+        """Sources of which every row was rejected (``TT241``)."""
+        return [source for source, rows in self.read.items() if 0 < rows == self.rejects.get(source)]
+
+    def _repr_html_(self) -> str:
+        """The first rows of each output, for notebooks."""
+        aside = f"{sum(self.late.values()):,} late, {sum(self.rejects.values()):,} rejected"
+        parts = [f"<p>{self.rows:,} rows in {self.seconds:.1f} s, {aside}</p>"]
+        for name, rows in self.outputs.items():
+            shown = "".join(f"<tr>{_cells(row)}</tr>" for row in rows[:ROWS])
+            more = f"<p>and {len(rows) - ROWS:,} more</p>" if len(rows) > ROWS else ""
+            parts.append(f"<h4>{html.escape(name)}</h4><table>{_head(rows)}{shown}</table>{more}")
+        return "".join(parts)
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    if attrs.has(type(row)):
+        return {field.name: getattr(row, field.name) for field in attrs.fields(type(row))}
+    if isinstance(row, tuple) and len(row) == 2:
+        key, value = row
+        return {"key": key, **_fields(value)}
+    return {"value": row}
+
+
+def _head(rows: Sequence[Any]) -> str:
+    return "".join(f"<th>{html.escape(name)}</th>" for name in _fields(rows[0])) if rows else ""
+
+
+def _cells(row: Any) -> str:
+    return "".join(f"<td>{html.escape(str(value))}</td>" for value in _fields(row).values())

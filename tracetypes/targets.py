@@ -1,0 +1,78 @@
+"""The dataflow that a command names: `FILE.py`, `package.module:NAME` or `__main__:NAME`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from tracetypes.errors import TraceTypesError, UsageError
+from tracetypes.graph import Dataflow
+
+__all__ = ["load"]
+
+
+def load(target: str) -> Dataflow:
+    """The dataflow that a target names. Raises :class:`UsageError` ``TT403``."""
+    place, _, name = target.partition(":")
+    module = _module(place)
+    flows = {n: v for n, v in vars(module).items() if isinstance(v, Dataflow)}
+    if name:
+        found = vars(module).get(name)
+        if isinstance(found, Dataflow):
+            return found
+        kind = f"{name} is a {type(found).__name__}" if found is not None else f"there is no {name}"
+        raise UsageError("TT403", f"{place}: {kind}", fix=f"its dataflows are {', '.join(flows) or 'none'}")
+    if len({id(f) for f in flows.values()}) == 1:
+        return next(iter(flows.values()))
+    raise UsageError(
+        "TT403", f"{place} has {len(flows)} dataflows", fix=f"name one: {place}:{next(iter(flows), 'NAME')}"
+    )
+
+
+def _module(place: str) -> ModuleType:
+    """Import a file under the name that workers can import it by, or a module."""
+    if not place.endswith(".py"):
+        sys.path[:0] = [os.getcwd()] if os.getcwd() not in sys.path else []
+        return _imported(place, place)
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise UsageError("TT403", f"{place} is no file", fix="give FILE.py:NAME or package.module:NAME")
+    parts, root = [path.stem], path.parent
+    while (root / "__init__.py").is_file():
+        parts.insert(0, root.name)
+        root = root.parent
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    name = ".".join(parts)
+    found = sys.modules.get(name)
+    if found is not None and Path(str(found.__file__)).resolve() != path:
+        raise UsageError("TT403", f"{place}: another module is called {name}", fix="rename the file")
+    try:
+        spec = importlib.util.find_spec(name)
+    except ImportError:  # a.b.py is no module b of a package a
+        spec = None
+    if spec is None or spec.origin is None or Path(spec.origin).resolve() != path:
+        where = f"{spec.origin} comes first" if spec is not None else "it is no Python name"
+        raise UsageError("TT403", f"{place} cannot be imported as {name}: {where}", fix="rename the file")
+    return _imported(name, place)
+
+
+def _imported(name: str, place: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except TraceTypesError:
+        raise
+    except (Exception, SystemExit) as error:
+        import traceback
+
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+        at = f" at {frames[-1].filename}:{frames[-1].lineno}" if len(frames) > 1 else ""
+        raise UsageError(
+            "TT403",
+            f"{place} cannot be imported: {type(error).__name__}: {error}{at}",
+            fix="correct it, or name another",
+        ) from error
