@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from tracetypes.compiler.tracing.expr import Call, Const, Exact, Kind
 from tracetypes.compiler.tracing.symbolic.allowed import VIEWS, compares_as_known, plain_enum
-from tracetypes.compiler.tracing.symbolic.core import Core
+from tracetypes.compiler.tracing.symbolic.decisions import Decisions
 from tracetypes.compiler.tracing.symbolic.known import (
     BOOLEAN,
     CLASSES,
@@ -48,7 +48,7 @@ def is_duration(value: Any) -> bool:
     return type(value) in (TracedDuration, dt.timedelta)
 
 
-class Arithmetic(Core):
+class Arithmetic(Decisions):
     """Operators and comparisons."""
 
     # ------------------------------------------------------------------------------------------- arithmetic

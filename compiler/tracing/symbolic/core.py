@@ -9,17 +9,17 @@ import re
 import sys
 import types
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NoReturn
 
 import attrs
 
 from tracetypes.asked import LookupTable
-from tracetypes.compiler.tracing.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Pack, Value
+from tracetypes.compiler.tracing.expr import Call, Const, Emission, Expr, Input, Kind, Pack, Value
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
 from tracetypes.compiler.tracing.identity import exact
-from tracetypes.compiler.tracing.symbolic.allowed import LENGTHS, VIEWS
+from tracetypes.compiler.tracing.symbolic.allowed import VIEWS
 from tracetypes.compiler.tracing.symbolic.known import (
     BOOLEAN,
     CLASSES,
@@ -31,11 +31,10 @@ from tracetypes.compiler.tracing.symbolic.known import (
     TIMESTAMP,
     WIDEST,
     fields_of,
-    is_total,
     problem_of,
     super_of,
 )
-from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Undo, Way, isa, reach
+from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Undo, Way, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Observer,
     Proxy,
@@ -54,23 +53,15 @@ from tracetypes.records import (
     INT_MAX,
     INT_MIN,
     UNIT,
-    Boolean,
-    Date,
-    Float,
-    Integer,
     Optional,
     Record,
-    String,
-    Timestamp,
     UnitValue,
 )
 
 __all__ = ["Core"]
 
 _FOLDS: Final = ("percent", "str.format")
-_ITS_OWN: Final = {"__bool__": "truth value", "__len__": "length"}
 _MOST_NODES: Final = 20_000
-_MOST_CONDITIONS: Final = 200_000
 _MOST_DEPTH: Final = 150
 
 
@@ -361,198 +352,6 @@ class Core(Observer):
         key = self.value_of(args[0], "emits") if pairs else None
         self.now.emissions.append(Emission(key, self.value_of(args[-1], "emits")))
 
-    # -------------------------------------------------------------------------------------------- decisions
-
-    def decide(self, condition: Expr) -> bool:
-        """The outcome of a condition on this path."""
-        run = self.now
-        if isinstance(condition, Const):
-            return bool(condition.value)
-        if isinstance(condition, Call) and condition.op == "not":
-            return not self.decide(condition.args[0])
-        if (known := run.known.get(id(condition))) is not None:
-            return known
-        if run.trials:
-            raise Undo
-        at = len(run.trail)
-        if at >= self.limit:
-            self.refuse(f"takes more than {self.limit} decisions on one way")
-        taken = run.forced[at] if at < len(run.forced) else True
-        run.trail.append((condition, taken))
-        run.known[id(condition)] = taken
-        return taken
-
-    def condition(self, value: Any) -> Any:
-        """``bool(value)`` as a bool or a Boolean symbol."""
-        value = self.settle(value)
-        if isa(value, TracedDuration):
-            return self.compare("NotEq", value._micros, 0)
-        if isa(value, TracedParts):
-            return self.compare("NotEq", self.length(value), 0)
-        if not isa(value, TracedSymbol):
-            return self.truth_of_its_own(value)
-        match self.kind(value):
-            case Boolean():
-                return value
-            case Integer():
-                return self.compare("NotEq", value, 0)
-            case Float():
-                return self.compare("NotEq", value, 0.0)
-            case String():
-                return self.compare("NotEq", self.length(value), 0)
-            case Timestamp() | Date() | Exact():
-                return True
-            case kind:
-                self.refuse(f"looks into a {type(kind).__name__}")
-
-    def truth_of_its_own(self, value: Any) -> Any:
-        """``bool(value)`` of what is no scalar, as its class defines it."""
-        if self.holds(value):
-            for name in _ITS_OWN:
-                method = getattr(type(value), name, None)
-                if method is None or method in LENGTHS:
-                    continue
-                if name == "__len__" or not isa(method, types.FunctionType):
-                    self.refuse(f"looks at a {type(value).__name__}, which has a {_ITS_OWN[name]} of its own")
-                made = self.settle(self.call(method, value))
-                if self.kind(made) != BOOLEAN:
-                    raise TypeError("__bool__ should return bool")
-                return made
-        return bool(value)
-
-    def truth(self, value: Any) -> bool:
-        """A condition of ``if``, ``while`` and the like."""
-        self.now.conditions += 1
-        if self.now.conditions > _MOST_CONDITIONS:
-            self.refuse("does not end")
-        condition = self.condition(value)
-        return self.decide(condition._expr) if isa(condition, TracedSymbol) else condition
-
-    def known(self, condition: TracedSymbol) -> bool | None:
-        """The outcome if it was decided."""
-        expr, turned = condition._expr, False
-        while isinstance(expr, Call) and expr.op == "not":
-            expr, turned = expr.args[0], not turned
-        found = self.now.known.get(id(expr))
-        return None if found is None else found != turned
-
-    def attempt(self, thunk: Callable[[], Any]) -> tuple[Any, dict[int, Expr]] | None:
-        """What an expression without effects gives, and what in it may be undefined; None if it takes a decision."""
-        run = self.now
-        before, run.partial = run.partial, {}
-        ended = run.ended
-        run.trials += 1
-        try:
-            made = self.settle(thunk())
-            return made, run.partial
-        except (Undo, Stop, Raised, Exception):
-            run.ended = ended
-            return None
-        finally:
-            run.trials -= 1
-            run.partial = before
-
-    def attempt_scalar(self, thunk: Callable[[], Any]) -> tuple[Any, bool] | None:
-        """A scalar that says by itself all that may be undefined in it, and whether there is something; or None."""
-        tried = self.attempt(thunk)
-        if tried is None or (isa(tried[0], Proxy) and not isa(tried[0], TracedSymbol)):
-            return None
-        made, partial = tried
-        if self.kind(made) is None or isinstance(self.kind(made), UnitValue):
-            return None
-        reached: set[int] = set()
-        reach(self.expr(made), reached)
-        return (made, bool(partial)) if reached.issuperset(partial) else None
-
-    def choose(self, plain: bool, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-        """``then if test else otherwise``. ``plain``: both may be evaluated on trial."""
-        condition = self.condition(test)
-        if isa(condition, TracedSymbol) and (known := self.known(condition)) is not None:
-            condition = known
-        if not isa(condition, TracedSymbol):
-            return then() if condition else otherwise()
-        if plain:
-            first, second = self.attempt_scalar(then), self.attempt_scalar(otherwise)
-            if first is not None and second is not None and self.kind(first[0]) == self.kind(second[0]):
-                return self.counted(self.either(condition, first[0], second[0]), first[1] or second[1])
-        return then() if self.decide(condition._expr) else otherwise()
-
-    def counted(self, value: Any, partial: bool) -> Any:
-        """The value, which may be undefined where Python raises if ``partial`` says so."""
-        if partial:
-            expr = self.expr(value)
-            self.now.partial[id(expr)] = expr
-        return value
-
-    def either(self, condition: Any, then: Any, otherwise: Any) -> Any:
-        """One of two scalars; without a decision if they are of one kind."""
-        if not isa(condition, TracedSymbol):
-            return then if condition else otherwise
-        if (known := self.known(condition)) is not None:
-            return then if known else otherwise
-        kind = self.kind(then)
-        if kind is None or kind != self.kind(otherwise) or isinstance(kind, UnitValue):
-            return then if self.decide(condition._expr) else otherwise
-        first, second = self.expr(then), self.expr(otherwise)
-        if first is second:
-            return then
-        return self.make("if", kind, condition._expr, first, second)
-
-    def all_of(self, plain: bool, first: Any, *others: Callable[[], Any]) -> Any:
-        """``first and ...``."""
-        return self.junction(plain, True, first, others)
-
-    def any_of(self, plain: bool, first: Any, *others: Callable[[], Any]) -> Any:
-        """``first or ...``."""
-        return self.junction(plain, False, first, others)
-
-    def junction(self, plain: bool, conjunction: bool, first: Any, others: Sequence[Callable[[], Any]]) -> Any:
-        value = self.settle(first)
-        for thunk in others:
-            if plain and isa(value, TracedSymbol) and self.kind(value) == BOOLEAN and self.known(value) is None:
-                other = self.attempt_scalar(thunk)
-                if other is not None and self.kind(other[0]) == BOOLEAN:
-                    value = self.counted(self.joined(conjunction, value, other[0]), other[1])
-                    continue
-            if self.truth(value) is not conjunction:
-                return value
-            value = self.settle(thunk())
-        return value
-
-    def joined(self, conjunction: bool, a: TracedSymbol, b: Any) -> Any:
-        """``a and b`` or ``a or b`` of two Booleans."""
-        if not isa(b, TracedSymbol):
-            return a if b is conjunction else b
-        second = self.expr(b)
-        if is_total(second):
-            return self.make("and" if conjunction else "or", BOOLEAN, a._expr, second)
-        fixed = self.expr(not conjunction)
-        return self.make("if", BOOLEAN, a._expr, *((second, fixed) if conjunction else (fixed, second)))
-
-    def chain(self, names: tuple[str, ...], plain: bool, first: Any, *others: Callable[[], Any]) -> Any:
-        """``a < b < c``."""
-        left = [first]
-
-        def step(name: str, thunk: Callable[[], Any]) -> Any:
-            a, b = left[0], thunk()
-            left[0] = b
-            return self.compare(name, a, b)
-
-        tried = self.attempt(lambda: [first, *(thunk() for thunk in others)]) if plain else None
-        if tried is not None and not tried[1]:
-            pairs = zip(names, tried[0], tried[0][1:], strict=False)
-            steps = [functools.partial(self.compare, name, a, b) for name, a, b in pairs]
-            return self.junction(True, True, steps[0](), steps[1:])
-        return self.in_turn([functools.partial(step, name, thunk) for name, thunk in zip(names, others, strict=True)])
-
-    def in_turn(self, steps: Sequence[Callable[[], Any]]) -> Any:
-        value: Any = True
-        for step in steps:
-            value = step()
-            if not self.truth(value):
-                return value
-        return value
-
     def check_constant(self, value: Any) -> None:
         """As :meth:`expr` does, without keeping it."""
         if type(value) is int and not INT_MIN <= value <= INT_MAX:
@@ -602,12 +401,24 @@ class Core(Observer):
     # ------------------------------------------------------------------------------------------ of the layers above
 
     @abstractmethod
+    def decide(self, condition: Expr) -> bool:
+        """Which way a condition goes on this path."""
+
+    @abstractmethod
     def as_number(self, value: Any, kind: Kind) -> Any:
         """A number as Python converts it before arithmetic with one of ``kind``."""
 
     @abstractmethod
     def call(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
         """``function(*args, **keywords)``."""
+
+    @abstractmethod
+    def call_function(self, function: types.FunctionType, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A call of one of the author's functions."""
+
+    @abstractmethod
+    def text(self, *parts: Any) -> Any:
+        """An f-string."""
 
     @abstractmethod
     def contains(self, part: Any, whole: Any) -> Any:

@@ -1,0 +1,169 @@
+"""Methods of scalars: texts, times, durations, exact sums; and f-strings."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tracetypes.compiler.tracing.expr import Exact
+from tracetypes.compiler.tracing.symbolic.builtin_calls import BuiltinCalls
+from tracetypes.compiler.tracing.symbolic.known import (
+    BOOLEAN,
+    CLASSES,
+    DATE,
+    DAY,
+    FLOAT,
+    INTEGER,
+    STRING,
+    TIME_FIELDS,
+)
+from tracetypes.compiler.tracing.symbolic.paths import isa
+from tracetypes.compiler.tracing.symbolic.proxies import (
+    Proxy,
+    TracedDuration,
+    TracedParts,
+    TracedSymbol,
+    describe,
+)
+from tracetypes.records import Date, String, Timestamp
+
+__all__ = ["MethodCalls"]
+
+
+class MethodCalls(BuiltinCalls):
+    """What becomes of a call of a method."""
+
+    def call_method(self, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A method of a str, datetime, date, timedelta or ExactSum."""
+        args = tuple(map(self.settle, args))
+        if isa(owner, TracedDuration):
+            if name == "total_seconds" and not args and not keywords:
+                return self.binary("Div", owner._micros, 1_000_000)
+            self.refuse(f"calls timedelta.{name}")
+        kind, plain = self.kind(owner), not args and not keywords
+        keywords = {at: self.settle(value) for at, value in keywords.items()}
+        match kind:
+            case String():
+                if (made := self.text_method(owner, name, args, keywords)) is not None:
+                    return made
+            case Timestamp() if name == "replace" and not args:
+                if (made := self.replaced(owner, keywords)) is not None:
+                    return made
+            case Timestamp() if name == "date" and plain:
+                return self.make("date", DATE, owner._expr)
+            case Timestamp() | Date() if name in ("weekday", "isoweekday") and plain:
+                made = self.make("weekday", INTEGER, owner._expr)
+                return made if name == "weekday" else self.binary("Add", made, 1)
+            case Timestamp() if name == "timestamp" and plain:
+                return self.binary("Div", self.micros(owner), 1_000_000)
+            case Timestamp() if name == "astimezone" and len(args) == 1 and args[0] is dt.UTC and not keywords:
+                return owner
+            case Exact() if name == "value" and plain:
+                return self.make("exact_value", FLOAT, owner._expr)
+            case Exact() if name == "over" and len(args) == 1 and not keywords and self.kind(args[0]) == INTEGER:
+                return self.make("exact_over", FLOAT, self.expr(owner), self.expr(args[0]))
+        cls = CLASSES.get(type(kind))
+        full = f"{'' if cls is None else cls.__name__ + '.'}{name}"
+        if isinstance(kind, Timestamp | Date):
+            if full == "datetime.isoformat" and not args and set(keywords) <= {"sep", "timespec"}:
+                args = (keywords.get("sep", "T"), keywords.get("timespec", "auto"))
+                keywords = {}
+            made = None if keywords else self.applied(full, owner, *args)
+            if made is not None:
+                return made
+        given = [*map(describe, args), *keywords]
+        self.refuse(f"calls {full}" + (f" with {' and '.join(given)}" if given else ""))
+
+    def replaced(self, time: Any, fields: dict[str, Any]) -> Any:
+        """``time.replace(hour=0)`` and the like."""
+        if not fields or any(name not in TIME_FIELDS or self.kind(fields[name]) != INTEGER for name in fields):
+            return None
+        known = {"hour": 24, "minute": 60, "second": 60, "microsecond": 1_000_000, "day": 28}
+        if all(
+            name in known and type(at) is int and (name == "day") <= at < known[name] for name, at in fields.items()
+        ):
+            size = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "microsecond": 1, "day": DAY}
+            moved: Any = 0
+            for name, at in fields.items():
+                more = self.binary("Sub", at, self.attribute(time, name))
+                moved = self.binary("Add", moved, self.binary("Mult", more, size[name]))
+            return self.moved(time, moved)
+        return self.applied(
+            "datetime.replace", time, *(fields.get(name, self.attribute(time, name)) for name in TIME_FIELDS)
+        )
+
+    def text_method(self, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if name in ("split", "rsplit") and set(keywords) <= {"sep", "maxsplit"}:
+            how = (*args, *(keywords[at] for at in ("sep", "maxsplit") if at in keywords))
+            if "sep" not in keywords and "maxsplit" in keywords and len(args) != 1:
+                return None
+            how = () if len(how) == 1 and how[0] is None else how
+            if tuple(map(self.kind, how)) in ((), (STRING,), (STRING, INTEGER)) and isa(owner, TracedSymbol):
+                return TracedParts(self, name, owner, how)
+            return None
+        if keywords:
+            return None
+        if name == "join" and len(args) == 1:
+            return self.joined_text(owner, args[0])
+        if name in ("partition", "rpartition") and len(args) == 1 and self.kind(args[0]) == STRING:
+            return tuple(self.applied(name, owner, at, args[0]) for at in range(3))
+        made = self.simple_method(owner, name, args)
+        return self.applied(f"str.{name}", owner, *args) if made is None else made
+
+    def joined_text(self, separator: Any, texts: Any) -> Any:
+        """``separator.join(texts)``."""
+        parts = [self.settle(one) for one in self.iterate(texts)]
+        if any(self.kind(part) != STRING for part in parts):
+            return None
+        return functools.reduce(
+            lambda a, b: self.binary("Add", self.binary("Add", a, separator), b), parts[1:], parts[0] if parts else ""
+        )
+
+    def simple_method(self, owner: Any, name: str, args: tuple[Any, ...]) -> Any:
+        """What expressions have as an operation of its own."""
+        text = self.expr(owner)
+        if name in ("lower", "upper") and not args:
+            return self.make(name, STRING, text)
+        if name in ("strip", "lstrip", "rstrip") and args in ((), (None,)):
+            return self.make(name, STRING, text)
+        if name in ("startswith", "endswith") and len(args) == 1:
+            if type(args[0]) is tuple:
+                made: Any = False
+                for one in args[0]:
+                    here = self.simple_method(owner, name, (self.settle(one),))
+                    made = here if made is False else self.joined(False, made, here)
+                return made
+            if self.kind(args[0]) == STRING:
+                return self.make(name, BOOLEAN, text, self.expr(args[0]))
+        if name == "replace" and len(args) == 2 and all(self.kind(arg) == STRING for arg in args):
+            return self.make(name, STRING, text, *map(self.expr, args))
+        return None
+
+    def text(self, *parts: Any) -> Any:
+        """An f-string."""
+        made: Any = ""
+        for part in parts:
+            if isa(part, tuple):
+                value, conversion, spec = part
+                value = self.settle(value)
+                if isa(value, Proxy) or isa(spec, Proxy):
+                    if isa(spec, Proxy) or conversion == ord("a"):
+                        self.refuse(
+                            "formats a value by a text that is not constant" if isa(spec, Proxy) else "formats !a"
+                        )
+                    if conversion != -1 and isa(value, Proxy):
+                        value = self.to_str(value) if conversion == ord("s") else self.in_words("repr", value)
+                    part = self.to_str(value) if spec == "" else self.in_words("format", value, spec)
+                elif self.holds(value):
+                    self.refuse(f"formats {describe(value)}")
+                else:
+                    conversions: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+                    turned = conversions.get(conversion)
+                    part = format(value if turned is None else turned(value), spec)
+            if part != "" if isa(part, str) and not isa(part, Proxy) else True:
+                made = (
+                    part if isa(made, str) and not isa(made, Proxy) and made == "" else (self.binary("Add", made, part))
+                )
+        return made
