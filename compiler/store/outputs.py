@@ -32,6 +32,7 @@ from tracetypes.compiler.runtime.messages import (
     StageProgress,
     Verified,
 )
+from tracetypes.compiler.store import output
 from tracetypes.compiler.store.answers import Answer, Collector
 from tracetypes.compiler.store.output import (
     HIDDEN,
@@ -40,7 +41,6 @@ from tracetypes.compiler.store.output import (
     Output,
     SideOutputs,
     items_of,
-    move,
     rows_file,
     shown_in,
     staged_rows,
@@ -112,7 +112,7 @@ class FileOutput(Output):
         self.undo(batch)
         files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
         for number, file in enumerate(files):
-            move(file, self.path / f"part-{self.run}-{batch:08d}-{number:04d}.{self.format.extension}")
+            output.move(file, self.path / f"part-{self.run}-{batch:08d}-{number:04d}.{self.format.extension}")
         self.side_outputs.take(messages, batch, frontiers, self.staged)
         self.tidy()
 
@@ -238,7 +238,7 @@ class TableOutput(Output):
             files: list[Path] = []
             for file in (*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)):
                 files.append(self.path / f"part-{self.run}-{batch:08d}-{len(files):04d}.parquet")
-                move(file, files[-1])
+                output.move(file, files[-1])
             if files:
                 self.table.commit(batch, files)
         self.tidy()
