@@ -393,7 +393,8 @@ class Job:
                 kept = SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run) if any(self.kept) else None
                 if isinstance(target, list):
                     return ListOutput(plan, target, late_rows, rejected_rows, kept)
-                return TerminalOutput(plan, sink if len(self.outputs) > 1 else "", kept)
+                name = sink if len(self.outputs) > 1 else ""
+                return TerminalOutput(plan, name, late_rows, rejected_rows, kept)
             return open_output(plan, str(target), run, late, rejects)
 
         with shown(spark, said or partial(print, file=sys.stderr)):

@@ -78,8 +78,15 @@ class TerminalOutput(ListOutput):
     """Prints the rows of a sink as JSON lines on standard output. ``name``: of the sink, printed before each row where there are
     several."""
 
-    def __init__(self, plan: Plan, name: str, directories: SideOutputs | None) -> None:
-        super().__init__(plan, [], [], [], directories)
+    def __init__(
+        self,
+        plan: Plan,
+        name: str,
+        late: list[SideOutputRow],
+        rejects: list[SideOutputRow],
+        directories: SideOutputs | None = None,
+    ) -> None:
+        super().__init__(plan, [], late, rejects, directories)
         self.name = name
 
     def show(self, pairs: Iterator[tuple[Any, Any]]) -> None:

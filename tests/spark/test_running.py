@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import signal
 import sys
@@ -95,6 +96,14 @@ def test_rows_in_and_rows_out(spark: SparkSession) -> None:
     again: list[tuple[str, int]] = []
     tracetypes.run(clicks_of(), {"clicks": ROWS}, {"counts": again}, drain=False)
     assert sorted_blocks(again) == COUNTS[:4], "nothing answers the open block"
+
+
+def test_the_terminal(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows are printed, and what went aside is in the result."""
+    result = tracetypes.run(clicks_of(), {"clicks": [*ROWS, Click("late", 0)]}, {"counts": "-"})
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted_blocks([(one["key"], one["value"]) for one in printed]) == COUNTS
+    assert [one.source for one in result.late_rows] == ["clicks"]
 
 
 def test_lists_with_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
