@@ -348,7 +348,9 @@ class Life:
         codes = self.codes(start, options)
         ended = self.runner(self, start)
         self.told.append(f"  {ended.code} {ended.text[:300]}" if ended.code else "  interrupted" * ended.interrupted)
-        if ended.code not in ("TT211", "TT221", "TT212"):
+        changed = self.version is not None and start.version != self.version
+        early = changed and ended.interrupted and self.between  # it was stopped before it could say that it is refused
+        if ended.code not in ("TT211", "TT221", "TT212") and not early:
             self.version = start.version
             self.ever_appended |= start.appended
         if start.second and ended.second is not None and "TT221" not in ended.second:
