@@ -184,6 +184,9 @@ def _why(error: Exception) -> str:
 PLAINTEXT = re.compile(r"connecting to a PLAINTEXT broker|supported mechanisms: *(\(|$)")
 """What librdkafka says of a broker that speaks neither TLS nor SASL, asked for it."""
 
+HANDSHAKE = re.compile(r"closed by peer .*SSL_HANDSHAKE")
+"""What it says now and then of the same broker, and of others that break off."""
+
 
 @attrs.frozen
 class Described:
@@ -204,7 +207,8 @@ class Watch:
         self.admin = address.client(AdminClient, {"error_cb": self._note})
 
     def _note(self, error: KafkaError) -> None:
-        if error.code() != error._ALL_BROKERS_DOWN:
+        known = bool(self.errors) and PLAINTEXT.search(self.errors[-1])  # a later error says less
+        if error.code() != error._ALL_BROKERS_DOWN and not known:
             self.errors.append(error.str())
 
     @contextmanager
@@ -220,6 +224,8 @@ class Watch:
             why = ": ".join([_why(error), *self.errors])
             if PLAINTEXT.search(why):
                 why += ". The broker speaks plaintext there, and security.protocol asks for another protocol"
+            elif HANDSHAKE.search(why):
+                why += ". The broker may speak plaintext there, and security.protocol asks for another protocol"
             raise (self.address.unwritable if self.writing else self.address.unreadable)(why) from error
 
     def offsets(self, partitions: Sequence[int], *, first: bool = False) -> dict[int, int]:
