@@ -637,7 +637,7 @@ def test_a_broker_speaks_plaintext(
     monkeypatch.setattr(topics_of_kafka, "PATIENCE", 6.0)
     (tmp_path / "kafka.conf").write_text(lines)
     address = topics_of_kafka.Address.of(f"kafka://{broker.address}/t?config={tmp_path / 'kafka.conf'}")
-    with pytest.raises(RunError, match="The broker (speaks|may speak) plaintext there, and security") as error:
+    with pytest.raises(RunError, match=r"The broker (speaks|may speak) plaintext there, and security") as error:
         topics_of_kafka.Watch(address, writing=writing).topic()
     assert error.value.code == ("TT209" if writing else "TT208")
 
