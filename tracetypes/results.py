@@ -19,10 +19,11 @@ ROWS: Final = 10
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What a run did. ``rows``: that its sources took, ``read``: by source; ``epochs``: commits; ``late`` and ``rejects``: how
-    many, by source; ``late_rows`` and ``rejected_rows``: they themselves, where the outputs are lists; ``outputs``: what went to
-    lists, by sink; ``stopped``: it was stopped before its end; ``drained``: its sources have ended and everything open is
-    answered; ``differences``: operators whose traced form differed from Python (``TT240``)."""
+    """What a run did. ``rows``: that its sources took; ``read``: by source, once for each reading of it (a flow that takes late or
+    rejected rows as streams reads a source again); ``epochs``: commits; ``late`` and ``rejects``: how many, by source;
+    ``late_rows`` and ``rejected_rows``: they themselves, where the outputs are lists; ``outputs``: what went to lists, by sink;
+    ``stopped``: it was stopped before its end; ``drained``: its sources have ended and everything open is answered;
+    ``differences``: operators whose traced form differed from Python (``TT240``)."""
 
     rows: int
     epochs: int
@@ -40,7 +41,7 @@ class Result:
 
     @property
     def all_rejected(self) -> list[str]:
-        """Sources of which every row was rejected (``TT241``)."""
+        """Sources of which every row was rejected (``TT241``), and that are read once."""
         return [source for source, rows in self.read.items() if 0 < rows == self.rejects.get(source)]
 
     def _repr_html_(self) -> str:

@@ -98,9 +98,12 @@ def run_program(
         claims = claim_program(root, program, SparkLog)
         if all(one.finished for one in claims.queries.values()):
             raise finished(root)
+        summary = Summary()
+        count = counter(summary, told, limits, program.sources_above)
+        backend = SparkBackend(spark, count, warner(summary, said), drain, follow, verify, names=claims.plain is not None)
+        refuse_unsupported(backend, program)
         joints, targets = _targets(program, claims, outputs, side_outputs, channels, inputs, locks)
         claims.write()
-        summary = Summary()
         started = time.monotonic()
         opened = open_all(spark, program.plans, inputs, scratch, files_per_step, bounded=not follow)
         stores = {
@@ -119,8 +122,6 @@ def run_program(
         for joint in joints.values():
             joint.clean()
         _undrain(stores.values())
-        count = counter(summary, told, limits, program.sources_above)
-        backend = SparkBackend(spark, count, warner(summary, said), drain, follow, verify, names=claims.plain is not None)
         with _nothing_unread(stores.values(), checkpoint, control, follow=follow):
             _supervise(backend, program, opened, joints, stores, control)
         for joint in joints.values():
@@ -198,7 +199,6 @@ def _supervise(
     control: Control,
 ) -> None:
     """Start all segments, and wait until they are over."""
-    refuse_unsupported(backend, program)
     senders = {segment.sends: segment.name for segment in program.segments}
     supervisor = Supervisor(control)
     for segment, plan in zip(program.segments, program.plans, strict=True):
