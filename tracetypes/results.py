@@ -19,8 +19,8 @@ ROWS: Final = 10
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What a run did. ``rows``: that its sources took; ``read``: by source, once for each reading of it (a flow that takes late or
-    rejected rows as streams reads a source again); ``epochs``: commits; ``late`` and ``rejects``: how many, by source;
+    """What a run did. ``rows``: that its sources took; ``read``: by source, once for each reading of it (a flow that takes late
+    or rejected rows as streams reads a source again); ``epochs``: commits; ``late`` and ``rejects``: how many, by source;
     ``late_rows`` and ``rejected_rows``: they themselves, where the outputs are lists; ``outputs``: what went to lists, by sink;
     ``stopped``: it was stopped before its end; ``drained``: its sources have ended and everything open is answered;
     ``differences``: operators whose traced form differed from Python (``TT240``)."""
