@@ -1,6 +1,7 @@
 """The graph checker: one small wrong program a code, all that is wrong at once, and nothing about what is right."""
 
 import datetime as dt
+import math
 import sys
 import threading
 import time
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, NewType, TypeVar
+from typing import Any, ClassVar, NamedTuple, NewType, TypeVar
 
 import attrs
 import pytest
@@ -636,6 +637,55 @@ def test_parallelism_of_a_function_is_that_of_its_keyed_operators() -> None:
     made = hub.through(lambda stream: stream.through(sort(by=lambda r: r.ts)).through(Scale()), parallelism=8)
     graph = check(ended(flow, made)).graph
     assert [node.parallelism for node in graph.nodes if isinstance(node, Apply | Sort)] == [8, None]
+
+
+@attrs.frozen
+class Lingers(Count[K, V]):
+    """An operator that lingers as the test says."""
+
+    lasting: ClassVar[Any] = 0
+
+    def linger(self) -> Any:
+        return self.lasting() if callable(self.lasting) else self.lasting
+
+
+def raises() -> None:
+    raise LookupError("not known")
+
+
+@pytest.mark.parametrize(
+    ("lasting", "found"),
+    [
+        (math.inf, "linger() is for ever"),
+        (dt.timedelta.max, "linger() is for ever"),
+        (-1, "linger() gave -1"),
+        (True, "linger() gave True"),
+        (1.5, "linger() gave 1.5"),
+        (None, "linger() gave None"),
+        (dt.timedelta(seconds=-1), "linger() gave datetime.timedelta(days=-1, seconds=86399)"),
+        (raises, "linger() raised LookupError: not known"),
+    ],
+)
+def test_TT124_how_long_an_operator_lingers(lasting: Any, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lingers, "lasting", staticmethod(lasting) if callable(lasting) else lasting)
+    flow, hub = readings()
+    made, at = hub.through(Lingers[str, Reading]()), line()
+    violation(
+        ended(flow, made),
+        "TT124",
+        "Lingers",
+        at,
+        found=found,
+        expected="for how long the operator may still emit when its input has ended",
+        fix="return a number of blocks from 0, or a datetime.timedelta from 0 to 1,000 years",
+    )
+
+
+@pytest.mark.parametrize("lasting", [0, 3, dt.timedelta(0), dt.timedelta(days=365_000)])
+def test_an_operator_that_lingers(lasting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lingers, "lasting", lasting)
+    flow, hub = readings()
+    assert violations(ended(flow, hub.through(Lingers[str, Reading]()))) == ()
 
 
 def test_TT114_an_ordered_source_says_what_orders_it() -> None:

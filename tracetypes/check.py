@@ -7,6 +7,8 @@ checker knows: names, cycles, schemas, frozen operators, functions that cannot b
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import re
 import types
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,13 +45,16 @@ from tracetypes.nodes import (
     ancestors,
     title,
 )
-from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, Unit, UnitValue, schema_of, show_type
+from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, Unit, UnitValue, schema_of, show, show_type
 from tracetypes.redaction import conceal
 from tracetypes.sources import edge_given
-from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpStateless, substitute, template_types
+from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpKeyedUnordered, OpStateless, substitute, template_types
 from tracetypes.trace import StreamType, stream_type
 
 __all__ = ["Checked", "check", "edge_of", "violations"]
+
+LONGEST: Final = dt.timedelta(days=365_000)
+"""An operator that says it lingers for longer would linger for ever."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -147,6 +152,7 @@ class _Checker:
             self.visit(node)
             self.record_of(node)
             self.parallelism(node)
+            self.linger(node)
         self.columns()
         for node in self.graph.nodes:
             if isinstance(node, Apply):
@@ -511,6 +517,30 @@ class _Checker:
             )
         elif isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
             self.refuse("TT113", node, f"parallelism={wanted!r}", "a whole number from 1", "pass parallelism=1 or more")
+
+    def linger(self, node: Node) -> None:
+        """How long an operator lingers must be known, and end."""
+        if not isinstance(node, Apply) or not isinstance(op := node.op, OpKeyedOrdered | OpKeyedUnordered):
+            return
+        lasting: object
+        try:
+            lasting = op.linger()
+        except Exception as error:
+            found = f"linger() raised {type(error).__name__}: {error}"
+        else:
+            if isinstance(lasting, dt.timedelta) and dt.timedelta() <= lasting <= LONGEST:
+                return
+            if isinstance(lasting, int) and not isinstance(lasting, bool) and lasting >= 0:
+                return
+            for_ever = lasting == math.inf or (isinstance(lasting, dt.timedelta) and lasting > LONGEST)
+            found = "linger() is for ever" if for_ever else f"linger() gave {show(lasting)}"
+        self.refuse(
+            "TT124",
+            node,
+            found,
+            "for how long the operator may still emit when its input has ended",
+            "return a number of blocks from 0, or a datetime.timedelta from 0 to 1,000 years",
+        )
 
     def columns(self) -> None:
         for node in self.graph.nodes:

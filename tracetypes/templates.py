@@ -9,6 +9,7 @@ stream, such as what a function returns, the operator names itself: see :meth:`T
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
@@ -23,6 +24,7 @@ from tracetypes.typed import Typed
 __all__ = [
     "Emit",
     "EmitValue",
+    "Linger",
     "OpKeyedOrdered",
     "OpKeyedUnordered",
     "OpStateless",
@@ -45,6 +47,9 @@ Emit: TypeAlias = Callable[[L, W], None]
 
 EmitValue: TypeAlias = Callable[[W], None]
 """How an operator that keeps its key emits: ``emit(value)``."""
+
+Linger: TypeAlias = int | dt.timedelta
+"""How long an operator may still emit at markers after its last item: a number of blocks, or a time."""
 
 
 class OpStateless(Typed, ABC, Generic[K, V, L, W]):
@@ -94,6 +99,21 @@ class OpKeyedOrdered(Typed, ABC, Generic[K, V, W, S]):
     def on_marker(self, state: S, key: K, marker: Marker, emit: EmitValue[W]) -> S:
         """The state after a marker. Called for every key seen so far, also when the block held nothing for it."""
         return state
+
+    def linger(self) -> Linger:
+        """How long the operator may still emit at markers when its input has ended: a number of blocks, or a time.
+
+        A source that ends sends markers over empty blocks as long as operators behind it linger, and ``on_marker`` runs at
+        these; then it runs no more. An operator that emits at markers what earlier blocks held says here after how many of
+        them it has emitted all: a window of three blocks ``2``, a session its gap. A law tests that longer silence brings
+        nothing more. See :mod:`tracetypes.silence`."""
+        return 0
+
+    def next_due(self, state: S, key: K) -> int | None:
+        """The earliest time, in microseconds since the epoch, of a marker at which ``on_marker`` does anything for a key that
+        gets no items; None for never. Markers before it are left out where nothing else comes. Pure optimisation, for long
+        silences: an operator that does not define it is asked at each marker. A law tests it."""
+        raise NotImplementedError
 
 
 class OpKeyedUnordered(Typed, ABC, Generic[K, V, L, W, S, A]):
@@ -146,6 +166,15 @@ class OpKeyedUnordered(Typed, ABC, Generic[K, V, L, W, S, A]):
     @abstractmethod
     def on_marker(self, new_state: S, key: K, marker: Marker, emit: Emit[L, W]) -> None:
         """Emit at a marker. Called for every key seen so far, also when the block held nothing for it."""
+
+    def linger(self) -> Linger:
+        """How long the operator may still emit at markers when its input has ended: a number of blocks, or a time.
+
+        A source that ends sends markers over empty blocks as long as operators behind it linger, and ``on_marker`` runs at
+        these; then it runs no more. An operator that emits at markers what earlier blocks held says here after how many of
+        them it has emitted all: a window of three blocks ``2``, a session its gap. A law tests that longer silence brings
+        nothing more. See :mod:`tracetypes.silence`."""
+        return 0
 
 
 Operator = (
