@@ -93,8 +93,8 @@ class Job:
 
     def batch(self, *, commit: bool = True, end: bool = True) -> list[str]:
         """A micro-batch: what it read. Without ``commit`` it ends before its record is there, without ``end`` before Spark's."""
-        steps = [number for number in self.files._numbers() if number > self.files.done]
-        listed = [split for number in steps for split in self.files._splits(number)]
+        steps = [number for number in self.files.listings.numbers() if number > self.files.done]
+        listed = [split for number in steps for split in self.files.listings.splits(number)]
         self.assigned |= set(steps)
         rows, heads = self.read(listed)
         if commit:
@@ -175,7 +175,7 @@ def test_TT230_a_file_that_changes_between_listing_and_reading(tmp_path: Path, n
 def test_TT230_a_file_that_changes_while_it_is_read(tmp_path: Path, name: str, change: str) -> None:
     job, path, write = job_with(tmp_path, name)
     job.files.look()
-    (split,) = job.files._splits(1)
+    (split,) = job.files.listings.splits(1)
     reading = Reading(split)
     with pytest.raises(RunError, match="has changed") as failed, reading.sampled():
         CHANGES[change](path, write)
@@ -253,7 +253,7 @@ def test_TT231_a_committed_micro_batch_whose_state_must_be_computed_again(
         CHANGES[change](path, write)
     if change == "touched":  # its hash is known
         job.start()
-        assert job.read(job.files._splits(1))[0] == ROWS
+        assert job.read(job.files.listings.splits(1))[0] == ROWS
         return
     job.start(needed=False)
     with pytest.raises(RunError, match="its rows are out and committed, and its state is still to come") as failed:
@@ -297,8 +297,7 @@ def test_a_touched_file_is_read_again_once(tmp_path: Path, monkeypatch: pytest.M
         reads.append(path)
         return splits.proof(path, *place)
 
-    for module in (inputs, known_files):
-        monkeypatch.setattr(module, "proof", counted)
+    monkeypatch.setattr(known_files, "proof", counted)
     os.utime(path, (7, 7))
     for _ in range(3):
         job.start()
@@ -488,7 +487,7 @@ def test_large_files_are_read_by_several_tasks(tmp_path: Path, monkeypatch: pyte
     for name, count in (("in.jsonl", 2), ("in.parquet", 2), ("in.jsonl.gz", 1)):
         job, _, _ = job_with(tmp_path / name, name)
         job.files.look()
-        tasks = [file.read_text().count("\n") for file in sorted(job.files._step(1).iterdir())]
+        tasks = [file.read_text().count("\n") for file in sorted(job.files.listings.place(1).iterdir())]
         assert sorted(tasks) == ([1, 1] if count == 2 else [0, 1])
         assert sorted(job.batch()) == sorted(ROWS)
         CHANGES["appended to"](job.path / "in" / name, text)
@@ -501,7 +500,7 @@ def test_files_come_by_time_and_so_many_at_once(tmp_path: Path) -> None:
     for n in (3, 1, 2):
         job.put(f"{9 - n}.jsonl", text([str(n)]), at=n)
     job.files.look()
-    assert [sorted(Path(s.path).name for s in job.files._splits(number)) for number in (1, 2)] == [
+    assert [sorted(Path(s.path).name for s in job.files.listings.splits(number)) for number in (1, 2)] == [
         ["7.jsonl", "8.jsonl"],
         ["6.jsonl"],
     ]
@@ -518,7 +517,7 @@ def test_files_come_by_size_where_nobody_says_how_many(
     for n, size in enumerate(sizes):
         job.put(f"{n}.{ending}", b"x" * size, at=n + 1)
     job.files.look()
-    taken = [sorted({Path(s.path).stem for s in job.files._splits(number)}) for number in job.files._numbers()]
+    taken = [sorted({Path(s.path).stem for s in job.files.listings.splits(number)}) for number in job.files.listings.numbers()]
     assert taken == [["0", "1", "2", "3", "4"], ["5", "6"], ["7"], ["8"]]
 
 

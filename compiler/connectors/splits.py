@@ -102,6 +102,11 @@ class Split:
         name = hashlib.blake2b(os.fsencode(self.path), digest_size=8).digest()
         return self.time // 1000, int.from_bytes(name, "big", signed=True), self.start
 
+    @property
+    def weight(self) -> int:
+        """About how many bytes are read."""
+        return self.size // self.parts if self.parts else self.end - self.start
+
     def is_as(self, stat: os.stat_result | None) -> bool:
         """Is a file as it must be?"""
         if stat is None:

@@ -127,7 +127,7 @@ class FileInput(Input):
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
         """Listings, or rows."""
         if files is not None:
-            frame = self.listing(files.steps, files.tasks)
+            frame = self.listing(files.listings.path, files.tasks)
             if isinstance(self.format, Parquet):
                 return frame, ParquetScan(end)
             return frame, LinesScan(end, self.format, self.header)

@@ -19,9 +19,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -35,13 +33,13 @@ from tracetypes.compiler.connectors.splits import (
     ends_a_line,
     is_compressed,
     last_line_end,
-    proof,
     shown,
 )
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import TakenSplit
-from tracetypes.compiler.store.known_files import Known, covered, cut, looks, lost, stat_of, walk, weight, write_whole
-from tracetypes.compiler.store.small_files import read_json
+from tracetypes.compiler.store.known_files import Known, covered, cut, looks, lost, stat_of, walk
+from tracetypes.compiler.store.listings import Listings
+from tracetypes.compiler.store.small_files import read_json, write_lines
 from tracetypes.formats import Parquet, format_of
 
 __all__ = ["InputFiles", "records_of", "unread"]
@@ -91,26 +89,22 @@ class InputFiles:
     """The last listing that is committed."""
     lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
 
-    @property
-    def steps(self) -> Path:
-        """Where listings are."""
-        return self.home / "steps"
+    listings: Listings = attrs.field(init=False)
+
+    @listings.default
+    def _listings(self) -> Listings:
+        return Listings(self.home, self.tasks)
 
     @property
     def waiting(self) -> set[str]:
         """The files of listings that are not committed."""
-        return {str(file) for step in self._numbers() for file in self._step(step).iterdir() if step > self.done}
+        numbers = [number for number in self.listings.numbers() if number > self.done]
+        return {str(file) for number in numbers for file in self.listings.place(number).iterdir()}
 
     @staticmethod
     def of(checkpoint: Path, label: str, **options: Any) -> InputFiles:
         """Those of a reading of a source, by its label."""
         return InputFiles(checkpoint.absolute() / "inputs" / quote(label, safe=""), **options)
-
-    def _step(self, number: int) -> Path:
-        return self.steps / f"{number:08d}"
-
-    def _numbers(self) -> list[int]:
-        return sorted(int(name) for name in os.listdir(self.steps))
 
     # ------------------------------------------------------------------------------------------------ a start
 
@@ -128,26 +122,25 @@ class InputFiles:
         the backend's log names as taken; ``ended``: the last epoch that is over for it; ``visible``: what may have been seen of
         the next one; ``needed``: that must be computed again even if its record is there. Raises :class:`RunError` ``TT231``.
         """
-        self.steps.mkdir(parents=True, exist_ok=True)
-        self._mend()
+        self.listings.begin()
         self.load(records)
-        assigned = {int(path.parent.name) for path in backend if path.parent.parent == self.steps}
+        assigned = {int(path.parent.name) for path in backend if path.parent.parent == self.listings.path}
         self.done = max((about["listing"] for number, about in records if number <= ended), default=0)
         ours = max((about["listing"] for _, about in records), default=0)
-        self.last = max([*self._numbers(), *assigned, self.done, ours], default=0)
-        for number in self._numbers():
+        self.last = max([*self.listings.numbers(), *assigned, self.done, ours], default=0)
+        for number in self.listings.numbers():
             if number <= self.done:
-                shutil.rmtree(self._step(number))
+                self.listings.remove(number)
                 continue
-            splits = self._splits(number)
+            splits = self.listings.splits(number)
             if number <= ours:
                 if needed:
                     self._as_taken(number, splits)
             else:
                 self._listed_again(number, splits, visible if number in assigned else lambda: None)
-            if number not in assigned and len(os.listdir(self._step(number))) != self.tasks:
-                self._swap(number, self._splits(number), self.tasks)
-            self.pending.update({split.path: number for split in self._splits(number) if number > ours})
+            if number not in assigned:
+                self.listings.spread(number)
+            self.pending.update({split.path: number for split in self.listings.splits(number) if number > ours})
         self._list_growth()
 
     def load(self, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
@@ -162,7 +155,7 @@ class InputFiles:
                 continue
             self._know(path, about)
         if len(lines) > 2 * len(self.known) + 1000:
-            write_whole(self._log, map(json.dumps, self._plain(self.known)))
+            write_lines(self._log, map(json.dumps, self._plain(self.known)))
         for _, about in records:
             for path, *fields in about["files"]:
                 self._know(path, fields)
@@ -196,8 +189,8 @@ class InputFiles:
                     raise lost(split, stat, "its rows are out and committed, and its state is still to come")
                 touched = attrs.evolve(split, size=stat.st_size, changed=stat.st_mtime_ns)
                 splits = [touched if one is split else one for one in splits]
-        if splits != self._splits(number):
-            self._swap(number, splits)
+        if splits != self.listings.splits(number):
+            self.listings.swap(number, splits)
 
     def _listed_again(self, number: int, splits: list[Split], visible: Callable[[], str | None]) -> None:
         """List the files of a micro-batch that is not committed as they are now. One that was seen must be as it was."""
@@ -215,12 +208,12 @@ class InputFiles:
                     now = self._split(number, path, stat, start, LARGEST)
                     again += mine if covered(mine) == covered(now) else now
         if again != splits:
-            self._swap(number, again)
+            self.listings.swap(number, again)
 
     def _list_growth(self) -> None:
         """List what was appended to files that are read as they were, because rows of them were seen."""
         for path, number in sorted(self.pending.items()):
-            mine = [split for split in self._splits(number) if split.path == path]
+            mine = [split for split in self.listings.splits(number) if split.path == path]
             end, stat = max(split.end for split in mine), stat_of(path)
             if not self.is_text or is_compressed(path) or stat is None or stat.st_size == end:
                 continue
@@ -238,10 +231,10 @@ class InputFiles:
         with self.lock:
             dropped = False
             for number in {*self.pending.values()}:
-                splits = self._splits(number)
+                splits = self.listings.splits(number)
                 there = [split for split in splits if stat_of(split.path) is not None]
                 if there != splits:
-                    self._swap(number, there)
+                    self.listings.swap(number, there)
                     self.pending = {path: one for path, one in self.pending.items() if one != number}
                     self.pending.update({split.path: number for split in there})
                     dropped = True
@@ -260,11 +253,11 @@ class InputFiles:
                 if splits:
                     self._publish(splits)
 
-    def _cut(self, found: Sequence[New]) -> Iterator[list[New]]:
+    def _cut(self, files: Sequence[New]) -> Iterator[list[New]]:
         """The files of one listing after the other: as many as the user says, else by size."""
         some: list[New] = []
         size, most = 0, self.tasks * EPOCH
-        for one in found:
+        for one in files:
             _, path, stat, start = one
             more = (stat.st_size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
             if some and (len(some) == self.at_once or (self.at_once is None and size + more > most)):
@@ -282,29 +275,29 @@ class InputFiles:
 
     def _new(self) -> list[New]:
         """Time, path, what the system says, and first byte of what is new, in order."""
-        found: list[New] = []
+        new: list[New] = []
         touched: list[str] = []
         for path, stat in walk(self.path):
             known = self.known.get(path)
             if path in self.pending or self.seen.get(path) == looks(stat):
                 continue
             if known is None:
-                found.append((stat.st_mtime_ns, path, stat, 0))
+                new.append((stat.st_mtime_ns, path, stat, 0))
             elif looks(stat) != (known.size, known.time):
                 start = self._compared(path, stat, known)
                 if start is not None:
-                    found.append((stat.st_mtime_ns, path, stat, start))
+                    new.append((stat.st_mtime_ns, path, stat, start))
                 elif stat.st_size == known.size:
                     known.time = stat.st_mtime_ns
                     touched.append(path)
                 self.seen[path] = looks(stat)
         self.keep([{"files": self._plain(touched)}])
-        return sorted(found, key=lambda one: one[:2])
+        return sorted(new, key=lambda one: one[:2])
 
     def _publish(self, splits: list[Split]) -> None:
         """A listing more."""
         self.last += 1
-        self._place(self._written(self.last, splits, self.tasks), self.last)
+        self.listings.publish(self.last, splits)
         self.pending.update({split.path: self.last for split in splits})
 
     def _compared(self, path: str, stat: os.stat_result, known: Known) -> int | None:
@@ -316,26 +309,12 @@ class InputFiles:
             return None
         if stat.st_size < known.size or not self.appended or not self.is_text or is_compressed(path):
             raise changed(path, was, now)
-        if not self._joined(path, known):
+        if not known.begins(path, proved=path in self.proved):
             raise changed(path, was, now, more=", and does not begin with what it was")
+        self.proved.add(path)
         if not ends_a_line(path, known.end):
             raise changed(path, was, now, more=", and its last line was not whole when it was taken")
         return known.end
-
-    def _joined(self, path: str, known: Known) -> bool:
-        """Is what was taken there? A run looks at all of it once, and then at the last splits. It makes one of those that are of
-        a size, so that few are kept, and a growing file is read again as often as the logarithm of its size."""
-        sizes = [end - start for start, end, _ in known.splits]
-        most = 1
-        while most < len(sizes) and sizes[-most - 1] <= sum(sizes[-most:]):
-            most += 1
-        if not known.is_in(path, most if path in self.proved else None):
-            return False
-        self.proved.add(path)
-        if most > 1:
-            start, end = known.splits[-most][0], known.splits[-1][1]
-            known.splits[-most:] = [(start, end, proof(path, 0, start, end))]
-        return True
 
     def _split(self, number: int, path: str, stat: os.stat_result, start: int, most: int) -> list[Split]:
         """The splits of a file from a place on."""
@@ -356,50 +335,11 @@ class InputFiles:
         except FileNotFoundError:
             return [one]  # who reads it will say so
 
-    def _written(self, number: int, splits: list[Split], count: int) -> Path:
-        """A listing that is not there yet: a file for each task, with about as much to read."""
-        tasks: list[list[Split]] = [[] for _ in range(count)]
-        sizes = [0] * count
-        for split in sorted(splits, key=lambda one: -weight(one)):
-            at = sizes.index(min(sizes))
-            tasks[at].append(split)
-            sizes[at] += weight(split) + 1
-        hidden = self.home / f"new-{uuid.uuid4().hex}"
-        hidden.mkdir()
-        for at, some in enumerate(tasks):
-            file = hidden / f"{at}.jsonl"
-            write_whole(file, (split.line() for split in some))
-            os.utime(file, (number, number))  # Spark takes them in this order
-        return hidden
-
-    def _place(self, listing: Path, number: int) -> None:
-        os.rename(listing, self._step(number))
-
-    def _swap(self, number: int, splits: list[Split], tasks: int | None = None) -> None:
-        """Write a listing again, with as many files if not told otherwise. Whoever is killed here is mended by the next start."""
-        hidden = self._written(number, splits, tasks or len(os.listdir(self._step(number))))
-        os.rename(hidden, self.home / f"for-{number}")
-        os.rename(self._step(number), self.home / f"old-{number}")
-        self._mend()
-
-    def _mend(self) -> None:
-        for old in self.home.glob("old-*"):
-            number = int(old.name.partition("-")[2])
-            if not self._step(number).exists():
-                self._place(self.home / f"for-{number}", number)
-            shutil.rmtree(old)
-        for left in [*self.home.glob("new-*"), *self.home.glob("for-*")]:
-            shutil.rmtree(left)
-
-    def _splits(self, number: int) -> list[Split]:
-        files = sorted(self._step(number).iterdir())
-        return [Split.of(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-
     # ----------------------------------------------------------------------------------------------- commits
 
-    def taken(self, told: Sequence[TakenSplit]) -> dict[str, Any]:
-        """What a commit record says of the files of a micro-batch, from what tasks have told."""
-        heads = [{"hash": one.hash, **one.split} for one in told]
+    def taken(self, splits: Sequence[TakenSplit]) -> dict[str, Any]:
+        """What a commit record says of the files of a micro-batch, by what tasks say that they took."""
+        heads = [{"hash": one.hash, **one.split} for one in splits]
         with self.lock:
             files: dict[str, list[Mapping[str, Any]]] = {}
             for head in heads:
@@ -421,16 +361,16 @@ class InputFiles:
             for path, *_ in about["files"]:
                 if self.pending.get(path, 0) <= about["listing"]:  # else more of it is listed
                     self.pending.pop(path, None)
-            for number in self._numbers():
+            for number in self.listings.numbers():
                 if number <= self.done:
-                    shutil.rmtree(self._step(number))
+                    self.listings.remove(number)
             self.done = max(self.done, about["listing"])
 
 
 def records_of(checkpoint: Path, label: str) -> list[tuple[int, dict[str, Any]]]:
     """What the commit records of a query say of the files of a reading, by micro-batch."""
-    found = sorted((checkpoint / "commits").glob("[0-9]*.json"))
-    records = [(int(path.stem), read_json(path).get("files", {})) for path in found]
+    paths = sorted((checkpoint / "commits").glob("[0-9]*.json"))
+    records = [(int(path.stem), read_json(path).get("files", {})) for path in paths]
     return [(number, files[label]) for number, files in records if label in files]
 
 
@@ -445,6 +385,6 @@ def unread(checkpoint: Path, plan: Plan, inputs: Mapping[str, str], *, appended:
         is_text = not isinstance(format_of(first[0], leaf.source.format), Parquet)
         files = InputFiles.of(checkpoint, leaf.label, path=path, is_text=is_text, tasks=1, appended=appended)
         files.load(records)
-        if (found := files.unread()) is not None:
-            return found
+        if (late := files.unread()) is not None:
+            return late
     return None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from stat import S_ISREG
 from typing import Any
 
@@ -13,7 +12,7 @@ import attrs
 from tracetypes.compiler.connectors.splits import Split, line_end, proof, shown
 from tracetypes.errors import RunError
 
-__all__ = ["Known", "covered", "cut", "looks", "lost", "stat_of", "walk", "weight", "write_whole"]
+__all__ = ["Known", "covered", "cut", "looks", "lost", "stat_of", "walk"]
 
 
 @attrs.define
@@ -37,6 +36,21 @@ class Known:
             return all(proof(path, self.parts, start, end) == hash for start, end, hash in some)
         except (OSError, EOFError):
             return False
+
+    def begins(self, path: str, *, proved: bool) -> bool:
+        """Does a file that has grown begin with what was taken? A run looks at all of it once, and once that is ``proved`` at
+        the last splits. It makes one of those that are of a size, so that few are kept, and a growing file is read again as
+        often as the logarithm of its size."""
+        sizes = [end - start for start, end, _ in self.splits]
+        most = 1
+        while most < len(sizes) and sizes[-most - 1] <= sum(sizes[-most:]):
+            most += 1
+        if not self.is_in(path, most if proved else None):
+            return False
+        if most > 1:
+            start, end = self.splits[-most][0], self.splits[-1][1]
+            self.splits[-most:] = [(start, end, proof(path, 0, start, end))]
+        return True
 
 
 def lost(split: Split, stat: os.stat_result | None, seen: str) -> RunError:
@@ -90,10 +104,6 @@ def covered(splits: Sequence[Split]) -> tuple[Any, ...]:
     return {(one.size, one.changed, one.grows) for one in splits}, max((one.end for one in splits), default=0)
 
 
-def weight(split: Split) -> int:
-    return split.size // split.parts if split.parts else split.end - split.start
-
-
 def cut(whole: Split, most: int) -> Iterator[Split]:
     """A split of text as splits of about so many bytes, which end where lines do."""
     start = whole.start
@@ -104,13 +114,3 @@ def cut(whole: Split, most: int) -> Iterator[Split]:
             start = end
     if start < whole.end or start == whole.start:
         yield attrs.evolve(whole, start=start)
-
-
-def write_whole(path: Path, lines: Iterable[str]) -> None:
-    """Write a file that is whole when it appears, also after a power cut."""
-    hidden = path.with_name(f".{path.name}")
-    with hidden.open("w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(hidden, path)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tracetypes.errors import RunError
 
-__all__ = ["read_json", "writable", "write_json"]
+__all__ = ["read_json", "writable", "write_json", "write_lines"]
 
 
 def writable(directory: Path) -> None:
@@ -54,3 +55,13 @@ def write_json(path: Path, content: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines so that the file is there whole or not at all, also after a power cut."""
+    hidden = path.with_name(f".{path.name}")
+    with hidden.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(hidden, path)

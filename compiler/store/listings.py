@@ -1,0 +1,95 @@
+"""The listings of one reading of a source: numbered directories that appear at once, a file of splits for each task."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from tracetypes.compiler.connectors.splits import Split
+from tracetypes.compiler.store.small_files import write_lines
+
+__all__ = ["Listings"]
+
+
+@attrs.frozen
+class Listings:
+    """Those below ``home``; ``tasks``: how many read at once."""
+
+    home: Path
+    tasks: int
+
+    @property
+    def path(self) -> Path:
+        """The directory of all of them."""
+        return self.home / "steps"
+
+    def begin(self) -> None:
+        """Make that directory, or mend what a start before this one left."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._mend()
+
+    def numbers(self) -> list[int]:
+        """Those that are there, in order."""
+        return sorted(int(name) for name in os.listdir(self.path))
+
+    def place(self, number: int) -> Path:
+        """The directory of one."""
+        return self.path / f"{number:08d}"
+
+    def splits(self, number: int) -> list[Split]:
+        """What one names."""
+        files = sorted(self.place(number).iterdir())
+        return [Split.of(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+
+    def publish(self, number: int, splits: Sequence[Split]) -> None:
+        """Write a new one."""
+        os.rename(self._hidden(number, splits, self.tasks), self.place(number))
+
+    def swap(self, number: int, splits: Sequence[Split]) -> None:
+        """Write one again, with as many files."""
+        self._swap(number, splits, len(os.listdir(self.place(number))))
+
+    def spread(self, number: int) -> None:
+        """Write one again if it has files for another number of tasks."""
+        if len(os.listdir(self.place(number))) != self.tasks:
+            self._swap(number, self.splits(number), self.tasks)
+
+    def remove(self, number: int) -> None:
+        """Remove one, which is committed."""
+        shutil.rmtree(self.place(number))
+
+    def _swap(self, number: int, splits: Sequence[Split], tasks: int) -> None:
+        """Write one again. Whoever is killed here is mended by the next start."""
+        os.rename(self._hidden(number, splits, tasks), self.home / f"for-{number}")
+        os.rename(self.place(number), self.home / f"old-{number}")
+        self._mend()
+
+    def _hidden(self, number: int, splits: Sequence[Split], tasks: int) -> Path:
+        """One that is not there yet: a file for each task, with about as much to read."""
+        shares: list[list[Split]] = [[] for _ in range(tasks)]
+        sizes = [0] * tasks
+        for split in sorted(splits, key=lambda one: -one.weight):
+            at = sizes.index(min(sizes))
+            shares[at].append(split)
+            sizes[at] += split.weight + 1
+        hidden = self.home / f"new-{uuid.uuid4().hex}"
+        hidden.mkdir()
+        for at, share in enumerate(shares):
+            file = hidden / f"{at}.jsonl"
+            write_lines(file, (split.line() for split in share))
+            os.utime(file, (number, number))  # Spark takes them in this order
+        return hidden
+
+    def _mend(self) -> None:
+        for old in self.home.glob("old-*"):
+            number = int(old.name.partition("-")[2])
+            if not self.place(number).exists():
+                os.rename(self.home / f"for-{number}", self.place(number))
+            shutil.rmtree(old)
+        for left in [*self.home.glob("new-*"), *self.home.glob("for-*")]:
+            shutil.rmtree(left)
