@@ -28,7 +28,7 @@ from tracetypes import UNIT, ExactSum, Marker, OpKeyedUnordered, OpStateless, Un
 from tracetypes.algebra import greatest, larger, least, smaller
 from tracetypes.compiler.analysis.monoids import monoid_of
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Exact, Input, Leaf, Pack, Tree, Undefined, Value, run
-from tracetypes.compiler.tracing.symbolic import containers
+from tracetypes.compiler.tracing.symbolic import tables
 from tracetypes.compiler.tracing.tracer import (
     Fixed,
     Given,
@@ -766,7 +766,7 @@ def test_tables_of_what_cannot_be_seen_are_not_one() -> None:
 
 
 def test_what_only_one_table_may_hold_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "_content", pytest.fail)
+    monkeypatch.setattr(tables, "_content", pytest.fail)
     few, more = {"a": 1}, {"a": 1, "b": 2}
     tree = trace(lambda key: few[key] + more[key] + few[key], (Given("key", String()),), emits=None)
     assert run(tree, inputs_of(key="a"))[1] == 3

@@ -205,7 +205,7 @@ class BuiltinCalls(Patterns):
         args = [expr_of(x) if later else self.expr(x) for x, later in zip((a, b), deferred, strict=True)]
         if not all(deferred):
             return self.make(op, kind, *args)
-        return TracedDeferred(self, self.intern(Call(op, tuple(args), Optional(kind))))
+        return TracedDeferred(self, self.intern(Call(op, tuple(args), Optional(kind))), kind)
 
     def call_sum(self, values: Any, /, start: Any = 0) -> Any:
         total = self.settle(start)

@@ -15,6 +15,8 @@ import attrs
 
 from tracetypes.algebra import ExactSum
 from tracetypes.asked import LookupTable
+from tracetypes.compiler.tracing.expression_rewriter import TRACER
+from tracetypes.compiler.tracing.function_source import NoSource
 from tracetypes.compiler.tracing.symbolic.allowed import (
     CHANGING,
     COMPARING,
@@ -43,7 +45,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
     describe,
 )
-from tracetypes.compiler.tracing.syntax import TRACER, NoSource, is_rewritten, rewritten
+from tracetypes.compiler.tracing.syntax import is_rewritten, rewritten
 
 __all__ = ["Tracer"]
 

@@ -1,38 +1,30 @@
-"""Tables, records, sequences and text: parts of values, and whether they are in one another."""
+"""Records, sequences and text: parts of values, and whether they are in one another."""
 
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tracetypes.asked import LookupTable
 from tracetypes.compiler.tracing.expr import Call, Const
-from tracetypes.compiler.tracing.identity import Same, exact
 from tracetypes.compiler.tracing.symbolic.allowed import (
     ATTRIBUTES,
     CONTAINERS,
     DURATION_ATTRIBUTES,
     DURATION_METHODS,
     ITERATED,
-    MAPPINGS,
     METHODS,
     PURE,
     module_of,
 )
-from tracetypes.compiler.tracing.symbolic.arithmetic import Arithmetic
 from tracetypes.compiler.tracing.symbolic.known import (
     BOOLEAN,
     CLASSES,
-    COLUMNS,
     DAY,
     FLOAT,
     INTEGER,
     STRING,
-    TIMESTAMP,
-    at_path,
     fields_of,
     super_of,
 )
@@ -46,47 +38,13 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
     describe,
 )
-from tracetypes.conformance import name_of
-from tracetypes.records import INT_MAX, INT_MIN, UNIT, Boolean, Date, Integer, Timestamp, UnitValue
+from tracetypes.compiler.tracing.symbolic.tables import Tables
+from tracetypes.records import INT_MAX, INT_MIN, Boolean, Date, Integer, Timestamp
 
 __all__ = ["Containers"]
 
 
-def _content(value: Any) -> Any:
-    """What is equal only for values that nobody can tell apart. Raises ``TypeError`` where that cannot be said."""
-    found = exact(value)
-    if not isinstance(found, Same):
-        return found
-    cls = type(value)
-    names = fields_of(cls)
-    if cls is not tuple and names is None:
-        raise TypeError(f"{cls.__name__} may hold more than can be seen")
-    parts = value if names is None else [getattr(value, name) for name in names]
-    return cls, tuple(map(_content, parts))
-
-
-class Table:
-    """Equal to another table where nobody can tell them apart. What it holds is looked at only if there is as much in both."""
-
-    def __init__(self, entries: Mapping[Any, Any]) -> None:
-        self.entries = entries
-
-    def __hash__(self) -> int:
-        return len(self.entries)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Table) and self.content is not None and self.content == other.content
-
-    @functools.cached_property
-    def content(self) -> Any:
-        """None where that cannot be said."""
-        try:
-            return tuple((_content(k), _content(v)) for k, v in self.entries.items())
-        except TypeError:
-            return None
-
-
-class Containers(Arithmetic):
+class Containers(Tables):
     """Parts of values."""
 
     def contains(self, part: Any, whole: Any) -> Any:
@@ -96,8 +54,8 @@ class Containers(Arithmetic):
                 return self.make("contains", BOOLEAN, whole._expr, self.expr(part))
             self.refuse(f"uses in on {describe(whole)}")
         if isa(whole, TracedParts):
-            made = self.applied(f"{whole._name}_has", whole._text, part, *whole._how)
-            return False if made is None and self.kind(part) != STRING else made
+            answer = self.applied(f"{whole._name}_has", whole._text, part, *whole._how)
+            return False if answer is None and self.kind(part) != STRING else answer
         if isa(whole, type({}.keys())):
             whole = whole.mapping
         if not self.holds(part):
@@ -123,146 +81,21 @@ class Containers(Arithmetic):
             return self.joined(True, self.compare("LtE", whole.start, part), self.compare("Lt", part, whole.stop))
         self.refuse(f"uses in on {describe(whole)}")
 
-    def members(self, whole: Any) -> Mapping[Any, Any]:
-        """The table that holds the members of a set, tuple or list."""
-        return self.table(whole, "members", lambda: dict.fromkeys(sorted(whole, key=repr)))
-
     def contains_any(self, part: Any, whole: Sequence[Any]) -> Any:
-        made: Any = False
+        answer: Any = False
         for one in whole:
             one = self.settle(one)
             if isa(part, Proxy) or isa(one, Proxy):
                 here = self.compare_inside("Eq", part, one)
             else:
                 here = part is one or self.compare("Eq", one, part)
-            if isa(made, TracedSymbol) and (isa(here, TracedSymbol) or isa(here, bool)):
-                made = self.joined(False, made, here) if here is not False else made
-            elif here is True or made is True:
-                made = True
+            if isa(answer, TracedSymbol) and (isa(here, TracedSymbol) or isa(here, bool)):
+                answer = self.joined(False, answer, here) if here is not False else answer
+            elif here is True or answer is True:
+                answer = True
             else:
-                made = here
-        return made
-
-    # ------------------------------------------------------------------------------------------------ tables
-
-    def is_table(self, whole: Any) -> bool:
-        return type(whole) in MAPPINGS
-
-    def table(self, whole: Any, role: str, make: Callable[[], dict[Any, Any]]) -> Mapping[Any, Any]:
-        """The one mapping that stands for a container, or one with the same content, in this trace."""
-        known = self.tables.get((role, id(whole)))
-        if known is not None and id(whole) not in self.now.owned:
-            return known[1]
-        made = Table(make())
-        if id(whole) in self.now.owned and made.content is None:
-            self.refuse("looks up in a table that it makes itself")
-        table = self.contents.setdefault(made, made.entries)
-        self.tables[role, id(whole)] = (whole, table)
-        return table
-
-    def mapping(self, whole: Any) -> Mapping[Any, Any]:
-        """The table of a dict."""
-        return self.table(whole, "dict", lambda: dict(whole))
-
-    def has(self, table: Mapping[Any, Any], key: Any) -> Any:
-        key = self.table_key(table, key)
-        return self.make("has", BOOLEAN, key._expr, table=table) if table else False
-
-    def table_key(self, table: Mapping[Any, Any], key: Any) -> Any:
-        kind = self.kind(key)
-        cls = CLASSES[type(kind)] if isa(key, TracedSymbol) and kind in (INTEGER, STRING, BOOLEAN) else None
-        if not isa(key, TracedSymbol) or cls is None:
-            self.refuse(f"looks up {describe(key)}")
-        if (id(table), cls) not in self.checked:
-            if not set(map(type, table)) <= {cls}:
-                self.refuse(f"looks up {describe(key)} in a table with other keys")
-            self.checked.add((id(table), cls))
-        return key
-
-    def look_up(self, table: Mapping[Any, Any], key: Any) -> Any:
-        """What the table holds for a key that it holds."""
-        if id(table) not in self.layouts:
-            self.layouts[id(table)] = self.layout(list(table.values()))
-        return self.part(table, table, key, self.layouts[id(table)], ())
-
-    def layout(self, values: list[Any]) -> Any:
-        """A kind, None for only None, a pair of class and parts, or (None, layout) where some are None."""
-        some = [value for value in values if value is not None]
-        if not some:
-            return None
-        if len(some) < len(values):
-            return (None, self.layout(some))
-        classes = {type(value) for value in values}
-        (cls, *others) = classes
-        if others:
-            self.refuse("looks up in a table with values of several types")
-        kind = self.kind(values[0])
-        if kind is not None:
-            if kind in (INTEGER, TIMESTAMP, STRING):
-                for value in values if kind == TIMESTAMP else set(values):
-                    self.check_constant(value)
-            return kind
-        if cls is tuple:
-            if len({len(value) for value in values}) > 1:
-                self.refuse("looks up in a table with tuples of several lengths")
-            return (tuple, [(at, self.layout([value[at] for value in values])) for at in range(len(values[0]))])
-        names = fields_of(cls)
-        if names is None:
-            self.refuse(f"looks up in a table of {describe(values[0])}")
-        return (cls, [(name, self.layout([getattr(value, name) for value in values])) for name in names])
-
-    def part(
-        self,
-        table: Mapping[Any, Any],
-        full: Mapping[Any, Any],
-        key: TracedSymbol,
-        layout: Any,
-        path: tuple[str | int, ...],
-    ) -> Any:
-        if layout is None:
-            return None
-        if not isinstance(layout, tuple):
-            if isinstance(layout, UnitValue):
-                return UNIT
-            return self.make("lookup", layout, key._expr, table=full, path=path)
-        cls, inner = layout
-        if cls is None:
-            mark = ("some", id(full), path)
-            if mark not in self.tables:
-                some = {k: None for k, value in full.items() if at_path(value, path) is not None}
-                self.tables[mark] = (full, some)
-            if not self.truth(self.make("has", BOOLEAN, key._expr, table=self.tables[mark][1])):
-                return None
-            return self.part(table, full, key, inner, path)
-        parts = [(name, self.part(table, full, key, one, (*path, name))) for name, one in inner]
-        return tuple(value for _, value in parts) if cls is tuple else self.record(cls, parts)
-
-    def get(self, whole: Any, key: Any, default: Any) -> Any:
-        """``whole.get(key, default)``."""
-        table = self.mapping(whole)
-        has = self.has(table, key)
-        if has is False:
-            return default
-        if id(table) not in self.layouts:
-            self.layouts[id(table)] = self.layout(list(table.values()))
-        if self.layouts[id(table)] == self.kind(default) is not None and not isa(default, Proxy):
-            return self.either(has, self.look_up(table, key), default)
-        return self.look_up(table, key) if self.truth(has) else default
-
-    def ask(self, table: LookupTable, key: Any) -> Any:
-        """``table.get(key)``: a record, or None."""
-        key, schema = self.settle(key), table.row
-        if self.kind(key) not in (INTEGER, STRING, BOOLEAN) or not isa(key, TracedSymbol):
-            self.refuse(f"asks a table for {describe(key)}")
-        for name, kind in schema.fields:
-            if not isa(kind, COLUMNS):
-                self.refuse(f"asks a table whose {name} is {name_of(kind)}")
-        if not self.truth(self.make("has", BOOLEAN, key._expr, table=table)):
-            return None
-        return self.record(
-            schema.cls,
-            [(name, self.make("lookup", kind, key._expr, table=table, path=(name,))) for name, kind in schema.fields],
-        )
+                answer = here
+        return answer
 
     # ----------------------------------------------------------------------------------- attributes and items
 
@@ -288,9 +121,9 @@ class Containers(Arithmetic):
         """What is found in one of these classes, of a value that is no scalar; a field, where it is one."""
         holds = self.holds(value)
         cls = next((base for base in bases if name in base.__dict__), None)
-        found = None if cls is None else cls.__dict__[name]
-        if type(found) is property and (holds or module_of(type(value)) not in PURE):
-            return self.seen(self.call(found.fget, value))
+        member = None if cls is None else cls.__dict__[name]
+        if type(member) is property and (holds or module_of(type(value)) not in PURE):
+            return self.seen(self.call(member.fget, value))
         if not holds and not inherited:
             return getattr(value, name)
         if cls is not None and cls in CONTAINERS:
@@ -303,19 +136,19 @@ class Containers(Arithmetic):
             if inherited:
                 raise AttributeError(name)
             self.refuse(f"reads {name}, which {type(value).__name__} does not have")
-        return self.bound(name, found, value)
+        return self.bound(name, member, value)
 
-    def bound(self, name: str, found: Any, value: Any) -> Any:
+    def bound(self, name: str, member: Any, value: Any) -> Any:
         """A member of a class, as an instance sees it."""
-        if isa(found, types.FunctionType):
-            return types.MethodType(found, value)
-        if isa(found, classmethod):
-            return types.MethodType(found.__func__, type(value))
-        if isa(found, staticmethod):
-            return found.__func__
-        if hasattr(type(found), "__get__"):
+        if isa(member, types.FunctionType):
+            return types.MethodType(member, value)
+        if isa(member, classmethod):
+            return types.MethodType(member.__func__, type(value))
+        if isa(member, staticmethod):
+            return member.__func__
+        if hasattr(type(member), "__get__"):
             self.refuse(f"reads the computed attribute {name}")
-        return found
+        return member
 
     def symbol_attribute(self, value: TracedSymbol, name: str) -> Any:
         kind = self.kind(value)
@@ -366,16 +199,16 @@ class Containers(Arithmetic):
         if isa(whole, TracedDuration):
             raise TypeError("timedelta has no items")
         if isa(whole, TracedParts):
-            made = self.applied(whole._name, whole._text, index, *whole._how)
-            if made is None:
+            part = self.applied(whole._name, whole._text, index, *whole._how)
+            if part is None:
                 self.refuse("takes several parts of a text that is split")
-            return made
+            return part
         method = getattr(type(whole), "__getitem__", None)
         if isa(method, types.FunctionType) and (self.holds(whole) or self.holds(index)):
             return self.call(method, whole, index)
         if self.holds(index):
             if isa(index, TracedSymbol) and self.is_table(whole):
-                return self.found(self.mapping(whole), index)
+                return self.entry(self.mapping(whole), index)
             if isa(index, TracedSymbol) and type(whole) in (tuple, list):
                 return self.element(whole, self.as_number(index, INTEGER))
             self.refuse(f"looks up {describe(index)} in {describe(whole)}")
@@ -383,13 +216,8 @@ class Containers(Arithmetic):
             self.refuse(f"takes an item of {describe(whole)}")
         if hasattr(type(whole), "__missing__") and id(whole) not in self.now.owned:
             self.refuse(f"looks up in a {type(whole).__name__}, which changes by that")
-        made = self.seen(whole[index])
-        return self.own(made) if type(whole) is list and isa(index, slice) else made
-
-    def found(self, table: Mapping[Any, Any], key: Any) -> Any:
-        if not self.truth(self.has(table, key)):
-            raise KeyError
-        return self.look_up(table, key)
+        part = self.seen(whole[index])
+        return self.own(part) if type(whole) is list and isa(index, slice) else part
 
     def element(self, whole: Sequence[Any], index: TracedSymbol) -> Any:
         if self.holds(whole):
@@ -399,7 +227,7 @@ class Containers(Arithmetic):
             case Call("mod", (_, Const(divisor))) if 0 < divisor <= len(whole):
                 self.table_key(table, index)
                 return self.look_up(table, index)
-        return self.found(table, index)
+        return self.entry(table, index)
 
     def character(self, text: TracedSymbol, index: Any) -> Any:
         if isa(index, slice):

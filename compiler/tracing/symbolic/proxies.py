@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol, final
 
-from tracetypes.compiler.tracing.expr import Expr
+from tracetypes.compiler.tracing.expr import Expr, Kind
 from tracetypes.compiler.tracing.symbolic.known import CLASSES
 from tracetypes.compiler.tracing.symbolic.paths import isa
 
@@ -119,13 +119,13 @@ class TracedSymbol(Proxy):
 
 @final
 class TracedDeferred(Proxy):
-    """A value of optional schema that nobody looked at."""
+    """A value of optional schema that nobody looked at. ``item``: what it is where it is not None."""
 
-    __slots__ = ("_expr", "_made")
+    __slots__ = ("_expr", "_item", "_settled")
 
-    def __init__(self, tracer: Observer, expr: Expr) -> None:
-        self._tracer, self._expr = tracer, expr
-        self._made: list[Any] = []
+    def __init__(self, tracer: Observer, expr: Expr, item: Kind) -> None:
+        self._tracer, self._expr, self._item = tracer, expr, item
+        self._settled: list[Any] = []
 
 
 @final

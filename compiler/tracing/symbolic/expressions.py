@@ -1,0 +1,232 @@
+"""The expressions of a trace: each once, and only those that columns can have."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import sys
+import types
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, Final, NoReturn
+
+from tracetypes.asked import LookupTable
+from tracetypes.compiler.tracing.expr import Call, Const, Expr, Input, Kind
+from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
+from tracetypes.compiler.tracing.identity import exact
+from tracetypes.compiler.tracing.symbolic.known import (
+    CLASSES,
+    FLOAT,
+    INTEGER,
+    KINDS,
+    NUMBERS,
+    STRING,
+    TIMESTAMP,
+    WIDEST,
+)
+from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Way, isa
+from tracetypes.compiler.tracing.symbolic.proxies import (
+    Observer,
+    Proxy,
+    TracedDuration,
+    TracedParts,
+    TracedSymbol,
+    describe,
+    expr_of,
+)
+from tracetypes.compiler.tracing.syntax import PREFIX, is_rewritten
+from tracetypes.records import (
+    INT_MAX,
+    INT_MIN,
+)
+
+__all__ = ["Expressions"]
+
+_FOLDS: Final = ("percent", "str.format")
+_MOST_NODES: Final = 20_000
+_MOST_DEPTH: Final = 150
+
+
+class Expressions(Observer):
+    """What a trace knows, and the expressions that it makes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.run: Way | None = None
+        self.home: str | None = None
+        self.interned: dict[Any, Expr] = {}
+        self.depths: dict[int, int] = {}
+        self.functions: dict[int, tuple[Any, Any]] = {}
+        self.tables: dict[Any, tuple[Any, Mapping[Any, Any]]] = {}
+        self.contents: dict[Any, Mapping[Any, Any]] = {}
+        self.layouts: dict[Any, Any] = {}
+        self.checked: set[tuple[int, type[Any]]] = set()
+        self.touched: dict[tuple[str | int, ...], Input] = {}
+        """The inputs that the author's code has read as attributes."""
+
+    @property
+    def now(self) -> Way:
+        if self.run is None:
+            raise Stop("uses a value after the call has ended")
+        return self.run
+
+    def line(self, traceback: types.TracebackType | None = None) -> str:
+        """The author's line that is being run, with its file where that is not the operator's."""
+        place: tuple[types.CodeType, int] | None = None
+        while traceback is not None:
+            if is_rewritten(traceback.tb_frame.f_code):
+                place = traceback.tb_frame.f_code, traceback.tb_lineno
+            traceback = traceback.tb_next
+        frame = sys._getframe(1) if place is None else None
+        while frame is not None and place is None:
+            if is_rewritten(frame.f_code):
+                place = frame.f_code, frame.f_lineno
+            frame = frame.f_back
+        if place is None:
+            return ""
+        file = place[0].co_filename.removeprefix(PREFIX)
+        return f" at line {place[1]}" + ("" if file in (self.home, "") else f" of {PurePath(file).name}")
+
+    def refuse(self, what: str) -> NoReturn:
+        """Give up."""
+        stop = Stop(what + self.line())
+        if self.run is not None:
+            self.run.ended = stop
+        raise stop
+
+    def raises(self) -> NoReturn:
+        """End this path in an exception."""
+        raised = Raised()
+        if self.run is not None and self.run.ended is None:
+            self.run.ended = raised
+        raise raised
+
+    def intern(self, expr: Expr) -> Expr:
+        """The one object that stands for an expression in this trace."""
+        match expr:
+            case Input(path, kind):
+                key: Any = ("input", path, kind)
+                depth = 0
+            case Const(value, kind):
+                key, depth = ("const", exact(value), kind), 0
+            case Call(op, args, kind, table, path):
+                key = (op, tuple(map(id, args)), kind, id(table), path)
+                depth = 1 + max((self.depths[id(arg)] for arg in args), default=0)
+        if (known := self.interned.get(key)) is not None:
+            return known
+        if len(self.interned) > _MOST_NODES or depth > _MOST_DEPTH:
+            self.refuse("makes an expression that is too large")
+        self.interned[key] = expr
+        self.depths[id(expr)] = depth
+        return expr
+
+    def make(
+        self,
+        op: str,
+        kind: Kind,
+        *args: Expr,
+        table: Mapping[Any, Any] | LookupTable | None = None,
+        path: tuple[str | int, ...] = (),
+        partial: bool = False,
+    ) -> TracedSymbol:
+        """An operation on expressions that are not all constant. ``partial``: Python raises for some arguments."""
+        call = self.intern(Call(op, args, kind, table, path))
+        if partial:
+            self.now.partial[id(call)] = call
+        return TracedSymbol(self, call)
+
+    def applied(self, op: str, *args: Any) -> Any:
+        """A function of ``FUNCTIONS``; None where it does not take such arguments."""
+        function = FUNCTIONS.get(op)
+        kinds = None if function is None else function.kinds(len(args))
+        if function is None or kinds is None or (op == "repr" and self.kind(args[0]) == TIMESTAMP):
+            return None
+        exprs = []
+        for at, (kind, arg) in enumerate(zip(kinds, args, strict=True)):
+            own = self.kind(arg)
+            if kind == FLOAT and own in NUMBERS:
+                arg = self.as_number(arg, FLOAT)
+            elif own not in SCALARS if kind is None else own != kind:
+                return None
+            if at in function.fixed:
+                if isa(arg, Proxy):
+                    return None
+                self.bounded(op, arg, TIMESTAMP in map(self.kind, args))
+            exprs.append(self.expr(arg))
+        return self.make(op, function.gives, *exprs, partial=not function.total)
+
+    def bounded(self, op: str, constant: Any, times: bool) -> None:
+        """Refuse a constant that asks for very long text, or lets a value say how long it is, or shows of a time what
+        columns do not keep (its ``fold``)."""
+        widths = [constant] if type(constant) is int else list(map(int, re.findall(r"\d+", constant)))
+        if any(width > WIDEST for width in widths):
+            self.refuse(f"makes text of more than {WIDEST} characters")
+        if (op == "percent" and "*" in constant) or (op == "str.format" and re.search(r"{[^{}]*{[^{]", constant)):
+            self.refuse("formats a value by a width that is not constant")
+        if times and op in _FOLDS and re.search(r"%[^a-zA-Z%]*[ra]|![ra]|{[^{}:]*[.\[]", constant):
+            self.refuse("shows a datetime as only Python does")
+
+    def kind(self, value: Any) -> Kind | None:
+        """The kind of a scalar, symbolic or not; None for what is no scalar (None, records, ...)."""
+        if isa(value, TracedSymbol):
+            return expr_of(value).kind
+        return KINDS.get(type(value))
+
+    def expr(self, value: Any) -> Expr:
+        """A scalar as an expression."""
+        if isa(value, TracedSymbol):
+            return expr_of(value)
+        kind = self.kind(value)
+        if kind is None:
+            self.refuse(f"uses {describe(value)} where a scalar is needed")
+        if kind == INTEGER and not INT_MIN <= value <= INT_MAX:
+            self.refuse("uses an integer beyond 64 bits")
+        if kind == STRING:
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                self.refuse("uses text that is not valid Unicode")
+        if kind == TIMESTAMP:
+            self.check_time(value)
+        return self.intern(Const(value, kind))
+
+    def check_time(self, value: dt.datetime, what: str = "uses") -> None:
+        """Columns keep no zone and no fold: a time that may become a part of a value is one of UTC."""
+        if value.tzinfo is None:
+            self.refuse(f"{what} a datetime without a time zone")
+        if value.tzinfo is not dt.UTC or value.fold:
+            self.refuse(f"{what} a datetime of a zone other than UTC")
+
+    def instant(self, value: Any) -> Expr:
+        """A time of which only the instant counts, as for an order or a difference."""
+        if not isa(value, Proxy) and isinstance(value.tzinfo, dt.timezone):
+            value = value.astimezone(dt.UTC).replace(fold=0)
+        return self.expr(value)
+
+    def class_of(self, value: Any) -> type[Any]:
+        """The class that an author sees."""
+        if not isa(value, Proxy):
+            return type(value)
+        if isa(value, TracedDuration):
+            return dt.timedelta
+        if isa(value, TracedParts):
+            return list
+        kind = self.kind(value)
+        cls = CLASSES.get(type(kind))
+        if cls is None:
+            self.refuse(f"looks into a {type(kind).__name__}")
+        return cls
+
+    def check_constant(self, value: Any) -> None:
+        """As :meth:`expr` does, without keeping it."""
+        if type(value) is int and not INT_MIN <= value <= INT_MAX:
+            self.refuse("looks up an integer beyond 64 bits")
+        if type(value) is dt.datetime:
+            self.check_time(value)
+        if type(value) is str and not value.isascii():
+            self.expr(value)
+
+    @abstractmethod
+    def as_number(self, value: Any, kind: Kind) -> Any:
+        """A number as Python converts it before arithmetic with one of ``kind``."""
