@@ -66,7 +66,7 @@ class Side:
         """When each of the next ``count`` micro-batches was out; for None all that there are, and the end of the run."""
         found: list[float] = []
         for line in (process.stderr if self.ours else process.stdout) or ():
-            if line.startswith("batch "):
+            if line.startswith("micro-batch "):
                 found.append(time.monotonic())
                 if len(found) == count:
                     return found

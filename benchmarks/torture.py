@@ -129,7 +129,7 @@ class Round:
         if kill:
             batches = self.chance.randint(0, 2)
             for line in running.stderr:
-                batches -= " batch " in f" {line}"
+                batches -= "micro-batch " in line and "rows" in line
                 if batches < 0 or "done:" in line:
                     break
             time.sleep(self.chance.random() * 0.8)

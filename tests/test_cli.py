@@ -475,7 +475,7 @@ def test_another_process_knows_main_by_its_file(
     assert ("note    another process cannot import __main__" in out) == (file is None)
 
 
-@pytest.mark.parametrize(("sinks", "said"), [(("out", "late"), "late, batch 0: 2 rows"), (("late",), "batch 0: 2 rows")])
+@pytest.mark.parametrize(("sinks", "said"), [(("out", "late"), "late, micro-batch 0:"), (("late",), "micro-batch 0:")])
 def test_progress_counts_what_a_sink_of_late_items_wrote(
     sinks: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -487,5 +487,5 @@ def test_progress_counts_what_a_sink_of_late_items_wrote(
     for query in sinks if len(sinks) > 1 else ("",):
         told(Batch(0, 7, 1, None, {}, {}, 0.5, query, written=2))
     *out, late = capsys.readouterr().err.splitlines()
-    assert late == f"{said} written, 1 marker, 0.5 s"
-    assert out == ["out, batch 0: 7 rows, 1 marker, 0.5 s"] * (len(sinks) - 1)
+    assert late == f"{said} 2 rows written, 1 marker, 0.5 s"
+    assert out == ["out, micro-batch 0: 7 rows, 1 marker, 0.5 s"] * (len(sinks) - 1)

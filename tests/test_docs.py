@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,7 @@ import pytest
 
 import tracetypes.testing
 from tests import pictures
+from tests.pages import ROOT, TOUR, Page, blocks, sessions, write_tour, written
 from tests.test_imports import sources
 from tests.test_layers import LEVELS, layer
 from tracetypes import CheckFailed, Dataflow, Item, TraceTypesError, check, stdlib
@@ -31,17 +32,11 @@ from tracetypes.records import Mismatch
 from tracetypes.sources import reader
 from tracetypes.stdlib import extremes, lookups, per_block, products, sketches, stateless, sums
 
-ROOT = Path(__file__).resolve().parent.parent
-README, TOUR, ERRORS = ROOT / "README.md", ROOT / "docs" / "tour.md", ROOT / "docs" / "errors.md"
+README, ERRORS = ROOT / "README.md", ROOT / "docs" / "errors.md"
 OPERATORS = ROOT / "docs" / "operators.md"
 DOCUMENTS = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 SOURCES = [path for folder in ("tracetypes", "compiler", "stdlib") for path in sorted((ROOT / folder).rglob("*.py"))]
 CODE = re.compile(r"\bTT\d\d\d\b")
-
-
-def blocks(text: str, language: str) -> list[str]:
-    """The fenced blocks of a language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def without_blocks(text: str) -> str:
@@ -100,23 +95,6 @@ def test_files_that_are_named_exist(path: Path) -> None:
 # -------------------------------------------------------------------------------------------- README and tour
 
 
-class Page(NamedTuple):
-    """A page that builds up a program. ``files``: its versions by name. ``folder``: where they lie."""
-
-    text: str
-    folder: Path
-    files: tuple[Path, ...]
-
-
-def written(folder: Path, page: Path, programs: dict[str, str]) -> Page:
-    """The programs of a page, in files."""
-    files = []
-    for name, program in programs.items():
-        files.append(folder / name)
-        files[-1].write_text(program, encoding="utf-8")
-    return Page(page.read_text(encoding="utf-8"), folder, tuple(files))
-
-
 @pytest.fixture(scope="module")
 def readme(tmp_path_factory: pytest.TempPathFactory) -> Page:
     """The README's program with its mistake, and without, and what runs it."""
@@ -128,11 +106,8 @@ def readme(tmp_path_factory: pytest.TempPathFactory) -> Page:
 
 @pytest.fixture(scope="module")
 def tour(tmp_path_factory: pytest.TempPathFactory) -> Page:
-    """The tour's program, and the same without its sort."""
-    program = "\n\n".join(blocks(TOUR.read_text(encoding="utf-8"), "python"))
-    unsorted = program.replace(".through(sort(by=lambda r: r.ts))", "")
-    assert unsorted != program
-    return written(tmp_path_factory.mktemp("tour"), TOUR, {"sensors.py": program, "unsorted.py": unsorted})
+    """The tour's programs."""
+    return write_tour(tmp_path_factory.mktemp("tour"))
 
 
 @pytest.fixture(scope="module")
@@ -159,14 +134,6 @@ def mypy(readme: Page, tour: Page, programs: dict[str, Path]) -> Callable[[Path]
 def unnumbered(text: str) -> str:
     """Without line numbers."""
     return re.sub(r"(\.py):\d+", r"\1", text)
-
-
-def sessions(text: str) -> Iterator[tuple[list[str], str]]:
-    """Commands of the console blocks, as words, with the output that is shown."""
-    for block in blocks(text, "console"):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = part.partition("\n")
-            yield command.split(), output
 
 
 def printed(words: list[str], folder: Path) -> str:
@@ -239,13 +206,15 @@ def test_what_the_checker_says_in_the_readme(readme: Page) -> None:
 
 
 def test_mypy_accepts_the_tour(tour: Page, mypy: Callable[[Path], str]) -> None:
-    right, wrong = tour.files
-    assert mypy(right) == ""
+    clicks, right, wrong = tour.files
+    assert mypy(clicks) == mypy(right) == ""
     assert "LinearInterpolation" in mypy(wrong)
+    ((_, shown),) = [(words, output) for words, output in sessions(tour.text) if words[0] == "mypy"]
+    assert shown == "Success: no issues found in 1 source file\n"
 
 
 def test_the_tests_of_the_tour_pass(tour: Page) -> None:
-    module = load(tour.files[0])
+    module = load(tour.files[1])
     module.test_gaps_are_filled()
     module.test_deployments()
     (mark,) = module.test_laws.pytestmark
@@ -255,11 +224,10 @@ def test_the_tests_of_the_tour_pass(tour: Page) -> None:
 
 def test_what_check_and_explain_say_in_the_tour(tour: Page) -> None:
     for words, output in commands(tour.text, "check", "explain"):
-        assert unnumbered(printed(words, tour.folder)) == unnumbered(output), words
+        assert printed(words, tour.folder) == output, words
 
 
 def test_what_test_says_in_the_tour(tour: Page) -> None:
-    (tour.folder / "hub.jsonl").write_text(blocks(tour.text, "json")[0], encoding="utf-8")
     ((words, output),) = commands(tour.text, "test")
     assert printed([*words, "--examples", "10"], tour.folder) == output
 
@@ -319,10 +287,17 @@ def test_the_answer_in_the_readme(readme: Page) -> None:
 
 
 def test_the_answer_in_the_tour(tour: Page) -> None:
-    given, *shown = blocks(tour.text, "json")
-    answer = answered(load(tour.files[0]).filled, given.splitlines())
+    _, given, *shown = blocks(tour.text, "json")
+    answer = answered(load(tour.files[1]).filled, given.splitlines())
     assert [sorted(part, key=repr) for part in answer] == list(map(parsed, shown))
-    assert "1 late, 1 rejected" in tour.text
+
+
+def test_every_output_of_the_tour_has_a_test(tour: Page) -> None:
+    """``tests/spark/test_tour.py`` has those of ``run``, the tests above the others."""
+    shown = [words[: 1 + (words[0] == "tracetypes")] for words, output in sessions(tour.text) if output]
+    assert set(map(" ".join, shown)) == {"mypy", *(f"tracetypes {one}" for one in ("run", "check", "explain", "test"))}
+    assert not blocks(tour.text, "text")
+    assert len(blocks(tour.text, "json")) == 5
 
 
 def test_the_tour_is_the_example() -> None:

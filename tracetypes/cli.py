@@ -356,7 +356,8 @@ def _ended(say: Progress, job: Job, result: Result) -> int:
         say.line("no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)")
     verb = "stopped" if result.stopped else "done"
     written = ", ".join(job.paths.values())
-    say.line(f"{verb}: {result.rows:,} rows in {result.epochs} batches, {result.seconds:.1f} s; output in {written}")
+    epochs = "1 micro-batch" if result.epochs == 1 else f"{result.epochs:,} micro-batches"
+    say.line(f"{verb}: {result.rows:,} rows in {epochs}, {result.seconds:.1f} s; output in {written}")
     if result.stopped:
         say.line("the same command goes on where it stopped")
     if result.differences:
@@ -400,7 +401,7 @@ def _state(given: argparse.Namespace) -> int:
         return 0
     for name, kept in queries.items():
         if not given.json:
-            print(f"{query(name)}run {kept.run}, after batch {kept.batch}")
+            print(f"{query(name)}run {kept.run}, after micro-batch {kept.batch}")
         for stage in summaries(blobs, kept, given.stage, keys=limit):
             print(told(name, stage.plain, "\n".join(stage.lines(limit))))
     return 0
@@ -427,7 +428,7 @@ def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
             for what, counts in (("late", batch.late), ("rejected", batch.rejects))
             if counts
         )
-        which = f"{batch.query}, batch" if batch.query else "batch"
+        which = f"{batch.query}, micro-batch" if batch.query else "micro-batch"
         say.line(
             f"{which} {batch.number}: {rows}, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s"
         )

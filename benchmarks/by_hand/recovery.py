@@ -39,7 +39,7 @@ def main() -> None:
 
     def out(rows: DataFrame, batch: int) -> None:
         rows.write.mode("overwrite").parquet(f"{output}/{batch}")
-        print(f"batch {batch}: out", flush=True)
+        print(f"micro-batch {batch}: out", flush=True)
 
     writer = query(events, int(size)).writeStream.outputMode("update").option("checkpointLocation", checkpoint)
     writer.foreachBatch(out).trigger(availableNow=True).start().awaitTermination()

@@ -110,7 +110,7 @@ def test_states_as_columns(cli: Cli, checkpoints: Path) -> None:
     shown = cli("state", checkpoints / "sums")
     assert (shown.code, shown.err) == (0, "")
     first, stage, *lines = shown.out.splitlines()
-    assert first == f"run {json.loads((checkpoints / 'sums/graph.json').read_text())['run']}, after batch 3"
+    assert first == f"run {json.loads((checkpoints / 'sums/graph.json').read_text())['run']}, after micro-batch 3"
     assert stage.startswith("stage 0: ")
     assert stage.endswith(f" bytes in 2 key groups, closed up to #20 ({MARKER[20]})")
     assert lines[:-1] == [
