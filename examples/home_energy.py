@@ -84,7 +84,7 @@ def average(readings: Stream[U[Unit, Measurement]]) -> Stream[O[str, Average]]:
     by_device = filled.through(key_by(lambda plug, _: device_of(plug), to=str)).through(sort(by=second))
     mean = both(fast_sum(watts), count(), truediv, to=float)
     each = struct(Average, ts=max(second, to=int), watts=mean, loads=count())
-    return by_device.through(time_window(each, seconds=1, time=second, grace=MAX_GAP - 1))
+    return by_device.through(time_window(each, size=1, time=second, grace=MAX_GAP - 1))
 
 
 flow = Dataflow("home-energy")

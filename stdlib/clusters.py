@@ -15,7 +15,7 @@ from tracetypes.algebra import ExactSum
 from tracetypes.edges import U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
-from tracetypes.markers import Marker
+from tracetypes.markers import Marker, Span
 from tracetypes.stdlib.panes import period_of
 from tracetypes.stdlib.signatures import KeyedOperator
 from tracetypes.stdlib.windows import seconds_as_micros, whole
@@ -195,7 +195,7 @@ def kmeans(
     *,
     k: int,
     panes: int = 1,
-    period: float | None = None,
+    period: Span | None = None,
     seed: int = 0,
     iterations: int = 100,
 ) -> KeyedOperator[V, Cluster]:
@@ -216,7 +216,7 @@ def kmeans(
     micros = None if period is None else seconds_as_micros("period", period)
 
     def place(upstream: Stream[U[K, V]]) -> Stream[U[K, Cluster]]:
-        every = None if panes == 1 else micros or period_of(upstream)
+        every = None if panes == 1 else period_of(upstream, micros)
         op: Any = KMeans(point, k, panes, every, seed, iterations)
         return extend(upstream, op)
 

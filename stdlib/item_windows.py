@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable, Mapping
 from itertools import groupby
@@ -9,10 +10,11 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import attrs
 
-from tracetypes.markers import Marker, Time, TimeUnit, micros_from
+from tracetypes.conformance import datetime_of
+from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
-from tracetypes.stdlib.windows import Windowed, seconds_as_micros, typed, whole
+from tracetypes.stdlib.windows import Windowed, seconds_as_micros, typed, whole, windowed
 from tracetypes.templates import EmitValue, OpKeyedOrdered
 
 __all__ = [
@@ -36,10 +38,10 @@ R = TypeVar("R")
 
 @attrs.frozen
 class Session(Generic[W]):
-    """The result of a session. ``start`` and ``end``: times of its first and last item, in microseconds since the epoch."""
+    """The result of a session. ``start`` and ``end``: times of its first and last item."""
 
-    start: int
-    end: int
+    start: dt.datetime
+    end: dt.datetime
     value: W
 
 
@@ -82,14 +84,14 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
     def tell(self, state: tuple[int, int, A], emit: EmitValue[R]) -> None:
         """Emit a session."""
         first, last, agg = state
-        told: Any = Session(first, last, self.aggregate.result(agg))
+        told: Any = Session(datetime_of(first), datetime_of(last), self.aggregate.result(agg))
         emit(told)
 
 
 def session(
-    aggregate: Aggregate[V, A, W], *, gap: float, time: Callable[[V], Time], unit: TimeUnit = "s"
+    aggregate: Aggregate[V, A, W], *, gap: Span, time: Callable[[V], Time], unit: TimeUnit = "s"
 ) -> OrderedOperator[V, Session[W]]:
-    """Sessions of each key: items of which each follows within ``gap`` seconds of the one before.
+    """Sessions of each key: items of which each follows within ``gap`` (seconds or a timedelta) of the one before.
 
     ``time`` and ``unit``: as in :func:`tracetypes.every`; the stream must be sorted by the same time. A session is told
     by the item that is too late for it, or at the first marker that lies more than ``gap`` after its last item: nothing
@@ -99,8 +101,9 @@ def session(
     Here the value is the time. The session of 0 and 1 is over at marker 4, that of 4 would be at marker 7:
 
     >>> sessions = session(count(), gap=2, time=lambda time: time)
-    >>> preview(sessions, O[str, int], [("a", 0), ("a", 1)], [], [], [("a", 4)], [], [])
-    [[], [], [], [('a', Session(start=0, end=1000000, value=2))], [], []]
+    >>> visits = preview(sessions, O[str, int], [("a", 0), ("a", 1)], [], [], [("a", 4)], [], [])
+    >>> [[(key, visit.end.second, visit.value) for key, visit in block] for block in visits]
+    [[], [], [], [('a', 1, 2)], [], []]
     """
     return on_ordered(SessionWindow(aggregate, seconds_as_micros("gap", gap, 0), time, unit))
 
@@ -141,7 +144,7 @@ def count_window(aggregate: Aggregate[V, A, W], *, items: int) -> OrderedOperato
 
 @attrs.define
 class OpenWindows(Generic[V, A]):
-    """The windows of a key that are not told yet, by number; window 0 begins with the epoch."""
+    """The windows of a key that are not told yet, by number; window 0 begins at the offset from the epoch."""
 
     over: float = -math.inf
     """Windows before this number are over."""
@@ -161,6 +164,7 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
     time: Callable[[V], Time]
     unit: TimeUnit
     ends: bool
+    offset: int = 0
     may_change = ("grace",)  # the state says which windows are over, so that none is told again
 
     def type_arguments(self) -> Mapping[str, Any]:
@@ -176,15 +180,16 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
     def on_marker(self, state: OpenWindows[V, A], key: K, marker: Marker, emit: EmitValue[R]) -> OpenWindows[V, A]:
         aggregates = state.aggregates
         for time, values in groupby(state.values, self.time):
-            number = micros_from(time, self.unit) // self.size
+            number = (micros_from(time, self.unit) - self.offset) // self.size
             if number >= state.over:
                 before = aggregates[number] if number in aggregates else self.aggregate.identity()
                 aggregates[number] = self.aggregate.fold(before, list(values))
-        over = max(state.over, (marker.micros - self.grace) // self.size)
+        over = max(state.over, (marker.micros - self.grace - self.offset) // self.size)
         for number in sorted(number for number in aggregates if number < over):
             told: Any = self.aggregate.result(aggregates.pop(number))
             if self.ends:
-                told = Windowed((number + 1) * self.size, told)
+                start = number * self.size + self.offset
+                told = windowed(start, start + self.size, told)
             emit(told)
         return OpenWindows(over, aggregates)
 
@@ -193,10 +198,11 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
 def time_window(
     aggregate: Aggregate[V, A, W],
     *,
-    seconds: float,
+    size: Span,
     time: Callable[[V], Time],
     unit: TimeUnit = "s",
-    grace: float = 0,
+    offset: Span = 0,
+    grace: Span = 0,
     ends: Literal[False] = False,
 ) -> OrderedOperator[V, W]: ...
 
@@ -205,10 +211,11 @@ def time_window(
 def time_window(
     aggregate: Aggregate[V, A, W],
     *,
-    seconds: float,
+    size: Span,
     time: Callable[[V], Time],
     unit: TimeUnit = "s",
-    grace: float = 0,
+    offset: Span = 0,
+    grace: Span = 0,
     ends: Literal[True],
 ) -> OrderedOperator[V, Windowed[W]]: ...
 
@@ -216,21 +223,23 @@ def time_window(
 def time_window(
     aggregate: Aggregate[V, A, Any],
     *,
-    seconds: float,
+    size: Span,
     time: Callable[[V], Time],
     unit: TimeUnit = "s",
-    grace: float = 0,
+    offset: Span = 0,
+    grace: Span = 0,
     ends: bool = False,
 ) -> OrderedOperator[V, Any]:
-    """Windows of ``seconds`` that follow one another by the time of the values, whatever blocks these come in.
+    """Windows of ``size`` that follow one another by the time of the values, whatever blocks these come in.
 
-    ``time`` and ``unit``: as in :func:`tracetypes.every`; windows begin at the multiples of ``seconds`` since the epoch.
-    For values that come behind the markers which end the blocks of their times, such as those that :func:`interpolate`
-    fills in when the next reading is there; otherwise :func:`tumbling` does with less. ``grace``: how many seconds a value
-    may lie behind the last marker. Each window of a key is told once, at the first marker that lies ``grace`` behind its
-    end, those of one marker in their order; one without items is not told, nor is one whose marker has not come when the
-    sources end. An item that lies still further behind, in a window that such a marker has ended for its key, is dropped.
-    ``ends``: tell :class:`Windowed`.
+    ``size``, ``offset`` and ``grace``: seconds or timedeltas. ``time`` and ``unit``: as in :func:`tracetypes.every`. Windows
+    begin at the multiples of ``size`` since the epoch, plus ``offset``; they need not fit the period of the markers. This is
+    for values that come behind the markers which end the blocks of their times, such as those that :func:`interpolate`
+    fills in when the next reading is there; otherwise :func:`tumbling` does with less. ``grace``: how far a value may lie
+    behind the last marker. Each window of a key is told once, at the first marker that lies ``grace`` behind its end, those
+    of one marker in their order; one without items is not told, nor is one whose marker has not come when the sources end.
+    An item that lies still further behind, in a window that such a marker has ended for its key, is dropped. ``ends``: tell
+    :class:`Windowed`.
 
     The values of a window are added up in the order of the stream, so that here :func:`fast_sum` tells the same bits at
     every parallelism. Raises :class:`UsageError` ``TT121`` for a size that is not positive and a negative grace.
@@ -238,9 +247,9 @@ def time_window(
     Here the value is the time, and markers come at 1, 2, 3, 4 and 5. The 0 behind marker 1 counts, the one behind marker 3 is
     dropped:
 
-    >>> windows = time_window(count(), seconds=2, time=lambda time: time, grace=1)
+    >>> windows = time_window(count(), size=2, time=lambda time: time, grace=1)
     >>> preview(windows, O[str, int], [("a", 0)], [("a", 0), ("a", 1)], [("a", 2)], [("a", 0)], [("a", 2)])
     [[], [], [('a', 3)], [], [('a', 2)]]
     """
-    size, behind = seconds_as_micros("seconds", seconds), seconds_as_micros("grace", grace, 0)
-    return on_ordered(TimeWindow(aggregate, size, behind, time, unit, ends))
+    length, begin = seconds_as_micros("size", size), seconds_as_micros("offset", offset, -(2**62))
+    return on_ordered(TimeWindow(aggregate, length, seconds_as_micros("grace", grace, 0), time, unit, ends, begin))

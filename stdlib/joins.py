@@ -24,7 +24,7 @@ from tracetypes.check import edge_of
 from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
-from tracetypes.markers import Marker, Time, TimeUnit, micros_from
+from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.stdlib.panes import periods_of
 from tracetypes.stdlib.windows import seconds_as_micros
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpStateless
@@ -155,8 +155,8 @@ def interval_join(
     left: Stream[U[K, A]],
     right: Stream[U[K, B]],
     *,
-    before: float,
-    after: float,
+    before: Span,
+    after: Span,
     left_time: Callable[[A], Time],
     right_time: Callable[[B], Time],
     unit: TimeUnit = "s",
@@ -164,9 +164,9 @@ def interval_join(
     """All pairs of a left and a right item of one key where the right one's time lies within ``[t - before, t + after]``
     of the left one's time ``t``, both ends included.
 
-    ``before`` and ``after``: seconds; one of them may be negative, so that the interval lies to one side. ``left_time``,
-    ``right_time`` and ``unit``: as ``time`` and ``unit`` of :func:`tracetypes.every`. A pair is told in the block of the
-    later of its items, in the order in which the later items come. What is promised about items in different blocks:
+    ``before`` and ``after``: seconds or timedeltas; one of them may be negative, so that the interval lies to one side.
+    ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of :func:`tracetypes.every`. A pair is told in the
+    block of the later of its items, in the order in which the later items come. What is promised about items in different blocks:
     see the module.
 
     Raises :class:`UsageError` ``TT121`` for an empty interval and for sources of different periods.
@@ -226,13 +226,13 @@ def asof_join(
     *,
     left_time: Callable[[A], Time],
     right_time: Callable[[B], Time],
-    tolerance: float | None = None,
+    tolerance: Span | None = None,
     unit: TimeUnit = "s",
 ) -> Stream[O[K, AsOf[A, B]]]:
     """Each left item with the latest right item of its key at or before its time; with None when there is none.
 
-    ``tolerance`` (seconds): a right item that is older than that is none. Of several right items of one time the last in
-    the canonical order of values counts. ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of
+    ``tolerance`` (seconds or a timedelta): a right item that is older than that is none. Of several right items of one time
+    the last in the canonical order of values counts. ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of
     :func:`tracetypes.every`. Left items are told in their own block, in the order of their times. What is promised about
     items in different blocks: see the module.
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 
 from tracetypes.errors import UsageError
-from tracetypes.markers import Marker, Time, TimeUnit, micros_from
+from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import returned
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
@@ -281,15 +281,15 @@ def deduplicate(
     by: Callable[[V], Hashable],
     *,
     items: int | None = None,
-    seconds: float | None = None,
+    seconds: Span | None = None,
     time: Callable[[V], Time] | None = None,
     unit: TimeUnit = "s",
 ) -> OrderedOperator[V, V]:
     """Drop an item when one before it, of the same key, had the same ``by(value)``, told or not.
 
     By default the whole history of a key counts, and its state grows with the number of different names. ``items``: only
-    the last so many items before. ``seconds``: only the items at most so long before by ``time`` and ``unit``, as in
-    :func:`tracetypes.every`; the stream must be sorted by the same time, and markers remove what is older.
+    the last so many items before. ``seconds`` (or a timedelta): only the items at most so long before by ``time`` and
+    ``unit``, as in :func:`tracetypes.every`; the stream must be sorted by the same time, and markers remove what is older.
     ``by`` returns something hashable: a scalar, a tuple of these, or a frozen record. NaN counts as equal to NaN, but
     inside of a record.
 
@@ -364,14 +364,14 @@ def ewm_mean(
     number: Callable[[V], float],
     *,
     alpha: float | None = None,
-    half_life: float | None = None,
+    half_life: Span | None = None,
     time: Callable[[V], Time] | None = None,
     unit: TimeUnit = "s",
 ) -> OrderedOperator[V, float]:
     """The exponentially weighted mean of each key after each item; the first item is the first mean.
 
-    ``alpha`` (over 0, up to 1): that of each new item, ``mean += alpha * (number - mean)``. Or ``half_life`` (seconds)
-    with ``time`` and ``unit`` as in :func:`tracetypes.every`: the old mean keeps half of its weight after so long,
+    ``alpha`` (over 0, up to 1): that of each new item, ``mean += alpha * (number - mean)``. Or ``half_life`` (seconds or a
+    timedelta) with ``time`` and ``unit`` as in :func:`tracetypes.every`: the old mean keeps half of its weight after so long,
     ``mean += (1 - 0.5 ** (passed / half_life)) * (number - mean)``; an item of the time of the one before changes
     nothing. The order of the stream makes the floats the same at any parallelism.
 

@@ -1,13 +1,14 @@
 """Windows of time over an :class:`~tracetypes.stdlib.aggregates.Aggregate`, tumbling and sliding, made of **panes**.
 
-A pane is the aggregate of one block of a key, and a marker ends it. So the period of the markers is the unit of size and
-slide. For windows of 60 s every 15 s let the source send a marker every 15 s (the largest period that divides both, their
-greatest common divisor) and ask for ``panes=4, slide=1``. A window that should begin inside a block needs a shorter period.
+A pane is the aggregate of one block of a key, and a marker ends it. So size, slide and offset of a window are whole numbers of
+marker periods: windows of 60 s every 25 s want a marker every 5 s, their greatest common divisor, or more often.
+Windows begin at the multiples of the slide, plus the offset, counted from the epoch.
 A pane is computed once and shared by all windows that it belongs to (Li et al., "No Pane, No Gain", SIGMOD Record 2005).
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, TypeVar, overload
@@ -17,12 +18,12 @@ import attrs
 from tracetypes.edges import U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
-from tracetypes.markers import EventTime, Marker
+from tracetypes.markers import EventTime, Marker, Span
 from tracetypes.nodes import Source, ancestors
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.signatures import KeyedOperator
 from tracetypes.stdlib.stacks import Stack, TwoStacks, stack_of
-from tracetypes.stdlib.windows import Windowed, seconds_as_micros, typed, whole
+from tracetypes.stdlib.windows import Windowed, seconds_as_micros, typed, whole, windowed
 from tracetypes.templates import Emit, OpKeyedUnordered
 
 __all__ = [
@@ -68,9 +69,10 @@ Pane: TypeAlias = tuple[int, A]
 
 @attrs.frozen
 class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
-    """The aggregate of the last ``panes`` blocks of a key, at every ``slide``-th marker, where it holds items.
+    """The aggregate of the last ``panes`` blocks of a key, at the markers that end a window which holds items.
 
-    ``period``: microseconds; the markers that end a window are the multiples of ``slide * period``. None: every marker.
+    ``period``: that of the markers, in microseconds; None where it is not known, and then every marker ends a window and
+    ``ends`` is not asked for. Windows begin at the multiples of ``slide * period`` plus ``offset`` microseconds.
     """
 
     forgets_idle = True
@@ -80,6 +82,7 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
     slide: int = 1
     period: int | None = None
     ends: bool = False
+    offset: int = 0
 
     def type_arguments(self) -> Mapping[str, Any]:
         return typed(self.aggregate, Windowed if self.ends else None)
@@ -98,13 +101,14 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
         """The aggregate of all panes of a state."""
 
     def on_marker(self, new_state: S, key: K, marker: Marker, emit: Emit[K, R]) -> None:
-        if self.period is not None and marker.micros % (self.slide * self.period):
+        start = marker.micros if self.period is None else marker.micros - self.panes * self.period
+        if self.period is not None and (start - self.offset) % (self.slide * self.period):
             return
         count, agg = self.window(new_state)
         if count > 0:
             told: Any = self.aggregate.result(agg)
             if self.ends:
-                told = Windowed(marker.micros, told)
+                told = windowed(start, marker.micros, told)
             emit(key, told)
 
 
@@ -190,8 +194,33 @@ _METHODS: Mapping[Method, type[_Windows[Any, Any, Any, Any, Any]]] = {
 def tumbling(
     aggregate: Aggregate[V, A, W],
     *,
+    size: Span,
+    offset: Span = 0,
+    period: Span | None = None,
+    ends: Literal[False] = False,
+    method: Method | None = None,
+) -> KeyedOperator[V, W]: ...
+
+
+@overload
+def tumbling(
+    aggregate: Aggregate[V, A, W],
+    *,
+    size: Span,
+    offset: Span = 0,
+    period: Span | None = None,
+    ends: Literal[True],
+    method: Method | None = None,
+) -> KeyedOperator[V, Windowed[W]]: ...
+
+
+@overload
+def tumbling(
+    aggregate: Aggregate[V, A, W],
+    *,
     panes: int,
-    period: float | None = None,
+    offset: Span = 0,
+    period: Span | None = None,
     ends: Literal[False] = False,
     method: Method | None = None,
 ) -> KeyedOperator[V, W]: ...
@@ -202,7 +231,8 @@ def tumbling(
     aggregate: Aggregate[V, A, W],
     *,
     panes: int,
-    period: float | None = None,
+    offset: Span = 0,
+    period: Span | None = None,
     ends: Literal[True],
     method: Method | None = None,
 ) -> KeyedOperator[V, Windowed[W]]: ...
@@ -211,22 +241,54 @@ def tumbling(
 def tumbling(
     aggregate: Aggregate[V, A, Any],
     *,
-    panes: int,
-    period: float | None = None,
+    panes: int | None = None,
+    size: Span | None = None,
+    offset: Span = 0,
+    period: Span | None = None,
     ends: bool = False,
     method: Method | None = None,
 ) -> KeyedOperator[V, Any]:
-    """Windows that follow one another: each item of a key belongs to one window of ``panes`` blocks.
+    """Windows that follow one another: each item of a key belongs to one window. At the end of a window the aggregate of each
+    key that has items in it is told.
 
-    Windows end at the markers whose time is a multiple of ``panes * period``, wherever the stream begins; there the
-    aggregate of each key with items in the window is told. ``period`` (seconds) is that of the markers; None: that of the
-    sources upstream. ``ends``, ``method`` and the errors: as in :func:`sliding`. A window whose end has not come is not
-    told, also when the sources end.
+    ``size``: seconds or a timedelta; or ``panes``: a number of blocks. Windows begin at the multiples of their size since the
+    epoch, plus ``offset``. The other parameters and the errors: as in :func:`sliding`.
 
-    >>> preview(tumbling(sum(to=int), panes=2), U[str, int], [("a", 1)], [("a", 2)], [("a", 4)], [])
+    Markers are a second apart here. The first window is the one from 0 to 2:
+
+    >>> preview(tumbling(sum(to=int), size=2), U[str, int], [("a", 1)], [("a", 2)], [("a", 4)], [])
     [[], [('a', 3)], [], [('a', 4)]]
+    >>> preview(tumbling(sum(to=int), size=2, offset=1), U[str, int], [("a", 1)], [("a", 2)], [("a", 4)], [])
+    [[('a', 1)], [], [('a', 6)], []]
     """
-    return sliding(aggregate, panes=panes, slide=panes, period=period, ends=ends, method=method)  # type: ignore[call-overload, no-any-return]
+    slide: Any = panes if size is None else size
+    return _windows(aggregate, panes, size, slide, offset, period, ends, method)
+
+
+@overload
+def sliding(
+    aggregate: Aggregate[V, A, W],
+    *,
+    size: Span,
+    slide: Span | None = None,
+    offset: Span = 0,
+    period: Span | None = None,
+    ends: Literal[False] = False,
+    method: Method | None = None,
+) -> KeyedOperator[V, W]: ...
+
+
+@overload
+def sliding(
+    aggregate: Aggregate[V, A, W],
+    *,
+    size: Span,
+    slide: Span | None = None,
+    offset: Span = 0,
+    period: Span | None = None,
+    ends: Literal[True],
+    method: Method | None = None,
+) -> KeyedOperator[V, Windowed[W]]: ...
 
 
 @overload
@@ -235,7 +297,8 @@ def sliding(
     *,
     panes: int,
     slide: int = 1,
-    period: float | None = None,
+    offset: Span = 0,
+    period: Span | None = None,
     ends: Literal[False] = False,
     method: Method | None = None,
 ) -> KeyedOperator[V, W]: ...
@@ -247,7 +310,8 @@ def sliding(
     *,
     panes: int,
     slide: int = 1,
-    period: float | None = None,
+    offset: Span = 0,
+    period: Span | None = None,
     ends: Literal[True],
     method: Method | None = None,
 ) -> KeyedOperator[V, Windowed[W]]: ...
@@ -256,34 +320,64 @@ def sliding(
 def sliding(
     aggregate: Aggregate[V, A, Any],
     *,
-    panes: int,
-    slide: int = 1,
-    period: float | None = None,
+    panes: int | None = None,
+    size: Span | None = None,
+    slide: Span | None = None,
+    offset: Span = 0,
+    period: Span | None = None,
     ends: bool = False,
     method: Method | None = None,
 ) -> KeyedOperator[V, Any]:
-    """Windows that overlap: at every marker the aggregate of the last ``panes`` blocks of each key that has items there.
+    """Windows that overlap: one of ``size`` begins every ``slide``. At the end of a window the aggregate of each key that has
+    items in it is told.
 
-    ``slide``: tell only at the markers whose time is a multiple of ``slide * period``; ``period`` as in :func:`tumbling`.
-    ``ends``: tell :class:`Windowed`, the aggregate with the end of the window, instead of the aggregate alone (the sink
-    can write the time of the marker without: ``marker=``). ``method``: ``"panes"`` (:class:`SlidingPanes`; the default
-    up to 64 panes), ``"two stacks"`` (:class:`SlidingTwoStacks`; the default beyond) or ``"subtract"``
-    (:class:`SlidingSubtracting`; the default beyond for an :class:`Invertible` aggregate). All tell the same.
+    ``size`` and ``slide``: seconds or timedeltas; or ``panes`` and ``slide``: numbers of blocks. Without ``slide`` a window
+    ends at every marker. Windows begin at the multiples of ``slide`` since the epoch, plus ``offset`` (seconds or a timedelta).
+    A window that begins before the first item is told with what there is.
 
-    Raises :class:`UsageError` ``TT121`` for a number of panes below 1, a method that does not fit the aggregate, and a
-    ``slide`` over markers whose period is not known.
+    ``period`` (seconds or a timedelta) is that of the markers, where it cannot be known from the sources upstream: where these
+    send their markers in band. ``ends``: tell :class:`Windowed`, the aggregate with the start and the end of the window,
+    instead of the aggregate alone. ``method``: ``"panes"`` (:class:`SlidingPanes`; the default up to 64 panes),
+    ``"two stacks"`` (:class:`SlidingTwoStacks`; the default beyond) or ``"subtract"`` (:class:`SlidingSubtracting`; the
+    default beyond for an :class:`Invertible` aggregate). All tell the same.
 
-    >>> preview(sliding(sum(to=int), panes=2), U[str, int], [("a", 1)], [("a", 2)], [], [])
+    Raises :class:`UsageError` ``TT121`` for sizes below 1 or below a microsecond and for a method that does not fit the
+    aggregate; and where a window needs the period of the markers, which all but ``panes`` without ``slide`` do, and it is not
+    known. ``TT125`` where size, slide or offset is no multiple of the period.
+
+    Markers are a second apart here:
+
+    >>> preview(sliding(sum(to=int), size=2), U[str, int], [("a", 1)], [("a", 2)], [], [])
     [[('a', 1)], [('a', 3)], [('a', 2)], []]
-    >>> preview(sliding(sum(to=int), panes=2, ends=True), U[str, int], [("a", 1)])
-    [[('a', Windowed(end=1000000, value=1))]]
+    >>> [[(_, window)]] = preview(sliding(sum(to=int), size=2, ends=True), U[str, int], [("a", 1)])
+    >>> print(window.start, "to", window.end, "has", window.value)
+    1969-12-31 23:59:59+00:00 to 1970-01-01 00:00:01+00:00 has 1
     """
-    whole("panes", panes)
-    whole("slide", slide)
-    if method is None:
-        large: Method = "subtract" if isinstance(aggregate, Invertible) else "two stacks"
-        method = "panes" if panes <= MOST_PANES else large
-    if method not in _METHODS:
+    return _windows(aggregate, panes, size, slide, offset, period, ends, method)
+
+
+def _windows(
+    aggregate: Aggregate[V, A, Any],
+    panes: int | None,
+    size: Span | None,
+    slide: Span | None,
+    offset: Span,
+    period: Span | None,
+    ends: bool,
+    method: Method | None,
+) -> KeyedOperator[V, Any]:
+    if (panes is None) == (size is None):
+        said = "neither panes nor size is given" if panes is None else "both panes and size are given"
+        raise UsageError("TT121", said, fix="give one of them")
+    spans = {"offset": seconds_as_micros("offset", offset, -(2**62))}
+    if size is not None:
+        spans["size"] = seconds_as_micros("size", size)
+        if slide is not None:
+            spans["slide"] = seconds_as_micros("slide", slide)
+    else:
+        whole("panes", panes)
+        whole("slide", 1 if slide is None else slide)
+    if method is not None and method not in _METHODS:
         raise UsageError("TT121", f"method is {method!r}", fix=f"use one of {', '.join(map(repr, _METHODS))}")
     if method == "subtract" and not isinstance(aggregate, Invertible):
         raise UsageError(
@@ -291,14 +385,41 @@ def sliding(
             f'method is "subtract", and {type(aggregate).__name__} cannot take out what went in',
             fix='derive the aggregate from Invertible, or use method="two stacks"',
         )
-    micros = None if period is None else seconds_as_micros("period", period)
+    said_period = None if period is None else seconds_as_micros("period", period)
 
     def place(upstream: Stream[U[K, V]]) -> Stream[U[K, Any]]:
-        every = None if slide == 1 else micros or period_of(upstream)
-        op: Any = _METHODS[method](aggregate, panes, slide, every, ends)
+        length: Any = panes
+        step: Any = 1 if slide is None else slide
+        every = None
+        if size is not None or step != 1 or ends or spans["offset"]:
+            every = period_of(upstream, said_period)
+            multiples_of(every, spans if size is not None else {**spans, "size": length * every, "slide": step * every})
+            if size is not None:
+                length, step = spans["size"] // every, spans.get("slide", every) // every
+        large: Method = "subtract" if isinstance(aggregate, Invertible) else "two stacks"
+        how = method or ("panes" if length <= MOST_PANES else large)
+        op: Any = _METHODS[how](aggregate, length, step, every, ends, spans["offset"])
         return extend(upstream, op)
 
     return place
+
+
+def multiples_of(period: int, spans: Mapping[str, int]) -> None:
+    """Refuse a window whose size, slide or offset (microseconds) is no multiple of the period of the markers."""
+    names = {span: name for name, span in reversed([*spans.items()])}  # a tumbling window has one size and no slide
+    wrong = [f"{name} is {_seconds(span)}" for span, name in names.items() if span % period]
+    if wrong:
+        fits = _seconds(math.gcd(*spans.values()))
+        raise UsageError(
+            "TT125",
+            f"{' and '.join(sorted(wrong))}, and markers come every {_seconds(period)}",
+            fix=f"let the sources send a marker every {fits}, the greatest common divisor of size, slide and offset, or at a "
+            "period that divides it; say windows by size=, not by panes=",
+        )
+
+
+def _seconds(micros: int) -> str:
+    return f"{micros / 1_000_000:.6f}".rstrip("0").rstrip(".") + " s"
 
 
 def periods_of(upstream: Stream[Any]) -> set[int | None]:
@@ -307,13 +428,26 @@ def periods_of(upstream: Stream[Any]) -> set[int | None]:
     return {source.markers.period if isinstance(source.markers, EventTime) else None for source in sources}
 
 
-def period_of(upstream: Stream[Any]) -> int:
+def period_of(upstream: Stream[Any], given: int | None = None) -> int:
+    """The period of the markers of a stream in microseconds. ``given``: what the author says of markers in band."""
     found = periods_of(upstream)
-    period = found.pop() if len(found) == 1 else None
-    if period is None:
+    known = sorted(period for period in found if period is not None)
+    if len(known) > 1:
         raise UsageError(
             "TT121",
-            "the sources upstream have no period in common: it is not known which markers end a window",
-            fix="give all sources every(seconds=...) of one period, or pass period= (seconds)",
+            f"the sources upstream send markers every {' and '.join(map(_seconds, known))}: their blocks are not of one length",
+            fix="give all sources every(seconds=...) of one period",
         )
-    return period
+    if None in found and given is None:
+        raise UsageError(
+            "TT121",
+            "a source upstream sends its markers in band: it is not known which of them end a window",
+            fix="pass period= (seconds) if they are regular, or use every(seconds=...)",
+        )
+    if known and given not in (None, known[0]):
+        raise UsageError(
+            "TT121",
+            f"period is {_seconds(given or 0)}, and the sources upstream send markers every {_seconds(known[0])}",
+            fix="leave period= out",
+        )
+    return known[0] if given is None else given

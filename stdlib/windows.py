@@ -1,27 +1,35 @@
-"""What all windows have in common: results with their ends, and arguments that are sizes."""
+"""What all windows have in common: results with their times, and parameters that are sizes."""
 
 from __future__ import annotations
 
-import math
+import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import attrs
 
+from tracetypes.conformance import datetime_of
 from tracetypes.errors import UsageError
+from tracetypes.markers import span_as_micros
 from tracetypes.stdlib.aggregates import Aggregate, types_of
 
-__all__ = ["Windowed", "seconds_as_micros", "typed", "whole"]
+__all__ = ["Windowed", "seconds_as_micros", "typed", "whole", "windowed"]
 
 W = TypeVar("W")
 
 
 @attrs.frozen
 class Windowed(Generic[W]):
-    """The result of a window. ``end``: the time that the window lies before, in microseconds since the epoch."""
+    """The result of a window. ``start`` and ``end``: the window holds the items from ``start`` on that lie before ``end``."""
 
-    end: int
+    start: dt.datetime
+    end: dt.datetime
     value: W
+
+
+def windowed(start: int, end: int, value: Any) -> Any:
+    """A :class:`Windowed` of times in microseconds since the epoch."""
+    return Windowed(datetime_of(start), datetime_of(end), value)
 
 
 def typed(aggregate: Aggregate[Any, Any, Any], told_as: Any = None) -> Mapping[str, Any]:
@@ -37,11 +45,6 @@ def whole(name: str, number: object, least: int = 1) -> None:
         raise UsageError("TT121", f"{name} is {number!r}", fix=f"give {name} as a whole number from {least}")
 
 
-def seconds_as_micros(name: str, seconds: object, least: int = 1) -> int:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise UsageError("TT121", f"{name} is {seconds!r}", fix=f"give {name} as a number of seconds")
-    micros = round(seconds * 1_000_000)
-    if micros < least:
-        bound = "at least a microsecond" if least else "not negative"
-        raise UsageError("TT121", f"{name} is {seconds!r}", fix=f"give {name} as a number of seconds, {bound}")
-    return micros
+def seconds_as_micros(name: str, span: object, least: int = 1) -> int:
+    """A number of seconds, or a timedelta, in microseconds."""
+    return span_as_micros(name, span, least=least, code="TT121")

@@ -103,6 +103,8 @@ def test_every() -> None:
 
     assert every(seconds=10, time=time) == EventTime(10_000_000, 0, time, "s")
     assert every(seconds=0.5, time=time, delay=1.25, unit="us") == EventTime(500_000, 1_250_000, time, "us")
+    minute, odd = dt.timedelta(minutes=1), dt.timedelta(days=20_000, microseconds=1)
+    assert every(seconds=minute, delay=odd, time=time) == EventTime(60_000_000, 20_000 * 86_400_000_000 + 1, time, "s")
     assert in_band(is_marker=bool, time=time, unit="ms") == InBand(bool, time, "ms")
 
 
@@ -115,7 +117,7 @@ def nothing(value: Any) -> int:
     [
         (
             lambda: every(seconds=0, time=nothing),
-            "TT115 seconds is 0\n    fix:      give seconds as a number of seconds, ",
+            "TT115 seconds is 0\n    fix:      give seconds as a number of seconds or a timedelta, ",
         ),
         (lambda: every(seconds=-1, time=nothing), "TT115 seconds is -1\n"),
         (lambda: every(seconds=1e-7, time=nothing), "TT115 seconds is 1e-07\n"),
@@ -123,6 +125,11 @@ def nothing(value: Any) -> int:
         (lambda: every(seconds=math.inf, time=nothing), "TT115 seconds is inf\n"),
         (lambda: every(seconds=1e305, time=nothing), "TT115 seconds is 1e+305\n"),
         (lambda: every(seconds=True, time=nothing), "TT115 seconds is True\n"),
+        (lambda: every(seconds=dt.timedelta(), time=nothing), "TT115 seconds is datetime.timedelta(0)\n"),
+        (
+            lambda: every(seconds=dt.timedelta(days=999_999_999), time=nothing),
+            "TT115 seconds is datetime.timedelta(days=999999999)\n",
+        ),
         (lambda: every(seconds="1", time=nothing), "TT115 seconds is '1'\n"),  # type: ignore[arg-type]
         (
             lambda: every(seconds=1, delay=-1, time=nothing),

@@ -17,7 +17,18 @@ from tracetypes.conformance import datetime_of, micros_of
 from tracetypes.errors import UsageError
 from tracetypes.records import show
 
-__all__ = ["EventTime", "InBand", "Marker", "Markers", "TimeUnit", "every", "in_band", "show_markers"]
+__all__ = [
+    "EventTime",
+    "InBand",
+    "Marker",
+    "Markers",
+    "Span",
+    "TimeUnit",
+    "every",
+    "in_band",
+    "show_markers",
+    "span_as_micros",
+]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -31,6 +42,10 @@ else:
 TimeUnit: TypeAlias = Literal["s", "ms", "us"]
 Time: TypeAlias = int | float | dt.datetime
 MICROS: Final[dict[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+Span: TypeAlias = float | dt.timedelta
+"""A length of time: seconds, or a timedelta."""
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
 @attrs.frozen(order=True)
@@ -128,30 +143,34 @@ def show_markers(markers: Markers) -> str:
             return "records in band"
 
 
-def _span(name: str, seconds: object, least: int) -> int:
+def span_as_micros(name: str, span: object, *, least: int = 1, code: str = "TT115") -> int:
+    """A number of seconds, or a timedelta, in microseconds. ``name``: the parameter that it was given as."""
+    seconds = span.total_seconds() if isinstance(span, dt.timedelta) else span
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise UsageError("TT115", f"{name} is {show(seconds)}", fix=f"give {name} as a number of seconds")
-    if seconds > 10**12:
-        raise UsageError("TT115", f"{name} is {seconds}", fix=f"give {name} in seconds: this is 30,000 years")
-    micros = round(seconds * 1_000_000)
+        raise UsageError(code, f"{name} is {show(span)}", fix=f"give {name} as a number of seconds or a timedelta")
+    if abs(seconds) > 10**12:
+        raise UsageError(code, f"{name} is {show(span)}", fix=f"give {name} in seconds: this is 30,000 years")
+    micros = span // _MICROSECOND if isinstance(span, dt.timedelta) else round(seconds * 1_000_000)
     if micros < least:
         bound = "at least a microsecond" if least else "not negative"
-        raise UsageError("TT115", f"{name} is {seconds}", fix=f"give {name} as a number of seconds, {bound}")
+        fix = f"give {name} as a number of seconds or a timedelta, {bound}"
+        raise UsageError(code, f"{name} is {show(span)}", fix=fix)
     return micros
 
 
 def every(
-    *, seconds: float, time: Callable[[V_contra], Time], delay: float = 0, unit: TimeUnit = "s"
+    *, seconds: Span, time: Callable[[V_contra], Time], delay: Span = 0, unit: TimeUnit = "s"
 ) -> EventTime[V_contra]:
-    """A marker at every whole multiple of ``seconds`` of event time.
+    """A marker at every whole multiple of ``seconds`` of event time. ``seconds`` and ``delay`` are numbers of seconds or
+    timedeltas.
 
     ``time`` takes a source value and returns its event time: a number since the epoch in ``unit`` (``"s"``, ``"ms"`` or
-    ``"us"``), or an aware datetime. ``delay`` (seconds) is how far an item may lie behind the newest one and still be in
+    ``"us"``), or an aware datetime. ``delay`` is how far an item may lie behind the newest one and still be in
     time; what lies further behind and whose block is closed goes to the source's late output.
     """
     if unit not in MICROS:
         raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
-    return EventTime(_span("seconds", seconds, 1), _span("delay", delay, 0), time, unit)
+    return EventTime(span_as_micros("seconds", seconds), span_as_micros("delay", delay, least=0), time, unit)
 
 
 @overload

@@ -119,6 +119,11 @@ def n(reading: Reading) -> int:
     return reading.n
 
 
+def soon(reading: Reading) -> int:
+    """A time that a datetime can be."""
+    return reading.n % 10**9
+
+
 def big(reading: Reading) -> int:
     return reading.big
 
@@ -440,7 +445,7 @@ ORDERED: dict[str, Any] = {
     "session": ts.session(ts.max(x), gap=5, time=second),
     "count window": ts.count_window(ts.sum(x), items=3),
     "time window": ts.time_window(
-        ts.both(ts.count(), ts.fast_sum(x), scaled), seconds=2e-6, time=n, unit="us", ends=True
+        ts.both(ts.count(), ts.fast_sum(x), scaled), size=2e-6, time=soon, unit="us", ends=True
     ),
 }
 ORDERS: dict[str, Any] = {"integer": second, "float": half, "text": text, "moment": moment}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
 import sys
 from collections.abc import Callable
@@ -62,6 +63,14 @@ def at(second: int) -> Marker:
     return Marker(second * 1_000_000)
 
 
+def moment(second: int) -> dt.datetime:
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=second)
+
+
+def window(start: int, end: int, value: Any) -> Windowed[Any]:
+    return Windowed(moment(start), moment(end), value)
+
+
 METHODS: list[Any] = ["panes", "two stacks", "subtract"]
 
 
@@ -69,27 +78,53 @@ def inside(rows: list[Event], key: str, end: int, size: int) -> list[int]:
     return [r.x for r in rows if r.key == key and end - size <= r.ts < end]
 
 
-def recount(rows: list[Event], size: int, slide: int) -> dict[tuple[int, str], list[int]]:
-    """The sums of all windows that end at a marker, straight from the times."""
-    return {
-        (end, key): [sum(inside(rows, key, end, size))]
-        for end in markers(rows)
-        for key in "ab"
-        if end % slide == 0 and inside(rows, key, end, size)
+def recount(rows: list[Event], size: int, slide: int, offset: int = 0) -> dict[tuple[int, str], list[int]]:
+    """The sums of all windows that end at a marker, straight from the times: each row says which windows it is in."""
+    sums: dict[tuple[int, str], int] = {}
+    for row in rows:
+        first = (row.ts - size - offset) // slide + 1
+        for start in range(first * slide + offset, row.ts + 1, slide):
+            sums[start + size, row.key] = sums.get((start + size, row.key), 0) + row.x
+    return {(end, key): [total] for (end, key), total in sums.items() if end in markers(rows)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(ROWS, st.integers(1, 5), st.integers(1, 4), st.integers(-9, 9))
+def test_sliding_is_the_recount(method: Any, rows: list[Event], panes: int, slide: int, offset: int) -> None:
+    wanted = recount(rows, panes * 5, slide * 5, offset * 5)
+    size, every_, begin = (dt.timedelta(seconds=5 * n) for n in (panes, slide, offset))
+    assert told(sliding(Total(), size=size, slide=every_, offset=begin, method=method), rows) == wanted
+    assert told(sliding(Total(), size=panes * 5, slide=slide * 5, offset=offset * 5, method=method), rows) == wanted
+    assert told(sliding(Total(), panes=panes, slide=slide, offset=begin, method=method), rows) == wanted
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(ROWS, st.integers(1, 5), st.integers(-9, 9))
+def test_tumbling_begins_at_multiples_of_its_size(method: Any, rows: list[Event], panes: int, offset: int) -> None:
+    wanted = recount(rows, panes * 5, panes * 5, offset * 5)
+    assert told(tumbling(Total(), panes=panes, offset=offset * 5, method=method), rows) == wanted
+    assert told(tumbling(Total(), size=panes * 5, offset=offset * 5, method=method), rows) == wanted
+
+
+@given(ROWS, st.sampled_from([1, 2.5, 5]), st.integers(1, 4))
+def test_a_window_is_the_same_in_fewer_panes(rows: list[Event], seconds: float, size: int) -> None:
+    told_ = told(sliding(Total(), size=size * 5, slide=10, ends=True), rows)
+    finer = told(sliding(Total(), size=size * 5, slide=10, ends=True), rows, seconds)
+    last = max(markers(rows), default=0)
+    assert {at: one for at, one in finer.items() if at[0] <= last} == {
+        at: one for at, one in told_.items() if at in finer
     }
 
 
-@pytest.mark.parametrize("method", METHODS)
-@given(ROWS, st.integers(1, 5), st.integers(1, 4))
-def test_sliding_is_the_recount(method: Any, rows: list[Event], panes: int, slide: int) -> None:
-    found = told(sliding(Total(), panes=panes, slide=slide, method=method), rows)
-    assert found == recount(rows, panes * 5, slide * 5)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@given(ROWS, st.integers(1, 5))
-def test_tumbling_ends_at_multiples_of_its_size(method: Any, rows: list[Event], panes: int) -> None:
-    assert told(tumbling(Total(), panes=panes, method=method), rows) == recount(rows, panes * 5, panes * 5)
+def test_hops_begin_at_multiples_of_the_slide() -> None:
+    """As in Flink, Spark and Beam: an item of second 0 is in the windows of 60 s that begin at -50, -25 and 0."""
+    rows = [Event("a", 0, 1), Event("b", 200, 1)]
+    found = told(sliding(Number(), size=60, slide=25, ends=True), rows)
+    assert [one for (_, key), ones in found.items() if key == "a" for one in ones] == [
+        window(-50, 10, 1),
+        window(-25, 35, 1),
+        window(0, 60, 1),
+    ]
 
 
 @given(ROWS, st.integers(1, 4))
@@ -100,9 +135,9 @@ def test_each_item_of_a_closed_window_counts_once_in_tumbling_windows(rows: list
 
 
 @given(ROWS)
-def test_the_end_of_a_window_is_its_marker(rows: list[Event]) -> None:
+def test_a_window_ends_at_its_marker(rows: list[Event]) -> None:
     found = told(sliding(Number(), panes=3, ends=True), rows)
-    assert all(one.end == at * 1_000_000 for (at, _), values in found.items() for one in values)
+    assert all(window(at - 15, at, one.value) == one for (at, _), values in found.items() for one in values)
     assert {at: [one.value for one in values] for at, values in found.items()} == told(sliding(Number(), panes=3), rows)
 
 
@@ -120,8 +155,8 @@ def test_the_types_of_results_come_from_aggregate_and_stream() -> None:
     ordered = events.through(sort(by=lambda e: e.ts))
     flow.sink("sessions", ordered.through(session(Mean(), gap=3, time=lambda e: e.ts)))
     flow.sink("counted", ordered.through(count_window(Largest[Event](), items=3)))
-    flow.sink("timed", ordered.through(time_window(Number(), seconds=1, time=second)))
-    flow.sink("until", ordered.through(time_window(Mean(), seconds=1, time=second, ends=True)))
+    flow.sink("timed", ordered.through(time_window(Number(), size=1, time=second)))
+    flow.sink("until", ordered.through(time_window(Mean(), size=1, time=second, ends=True)))
     checked = check(flow)
     found = {sink.name: str(checked.types[sink.id]) for sink in checked.graph.sinks}
     assert found == {
@@ -153,10 +188,16 @@ def test_large_windows_take_the_cheaper_method() -> None:
         (lambda: sliding(Total(), panes=2, period=-1, slide=2), "period is -1"),
         (lambda: sliding(Mean(), panes=2, method="subtract"), "Mean cannot take out"),
         (lambda: sliding(Mean(), panes=2, method="magic"), "method is 'magic'"),  # type: ignore[call-overload]
+        (lambda: sliding(Mean(), panes=2, size=2), "both panes and size"),  # type: ignore[call-overload]
+        (lambda: tumbling(Mean()), "neither panes nor size"),  # type: ignore[call-overload]
+        (lambda: sliding(Mean(), size=dt.timedelta()), r"size is datetime.timedelta\(0\)"),
+        (lambda: sliding(Mean(), size=2, slide=0), "slide is 0"),
+        (lambda: sliding(Mean(), panes=2, slide=dt.timedelta(1)), "slide is datetime.timedelta"),  # type: ignore[call-overload]
+        (lambda: sliding(Mean(), panes=2, offset="1"), "offset is '1'"),  # type: ignore[call-overload]
         (lambda: session(Mean(), gap=-1, time=lambda e: e.ts), "gap is -1"),
         (lambda: count_window(Mean(), items=0), "items is 0"),
-        (lambda: time_window(Mean(), seconds=0, time=second), "seconds is 0"),
-        (lambda: time_window(Mean(), seconds=1, time=second, grace=-1), "grace is -1"),
+        (lambda: time_window(Mean(), size=0, time=second), "size is 0"),
+        (lambda: time_window(Mean(), size=1, time=second, grace=-1), "grace is -1"),
     ],
 )
 def test_TT121_wrong_parameters_are_refused(build: Callable[[], object], message: str) -> None:
@@ -165,16 +206,47 @@ def test_TT121_wrong_parameters_are_refused(build: Callable[[], object], message
     assert caught.value.code == "TT121"
 
 
-def test_TT121_a_slide_needs_one_period() -> None:
+def test_TT121_a_window_needs_one_period() -> None:
     flow = Dataflow("periods")
     banded = flow.source("banded", U[str, int], markers=in_band(is_marker=lambda v: v < 0, time=lambda v: -v))
-    for stream in (merge(source(flow, "five"), source(flow, "six", 6)), banded):
-        some: Stream[Any] = stream
-        with pytest.raises(UsageError, match="no period in common") as caught:
-            some.through(tumbling(Number(), panes=2))
+    two: Stream[Any] = merge(source(flow, "five"), source(flow, "six", 6))
+    for stream, build, message in (
+        (two, tumbling(Number(), panes=2), "markers every 5 s and 6 s"),
+        (two, tumbling(Number(), panes=2, period=30), "markers every 5 s and 6 s"),
+        (two, sliding(Number(), size=30), "markers every 5 s and 6 s"),
+        (source(flow, "ten", 10), tumbling(Number(), panes=2, period=5), "period is 5 s, .* send markers every 10 s"),
+        (banded, tumbling(Number(), panes=2), "in band"),
+        (banded, sliding(Number(), panes=2, ends=True), "in band"),
+        (banded, sliding(Number(), size=2), "in band"),
+    ):
+        some: Any = stream
+        with pytest.raises(UsageError, match=message) as caught:
+            some.through(build)
         assert caught.value.code == "TT121"
-        some.through(tumbling(Number(), panes=2, period=30))
-        some.through(sliding(Number(), panes=2))
+    banded.through(tumbling(Number(), panes=2, period=30))
+    for stream in (two, banded):
+        stream.through(sliding(Number(), panes=2))
+
+
+@pytest.mark.parametrize(
+    ("build", "message", "fix"),
+    [
+        (sliding(Number(), size=60, slide=25), "slide is 25 s, and markers come every 10 s", "every 5 s"),
+        (tumbling(Number(), size=dt.timedelta(milliseconds=1500)), "size is 1.5 s,", "every 1.5 s"),
+        (tumbling(Number(), size=30, offset=-4), "offset is -4 s,", "every 2 s"),
+        (
+            sliding(Number(), size=45, slide=25, offset=5),
+            "offset is 5 s and size is 45 s and slide is 25 s,",
+            "every 5 s",
+        ),
+        (tumbling(Number(), panes=3, offset=4), "offset is 4 s,", "every 2 s"),
+    ],
+)
+def test_TT125_windows_fit_the_period_of_the_markers(build: Any, message: str, fix: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        source(Dataflow("period"), seconds=10).through(build)
+    assert caught.value.code == "TT125"
+    assert f"a marker {fix}, the greatest common divisor" in str(caught.value)
 
 
 # ------------------------------------------------------------------------------------------------- long windows
@@ -238,22 +310,24 @@ def sessions(rows: list[Event], gap: int) -> list[Session[int]]:
             found[-1].append(row)
         else:
             found.append([row])
-    return [Session(s[0].ts * 10**6, s[-1].ts * 10**6, sum(r.x for r in s)) for s in found]
+    return [Session(moment(s[0].ts), moment(s[-1].ts), sum(r.x for r in s)) for s in found]
 
 
 @given(ROWS, st.integers(0, 12))
 def test_sessions_are_the_recount(rows: list[Event], gap: int) -> None:
+    lasting = dt.timedelta(seconds=gap)
+
     def build(events: Stream[U[str, Event]]) -> Stream[Any]:
-        return events.through(sort(by=lambda e: e.ts)).through(session(Total(), gap=gap, time=lambda e: e.ts))
+        return events.through(sort(by=lambda e: e.ts)).through(session(Total(), gap=lasting, time=lambda e: e.ts))
 
     found = told(build, rows)
     end = max(markers(rows), default=0)
     for key in "ab":
         every_one = sessions([r for r in rows if r.key == key], gap)
-        wanted = [s for s in every_one if s.end + gap * 10**6 < end * 10**6 or s is not every_one[-1]]
+        wanted = [s for s in every_one if s.end + lasting < moment(end) or s is not every_one[-1]]
         assert [s for (_, k), values in found.items() if k == key for s in values] == wanted
         for (at, k), values in found.items():
-            assert k != key or all(s.end < at * 10**6 for s in values), "told in the block that the next item is in"
+            assert k != key or all(s.end < moment(at) for s in values), "told in the block that the next item is in"
 
 
 @given(ROWS, st.integers(1, 4))
@@ -268,7 +342,7 @@ def test_count_windows_are_the_recount(rows: list[Event], items: int) -> None:
         assert [x for (_, k), values in found.items() if k == key for x in values] == wanted
 
 
-def windows(rows: list[Event], size: int, grace: int) -> dict[tuple[int, str], list[Windowed[float]]]:
+def windows(rows: list[Event], size: int, grace: int, offset: int) -> dict[tuple[int, str], list[Windowed[float]]]:
     """Sums of thirds, added up in order, of windows by :func:`own_time`, straight from the times: a row counts unless a marker
     between the key's first block and its own was behind the end of its window."""
     found: dict[tuple[int, str], list[Windowed[float]]] = {}
@@ -277,45 +351,43 @@ def windows(rows: list[Event], size: int, grace: int) -> dict[tuple[int, str], l
         first = min((block for _, block in here), default=0)
         sums: dict[tuple[int, int], float] = {}
         for row, block in here:
-            end = own_time(row) // size * size + size
+            end = (own_time(row) - offset) // size * size + size + offset
             due = max(first, -(-(end + grace) // 5) * 5)
             if block <= due:
                 sums[due, end] = sums.get((due, end), 0.0) + row.x / 3
         for (due, end), total in sorted(sums.items()):
             if due in markers(rows):
-                found.setdefault((due, key), []).append(Windowed(end * 10**6, total))
+                found.setdefault((due, key), []).append(window(end - size, end, total))
     return found
 
 
-@given(ROWS, st.integers(1, 20), st.integers(0, 12))
-def test_time_windows_are_the_recount(rows: list[Event], size: int, grace: int) -> None:
-    def build(events: Stream[U[str, Event]]) -> Stream[Any]:
-        ordered = events.through(sort(by=second))
-        return ordered.through(time_window(fast_sum(third_of), seconds=size, time=own_time, grace=grace, ends=True))
-
-    found = told(build, rows)
-    assert found == windows(rows, size, grace)
+@given(ROWS, st.integers(1, 20), st.integers(0, 12), st.integers(-30, 30))
+def test_time_windows_are_the_recount(rows: list[Event], size: int, grace: int, offset: int) -> None:
+    lasting = dt.timedelta(seconds=size)
+    op = time_window(fast_sum(third_of), size=lasting, time=own_time, grace=grace, offset=offset, ends=True)
+    found = told(lambda events: events.through(sort(by=second)).through(op), rows)
+    assert found == windows(rows, size, grace, offset)
     ends = [(key, one.end) for (_, key), ones in sorted(found.items()) for one in ones]
     assert len(ends) == len(set(ends)), "each window is told once"
 
 
 def test_windows_of_one_marker_are_told_in_their_order() -> None:
-    windows = time_window(Number(), seconds=1, time=own_time, ends=True)
+    windows = time_window(Number(), size=1, time=own_time, ends=True)
     found = told(lambda events: events.through(sort(by=second)).through(windows), [Event("a", 0, 4), Event("a", 1, 0)])
-    assert found == {(5, "a"): [Windowed(2 * 10**6, 1), Windowed(5 * 10**6, 1)]}
+    assert found == {(5, "a"): [window(1, 2, 1), window(4, 5, 1)]}
 
 
 def test_an_item_whose_window_was_told_is_dropped() -> None:
     rows = [Event("a", 1, 0), Event("a", 11, -9), Event("a", 11, -3), Event("b", 11, -9), Event("a", 26, 0)]
 
     def counted(grace: int) -> dict[tuple[int, str], list[Any]]:
-        windows = time_window(Number(), seconds=5, time=own_time, grace=grace, ends=True)
+        windows = time_window(Number(), size=5, time=own_time, grace=grace, ends=True)
         return told(lambda events: events.through(sort(by=second)).through(windows), rows)
 
-    first, second_, last = (Windowed(end * 10**6, 1) for end in (5, 10, 30))
+    first, second_, last = (window(end - 5, end, 1) for end in (5, 10, 30))
     assert counted(0) == {(5, "a"): [first], (15, "b"): [first], (30, "a"): [last]}
     assert counted(5) == {(10, "a"): [first], (15, "a"): [second_], (15, "b"): [first]}
-    assert counted(10) == {(15, "a"): [Windowed(5 * 10**6, 2)], (15, "b"): [first], (20, "a"): [second_]}
+    assert counted(10) == {(15, "a"): [window(0, 5, 2)], (15, "b"): [first], (20, "a"): [second_]}
 
 
 def test_a_run_may_go_on_with_another_grace_and_tells_no_window_again() -> None:
@@ -328,7 +400,7 @@ def test_a_run_may_go_on_with_another_grace_and_tells_no_window_again() -> None:
     )
     for ts, marker in ((8, 10), (3, 15), (26, 30)):
         state = long.on_marker(long.on_item(state, "a", Event("a", ts, 0), heard.append), "a", at(marker), heard.append)
-    assert heard == [Windowed(5 * 10**6, 1), Windowed(10 * 10**6, 1)]
+    assert heard == [window(0, 5, 1), window(5, 10, 1)]
 
 
 # ------------------------------------------------------------------------------------------------- laws, deployments
@@ -348,6 +420,7 @@ def scaled(count: int, most: int) -> int:
 OPERATORS: list[Any] = [
     SlidingPanes(Total(), 3),
     SlidingPanes(Mean(), 2, 2, 5_000_000, True),
+    SlidingPanes(Mean(), 3, 2, 5_000_000, True, 5_000_000),
     SlidingTwoStacks(Mean(), 3),
     SlidingTwoStacks(Largest[int](), 1, 2, 5_000_000),
     SlidingSubtracting(Total(), 3),
@@ -359,7 +432,7 @@ OPERATORS: list[Any] = [
     CountWindow(last(by=x_of), 2),
     TimeWindow(Mean(), 2_000_000, 1_000_000, own_time, "s", True),
     TimeWindow(fast_sum(third_of), 3_000, 0, own_time, "ms", False),
-    TimeWindow(last(by=x_of), 5_000_000, 0, second, "s", False),
+    TimeWindow(last(by=x_of), 5_000_000, 0, second, "s", False, 1_000_000),
 ]
 
 
@@ -383,13 +456,13 @@ def test_a_window_over_an_unlawful_aggregate_is_found() -> None:
     [
         sliding(Mean(), panes=3, ends=True),
         sliding(sum_(of=x_of), panes=3, ends=True),
-        tumbling(count(), panes=2),
+        tumbling(count(), size=10, offset=5, ends=True),
         tumbling(Total(), panes=2, method="two stacks"),
         sliding(Total(), panes=3, method="subtract"),
         lambda events: events.through(sort(by=second)).through(session(Total(), gap=6, time=second)),
         lambda events: events.through(sort(by=second)).through(count_window(Mean(), items=2)),
         lambda events: events.through(sort(by=second)).through(
-            time_window(fast_sum(third_of), seconds=4, time=own_time, grace=3)
+            time_window(fast_sum(third_of), size=4, time=own_time, grace=3)
         ),
     ],
     ids=["sliding", "columns", "columns, tumbling", "two stacks", "subtract", "session", "count", "time"],
@@ -413,10 +486,10 @@ def test_every_deployment_tells_the_same(build: Any) -> None:
     ],
     ids=["count", "sum", "max", "min", "struct", "both"],
 )
-@pytest.mark.parametrize(("panes", "slide"), [(1, 1), (6, 6), (64, 1)])
-def test_windows_in_a_tuple_run_as_columns(aggregate: Any, to: Any, panes: int, slide: int) -> None:
+@pytest.mark.parametrize(("panes", "slide", "ends"), [(1, 1, False), (6, 6, True), (64, 1, True), (7, 3, False)])
+def test_windows_in_a_tuple_run_as_columns(aggregate: Any, to: Any, panes: int, slide: int, ends: bool) -> None:
     """The compiler recognises their monoid and traces what they do with it."""
-    op: Any = SlidingPanes(aggregate, panes, slide, 5_000_000 if slide > 1 else None)
+    op: Any = SlidingPanes(aggregate, panes, slide, 5_000_000 if slide > 1 or ends else None, ends, 5_000_000)
     key, value = schema_of(str), schema_of(Event)
-    gives = StreamType(False, key, schema_of(to))
+    gives = StreamType(False, key, schema_of(Windowed[to] if ends else to))
     assert keyed_of(op, monoid_of(op, key, value), key, gives).update is not None

@@ -36,7 +36,7 @@ prices = flow.source("prices", U[int, Price], markers=every(seconds=10, time=lam
 
 hub.through(sliding(mean(of=cents), panes=6))  # E: arg-type "Price" "Reading"
 hub.through(session(count(), gap=30, time=lambda r: r.ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
-hub.through(time_window(mean(of=scalar), seconds=60, time=ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
+hub.through(time_window(mean(of=scalar), size=60, time=ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
 hub.through(diff(lambda r: r.scalar))  # E: type-var "SortTheStreamFirst[str, Reading]"
 hub.through(scan(count()))  # E: type-var "SortTheStreamFirst[str, Reading]"
 rises = diff(scalar)
