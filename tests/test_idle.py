@@ -21,8 +21,9 @@ from tracetypes import UNIT, Marker, UsageError, check, interpret
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.connectors import idle
 from tracetypes.compiler.connectors.idle import IdleDetector
-from tracetypes.compiler.connectors.kafka import Address, Described
+from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.kafka_splits import Place, TopicSplits
+from tracetypes.compiler.connectors.kafka_topic import Described
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.frontier import Frontier
 from tracetypes.compiler.spark.split_reader import SplitReader

@@ -55,7 +55,9 @@ RULES = (
         ("confluent_kafka",),
         but=(
             "tracetypes.compiler.connectors.kafka",
+            "tracetypes.compiler.connectors.kafka_records",
             "tracetypes.compiler.connectors.kafka_sink",
+            "tracetypes.compiler.connectors.kafka_topic",
             "tracetypes.compiler.spark.kafka",
         ),
     ),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tracetypes.compiler.connectors import kafka
 from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.connectors.identity import Identity
-from tracetypes.compiler.connectors.kafka import Address, Watch, patiently
+from tracetypes.compiler.connectors.kafka import Address, patiently
+from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Kafka, Parquet

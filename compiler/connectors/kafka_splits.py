@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 
 from tracetypes.compiler.connectors.idle import IdleDetector
-from tracetypes.compiler.connectors.kafka import PAUSE, Address, Watch
+from tracetypes.compiler.connectors.kafka import PAUSE, Address
+from tracetypes.compiler.connectors.kafka_topic import Watch
 
 __all__ = ["Place", "TopicSplits"]
 

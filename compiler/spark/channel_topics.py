@@ -31,9 +31,11 @@ from pyspark.sql.types import StructType
 
 from tracetypes.compiler.columns.arrow import to_bytes
 from tracetypes.compiler.connectors.fences import Starts
-from tracetypes.compiler.connectors.kafka import SCHEME, Address, Watch, records, require_client
+from tracetypes.compiler.connectors.kafka import SCHEME, Address, require_client
+from tracetypes.compiler.connectors.kafka_records import records
 from tracetypes.compiler.connectors.kafka_sink import Transactions
 from tracetypes.compiler.connectors.kafka_splits import Place, TopicSplits
+from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.channels import Channel, Contents, Entry, markers_of

@@ -44,7 +44,9 @@ from tracetypes.sources import record_reader
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
-from tracetypes.compiler.connectors.kafka import Address, Watch, records, shown
+from tracetypes.compiler.connectors.kafka import Address
+from tracetypes.compiler.connectors.kafka_records import records, shown
+from tracetypes.compiler.connectors.kafka_topic import Watch
 
 __all__ = ["TopicInput", "TopicScan"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tracetypes.compiler.analysis import keyed, monoids
-from tracetypes.compiler.columns import arithmetic, evaluation, operations
+from tracetypes.compiler.columns import arithmetic, evaluation, expressions, operations
 from tracetypes.compiler.columns.column import Column, Columns, take
 from tracetypes.compiler.runtime import column_states as states
 from tracetypes.compiler.runtime import partial_aggregation as columnar
@@ -100,7 +100,7 @@ def _identity(op: Any, method: str, *, real: Any = monoids.constant) -> Any:
     return _more(real(op, method)) if method == "identity" else real(op, method)
 
 
-def _extreme(run: Any, call: Any, *, real: Any = evaluation._Rows.extreme) -> Any:
+def _extreme(run: Any, call: Any, *, real: Any = expressions.Rows.extreme) -> Any:
     made, (a, b) = real(run, call), map(run.column, call.args)
     if a.valid is None and b.valid is None:
         return made
@@ -131,7 +131,7 @@ MUTATIONS: Final[Mapping[str, Mutation]] = {
     "the first number of `lift` is one more": _swap(monoids, "trace_lift", _lift),
     "the first number of `identity` is one more": _swap(keyed, "constant", _identity),
     "states go to the next key": _swap(states, "put", _put),
-    "None wins in `least` and `greatest`": _swap(evaluation._Rows, "extreme", _extreme),
+    "None wins in `least` and `greatest`": _swap(expressions.Rows, "extreme", _extreme),
     "`replace` does it once": lambda: _operation(("replace", String), act=_replace_once),
     "weeks begin on Sunday": lambda: mock.patch.dict(
         operations.ACTS, {("weekday", Date): _days, ("weekday", Timestamp): _weekdays}

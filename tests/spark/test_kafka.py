@@ -29,7 +29,9 @@ from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, Unit, UsageError,
 from tracetypes.compiler.columns.arrow import Batch as Encoded
 from tracetypes.compiler.columns.arrow import rows
 from tracetypes.compiler.connectors import kafka as topics_of_kafka
+from tracetypes.compiler.connectors import kafka_records
 from tracetypes.compiler.connectors.kafka_sink import TopicSink, Transactions
+from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.messages import Message, Rows, StageProgress
 from tracetypes.compiler.spark.channel_topics import KIND, ChannelSplits, TopicChannel, Topics
@@ -298,18 +300,18 @@ def test_ranges_are_read_by_one_client(broker: Broker) -> None:
     broker.send("ranges", [record(f"{at // 2}", at, at, at % 2) for at in range(200)])
 
     def found(partition: int, start: int, until: int) -> list[tuple[int, bytes | None]]:
-        return [(m.offset(), m.key()) for m in topics_of_kafka.records(address, partition, start, until)]
+        return [(m.offset(), m.key()) for m in kafka_records.records(address, partition, start, until)]
 
     def wanted(start: int, until: int) -> list[tuple[int, bytes]]:
         return [(at, str(at).encode()) for at in range(start, until)]
 
     assert found(0, 0, 3) == wanted(0, 3)
-    kept = list(topics_of_kafka._CONSUMERS.values())
+    kept = list(kafka_records._CONSUMERS.values())
     assert found(1, 40, 100) == wanted(40, 100)
     assert found(0, 3, 50) == wanted(3, 50)
     assert found(0, 1, 2) == wanted(1, 2)
-    assert list(topics_of_kafka._CONSUMERS.values()) == kept
-    next(topics_of_kafka.records(address, 0, 0, 50))  # somebody who gives up
+    assert list(kafka_records._CONSUMERS.values()) == kept
+    next(kafka_records.records(address, 0, 0, 50))  # somebody who gives up
     assert found(0, 0, 100) == wanted(0, 100)
     with pytest.raises(RunError, match="from 7000 are gone"):
         found(0, 7_000, 7_001)
@@ -638,7 +640,7 @@ def test_a_broker_speaks_plaintext(
     (tmp_path / "kafka.conf").write_text(lines)
     address = topics_of_kafka.Address.of(f"kafka://{broker.address}/t?config={tmp_path / 'kafka.conf'}")
     with pytest.raises(RunError, match=r"The broker (speaks|may speak) plaintext there, and security") as error:
-        topics_of_kafka.Watch(address, writing=writing).topic()
+        Watch(address, writing=writing).topic()
     assert error.value.code == ("TT209" if writing else "TT208")
 
 

@@ -1,0 +1,314 @@
+"""The expressions of some rows as columns, each computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracetypes.asked import LookupTable
+from tracetypes.compiler.columns.answers import Answers, distinct
+from tracetypes.compiler.columns.arrow import never_refuses
+from tracetypes.compiler.columns.choice import by_condition, constant_column, undefined_column
+from tracetypes.compiler.columns.column import (
+    BOOLEAN,
+    INTEGER,
+    PLAIN,
+    Column,
+    Columns,
+    Struct,
+    bare_kind,
+    either_mask,
+    full_values,
+    take_column,
+)
+from tracetypes.compiler.columns.conversion import python_values, values_of
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded
+from tracetypes.compiler.columns.entries import entry_count, mask_of_rows, of_entries, of_rows, shared_codes
+from tracetypes.compiler.columns.lookup_tables import entries_of, index_of
+from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
+from tracetypes.compiler.tracing.expr import (
+    Call,
+    Const,
+    Expr,
+    Input,
+    Pack,
+    Undefined,
+    Value,
+)
+from tracetypes.compiler.tracing.identity import Same
+from tracetypes.errors import CodedError
+from tracetypes.records import Float, Record, String
+
+__all__ = ["Rows", "Run"]
+
+
+class Run:
+    """Inputs by path, and the first row that is undefined."""
+
+    __slots__ = ("first", "inputs")
+
+    def __init__(self, inputs: Callable[[Input], Column]) -> None:
+        self.inputs = inputs
+        self.first: int | None = None
+
+    def undefined(self, row: int) -> None:
+        if self.first is None or row < self.first:
+            self.first = row
+
+    def settle(self) -> None:
+        if self.first is not None:
+            raise Undefined(self.first)
+
+
+class Rows:
+    """Some of the rows, and what has been computed for them."""
+
+    __slots__ = ("absolute", "answers", "codes", "count", "inputs", "known", "parent", "run", "within")
+
+    def __init__(self, run: Run, count: int, parent: Rows | None, within: Any, absolute: Any) -> None:
+        self.run, self.count, self.parent = run, count, parent
+        self.within, self.absolute = within, absolute
+        self.known: dict[Any, Column] = {}
+        self.inputs: dict[tuple[str | int, ...], Column] = {}
+        self.codes: dict[int, tuple[Any, Any]] = {}
+        self.answers: dict[Any, Answers] = {}
+
+    def part(self, within: Any) -> Rows:
+        absolute = within if self.absolute is None else self.absolute[within]
+        return Rows(self.run, len(within), self, within, absolute)
+
+    def number(self, row: int) -> int:
+        return row if self.absolute is None else int(self.absolute[row])
+
+    def columns(self, value: Value) -> Columns:
+        """What is handed out: undefined rows are noted."""
+        if isinstance(value, Pack):
+            struct = Struct(value.cls, value.names, tuple(self.columns(part) for part in value.parts))
+            if value.cls is not tuple and not never_refuses(Record(value.cls, ())):
+                self.construct(struct)
+            return struct
+        return self.checked(value)
+
+    def construct(self, struct: Struct) -> None:
+        """Rows for which a class with code of its own refuses the fields, or changes them, have no value here."""
+        if self.run.first is not None:
+            return
+        fields = [values_of(part, self.count) for part in struct.parts if part is not None]
+        for number, row in enumerate(zip(*fields, strict=True)):
+            try:
+                instance = struct.cls(**dict(zip(struct.names, row, strict=True)))
+                same = all(getattr(instance, name) is value for name, value in zip(struct.names, row, strict=True))
+            except Exception:  # the author's own
+                same = False
+            if not same:
+                self.run.undefined(self.number(number))
+                return
+
+    def checked(self, expr: Expr) -> Column:
+        column = self.column(expr)
+        if column.undefined is None:
+            return column
+        if column.undefined.any():
+            self.run.undefined(self.number(int(np.argmax(column.undefined))))
+        return Column(column.kind, column.held, column.valid)
+
+    def column(self, expr: Expr) -> Column:
+        if isinstance(expr, Input):
+            return self.input(expr)
+        key = id(expr)
+        column = self.look(key)
+        if column is None:
+            column = self.known[key] = constant_column(expr, self.count) if isinstance(expr, Const) else self.call(expr)
+        return column
+
+    def input(self, expr: Input) -> Column:
+        column = self.inputs.get(expr.path)
+        if column is None:
+            column = self.run.inputs(expr) if self.parent is None else self.narrow(self.parent.input(expr))
+            self.inputs[expr.path] = column
+        return column
+
+    def look(self, key: Any) -> Column | None:
+        """What was computed here, or for more rows than these."""
+        column = self.known.get(key)
+        if column is None and self.parent is not None:
+            column = self.parent.look(key)
+            if column is not None:
+                column = self.known[key] = self.narrow(column)
+        return column
+
+    def narrow(self, column: Column) -> Column:
+        """A column of the parent for these rows. Columns that share their codes go on to share them."""
+        content = column.held
+        if not isinstance(content, DictionaryEncoded):
+            return take_column(column, self.within)
+        if id(content.codes) not in self.codes:
+            self.codes[id(content.codes)] = content.codes, content.codes[self.within]
+        _, codes = self.codes[id(content.codes)]
+        rest = take_column(Column(column.kind, None, column.valid, column.undefined), self.within)
+        return Column(column.kind, DictionaryEncoded(codes, content.entries), rest.valid, rest.undefined)
+
+    def call(self, call: Call) -> Column:
+        op = call.op
+        if op == "is_null":
+            return self.is_null(call)
+        if op in ("least", "greatest"):
+            return self.extreme(call)
+        if op == "slice":
+            return self.slice(call)
+        if op == "if":
+            condition, then, otherwise = call.args
+            return self.choose(self.operand(condition), self.column(then), self.column(otherwise))
+        args = [self.operand(arg) for arg in call.args]
+        undefined = None
+        alone = True
+        for arg in args:
+            if arg.undefined is not None:
+                undefined = either_mask(undefined, arg.undefined)
+            alone = alone and arg.scalar
+        if call.table is not None:
+            return self.table(call, call.table, args[0], undefined)
+        first = args[0].kind
+        act = ACTS.get((op, type(first))) or ACTS.get((op, None))
+        if act is None or (op in OF_ONE_KIND and any(type(arg.kind) is not type(first) for arg in args)):
+            return undefined_column(call.kind, self.count)
+        count = self.count
+        if alone:
+            # Computed once, in a column of one row.
+            values, new = act(call, [full_values(arg, 1) for arg in args], 1)
+            values = python_values(
+                Column(BOOLEAN if isinstance(call.kind, PLAIN) else bare_kind(call.kind), values), 1
+            )[0]
+            if new is not None:
+                if new[0]:
+                    return undefined_column(call.kind, count)
+                new = None
+        elif (codes := shared_codes(args)) is not None:
+            values, new = act(call, [of_entries(arg) for arg in args], entry_count(args))
+            values, new = DictionaryEncoded(codes, values), mask_of_rows(new, codes)
+        else:
+            values, new = act(call, [arg.values for arg in args], count)
+        return Column(bare_kind(call.kind), values, None, either_mask(undefined, new))
+
+    def choose(self, condition: Column, then: Column, otherwise: Column) -> Column:
+        columns = (condition, then, otherwise)
+        codes = shared_codes(columns)
+        if codes is None or any(x.valid is not None or x.undefined is not None for x in (then, otherwise)):
+            return by_condition(*columns, self.count)
+        condition_, then_, otherwise_ = (Column(x.kind, of_entries(x)) for x in columns)
+        return of_rows(by_condition(condition_, then_, otherwise_, entry_count(columns)), codes, condition.undefined)
+
+    def operand(self, expr: Expr) -> Column:
+        """An argument: Python has no value for an operation on None, but comparing it, which is ``is_null``."""
+        column = self.column(expr)
+        if column.kind is None:
+            return undefined_column(None, self.count)
+        if column.valid is None:
+            return column
+        return Column(column.kind, column.held, None, either_mask(column.undefined, ~column.valid))
+
+    def slice(self, call: Call) -> Column:
+        text, *bounds = call.args
+        column = self.operand(text)
+        if not all(isinstance(bound, Const) and (bound.value is None or type(bound.value) is int) for bound in bounds):
+            return undefined_column(call.kind, self.count)
+        if not isinstance(column.kind, String):
+            return undefined_column(call.kind, self.count)
+        start, stop = [bound.value for bound in bounds if isinstance(bound, Const)]
+        if column.scalar:
+            return Column(column.kind, column.values[start:stop], None, column.undefined)
+        first, last = [None if x is None else max(min(x, 2**31), -(2**31)) for x in (start, stop)]
+        coded = column.coded
+        part = pc.utf8_slice_codeunits(column.values if coded is None else coded.entries, start=first or 0, stop=last)
+        return Column(
+            column.kind, part if coded is None else DictionaryEncoded(coded.codes, part), None, column.undefined
+        )
+
+    def is_null(self, call: Call) -> Column:
+        column = self.column(call.args[0])
+        if column.valid is not None:
+            return Column(BOOLEAN, ~column.valid, None, column.undefined)
+        return Column(BOOLEAN, column.kind is None, None, column.undefined)
+
+    def extreme(self, call: Call) -> Column:
+        a, b = map(self.column, call.args)
+        undefined = either_mask(a.undefined, b.undefined)
+        if a.kind is None or b.kind is None:
+            one = b if a.kind is None else a
+            return Column(one.kind, one.held, one.valid, undefined)
+        if a.kind != b.kind:
+            return undefined_column(call.kind, self.count)
+        first, second = (full_values(x, self.count) for x in (a, b))
+        wins = first < second if call.op == "least" else second < first
+        if isinstance(a.kind, Float):
+            wins |= np.isnan(first)
+        if a.valid is not None:
+            wins &= a.valid
+        if b.valid is not None:
+            wins |= ~b.valid
+        valid = None if a.valid is None or b.valid is None else a.valid | b.valid
+        return Column(a.kind, np.where(wins, first, second), valid, undefined)
+
+    def table(self, call: Call, table: Mapping[Any, Any] | LookupTable, key: Column, undefined: Any) -> Column:
+        arg = call.args[0]
+        known = (id(table), arg.path if isinstance(arg, Input) else id(arg))
+        if isinstance(table, LookupTable):
+            answers = self.ask(table, known, key)
+            if answers is None:
+                return undefined_column(call.kind, self.count)
+            index, entries = answers.index(key.kind), answers.entries
+        else:
+            index, entries = index_of(Same(table), key.kind), partial(entries_of, Same(table))
+        if index is None:
+            return undefined_column(call.kind, self.count)
+        if key.scalar:
+            place = index.place(key.values)
+            if call.op == "has":
+                return Column(BOOLEAN, place < index.missing, None, undefined)
+            if place == index.missing:
+                return undefined_column(call.kind, self.count)
+            part = entries(call.path, bare_kind(call.kind))
+            one = take_column(part, np.array([place]))
+            if one.undefined is not None and one.undefined[0]:
+                return undefined_column(call.kind, self.count)
+            return take_column(Column(one.kind, one.values, one.valid, undefined), np.zeros(self.count, np.int64))
+        places_of = self.look(known)
+        if places_of is None:
+            dictionary = key.coded
+            texts = key.values if dictionary is None else dictionary.entries
+            places = index.places(texts, len(texts))
+            places_of = self.known[known] = Column(
+                INTEGER, places if dictionary is None else DictionaryEncoded(dictionary.codes, places)
+            )
+        coded = places_of.coded
+        places = places_of.values if coded is None else coded.entries
+        if call.op == "has":
+            rows = Column(BOOLEAN, places < index.missing)
+        else:
+            part = entries(call.path, bare_kind(call.kind))
+            if coded is None and isinstance(part.held, pa.Array) and len(part.held) <= self.count:
+                return of_rows(part, places, undefined)
+            rows = take_column(part, places)
+        if coded is None:
+            return Column(rows.kind, rows.held, rows.valid, either_mask(undefined, mask_of_rows(rows.undefined, None)))
+        return of_rows(rows, coded.codes, undefined)
+
+    def ask(self, table: LookupTable, known: Any, key: Column) -> Answers | None:
+        """What a table says of a column of keys, asked once for these rows and all parts of them. None where it fails: it
+        will fail again in Python, and be told of there."""
+        rows: Rows | None = self
+        while rows is not None:
+            if known in rows.answers:
+                return rows.answers[known]
+            rows = rows.parent
+        try:
+            answers = Answers(table.rows(distinct(key)))
+        except CodedError:
+            return None
+        self.answers[known] = answers
+        return answers

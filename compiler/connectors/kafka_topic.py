@@ -1,0 +1,137 @@
+"""What a broker says of a topic."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tracetypes.compiler.connectors import kafka
+from tracetypes.compiler.connectors.kafka import Address, patiently, why_of
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+__all__ = ["PLAINTEXT", "Described", "Watch"]
+
+PLAINTEXT = re.compile(r"connecting to a PLAINTEXT broker|supported mechanisms: *(\(|$)")
+"""What librdkafka says of a broker that speaks neither TLS nor SASL, asked for it."""
+
+HANDSHAKE = re.compile(r"closed by peer .*SSL_HANDSHAKE")
+"""What it says now and then of the same broker, and of others that break off."""
+
+
+@attrs.frozen
+class Described:
+    """A topic as a broker tells of it. ``id``: what the broker calls it; when it is made anew, that is another."""
+
+    id: str
+    partitions: tuple[int, ...]
+
+
+class Watch:
+    """Asks a broker about a topic, over one connection. ``writing``: for a sink."""
+
+    def __init__(self, address: Address, *, writing: bool = False) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.address, self.writing = address, writing
+        self.errors: deque[str] = deque(maxlen=1)
+        self.admin = address.client(AdminClient, {"error_cb": self._note})
+
+    def _note(self, error: KafkaError) -> None:
+        known = bool(self.errors) and PLAINTEXT.search(self.errors[-1])  # a later error says less
+        if error.code() != error._ALL_BROKERS_DOWN and not known:
+            self.errors.append(error.str())
+
+    @contextmanager
+    def trouble(self) -> Iterator[None]:
+        """Inside, what the client raises becomes one of our errors, with what it has heard of the broker last."""
+        from confluent_kafka import KafkaException
+
+        self.errors.clear()
+        try:
+            yield
+        except KafkaException as error:
+            self.admin.poll(0)
+            why = ": ".join([why_of(error), *self.errors])
+            if PLAINTEXT.search(why):
+                why += ". The broker speaks plaintext there, and security.protocol asks for another protocol"
+            elif HANDSHAKE.search(why):
+                why += ". The broker may speak plaintext there, and security.protocol asks for another protocol"
+            raise (self.address.unwritable if self.writing else self.address.unreadable)(why) from error
+
+    def offsets(self, partitions: Sequence[int], *, first: bool = False) -> dict[int, int]:
+        """The end of each partition, behind the last record that is committed; or with ``first`` its beginning."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        spec = OffsetSpec.earliest() if first else OffsetSpec.latest()
+        places = {TopicPartition(self.address.topic, partition): spec for partition in partitions}
+
+        def ask(left: float) -> dict[int, int]:
+            answers = self.admin.list_offsets(
+                places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=min(left, kafka.PATIENCE / 2)
+            )
+            return {place.partition: answer.result(kafka.PATIENCE).offset for place, answer in answers.items()}
+
+        with self.trouble():
+            return patiently(ask)
+
+    def topic(self) -> Described:
+        """The topic. Raises :class:`RunError` ``TT208`` or ``TT209`` when there is no such topic."""
+        topic = self.described()
+        if topic is None:
+            why = "the broker knows no such topic"
+            raise self.address.unwritable(why) if self.writing else self.address.unreadable(why)
+        return topic
+
+    def described(self) -> Described | None:
+        """The topic; None when it is not there."""
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        def ask(left: float) -> Described | None:
+            topics = TopicCollection([self.address.topic])
+            answer = self.admin.describe_topics(topics, request_timeout=min(left, kafka.PATIENCE / 2))[self.address.topic]
+            try:
+                about = answer.result(kafka.PATIENCE)
+            except KafkaException as error:
+                if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+                    return None
+                raise
+            return Described(str(about.topic_id), tuple(sorted(one.id for one in about.partitions)))
+
+        with self.trouble():
+            return patiently(ask)
+
+    def create(self, settings: dict[str, str]) -> None:
+        """Make the topic, with one partition. Raises :class:`RunError` ``TT209``."""
+        from confluent_kafka.admin import NewTopic
+
+        topic = NewTopic(self.address.topic, 1, config=settings)
+        with self.trouble():
+            self.admin.create_topics([topic], request_timeout=kafka.PATIENCE / 2)[self.address.topic].result(kafka.PATIENCE)
+
+    def remove(self, before: int) -> None:
+        """Remove the records of the only partition before an offset. A broker that is busy or away may do so the next time."""
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+        place = TopicPartition(self.address.topic, 0, before)
+        with self.trouble():
+            try:
+                for answer in self.admin.delete_records([place], request_timeout=kafka.PATIENCE / 2).values():
+                    answer.result(kafka.PATIENCE)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise
+
+    def delete(self) -> None:
+        """Remove the topic."""
+        with self.trouble():
+            self.admin.delete_topics([self.address.topic], request_timeout=kafka.PATIENCE / 2)[self.address.topic].result(
+                kafka.PATIENCE
+            )
