@@ -82,7 +82,7 @@ def _part(split: Callable[..., Sequence[str]]) -> Callable[..., Any]:
 
 
 def _lshift(a: int, b: int) -> int:
-    if b > 64:
+    if a and b > 64:
         raise OverflowError
     return a << b
 
