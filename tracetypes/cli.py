@@ -69,19 +69,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tracetypes {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    one = commands.add_parser("check", help="say everything that is wrong with a dataflow")
+    one = commands.add_parser("check", help="report everything that is wrong with a dataflow")
     one.add_argument("target", metavar="TARGET")
     one.set_defaults(command=_check)
 
-    one = commands.add_parser("explain", help="show the graph, what each pass made of it and why, and the plan")
+    one = commands.add_parser("explain", help="show the graph, the graph after each pass with the reason, and the plan")
     one.add_argument("target", metavar="TARGET")
     _compiling(one)
     one.add_argument(
-        "--input", "-i", action="append", default=[], metavar="SOURCE=PATH", help="what a run will read, as for run"
+        "--input",
+        "-i",
+        action="append",
+        default=[],
+        metavar="SOURCE=PATH",
+        help="the input of a run, as for run: explain says how it is read",
     )
     one.set_defaults(command=_explain)
 
-    one = commands.add_parser("graph", help="draw the typed graph, as .svg, or with the plan beside it, as .html")
+    one = commands.add_parser("graph", help="draw the typed graph as .svg, or the graph and the plan as .html")
     one.add_argument("target", metavar="TARGET")
     one.add_argument("--output", "-o", required=True, metavar="FILE", help="FILE.svg or FILE.html")
     _compiling(one)
@@ -90,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("run", help="run a dataflow")
     one.add_argument("target", metavar="TARGET")
     _compiling(one)
-    one.add_argument("--backend", choices=["spark"], default="spark", help="what runs it (default: spark)")
+    one.add_argument("--backend", choices=["spark"], default="spark", help="the backend (default: spark)")
     one.add_argument(
         "--master", help="Spark master (default: SPARK_MASTER, else local with as many slots as parallelism)"
     )
@@ -113,21 +118,25 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--late", metavar="DIR", help="where late items go (default: DIR/_late of the output)")
     one.add_argument("--rejects", metavar="DIR", help="where rejected rows go (default: DIR/_rejects of the output)")
     one.add_argument(
-        "--checkpoint", metavar="DIR", help="where progress is kept (default: DIR/_checkpoint of the output)"
+        "--checkpoint", metavar="DIR", help="where the run keeps its progress (default: DIR/_checkpoint of the output)"
     )
     one.add_argument(
         "--channels",
         metavar="TOPICS",
-        help="topics that channels between queries are: kafka://HOST:PORT[/PREFIX] (default: files in the checkpoint)",
+        help="use topics as channels between queries: kafka://HOST:PORT[/PREFIX] (default: files in the checkpoint)",
     )
     one.add_argument("--files-per-step", type=_positive, metavar="N", help="read at most N files a micro-batch")
     one.add_argument(
         "--appended",
         choices=["error", "read"],
         default="error",
-        help="what lines are that are appended to a file which was read: an error, or new rows (default: error)",
+        help="whether lines that are appended to a known file are an error or new rows (default: error)",
     )
-    one.add_argument("--no-drain", action="store_true", help="leave the open blocks open at the end, to go on later")
+    one.add_argument(
+        "--no-drain",
+        action="store_true",
+        help="leave open blocks open at the end, so that the same command goes on later",
+    )
     one.add_argument("--follow", action="store_true", help="wait for more files until stopped")
     one.add_argument("--max-late", type=_count, metavar="N", help="stop when more than N items of a run were late")
     one.add_argument(
@@ -137,29 +146,31 @@ def _parser() -> argparse.ArgumentParser:
         "--no-verify", action="store_true", help="do not compare traced operators with plain Python on a sample of rows"
     )
     one.add_argument(
-        "--metrics", metavar="FILE", help="append a JSON line for each micro-batch, with what each operator holds"
+        "--metrics", metavar="FILE", help="append a JSON line for each micro-batch, with the numbers of each operator"
     )
     one.add_argument("--prometheus", type=_count, metavar="PORT", help="show the same at http://127.0.0.1:PORT/metrics")
     one.add_argument(
         "--progress",
         choices=["lines", "operators", "none"],
-        help="a line for each micro-batch, or a table with a row for each operator (default: the table on a terminal)",
+        help="a line per micro-batch, or a table with a row per operator (default: a table on a terminal, else lines)",
     )
     one.add_argument("--quiet", "-q", action="store_true", help="nothing but errors")
     one.set_defaults(command=_run)
 
-    one = commands.add_parser("state", help="list what the state of a run holds, or what it keeps of a key")
+    one = commands.add_parser("state", help="show what a run keeps as state, of all keys or of one")
     one.add_argument("checkpoint", metavar="CHECKPOINT", help="the --checkpoint of a run, or OUTPUT/_checkpoint")
-    one.add_argument("target", nargs="?", metavar="TARGET", help="the dataflow that was run: names what columns hold")
+    one.add_argument(
+        "target", nargs="?", metavar="TARGET", help="the dataflow of the run: names the fields of states in columns"
+    )
     one.add_argument("--stage", type=int, metavar="N", help="this stage only")
-    one.add_argument("--key", metavar="KEY", help="what is kept of this key: as text, as Python shows it, or as JSON")
+    one.add_argument("--key", metavar="KEY", help="this key only: its text, the form that Python shows, or JSON")
     one.add_argument(
         "--limit", type=_positive, metavar="N", help="show at most N keys, blocks, key groups (default: 10)"
     )
     one.add_argument("--json", action="store_true", help="JSON lines")
     one.set_defaults(command=_state)
 
-    one = commands.add_parser("test", help="test the laws of its operators, and random deployments")
+    one = commands.add_parser("test", help="test the laws of the operators, and random deployments")
     one.add_argument("target", metavar="TARGET")
     one.add_argument("--examples", type=_positive, default=100, metavar="N", help="random examples for each law")
     one.add_argument(
@@ -429,9 +440,7 @@ def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
             if counts
         )
         which = f"{batch.query}, micro-batch" if batch.query else "micro-batch"
-        say.line(
-            f"{which} {batch.number}: {rows}, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s"
-        )
+        say.line(f"{which} {batch.number}: {rows}, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s")
 
     return told
 
@@ -496,7 +505,9 @@ def _elsewhere(given: argparse.Namespace, target: str) -> list[str]:
     done = subprocess.run([*command, "--answers"], env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise UsageError("TT407", f"the other process failed: {last}", fix="run the same command again; report it if it stays")
+        raise UsageError(
+            "TT407", f"the other process failed: {last}", fix="run the same command again; report it if it stays"
+        )
     return [line for line in done.stdout.splitlines() if line.startswith('{"rows"')]
 
 
