@@ -21,8 +21,10 @@ __all__ = [
     "CountWindow",
     "Open",
     "OpenWindows",
+    "Queue",
     "Session",
     "SessionWindow",
+    "SlidingCountWindow",
     "TimeWindow",
     "count_window",
     "session",
@@ -130,16 +132,61 @@ class CountWindow(OpKeyedOrdered[K, V, R, tuple[int, A]]):
         return self.initial_state()
 
 
-def count_window(aggregate: Aggregate[V, A, W], *, items: int) -> OrderedOperator[V, W]:
-    """The aggregate of the first ``items`` items of each key, then of the next, and so on, told with the last of them.
+Queue: TypeAlias = tuple[int, list[A], list[A], A]
+"""How many items came since a window was told; the last items in two stacks: on the first the aggregate of each of its items
+with those that came behind it there, the oldest item on top; on the second items as they are; and the aggregate of the second."""
 
-    Raises :class:`UsageError` ``TT121`` for fewer than one item.
+
+@attrs.frozen
+class SlidingCountWindow(OpKeyedOrdered[K, V, R, Queue[A]]):
+    """The aggregate of the last ``items`` items of a key, after every ``slide``-th; see :func:`count_window`."""
+
+    aggregate: Aggregate[V, A, Any]
+    items: int
+    slide: int
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return typed(self.aggregate)
+
+    def initial_state(self) -> Queue[A]:
+        return 0, [], [], self.aggregate.identity()
+
+    def on_item(self, state: Queue[A], key: K, value: V, emit: EmitValue[R]) -> Queue[A]:
+        since, old, new, total = state
+        combine, lifted = self.aggregate.combine, self.aggregate.lift(value)
+        if len(old) + len(new) == self.items:
+            if not old:
+                suffix = total = self.aggregate.identity()
+                while new:
+                    suffix = combine(new.pop(), suffix)
+                    old.append(suffix)
+            old.pop()
+        new.append(lifted)
+        total, since = combine(total, lifted), since + 1
+        if since < self.slide:
+            return since, old, new, total
+        told: Any = self.aggregate.result(combine(old[-1], total) if old else total)
+        emit(told)
+        return 0, old, new, total
+
+
+def count_window(aggregate: Aggregate[V, A, W], *, items: int, slide: int | None = None) -> OrderedOperator[V, W]:
+    """After every ``slide``-th item of a key the aggregate of its last ``items`` items.
+
+    Without ``slide`` windows follow one another: the first ``items`` items, the next, and so on. Where fewer than ``items``
+    items came so far the aggregate is that of all. A window is told with its last item, so that one which is not full when the
+    sources end is not told. Raises :class:`UsageError` ``TT121`` for fewer than one item.
 
     >>> preview(count_window(sum(to=int), items=2), O[str, int], [("a", 1), ("a", 2), ("a", 3)], [("a", 4)])
     [[('a', 3)], [('a', 7)]]
+    >>> preview(count_window(sum(to=int), items=2, slide=1), O[str, int], [("a", 1), ("a", 2), ("a", 3)], [("a", 4)])
+    [[('a', 1), ('a', 3), ('a', 5)], [('a', 7)]]
     """
     whole("items", items)
-    return on_ordered(CountWindow(aggregate, items))
+    if slide is None or slide == items:
+        return on_ordered(CountWindow(aggregate, items))
+    whole("slide", slide)
+    return on_ordered(SlidingCountWindow(aggregate, items, slide))
 
 
 @attrs.define

@@ -444,6 +444,7 @@ ORDERED: dict[str, Any] = {
     "lagged": ts.lagged(x, items=2),
     "session": ts.session(ts.max(x), gap=5, time=second),
     "count window": ts.count_window(ts.sum(x), items=3),
+    "sliding count window": ts.count_window(ts.sum(x), items=3, slide=1),
     "time window": ts.time_window(
         ts.both(ts.count(), ts.fast_sum(x), scaled), size=2e-6, time=soon, unit="us", ends=True
     ),

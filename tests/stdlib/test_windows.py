@@ -18,7 +18,7 @@ from tracetypes import Dataflow, LawBroken, Marker, Stream, U, UsageError, check
 from tracetypes.compiler.analysis.keyed import keyed_of
 from tracetypes.compiler.analysis.monoids import monoid_of
 from tracetypes.records import schema_of
-from tracetypes.stdlib import both, count, fast_sum, last, struct
+from tracetypes.stdlib import both, count, evaluate, fast_sum, last, struct
 from tracetypes.stdlib import max as max_
 from tracetypes.stdlib import min as min_
 from tracetypes.stdlib import sum as sum_
@@ -26,6 +26,7 @@ from tracetypes.stdlib.item_windows import (
     CountWindow,
     Session,
     SessionWindow,
+    SlidingCountWindow,
     TimeWindow,
     count_window,
     session,
@@ -196,6 +197,7 @@ def test_large_windows_take_the_cheaper_method() -> None:
         (lambda: sliding(Mean(), panes=2, offset="1"), "offset is '1'"),  # type: ignore[call-overload]
         (lambda: session(Mean(), gap=-1, time=lambda e: e.ts), "gap is -1"),
         (lambda: count_window(Mean(), items=0), "items is 0"),
+        (lambda: count_window(Mean(), items=2, slide=0), "slide is 0"),
         (lambda: time_window(Mean(), size=0, time=second), "size is 0"),
         (lambda: time_window(Mean(), size=1, time=second, grace=-1), "grace is -1"),
     ],
@@ -342,6 +344,33 @@ def test_count_windows_are_the_recount(rows: list[Event], items: int) -> None:
         assert [x for (_, k), values in found.items() if k == key for x in values] == wanted
 
 
+@given(ROWS, st.integers(1, 5), st.integers(1, 7), st.sampled_from([Total(), Mean(), sum_(of=third_of), last(by=x_of)]))
+def test_sliding_count_windows_are_the_recount(rows: list[Event], items: int, slide: int, aggregate: Any) -> None:
+    op = count_window(aggregate, items=items, slide=slide)
+    found = told(lambda events: events.through(sort(by=second)).through(op), rows)
+    for key in "ab":
+        here = [r for r in sorted(rows, key=lambda r: (r.ts, r.x)) if r.key == key]
+        wanted = [evaluate(aggregate, here[max(0, at - items) : at]) for at in range(slide, len(here) + 1, slide)]
+        assert [x for (_, k), values in found.items() if k == key for x in values] == wanted
+
+
+def test_a_long_count_window_costs_amortised_constant_combines() -> None:
+    calls = []
+
+    @attrs.frozen
+    class Counting(Total):
+        def combine(self, a: int, b: int) -> int:
+            calls.append(1)
+            return a + b
+
+    op: SlidingCountWindow[str, Event, int, int] = SlidingCountWindow(Counting(), 100, 1)
+    state, heard = op.initial_state(), list[int]()
+    for n in range(1000):
+        state = op.on_item(state, "a", Event("a", 0, n), heard.append)
+    assert heard[-1] == sum(range(900, 1000))
+    assert len(calls) <= 3 * 1000
+
+
 def windows(rows: list[Event], size: int, grace: int, offset: int) -> dict[tuple[int, str], list[Windowed[float]]]:
     """Sums of thirds, added up in order, of windows by :func:`own_time`, straight from the times: a row counts unless a marker
     between the key's first block and its own was behind the end of its window."""
@@ -430,6 +459,9 @@ OPERATORS: list[Any] = [
     CountWindow(Mean(), 3),
     CountWindow(sum_(of=half_of), 2),
     CountWindow(last(by=x_of), 2),
+    SlidingCountWindow(Mean(), 3, 1),
+    SlidingCountWindow(sum_(of=half_of), 4, 2),
+    SlidingCountWindow(last(by=x_of), 2, 3),
     TimeWindow(Mean(), 2_000_000, 1_000_000, own_time, "s", True),
     TimeWindow(fast_sum(third_of), 3_000, 0, own_time, "ms", False),
     TimeWindow(last(by=x_of), 5_000_000, 0, second, "s", False, 1_000_000),
@@ -461,11 +493,12 @@ def test_a_window_over_an_unlawful_aggregate_is_found() -> None:
         sliding(Total(), panes=3, method="subtract"),
         lambda events: events.through(sort(by=second)).through(session(Total(), gap=6, time=second)),
         lambda events: events.through(sort(by=second)).through(count_window(Mean(), items=2)),
+        lambda events: events.through(sort(by=second)).through(count_window(fast_sum(third_of), items=3, slide=1)),
         lambda events: events.through(sort(by=second)).through(
             time_window(fast_sum(third_of), size=4, time=own_time, grace=3)
         ),
     ],
-    ids=["sliding", "columns", "columns, tumbling", "two stacks", "subtract", "session", "count", "time"],
+    ids=["sliding", "columns", "columns, tumbling", "two stacks", "subtract", "session", "count", "last items", "time"],
 )
 def test_every_deployment_tells_the_same(build: Any) -> None:
     flow = Dataflow("deployed")

@@ -3,7 +3,7 @@
 import attrs
 
 from tracetypes import Dataflow, U, every, sort
-from tracetypes.stdlib import asof_join, count, diff, mean, scan, session, sliding, time_window
+from tracetypes.stdlib import asof_join, count, diff, mean, scan, session, sliding, time_window, tumbling
 
 
 @attrs.frozen
@@ -44,3 +44,6 @@ hub.through(rises)  # E: type-var "SortTheStreamFirst[str, Reading]"
 hub.through(sort(by=ts)).through(diff(lambda r: r.price))  # E: attr-defined "price"
 asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)  # E: misc "K"
 sliding(count(), panes="6")  # E: call-overload
+sliding(count())  # E: call-overload
+tumbling(count(), panes=6, size=60)  # E: call-overload
+sliding(count(), panes=6, slide=2.5)  # E: call-overload

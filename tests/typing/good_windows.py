@@ -1,5 +1,6 @@
 """Windows, ordered operators, joins and models that mypy --strict accepts, with the types that it finds."""
 
+from datetime import datetime, timedelta
 from typing import assert_type
 
 import attrs
@@ -22,6 +23,7 @@ from tracetypes.stdlib import (
     interpolate,
     interval_join,
     kmeans,
+    map_values,
     mean,
     pairwise,
     predict,
@@ -56,6 +58,11 @@ prices = flow.source("prices", U[str, Price], markers=every(seconds=10, time=lam
 assert_type(hub.through(tumbling(count(), panes=6)), Stream[U[str, int]])
 assert_type(hub.through(sliding(mean(of=scalar), panes=6)), Stream[U[str, float]])
 assert_type(hub.through(sliding(mean(of=scalar), panes=6, ends=True)), Stream[U[str, Windowed[float]]])
+minute = timedelta(minutes=1)
+assert_type(hub.through(sliding(mean(of=scalar), size=minute, slide=30)), Stream[U[str, float]])
+assert_type(hub.through(tumbling(count(), size=60, offset=minute / 2, ends=True)), Stream[U[str, Windowed[int]]])
+starts = hub.through(tumbling(count(), size=60, ends=True)).through(map_values(lambda w: w.start, to=datetime))
+assert_type(starts, Stream[U[str, datetime]])
 assert_type(hub.through(kmeans(lambda r: (r.scalar,), k=3)), Stream[U[str, Cluster]])
 
 
@@ -68,6 +75,7 @@ filled = interpolate(time=lambda r: r.ts, number=scalar, make=lambda r, ts, x: R
 assert_type(ordered.through(filled), Stream[O[str, Reading]])
 assert_type(ordered.through(session(count(), gap=30, time=lambda r: r.ts)), Stream[O[str, Session[int]]])
 assert_type(ordered.through(count_window(mean(of=scalar), items=3)), Stream[O[str, float]])
+assert_type(ordered.through(count_window(mean(of=scalar), items=3, slide=1)), Stream[O[str, float]])
 windows = ordered.through(time_window(mean(of=scalar), size=60, time=lambda r: r.ts, grace=5))
 assert_type(windows, Stream[O[str, float]])
 ended = ordered.through(time_window(count(), size=60, time=lambda r: r.ts, ends=True))
