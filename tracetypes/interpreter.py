@@ -18,7 +18,7 @@ from tracetypes.canonical import canonical, stable_hash
 from tracetypes.check import Checked
 from tracetypes.conformance import conformer, key_conformer, key_problem
 from tracetypes.errors import OperatorFailed, RunError, raised_at
-from tracetypes.markers import EventTime, Marker
+from tracetypes.markers import EventTime, Marker, Markers
 from tracetypes.nodes import (
     Apply,
     Fused,
@@ -34,18 +34,31 @@ from tracetypes.nodes import (
     Source,
     Split,
     label,
-    steps_of,
     title,
 )
 from tracetypes.parsing import Row
 from tracetypes.places import NoPlace, place
 from tracetypes.records import UNIT, Mismatch, Schema, show
 from tracetypes.rejects import Rejected
+from tracetypes.silence import (
+    SILENT,
+    Need,
+    Silence,
+    Step,
+    cut,
+    emitted_in,
+    linger_of,
+    markers_in,
+    needs,
+    periods_in,
+    split_at,
+    unrolled,
+)
 from tracetypes.sources import reader
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, as_operator
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
 
-__all__ = ["Arranged", "arrange", "arrange_parts", "interpret", "interpret_rows"]
+__all__ = ["Arranged", "Sent", "arrange", "arrange_parts", "interpret", "interpret_rows", "interpret_segment"]
 
 Channels: TypeAlias = "list[Element] | tuple[Channels, ...]"
 
@@ -276,70 +289,157 @@ def interpret(
     """The trace at each sink, for a stream at each source (by name; of a source's late items and rejects by
     :func:`~tracetypes.nodes.label`).
 
-    ``complete``: the sources have ended, so that a merge need not wait for markers of an input that will never come.
+    ``complete``: the sources have ended. Then a merge need not wait for markers of an input that will never come, and behind a
+    stream of a source with event time whose last element is a marker there is silence (:mod:`.silence`).
     """
-    labels: dict[int, Channels] = {}
-    ordered = _orders_read(checked)
-    out: dict[str, Trace[Element]] = {}
+    return {name: sent.trace for name, sent in interpret_segment(checked, inputs, {}, {}, complete=complete).items()}
 
-    def run(node: Node, given: list[Channels]) -> Channels:
+
+@attrs.frozen
+class Sent:
+    """What comes to a sink: its trace, and the silence behind it that the readers of a channel need."""
+
+    trace: Trace[Element]
+    silence: Silence
+
+
+def interpret_segment(
+    checked: Checked,
+    inputs: Mapping[str, Sequence[Element]],
+    silences: Mapping[str, Silence],
+    beyond: Mapping[str, Need],
+    *,
+    complete: bool,
+) -> dict[str, Sent]:
+    """:func:`interpret` for a part of a graph. ``silences``: behind what comes by channels; ``beyond``: what the readers of what
+    goes into channels need."""
+    return _Interpreter(checked, inputs, silences, beyond, complete).run()
+
+
+class _Interpreter:
+    def __init__(
+        self,
+        checked: Checked,
+        inputs: Mapping[str, Sequence[Element]],
+        silences: Mapping[str, Silence],
+        beyond: Mapping[str, Need],
+        complete: bool,
+    ) -> None:
+        self.checked, self.inputs, self.complete, self.beyond = checked, inputs, complete, beyond
+        self.received = silences
+        self.steps = unrolled(checked.graph)
+        periods = {*periods_in(self.steps), *(one.step for silence in silences.values() for one in silence)}
+        self.needs = needs(self.steps, periods, beyond)
+        self.ordered = _orders_read(self.steps, checked)
+        self.sent: dict[str, Sent] = {}
+
+    def run(self) -> dict[str, Sent]:
+        labels: dict[int, Channels] = {}
+        silences: dict[int, Silence] = {}
+        for node, inputs in self.steps:
+            come = [cut(silences[i], self.needs.edge(i, node.id)) for i in inputs]
+            labels[node.id], silences[node.id] = self.step(node, [labels[i] for i in inputs], come)
+        return self.sent
+
+    def step(self, node: Node, given: list[Channels], silences: list[Silence]) -> tuple[Channels, Silence]:
+        """The label of a node, and the silence behind it."""
         match node:
-            case Source() | Receive():
-                given_ = inputs.get(node.label if isinstance(node, Source) else node.name, ())
-                return list(Trace(checked.streams[node.id], tuple(given_)).items)
+            case Source(markers=markers):
+                stream = self.stream(node, node.label)
+                need = self.needs.out.get(node.id, {})
+                return stream, self.behind(stream, markers, need) if self.complete else SILENT
+            case Receive(name=name):
+                return self.stream(node, name), self.received.get(name, SILENT)
+            case Merge():
+                return self.merge(node, given, silences)
+            case _:
+                (channels,), (silence,) = given, silences
+                return self.behind_one(node, channels, silence)
+
+    def behind_one(
+        self, node: Sink | Apply | Sort | Restore | Split | Gather | Fused, channels: Channels, silence: Silence
+    ) -> tuple[Channels, Silence]:
+        """:meth:`step` for a node that reads one stream."""
+        match node:
             case Sink():
-                result = given[0]
-                assert isinstance(result, list), "a sink reads one channel"
-                out[node.name] = Trace(checked.streams[node.id], tuple(result))
-                return result
+                assert isinstance(channels, list), "a sink reads one channel"
+                trace = Trace(self.checked.streams[node.id], tuple(channels))
+                self.sent[node.name] = Sent(trace, cut(silence, self.beyond.get(node.name, {})))
+                return channels, SILENT
             case Apply():
-                counter = [0]
-
-                def apply(channel: list[Element]) -> list[Element]:
-                    counter[0] += 1
-                    return _apply(checked, node, channel, emits_at_markers=counter[0] == 1)
-
-                return _each(apply, given[0])
+                return self.apply(node, channels, silence)
             case Sort():
-                value = checked.streams[node.id].value
-                return _each(lambda channel: _sort(node, channel, value), given[0])
+                value = self.checked.streams[node.id].value
+                return _each(lambda channel: _sort(node, channel, value), channels), silence
             case Restore():
-                return given[0]
+                return channels, silence
             case Split():
-                hashed = stable_hash(checked.streams[node.id].key)
-                return _each_split(lambda channel: _split(node, channel, hashed), given[0])
+                hashed = stable_hash(self.checked.streams[node.id].key)
+                return _each_split(lambda channel: _split(node, channel, hashed), channels), silence
             case Gather():
                 # The channels of one edge have the same markers: none waits for another.
-                assert isinstance(given[0], tuple)
-                return _merge_all(list(given[0]), True, None)
-            case Merge():
-                return _merge_all(given, complete, node if node.id in ordered else None)
+                assert isinstance(channels, tuple)
+                return _merge_all(list(channels), True, None), silence
             case Fused():
-                flowing = given
-                for step in node.steps:
-                    flowing = [run(step, flowing)]
-                return flowing[0]
+                raise TypeError("fused chains are taken apart")
             case _:
                 assert_never(node)
 
-    for node in checked.graph.nodes:
-        labels[node.id] = run(node, [labels[i] for i in node.inputs])
-    return out
+    def stream(self, node: Node, label: str) -> list[Element]:
+        """What comes in by that name."""
+        return list(Trace(self.checked.streams[node.id], tuple(self.inputs.get(label, ()))).items)
+
+    def behind(self, stream: list[Element], markers: Markers, need: Need) -> Silence:
+        """The silence behind the stream of a source that has ended."""
+        if not isinstance(markers, EventTime) or not stream or not isinstance(last := stream[-1], Marker):
+            return SILENT
+        period = markers.period
+        first = last.micros + period
+        return cut((range(first, first + need.get(period, 0) * period, period),), need)
+
+    def apply(self, node: Apply, channels: Channels, silence: Silence) -> tuple[Channels, Silence]:
+        """Run an operator, also at the markers of the silence that it lingers for."""
+        last = emitted_in(silence, linger_of(node))
+        lingering, rest = (SILENT, silence) if last is None else split_at(silence, last)
+        counter = [0]
+
+        def run(channel: list[Element]) -> list[Element]:
+            counter[0] += 1
+            return _apply(self.checked, node, channel, emits_at_markers=counter[0] == 1)
+
+        return _each(run, _followed_by(channels, lingering)), rest
+
+    def merge(self, node: Merge, given: list[Channels], silences: list[Silence]) -> tuple[Channels, Silence]:
+        """MRG, up to where the last input has ended. What is left of silences goes on behind it."""
+        ends = [end for channels in given if (end := _end_of(channels)) is not None]
+        halves = [split_at(silence, max(ends)) if ends else (SILENT, SILENT) for silence in silences]
+        up_to_there = [_followed_by(channels, before) for channels, (before, _) in zip(given, halves, strict=True)]
+        rest = dict.fromkeys(one for _, after in halves for one in after)
+        return _merge_all(up_to_there, self.complete, node if node.id in self.ordered else None), tuple(rest)
 
 
-def _orders_read(checked: Checked) -> set[int]:
+def _followed_by(channels: Channels, silence: Silence) -> Channels:
+    """With the markers of a silence behind each channel."""
+    if not silence:
+        return channels
+    markers = [Marker(marker) for marker in markers_in(silence)]
+    return _each(lambda channel: [*channel, *markers], channels)
+
+
+def _end_of(channels: Channels) -> int | None:
+    """The last marker. All channels of an edge have the same ones."""
+    while isinstance(channels, tuple):
+        channels = channels[0]
+    return next((one.micros for one in reversed(channels) if isinstance(one, Marker)), None)
+
+
+def _orders_read(steps: Sequence[Step], checked: Checked) -> set[int]:
     """The nodes whose output is ordered, and read by somebody who looks at the order."""
-    steps: list[tuple[Node, tuple[int, ...]]] = []
-    for node in checked.graph.nodes:
-        given = node.inputs
-        for step in steps_of(node):
-            steps.append((step, given))
-            given = (step.id,)
     read: set[int] = set()
-    for step, given in reversed(steps):
+    for step, inputs in reversed(steps):
         looks = isinstance(step, Sink | Restore) or (isinstance(step, Apply) and isinstance(step.op, OpKeyedOrdered))
         if looks or (isinstance(step, Merge | Split | Gather) and step.id in read):
-            read.update(given)
+            read.update(inputs)
     return {id for id in read if checked.types[id].ordered}
 
 

@@ -27,7 +27,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from tracetypes.markers import EventTime
-from tracetypes.nodes import Apply, Graph, Node, Sink, Source, steps_of
+from tracetypes.nodes import Apply, Fused, Graph, Node, Sink, Source, steps_of
 from tracetypes.templates import Linger, OpKeyedOrdered, OpKeyedUnordered
 
 __all__ = [
@@ -119,11 +119,14 @@ Step: TypeAlias = tuple[Node, tuple[int, ...]]
 def unrolled(graph: Graph) -> list[Step]:
     """The nodes of a graph with fused chains taken apart, in topological order."""
     steps: list[Step] = []
+    last: dict[int, int] = {}
+    """The last step of each chain, by the number of the chain."""
     for node in graph.nodes:
-        inputs = node.inputs
+        inputs = tuple(last.get(id, id) for id in node.inputs)
         for step in steps_of(node):
             steps.append((step, inputs))
             inputs = (step.id,)
+        last[node.id] = inputs[0] if isinstance(node, Fused) else node.id
     return steps
 
 
