@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -41,13 +42,16 @@ from tracetypes.edges import EdgeType, edge_type
 from tracetypes.interpreter import Arranged
 from tracetypes.markers import EventTime, Markers
 from tracetypes.nodes import Apply, Merge, Source, title
-from tracetypes.templates import overrides
+from tracetypes.templates import Linger, overrides
 from tracetypes.trace import Element, Trace, closed
 
 K = TypeVar("K")
 L = TypeVar("L")
 
 PRIME = 1_000_003
+
+FRESH = -(2**62)
+"""The time of a key whose block has not ended."""
 
 
 # -------------------------------------------------------------------------------------------------- records
@@ -263,6 +267,11 @@ class OrderHash(OpKeyedOrdered[K, int, int, int], Generic[K]):
 class Heartbeat(OpKeyedOrdered[K, int, int, int], Generic[K]):
     """Emits in ``on_marker`` for every key, and changes its state there."""
 
+    lasting: Linger = 0
+
+    def linger(self) -> Linger:
+        return self.lasting
+
     def initial_state(self) -> int:
         return 0
 
@@ -273,6 +282,37 @@ class Heartbeat(OpKeyedOrdered[K, int, int, int], Generic[K]):
     def on_marker(self, state: int, key: K, marker: Marker, emit: Callable[[int], None]) -> int:
         emit(state)
         return (state + marker.timestamp) % PRIME
+
+
+@attrs.frozen
+class Alarm(OpKeyedOrdered[K, int, int, tuple[int, int]], Generic[K]):
+    """Emits the sum of a key once ``gap`` seconds have passed since the block of its last item. It says when it is due."""
+
+    gap: int
+
+    def initial_state(self) -> tuple[int, int]:
+        return FRESH, 0
+
+    def on_item(self, state: tuple[int, int], key: K, value: int, emit: Callable[[int], None]) -> tuple[int, int]:
+        return FRESH, state[1] + value + 1
+
+    def on_marker(
+        self, state: tuple[int, int], key: K, marker: Marker, emit: Callable[[int], None]
+    ) -> tuple[int, int]:
+        last, total = state
+        if last == FRESH:
+            last = marker.micros
+        if total and marker.micros >= last + self.gap * 1_000_000:
+            emit(total % PRIME)
+            total = 0
+        return last, total
+
+    def linger(self) -> Linger:
+        return timedelta(seconds=self.gap)
+
+    def next_due(self, state: tuple[int, int], key: K) -> int | None:
+        last, total = state
+        return last + (0 if last == FRESH else self.gap * 1_000_000) if total else None
 
 
 @attrs.frozen
@@ -316,6 +356,11 @@ class Adding(OpKeyedUnordered[K, int, L, int, int, int], Generic[K, L]):
 class Total(Adding[K, K], Generic[K]):
     """Emits in ``on_marker`` for every key."""
 
+    lasting: Linger = 0
+
+    def linger(self) -> Linger:
+        return self.lasting
+
     def on_marker(self, new_state: int, key: K, marker: Marker, emit: Callable[[K, int], None]) -> None:
         emit(key, new_state)
 
@@ -323,6 +368,11 @@ class Total(Adding[K, K], Generic[K]):
 @attrs.frozen
 class Clocked(Adding[K, K], Generic[K]):
     """Its identity update changes the state, so that it matters from which state a new key starts."""
+
+    lasting: Linger = 0
+
+    def linger(self) -> Linger:
+        return self.lasting
 
     def update_state(self, state: int, agg: int) -> int:
         return (state * 3 + agg + 1) % PRIME
@@ -385,6 +435,11 @@ class Spread(Adding[K, int], Generic[K]):
 @attrs.frozen
 class Gathered(OpKeyedUnordered[K, Sample, K, Sample, int, tuple[int, ...]], Generic[K]):
     """On records: the amounts of a block as a sorted tuple."""
+
+    lasting: Linger = 0
+
+    def linger(self) -> Linger:
+        return self.lasting
 
     def lift(self, key: K, value: Sample) -> tuple[int, ...]:
         return (value.amount,)
@@ -638,6 +693,12 @@ SOME_KEYS: dict[Any, tuple[Any, ...]] = {
 }
 
 
+LASTING: SearchStrategy[Linger] = st.sampled_from(
+    (0, 0, 1, 3, timedelta(0), timedelta(seconds=2), timedelta(seconds=5))
+)
+"""How long an operator lingers."""
+
+
 def operators(shape: Shape) -> list[tuple[SearchStrategy[Any], Shape]]:
     """What may follow a stream, with the shape that comes out. Later ones are preferred less when shrinking."""
     key, value = shape.key, shape.value
@@ -650,15 +711,17 @@ def operators(shape: Shape) -> list[tuple[SearchStrategy[Any], Shape]]:
         found: list[tuple[SearchStrategy[Any], Shape]] = [
             (st.just(Flatten()), unordered(key, int)),
             (st.just(Flatten()), unordered(key, int)),
-            (st.just(Gathered()), unordered(key, Sample)),
+            (st.builds(Gathered, LASTING), unordered(key, Sample)),
             (st.just(sort(by=amount_of)), attrs.evolve(shape, ordered=True)),
         ]
         if shape.ordered:
             found = [(st.just(Chained()), shape)] * 2 + found
         return found
-    sums: tuple[Any, ...] = (Total(), Clocked(), Echo(), Sparse())
     found = [
-        *[(st.just(op), unordered(key, int)) for op in sums],
+        (st.builds(Total, LASTING), unordered(key, int)),
+        (st.builds(Clocked, LASTING), unordered(key, int)),
+        (st.just(Echo()), unordered(key, int)),
+        (st.just(Sparse()), unordered(key, int)),
         *[(st.builds(Announce, st.just(SOME_KEYS[key])), unordered(key, int))] * 3,
         (st.builds(Scale, st.integers(1, 3)) | st.builds(Keep, st.integers(2, 3)), unordered(key, int)),
         (st.just(Spread()), unordered(int, int)),
@@ -674,8 +737,13 @@ def operators(shape: Shape) -> list[tuple[SearchStrategy[Any], Shape]]:
         found += [(st.just(ToText()), unordered(str, int)), (st.just(ToUnit()), unordered(Unit, int))]
         found += [(st.builds(ToLeft, ways), unordered(Left, int)), (st.builds(ToRight, ways), unordered(Right, int))]
     if shape.ordered:
-        ordered: tuple[Any, ...] = (RunningSum(), Differences(), OrderHash(), Heartbeat())
-        kept = [(st.just(op), shape) for op in ordered]
+        kept: list[tuple[SearchStrategy[Any], Shape]] = [
+            (st.just(RunningSum()), shape),
+            (st.just(Differences()), shape),
+            (st.just(OrderHash()), shape),
+            (st.builds(Heartbeat, LASTING), shape),
+            (st.builds(Alarm, st.integers(0, 12)), shape),
+        ]
         return kept * 2 + found
     return found
 

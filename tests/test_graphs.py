@@ -69,8 +69,8 @@ def counted() -> Counter[str]:
 
 
 def test_every_kind_of_operator_is_there() -> None:
-    assert len(OPERATORS) == 23
-    assert {"Announce", "Heartbeat", "OrderHash", "Echo", "Sparse", "Clocked", "Gathered", "Chained"} <= OPERATORS
+    assert len(OPERATORS) == 24
+    assert {"Alarm", "Announce", "Heartbeat", "OrderHash", "Echo", "Sparse", "Clocked", "Gathered", "Chained"} <= OPERATORS
 
 
 def test_everything_comes_up(counted: Counter[str]) -> None:

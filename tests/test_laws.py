@@ -40,7 +40,7 @@ from tracetypes.conformance import conformer, key_problem
 from tracetypes.laws.equality import same
 from tracetypes.laws.strategies import keys_of
 from tracetypes.records import schema_of
-from tracetypes.templates import Operator
+from tracetypes.templates import Linger, Operator
 from tracetypes.testing import check_deployments, check_flow, check_laws, law_tests, laws, values
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -1193,3 +1193,60 @@ def test_the_guide_shows_what_is_really_said() -> None:
     for law in laws(TouchedMean()):
         assert f"| {law.name} |" in guide
         assert law.code in guide
+
+
+# ------------------------------------------------------------------------------------------------- silence
+
+
+@attrs.frozen
+class Timer(OpKeyedOrdered[str, int, int, int | None]):
+    """Emits the last item of a key when ``gap`` seconds have passed since; the item is its own time."""
+
+    gap: int
+    lasting: Linger
+    due_in: int
+
+    def initial_state(self) -> int | None:
+        return None
+
+    def on_item(self, state: int | None, key: str, value: int, emit: Callable[[int], None]) -> int | None:
+        return value
+
+    def on_marker(self, state: int | None, key: str, marker: Marker, emit: Callable[[int], None]) -> int | None:
+        if state is None or marker.timestamp < state + self.gap:
+            return state
+        emit(state)
+        return None
+
+    def linger(self) -> Linger:
+        return self.lasting
+
+    def next_due(self, state: int | None, key: str) -> int | None:
+        return None if state is None else (state + self.due_in) * 1_000_000
+
+
+TIMES = st.tuples(st.sampled_from("ab"), st.integers(0, 30))
+
+
+def timer(gap: int, lasting: Linger, due_in: int) -> None:
+    check_laws(Timer(gap, lasting, due_in), items=TIMES, time=lambda value: value, max_examples=150)
+
+
+@pytest.mark.parametrize("due_in", [0, 6, 7])
+def test_an_operator_that_says_how_long_it_lingers(due_in: int) -> None:
+    timer(7, dt.timedelta(seconds=7), due_in)
+
+
+@pytest.mark.parametrize("gap", [8, 12, 300])
+def test_an_operator_that_emits_later_than_it_says(gap: int) -> None:
+    with pytest.raises(LawBroken, match=r"TT314 Timer: it says that it lingers for 0:00:04, and emits later"):
+        timer(gap, dt.timedelta(seconds=4), 0)
+
+
+def test_an_operator_that_is_due_earlier_than_it_says() -> None:
+    with pytest.raises(LawBroken, match=r"TT314 Timer: next_due is defined, but a marker before it matters"):
+        timer(7, dt.timedelta(seconds=7), 10)
+
+
+def test_without_times_only_numbers_of_blocks_are_tried() -> None:
+    check_laws(Timer(9, dt.timedelta(seconds=4), 0), items=TIMES, max_examples=50)

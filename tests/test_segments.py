@@ -16,9 +16,11 @@ from tracetypes import Dataflow, Stream, check, csv, kafka
 from tracetypes.check import Checked
 from tracetypes.compiler.graph import segments
 from tracetypes.compiler.graph.segments import cut
+from tracetypes.compiler.plan.program import silence_beyond
 from tracetypes.compiler.runtime import channel
-from tracetypes.interpreter import interpret, interpret_rows
+from tracetypes.interpreter import interpret, interpret_rows, interpret_segment
 from tracetypes.nodes import Receive, Sink, Source
+from tracetypes.silence import Silence, periods_in, unrolled
 from tracetypes.trace import Element, Trace
 
 
@@ -38,13 +40,16 @@ def shared(draw: st.DrawFn) -> tuple[Case, Checked]:
 def by_segments(checked: Checked, inputs: Mapping[str, Sequence[Element]], complete: bool) -> dict[str, Trace[Element]]:
     """The traces at the sinks, segment by segment."""
     known: dict[str, Sequence[Element]] = dict(inputs)
+    silences: dict[str, Silence] = {}
     found: dict[str, Trace[Element]] = {}
-    for segment in cut(checked)[0]:
-        (trace,) = interpret(segment.checked, known, complete=complete).values()
+    segments_, _ = cut(checked)
+    beyond = silence_beyond(segments_, periods_in(unrolled(checked.graph)))
+    for segment in segments_:
+        (sent,) = interpret_segment(segment.checked, known, silences, beyond, complete=complete).values()
         if segment.sends is None:
-            found[segment.name] = trace
+            found[segment.name] = sent.trace
         else:
-            known[segment.sends] = trace.items
+            known[segment.sends], silences[segment.sends] = sent.trace.items, sent.silence
     return found
 
 
@@ -76,7 +81,7 @@ def test_broken_twins_are_noticed(monkeypatch: pytest.MonkeyPatch, broken: str) 
         monkeypatch.setattr(
             channel.ChannelKernel,
             "markers",
-            lambda self, markers, complete: real(self, [m + 1 for m in markers], complete),
+            lambda self, markers, complete, silence: real(self, [m + 1 for m in markers], complete, silence),
         )
     elif broken == "a row is lost":
         rows = channel.ChannelKernel.rows

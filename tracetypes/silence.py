@@ -31,6 +31,7 @@ from tracetypes.nodes import Apply, Fused, Graph, Node, Sink, Source, steps_of
 from tracetypes.templates import Linger, OpKeyedOrdered, OpKeyedUnordered
 
 __all__ = [
+    "NOTHING",
     "SILENT",
     "Need",
     "Needs",
@@ -43,6 +44,9 @@ __all__ = [
     "markers_in",
     "needs",
     "periods_in",
+    "ranges_of",
+    "read_ranges",
+    "shown_ranges",
     "split_at",
     "unrolled",
 ]
@@ -81,6 +85,30 @@ def emitted_in(silence: Silence, linger: Linger) -> int | None:
 def blocks_of(linger: Linger, period: int) -> int:
     """How many blocks of ``period`` microseconds an operator lingers for."""
     return linger if isinstance(linger, int) else -(-linger // dt.timedelta(microseconds=period))
+
+
+def ranges_of(markers: Sequence[int]) -> Silence:
+    """Markers in their order as ranges, as few as follow from one look at each."""
+    found: list[range] = []
+    for marker in markers:
+        last = found[-1] if found else None
+        if last is not None and len(last) == 1 and marker > last.start:
+            found[-1] = range(last.start, marker + 1, marker - last.start)
+        elif last is not None and len(last) > 1 and marker == last[-1] + last.step:
+            found[-1] = range(last.start, marker + 1, last.step)
+        else:
+            found.append(range(marker, marker + 1))
+    return tuple(found)
+
+
+def shown_ranges(silence: Silence) -> list[list[int]]:
+    """As plain values, for JSON."""
+    return [[one.start, one.stop, one.step] for one in silence]
+
+
+def read_ranges(shown: Iterable[Sequence[int]]) -> Silence:
+    """What :func:`shown_ranges` has shown."""
+    return tuple(range(*one) for one in shown)
 
 
 def linger_of(node: Node) -> Linger:

@@ -8,12 +8,15 @@
 A stream with several consumers is computed once and sent through a **channel**: rows, and the markers that close their blocks,
 each exactly once. Where only native stateless operators lie between the sources and the consumers, computing the stream again is
 cheaper than writing and reading it, and each consumer gets a copy of its own. The copies agree: what a source makes of its rows
-depends on the rows alone (lateness too), and only one of them tells of late and rejected rows.
+depends on the rows alone (lateness too), and only one of them tells of late and rejected rows. Each copy of a source falls silent
+for as long as its own consumer needs (:mod:`tracetypes.silence`).
 
 Why the meaning is kept: a channel is the identity on traces, and a node is a function of the traces that it reads.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import attrs
 
@@ -23,6 +26,7 @@ from tracetypes.compiler.tracing.identity import Once
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Csv, JsonLines, Kafka
 from tracetypes.nodes import Apply, Graph, Merge, Node, Receive, Sink, Source, title
+from tracetypes.silence import needs, periods_in, unrolled
 from tracetypes.templates import OpStateless, overrides
 
 __all__ = ["Segment", "cut"]
@@ -59,6 +63,8 @@ class _Cut:
     def __init__(self, checked: Checked, once: Once) -> None:
         self.checked, self.by_id, self.consumers = checked, checked.graph.by_id, checked.graph.consumers
         self.once = once
+        steps = unrolled(checked.graph)
+        self.needs = needs(steps, periods_in(steps))
         self.channels: dict[int, str] = {}
         self.sinks = {sink.name for sink in checked.graph.sinks}
         self.titles: dict[str, int] = {}
@@ -81,7 +87,7 @@ class _Cut:
 
     def choose(self) -> None:
         """Find the nodes whose output goes through a channel."""
-        dear = self.dear()
+        dear, merged = self.dear(), self.behind_merges()
         copies: dict[int, int] = {}
         reasons: dict[int, str] = {}
         for node in reversed(self.checked.graph.nodes):
@@ -93,6 +99,8 @@ class _Cut:
             why = dear[node.id]
             if why is None and count > COPIES:
                 why = f"{count} copies of it would be needed"
+            if why is None and node.id in merged and self.silence_differs(node, readers):
+                why = "its readers wait for different lengths of time behind the end of its inputs"
             if why is not None:
                 reasons[node.id] = why
         for node in self.checked.graph.nodes:
@@ -108,6 +116,20 @@ class _Cut:
                     f"{title(node)} ({node.where}) is computed {copies[node.id]} times, for {reads}: "
                     "reading the source again and native operators are cheaper than a channel"
                 )
+
+    def behind_merges(self) -> set[int]:
+        """The merges, and what lies behind one."""
+        found: set[int] = set()
+        for node in self.checked.graph.nodes:
+            if isinstance(node, Merge) or not found.isdisjoint(node.inputs):
+                found.add(node.id)
+        return found
+
+    def silence_differs(self, node: Node, readers: Sequence[Node]) -> bool:
+        """Do its readers need different silences? Then copies of a merge would give it different markers: one input goes on
+        with its silence while the other is not at its end."""
+        wants = [self.needs.edge(node.id, reader.id) for reader in readers]
+        return any(want != wants[0] for want in wants)
 
     def readings(self) -> list[str]:
         """What is told of sources that are read again for other outputs than their items."""

@@ -22,6 +22,7 @@ from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Layout
 from tracetypes.nodes import Apply, Merge, Restore, Sink, Sort, Source, title
+from tracetypes.silence import NOTHING, Need
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import StreamType
 
@@ -57,7 +58,8 @@ class FromSource:
     """A source, read in pieces by several workers, for its items or for one of its other outputs. ``stream``: what it gives;
     ``items``: the stream of its items. ``traced_key`` and ``traced_time``: its functions as expressions of ``value``; for a
     source without ``key=`` the first means nothing. ``quiet``: another reading of the same source tells of its late and
-    rejected rows; ``reading``: how many readings of it lie before this one in the plan."""
+    rejected rows; ``reading``: how many readings of it lie before this one in the plan; ``silence``: how many blocks of silence
+    the plan needs behind the end of the source."""
 
     source: Source
     layout: Layout
@@ -67,6 +69,7 @@ class FromSource:
     traced_time: Tree | Opaque = _UNTRACED
     quiet: bool = False
     reading: int = 0
+    silence: int = 0
 
     @property
     def label(self) -> str:
@@ -91,12 +94,14 @@ class FromStage:
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class FromChannel:
-    """The output of another query. Its rows lie in columns as ``layout`` has them."""
+    """The output of another query. Its rows lie in columns as ``layout`` has them. ``silence``: how much of the silence behind
+    its end the plan needs."""
 
     name: str
     edge: EdgeType
     layout: Layout
     stream: StreamType
+    silence: Need = NOTHING
 
 
 @final

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tracetypes.check import Checked
@@ -32,8 +32,9 @@ from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
 from tracetypes.formats import Layout
 from tracetypes.markers import EventTime
-from tracetypes.nodes import Apply, Gather, Merge, Node, Receive, Restore, Sink, Sort, Source, Split, steps_of, title
+from tracetypes.nodes import Apply, Gather, Merge, Node, Receive, Restore, Sink, Sort, Source, Split, title
 from tracetypes.records import Schema
+from tracetypes.silence import NOTHING, Need, needs, periods_in, unrolled
 from tracetypes.templates import OpStateless
 from tracetypes.trace import StreamType, stream_type
 
@@ -90,27 +91,42 @@ def refuse_sharing(checked: Checked) -> None:
 
 
 def plan_of(
-    compiled: Checked, *, parallelism: int, key_groups: int, quiet: Collection[int] = (), once: Once | None = None
+    compiled: Checked,
+    *,
+    parallelism: int,
+    key_groups: int,
+    quiet: Collection[int] = (),
+    once: Once | None = None,
+    beyond: Mapping[str, Need] | None = None,
+    periods: Collection[int] = (),
 ) -> Plan:
     """The plan of a graph to which any of the passes were applied, parallelisation among them. ``quiet``: sources whose late
-    and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of."""
-    return require(PLAN, _Planner(compiled, parallelism, key_groups, quiet, once or Once()).run(), "the planner")
+    and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of; ``beyond``: the silence that
+    the readers of its channel need; ``periods``: of sources that send into channels that it reads."""
+    planner = _Planner(compiled, parallelism, key_groups, quiet, once or Once(), beyond or {}, periods)
+    return require(PLAN, planner.run(), "the planner")
 
 
 class _Planner:
     def __init__(
-        self, compiled: Checked, parallelism: int, key_groups: int, quiet: Collection[int], once: Once
+        self,
+        compiled: Checked,
+        parallelism: int,
+        key_groups: int,
+        quiet: Collection[int],
+        once: Once,
+        beyond: Mapping[str, Need],
+        periods: Collection[int],
     ) -> None:
         self.streams, self.types = compiled.streams, compiled.types
         self.parallelism, self.key_groups = parallelism, key_groups
         self.compiled, self.quiet, self.once = compiled, quiet, once
         self.nodes: dict[int, Node] = {}
         self.inputs: dict[int, tuple[int, ...]] = {}
-        for node in compiled.graph.nodes:
-            given = node.inputs
-            for step in steps_of(node):
-                self.nodes[step.id], self.inputs[step.id] = step, given
-                given = (step.id,)
+        unrolled_ = unrolled(compiled.graph)
+        for step, inputs in unrolled_:
+            self.nodes[step.id], self.inputs[step.id] = step, inputs
+        self.silence = needs(unrolled_, {*periods_in(unrolled_), *periods}, beyond).out
         self.stages: list[Stage] = []
         self.readings: Counter[str] = Counter()
 
@@ -205,11 +221,18 @@ class _Planner:
                     else Opaque("in band"),
                     quiet=reading > 0 or node.id in self.quiet,
                     reading=reading,
+                    silence=self.silence.get(id, NOTHING).get(markers.period, 0)
+                    if isinstance(markers, EventTime)
+                    else 0,
                 )
             case Receive(name=name):
                 stream = self.streams[id]
                 return FromChannel(
-                    name=name, edge=self.types[id], layout=Layout(stream.key, stream.value), stream=stream
+                    name=name,
+                    edge=self.types[id],
+                    layout=Layout(stream.key, stream.value),
+                    stream=stream,
+                    silence=self.silence.get(id, NOTHING),
                 )
             case Merge():
                 return United(node=node, upstreams=tuple(place[i] for i in inputs), stream=self.streams[id])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import attrs
 
 from tracetypes.check import Checked
@@ -10,9 +12,10 @@ from tracetypes.compiler.graph.segments import Segment, cut
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups
 from tracetypes.compiler.tracing.identity import Once
-from tracetypes.nodes import Graph
+from tracetypes.nodes import Graph, Receive
+from tracetypes.silence import NOTHING, Need, needs, periods_in, unrolled
 
-__all__ = ["Program", "alone", "program"]
+__all__ = ["Program", "alone", "program", "silence_beyond"]
 
 
 @attrs.frozen(eq=False)
@@ -66,6 +69,8 @@ def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT
     require_groups(parallelism, key_groups)
     once = Once()
     segments, shared = cut(checked, once)
+    periods = periods_in(unrolled(checked.graph))
+    beyond = silence_beyond(segments, periods)
     plans = tuple(
         plan_of(
             compile_graph(segment.checked, parallelism=parallelism, key_groups=key_groups),
@@ -73,10 +78,25 @@ def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT
             key_groups=key_groups,
             quiet=segment.quiet,
             once=once,
+            beyond=beyond,
+            periods=periods,
         )
         for segment in segments
     )
     return Program(checked.graph.name, segments, plans, shared)
+
+
+def silence_beyond(segments: Sequence[Segment], periods: Collection[int]) -> dict[str, Need]:
+    """How much silence the readers of each channel need."""
+    beyond: dict[str, Need] = {}
+    for segment in reversed(segments):
+        steps = unrolled(segment.checked.graph)
+        out = needs(steps, periods, beyond).out
+        for node, _ in steps:
+            if isinstance(node, Receive):
+                need, other = out.get(node.id, NOTHING), beyond.get(node.name, NOTHING)
+                beyond[node.name] = {p: max(need.get(p, 0), other.get(p, 0)) for p in {*need, *other}}
+    return beyond
 
 
 def alone(plan: Plan) -> Program:

@@ -15,14 +15,16 @@ from tracetypes.compiler.columns.ordering import Runs
 from tracetypes.compiler.plan.facts import speaks
 from tracetypes.compiler.plan.plan import Link, Mapped, Plan, Stage, links
 from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.at_markers import emitted_at_marker
 from tracetypes.compiler.runtime.messages import Markers, Message, Rows
 from tracetypes.compiler.runtime.operators import Flowing
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, through
 from tracetypes.compiler.runtime.partitioner import Partitioner
-from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, emitted_at_marker, flush, trees_of
+from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import Marker
+from tracetypes.silence import SILENT, Silence
 
 __all__ = ["Emitter", "Passing", "ToSink", "ToStage", "joined"]
 
@@ -108,6 +110,9 @@ class Passing:
 class ToStage(Passing):
     """The output of a stage on its way to a later one, by key group."""
 
+    speaks = False
+    """The stateless operators behind the stage emit at markers where the later one closes its blocks."""
+
     def __init__(
         self, stage: Stage, later: Stage, link: Link, key_groups: int, verifier: Verifier | None = None
     ) -> None:
@@ -131,14 +136,16 @@ class ToStage(Passing):
     def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
         return self.partitioner.columns(None, flow, ends, positions)
 
-    def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
+    def messages(
+        self, group: int, markers: list[int], complete: bool, silence: Silence = SILENT
+    ) -> Iterator[Message]:
         """All that a step sends."""
         self._flush()
         yield from self.ready
         self.ready = []
         yield from self.partitioner.messages(None)
         if group == 0 and (markers or complete):
-            sent = Markers(self.link, markers, complete)
+            sent = Markers(self.link, markers, complete, silence)
             for to in range(self.key_groups):
                 yield Message(to, sent)
 
@@ -176,7 +183,9 @@ class ToSink(Passing):
         values = to_arrow(self.stream.value, flow.value, flow.count)
         yield Message(0, Rows(rows_of_columns(self.layout, keys, values, ends, positions)))
 
-    def messages(self, group: int, markers: list[int], complete: bool) -> Iterator[Message]:
+    def messages(
+        self, group: int, markers: list[int], complete: bool, silence: Silence = SILENT
+    ) -> Iterator[Message]:
         """All that a step sends."""
         self._flush()
         yield from self.ready

@@ -7,6 +7,7 @@ from typing import final
 import attrs
 
 from tracetypes.compiler.runtime.messages import Message, Piece
+from tracetypes.silence import SILENT, Silence
 
 __all__ = ["Epoch"]
 
@@ -20,7 +21,9 @@ class Epoch:
     last. ``part_of``: the part of the source that a piece belongs to. ``frontiers``: of sources with event time, the last
     marker before a piece. ``rows`` and ``read``: rows that the sources read, ``read`` by source. ``rejected``: rejects that
     only the stage knows of. ``flowed``: items that came to the first operator and from there to each next one. ``emitted``:
-    items that left the stage. ``closed``: the markers of the blocks that closed.
+    items that left the stage. ``closed``: the markers of the blocks that closed. ``silence``: what is left of it behind the last
+    of them, once all links have ended. ``passing``: markers that come from the silence of a link while others go on, with these
+    links. ``ends``: of each link the last marker before its silence, None while it goes on.
     """
 
     group: int
@@ -33,3 +36,6 @@ class Epoch:
     rejected: list[Message] = attrs.Factory(list)
     emitted: int = 0
     closed: list[int] = attrs.Factory(list)
+    silence: Silence = SILENT
+    passing: dict[int, set[int]] = attrs.Factory(dict)
+    ends: list[int | None] = attrs.Factory(list)

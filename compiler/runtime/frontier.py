@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, Final, Protocol, TypeAlias, final
 
 import attrs
 import numpy as np
@@ -23,8 +23,12 @@ from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.nodes import title
 from tracetypes.records import UNIT, Schema
 from tracetypes.rejects import Rejected
+from tracetypes.silence import SILENT, Silence, markers_in, split_at
 
-__all__ = ["Frontier", "KeyGroups", "Open"]
+__all__ = ["NEVER", "Frontier", "KeyGroups", "Open"]
+
+NEVER: Final = -(2**63)
+"""The last marker of a link that has sent none."""
 
 
 @final
@@ -58,6 +62,14 @@ class Timed:
     leaf: FromSource
     how: EventTime
     aside: bool
+
+    def silence(self, parts: Sequence[Progress]) -> Silence:
+        """The silence behind its last marker, as long as what reads the source needs it."""
+        last = max((end for part in parts if (end := reached(self.how, part, True)) is not None), default=None)
+        if last is None or not self.leaf.silence:
+            return SILENT
+        period = self.how.period
+        return (range(last + period, last + (self.leaf.silence + 1) * period, period),)
 
 
 @final
@@ -123,7 +135,8 @@ class Frontier:
         (progress,) = parts
         progress.waiting = sorted([*progress.waiting, *sent.markers])  # a channel may send several
         progress.last = max(progress.waiting, default=progress.last)
-        progress.complete = progress.complete or sent.complete
+        if sent.complete and not progress.complete:
+            progress.complete, progress.silence = True, sent.silence
 
     def advance(self, progress: list[list[Progress]], epoch: Epoch, reports: Sequence[Report], held: Open) -> None:
         """Take the reports in the order of their pieces. Raises :class:`RetryEpoch` when a piece held items that earlier ones
@@ -264,8 +277,9 @@ class Frontier:
                 return lambda ends: ends
 
     def drain(self, progress: list[list[Progress]], epoch: Epoch, held: Open) -> None:
-        """All sources have ended: what is open has a marker too."""
+        """All sources have ended: what is open has a marker too, and silence lies behind it."""
         for at, one in self.readers.items():
+            ended = all(part.complete for part in progress[at])
             for number, part in enumerate(progress[at]):
                 part.complete = True
                 match one:
@@ -279,9 +293,14 @@ class Frontier:
                         part.end = max(part.first if part.end is None else part.end, part.aside)
                     case _:
                         pass
+            if isinstance(one, Timed) and not ended:
+                progress[at][0].silence = one.silence(progress[at])
 
     def due(self, progress: list[list[Progress]], epoch: Epoch, held: Open) -> dict[int, set[int]]:
-        """The markers that are due, each with the links that have sent it. Nothing is due up to a link that lags behind."""
+        """The markers that are due, each with the links that have sent it. Nothing is due up to a link that lags behind.
+
+        A link that is complete goes on with its silence while others are not: ``epoch.passing``. Where all are complete, what is
+        left of their silence is that of the stage: ``epoch.silence``."""
         limit: int | None = None
         for at, one in enumerate(self.all):
             for part in progress[at]:
@@ -306,4 +325,30 @@ class Frontier:
                         pass
                 part.sent = ready[-1]
                 part.waiting = [m for m in part.waiting if m > ready[-1]]
+        self._silence(progress, epoch, limit)
+        for marker in epoch.passing:
+            coming.setdefault(marker, set())
         return coming
+
+    def _silence(self, progress: list[list[Progress]], epoch: Epoch, limit: int | None) -> None:
+        """Pass on what is due of the silence of links that are complete."""
+        epoch.ends = [self._end(one, parts) for one, parts in zip(self.all, progress, strict=True)]
+        complete = limit is None
+        if limit is None:
+            limit = max((end for end in epoch.ends if end is not None), default=NEVER)
+        left: dict[range, None] = {}
+        for at, parts in enumerate(progress):
+            first = parts[0]
+            passed, rest = split_at(first.silence, limit)
+            for marker in markers_in(passed):
+                epoch.passing.setdefault(marker, set()).add(at)
+            first.silence = SILENT if complete else rest
+            left.update(dict.fromkeys(rest))
+        epoch.silence = tuple(left) if complete else SILENT
+
+    @staticmethod
+    def _end(one: Reader | Told, parts: Sequence[Progress]) -> int | None:
+        """The last marker of a link before its silence; None while it goes on."""
+        if not all(part.complete for part in parts):
+            return None
+        return max((end for part in parts if (end := reached(one.how, part, True)) is not None), default=NEVER)

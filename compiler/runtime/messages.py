@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 import attrs
 
 from tracetypes.markers import Marker
+from tracetypes.silence import SILENT, Silence
 
 __all__ = [
     "NOWHERE",
@@ -120,11 +121,13 @@ class Report:
 @final
 @attrs.frozen
 class Markers:
-    """Markers that an earlier stage has closed, or the sender of a channel; to every key group. ``complete``: no more come."""
+    """Markers that an earlier stage has closed, or the sender of a channel; to every key group. ``complete``: no more come, but
+    those of the ``silence``."""
 
     link: int
     markers: list[int]
     complete: bool
+    silence: Silence = SILENT
 
 
 @final
@@ -210,7 +213,7 @@ class File:
 @attrs.frozen(kw_only=True)
 class StageProgress:
     """What an epoch of a stage did: markers closed, newest event time of each part of each reading of a source, rows read in all
-    and by source, late and rejected rows that passed. ``complete``: no more will come."""
+    and by source, late and rejected rows that passed. ``complete``: no more will come, but the ``silence``."""
 
     stage: int
     markers: list[int]
@@ -220,6 +223,7 @@ class StageProgress:
     late: dict[str, int]
     rejects: dict[str, int]
     complete: bool
+    silence: Silence = SILENT
 
 
 @final

@@ -15,25 +15,22 @@ import attrs
 import numpy as np
 
 from tracetypes.compiler.columns.arrow import Batch, decode, from_array
-from tracetypes.compiler.plan.facts import speaks
 from tracetypes.compiler.plan.plan import FromSource, Mapped, Region, Stage, United, links
+from tracetypes.compiler.runtime.at_markers import AtMarkers
 from tracetypes.compiler.runtime.blocks import BlockBuffer, Folded, Lists
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.epoch import Epoch
-from tracetypes.compiler.runtime.frontier import KeyGroups
+from tracetypes.compiler.runtime.frontier import NEVER
 from tracetypes.compiler.runtime.messages import NOWHERE, Aggregates, Items, Partials, Piece
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow
-from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.runtime.stateless import emitted_at_marker
+from tracetypes.compiler.runtime.state import OPEN, StageState
 from tracetypes.interpreter import overlapping
-from tracetypes.markers import Marker
 from tracetypes.nodes import Merge, RowPosition, Source
 from tracetypes.trace import StreamType
 
 __all__ = [
     "Arrived",
-    "AtMarkers",
     "Coming",
     "Due",
     "Flows",
@@ -92,24 +89,6 @@ Due: TypeAlias = Objects | Flows
 
 
 # ------------------------------------------------------------------------------------- what all of them need
-
-
-@final
-class AtMarkers:
-    """What the stateless operators before a stage emit at markers."""
-
-    def __init__(self, region: Region, groups: KeyGroups) -> None:
-        self.region, self.groups = region, groups
-
-    @classmethod
-    def of(cls, region: Region, groups: KeyGroups) -> AtMarkers | None:
-        """None where they emit nothing."""
-        return cls(region, groups) if speaks(region) else None
-
-    def batch(self, end: int, present: set[int], group: int) -> Batch:
-        """The items of a key group at a marker that the links ``present`` have sent."""
-        own = self.groups.own(group, emitted_at_marker(self.region, Marker(end), present))
-        return Batch([key for key, _ in own], [value for _, value in own], [end] * len(own), None)
 
 
 @final
@@ -174,6 +153,10 @@ class OpenBlocks(ABC):
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers; they are held no longer."""
 
+    @abstractmethod
+    def last(self) -> int:
+        """The end of the last block in which there may be something."""
+
 
 # ------------------------------------------------------------------------------------------------- objects
 
@@ -232,11 +215,15 @@ class ObjectBlocks(OpenBlocks):
         """The blocks of some markers; they are held no longer."""
         return Objects(self._blocks(coming), 0)
 
+    def last(self) -> int:
+        """The end of the last block in which there may be something."""
+        return OPEN if self.at_markers is not None else max(self.state.held, default=NEVER)
+
     def _blocks(self, coming: Coming) -> Iterator[tuple[int, Any]]:
         held = self.state.held
         for end, present in coming.items():
             if self.at_markers is not None:
-                batch = self.at_markers.batch(end, present, self.epoch.group)
+                batch = self.at_markers.batch(end, present, self.epoch)
                 if len(batch):
                     self.buffer.hold(held, 0, NOWHERE, batch)
             yield end, self.buffer.take(held.pop(end, None))

@@ -112,6 +112,13 @@ class ColumnBlocks(FoldedBlocks):
             columns.held = [attrs.evolve(c, ends=np.where(c.ends == pending, marker, c.ends)) for c in columns.held]
         super().join(pending, marker)
 
+    def last(self) -> int:
+        """The end of the last block in which there may be something."""
+        columns = self.state.operators[0]
+        if not isinstance(columns, ColumnState):
+            return super().last()
+        return max([super().last(), *(int(one.ends.max()) for one in columns.held if len(one))])
+
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers; they are held no longer."""
         columns = self.state.operators[0]

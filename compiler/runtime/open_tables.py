@@ -11,6 +11,7 @@ from tracetypes.compiler.columns.arrow import Batch, array, from_array
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
 from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.frontier import NEVER
 from tracetypes.compiler.runtime.messages import Items, Piece
 from tracetypes.compiler.runtime.open_blocks import Arrived, Coming, Due, Flows, Objects, OpenBlocks, Placing
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow
@@ -58,6 +59,10 @@ class TableBlocks(OpenBlocks):
             key, value = from_arrow(self.takes.key, keys), from_arrow(self.takes.value, values)
             flows.append((KeyedFlow.of(key, value, len(ends)), ends))
         return Flows(flows, 0)
+
+    def last(self) -> int:
+        """The end of the last block in which there may be something."""
+        return max((int(ends.max()) for ends, _, _ in self.state.tables if len(ends)), default=NEVER)
 
     def ready(self, last: int) -> list[tuple[Any, Any, Any]]:
         """What is held for blocks up to ``last``; it is held no longer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 import numpy as np
@@ -25,7 +25,7 @@ from tracetypes.nodes import Sort
 from tracetypes.records import Mismatch, Schema
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
-__all__ = ["Emissions", "Flowing", "Runner", "UnorderedState", "ordered_runner", "sorter_of", "unordered_runner"]
+__all__ = ["Emissions", "Flowing", "OrderedRunner", "Runner", "UnorderedState", "ordered_runner", "sorter_of", "unordered_runner"]
 
 
 @attrs.define
@@ -112,11 +112,22 @@ class Emissions:
         return made
 
 
-def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Runner:
+class OrderedRunner(Protocol):
+    """A :data:`Runner` that can be told at which ``keys`` to look at the marker; None: at all."""
+
+    def __call__(
+        self, states: list[Any], at: int, flowing: Any, marker: Marker, keys: Iterable[Any] | None = None
+    ) -> Runs:
+        """Run the operator."""
+
+
+def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> OrderedRunner:
     """Runs an ordered operator, key by key."""
     marks, emissions = overrides(op, "on_marker"), Emissions(op, step.gives.value)
 
-    def run(states: list[Any], at: int, flowing: Flowing, marker: Marker) -> Runs:
+    def run(
+        states: list[Any], at: int, flowing: Flowing, marker: Marker, keys: Iterable[Any] | None = None
+    ) -> Runs:
         kept: dict[Any, Any] = states[at]
         key: Any = None
         method, shown = "on_item", ""
@@ -140,7 +151,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Runner
                 return out
             method, shown = "on_marker", f"marker {marker}"
             emit, on_marker = emissions.start(), op.on_marker
-            for key in kept:
+            for key in kept if keys is None else keys:
                 emissions.key = key
                 kept[key] = on_marker(kept[key], key, marker, emit)
                 following(key)

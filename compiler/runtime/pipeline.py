@@ -11,13 +11,15 @@ from tracetypes.compiler.plan.plan import FromStage, Plan, Stage, Step, links
 from tracetypes.compiler.runtime.emitter import Emitter, ToSink, ToStage
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.messages import Message
-from tracetypes.compiler.runtime.open_blocks import Due, Flows
+from tracetypes.compiler.runtime.open_blocks import Due, Flows, OpenBlocks
 from tracetypes.compiler.runtime.operators import Runner, UnorderedState, ordered_runner, sorter_of, unordered_runner
+from tracetypes.compiler.runtime.silent import Always, Never, Silent, Wakes, WhenDue
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.interpreter import guarded
 from tracetypes.markers import Marker
 from tracetypes.nodes import Restore, Sort
-from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered
+from tracetypes.silence import emitted_in, linger_of, markers_in, split_at
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
 __all__ = ["Pipeline"]
 
@@ -28,7 +30,15 @@ class Pipeline:
 
     def __init__(self, plan: Plan, stage: Stage, verifier: Verifier | None) -> None:
         self.steps = stage.steps
-        self.runs = [_runner(step, folded=not at and sums_only(stage)) for at, step in enumerate(stage.steps)]
+        self.ordered = {
+            at: ordered_runner(op, step)
+            for at, step in enumerate(stage.steps)
+            if isinstance(op := step.operator, OpKeyedOrdered)
+        }
+        self.runs = [
+            self.ordered[at] if at in self.ordered else _runner(step, folded=not at and sums_only(stage))
+            for at, step in enumerate(stage.steps)
+        ]
         self.emitter = _emitter(plan, stage, verifier)
 
     @property
@@ -68,9 +78,41 @@ class Pipeline:
         epoch.emitted += len(flowing.values)
         self.emitter.block(flowing, marker, epoch.group)
 
+    def end(self, states: list[Any], blocks: OpenBlocks, idle: list[int], last: int, epoch: Epoch) -> None:
+        """Nothing comes any more. ``idle``: markers behind the last item, up to ``last``, the last of all; behind it there is
+        silence."""
+        markers, until = list(idle), list[int]()
+        for step in self.steps:
+            lingering = emitted_in(epoch.silence, linger_of(step.node))
+            if lingering is not None:
+                spoken, epoch.silence = split_at(epoch.silence, lingering)
+                markers += markers_in(spoken)
+                last = max(last, lingering)
+            until.append(last)
+        epoch.closed = [*epoch.closed, *markers[len(idle) :]]
+        if not markers:
+            return
+        wakes = [self._wakes(at, states, until[at]) for at in range(len(self.steps))]
+        for marker, flowing, flowed in Silent(wakes, states, blocks).visits(markers, all_of_them=self.emitter.speaks):
+            epoch.flowed[:] = [one + more for one, more in zip(epoch.flowed, flowed, strict=True)]
+            epoch.emitted += len(flowing.values)
+            self.emitter.block(flowing, marker, epoch.group)
+
+    def _wakes(self, at: int, states: list[Any], until: int) -> Wakes:
+        """When an operator has to be visited though nothing comes."""
+        run = self.runs[at]
+        match self.steps[at].operator:
+            case OpKeyedOrdered() as op if overrides(op, "on_marker"):
+                ordered = self.ordered[at]
+                return WhenDue(op, ordered, states[at], until) if overrides(op, "next_due") else Always(run, until)
+            case OpKeyedUnordered() as op if not op.skips_untouched:
+                return Always(run, until)
+            case _:
+                return Never(run)
+
     def messages(self, epoch: Epoch, *, complete: bool) -> Iterator[Message]:
         """All that an epoch sends."""
-        return self.emitter.messages(epoch.group, epoch.closed, complete)
+        return self.emitter.messages(epoch.group, epoch.closed, complete, epoch.silence)
 
 
 def _initial(step: Step) -> Any:

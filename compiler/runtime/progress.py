@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tracetypes.markers import EventTime, InBand
+from tracetypes.silence import SILENT, Silence
 
 __all__ = ["Progress", "due", "later", "reached"]
 
@@ -27,6 +28,8 @@ class Progress:
     complete: bool = False
     aside: int | None = None
     """Where late items or rejects of a source with event time are sent: the last block of any of them."""
+    silence: Silence = SILENT
+    """Of a link that is complete, in its first part: the silence behind it, as far as it was not passed on yet."""
 
 
 def later(one: int | None, other: int | None) -> int | None:

@@ -14,6 +14,7 @@ What is learned meanwhile lies in an :class:`Epoch`, what stays in a :class:`Sta
 from __future__ import annotations
 
 import gc
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +25,7 @@ from tracetypes.compiler.columns.ordering import Sorter
 from tracetypes.compiler.plan.facts import speaks
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.at_markers import AtMarkers
 from tracetypes.compiler.runtime.blocks import Lists, Placed, folded_by
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.epoch import Epoch
@@ -43,7 +45,7 @@ from tracetypes.compiler.runtime.messages import (
     Report,
     StageProgress,
 )
-from tracetypes.compiler.runtime.open_blocks import Arrived, AtMarkers, FoldedBlocks, ObjectBlocks, OpenBlocks, Owners
+from tracetypes.compiler.runtime.open_blocks import Arrived, FoldedBlocks, ObjectBlocks, OpenBlocks, Owners
 from tracetypes.compiler.runtime.open_columns import ColumnBlocks
 from tracetypes.compiler.runtime.open_tables import SortedBlocks, TableBlocks
 from tracetypes.compiler.runtime.pipeline import Pipeline
@@ -169,12 +171,18 @@ class StageKernel:
         if drained:
             self.frontier.drain(state.progress, epoch, blocks)
         coming = self.frontier.due(state.progress, epoch, blocks)
-        if coming:
-            ends = epoch.closed = sorted(coming)
-            due = blocks.close({end: coming[end] for end in ends})
-            self.pipeline.close(state.operators, due, ends, epoch)
-            state.closed = ends[-1]
-        return all(part.complete for parts in state.progress for part in parts)
+        ends = epoch.closed = sorted(coming)
+        complete = all(part.complete for parts in state.progress for part in parts)
+        busy = ends[: bisect_right(ends, blocks.last())] if complete else ends
+        if busy:
+            due = blocks.close({end: coming[end] for end in busy})
+            self.pipeline.close(state.operators, due, busy, epoch)
+        if complete:
+            last = ends[-1] if ends else state.closed
+            if last is not None:
+                self.pipeline.end(state.operators, blocks, ends[len(busy) :], last, epoch)
+        state.closed = epoch.closed[-1] if epoch.closed else state.closed
+        return complete
 
     # ------------------------------------------------------------------------------------ what is told of it
 
@@ -203,5 +211,6 @@ class StageKernel:
             late=late,
             rejects=rejects,
             complete=all(progress.complete for parts in state.progress for progress in parts),
+            silence=epoch.silence,
         )
         return Message(0, body)

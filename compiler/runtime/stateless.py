@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import Batch, array
-from tracetypes.compiler.plan.plan import Mapped, Region, United
+from tracetypes.compiler.plan.plan import Mapped
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import always_a_key, conformer, has_floats, key_conformer, key_problem
 from tracetypes.errors import OperatorFailed
 from tracetypes.interpreter import emitted_wrongly, failed, guarded
-from tracetypes.markers import Marker
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -50,7 +49,6 @@ __all__ = [
     "checked_later",
     "columns_in_bulk",
     "conforming",
-    "emitted_at_marker",
     "exact_array",
     "exactly",
     "flush",
@@ -340,41 +338,6 @@ def _is_text(value: str) -> bool:
         return False
     return True
 
-
-def emitted_at_marker(region: Region, marker: Marker, present: set[int]) -> list[tuple[Any, Any]]:
-    """What the stateless operators of a region emit at a marker that the leaves ``present`` have sent."""
-    found: list[tuple[bool, list[tuple[Any, Any]]]] = []
-    leaf = 0
-    for node in region.nodes:
-        match node:
-            case United():
-                parts = [found[at] for at in node.upstreams]
-                found.append((any(has for has, _ in parts), [pair for _, pairs in parts for pair in pairs]))
-            case Mapped():
-                has, pairs = found[node.upstream]
-                found.append((has, _spoken(node, marker, pairs, has)))
-            case _:
-                found.append((leaf in present, []))
-                leaf += 1
-    return found[-1][1]
-
-
-def _spoken(mapped: Mapped, marker: Marker, pairs: list[tuple[Any, Any]], has: bool) -> list[tuple[Any, Any]]:
-    """What one of them emits for what those before it emitted at the marker, and at the marker itself."""
-    out: list[tuple[Any, Any]] = []
-    op = mapped.op
-    emit = conforming(op, mapped.stream, lambda key, value: out.append((key, value)))
-    push = stateless(mapped, emit)
-    for key, value in pairs:
-        push(key, value)
-    if has:
-        try:
-            op.on_marker(marker, emit)
-        except OperatorFailed:
-            raise
-        except Exception as error:
-            raise failed(op, "on_marker", f"marker {marker}", error) from error
-    return out
 
 
 def trees_of(path: Sequence[Mapped]) -> list[tuple[Tree, StreamType]] | None:

@@ -46,6 +46,7 @@ from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import Delivery
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
+from tracetypes.silence import read_ranges, shown_ranges
 
 __all__ = ["Channel", "ChannelOutput", "ChannelScan", "Contents", "Entry", "FileChannel", "markers_of", "received"]
 
@@ -92,10 +93,10 @@ class Channel(ABC):
 
 def markers_of(plan: Plan, messages: Sequence[Message], batch: int) -> Entry:
     """What a micro-batch of the sender has closed."""
-    found: Entry = {"batch": batch, "markers": [], "complete": False}
+    found: Entry = {"batch": batch, "markers": [], "complete": False, "silence": []}
     for told in [message.body for message in messages if isinstance(message.body, StageProgress)]:
         if told.stage == plan.stages[-1].number:
-            found |= {"markers": told.markers, "complete": told.complete}
+            found |= {"markers": told.markers, "complete": told.complete, "silence": shown_ranges(told.silence)}
     return found
 
 
@@ -277,7 +278,7 @@ class ChannelScan(Task):
                         columns = [c.cast(f.type) for c, f in zip(found.columns, schema, strict=True)]
                         yield from kernel.rows(pa.RecordBatch.from_arrays(columns, schema=schema))
                     else:
-                        yield from kernel.markers(found["markers"], found["complete"])
+                        yield from kernel.markers(found["markers"], found["complete"], read_ranges(found["silence"]))
 
 
 def received(

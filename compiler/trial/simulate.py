@@ -32,6 +32,7 @@ from tracetypes.compiler.wire.messages import decode, encode
 from tracetypes.markers import EventTime
 from tracetypes.parsing import Row
 from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String
+from tracetypes.silence import SILENT, Silence
 from tracetypes.sources import reader
 from tracetypes.trace import StreamType
 
@@ -137,6 +138,7 @@ class Sent:
     rows: list[Any]
     markers: list[int]
     complete: bool
+    silence: Silence = SILENT
 
     @classmethod
     def of(cls, plan: Plan, messages: Sequence[Message]) -> Sent:
@@ -144,7 +146,7 @@ class Sent:
         rows = [m.body.batch for m in messages if isinstance(m.body, Rows)]
         told = [m.body for m in messages if isinstance(m.body, StageProgress)]
         for last in [one for one in told if one.stage == plan.stages[-1].number]:
-            return cls(rows, last.markers, last.complete)
+            return cls(rows, last.markers, last.complete, last.silence)
         return cls(rows, [], False)
 
 
@@ -223,7 +225,7 @@ def _step(
                     elif isinstance(link.leaf, FromChannel):
                         for sent in come.get(link.leaf.name, ()):
                             receiver = ChannelKernel(stage, link, plan.key_groups, Verifier.of(plan))
-                            waiting[stage.number].extend(receiver.markers(sent.markers, sent.complete))
+                            waiting[stage.number].extend(receiver.markers(sent.markers, sent.complete, sent.silence))
                             for table in sent.rows:
                                 waiting[stage.number].extend(receiver.rows(table))
                 messages = [_passed(m, chance) for m in waiting[stage.number]]

@@ -35,6 +35,7 @@ from tracetypes.compiler.runtime.messages import (
     TakenSplit,
     Verified,
 )
+from tracetypes.silence import ranges_of, read_ranges, shown_ranges
 
 __all__ = ["Encoded", "Kind", "decode", "encode", "from_line", "shown_line", "text_of", "to_line"]
 
@@ -101,7 +102,7 @@ def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:
         case Report():
             return Kind.REPORT, _report(body), b""
         case Markers():
-            return Kind.MARKERS, _json(attrs.asdict(body)), b""
+            return Kind.MARKERS, _json(_shown(body)), b""
         case Drain():
             return Kind.DRAIN, b"", b""
         case Late(source, reason):
@@ -115,13 +116,24 @@ def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:
             fields = {"kind": int(_HOLDS[holds]), "source": source, "name": name, "count": count}
             return Kind.FILE, _json(fields), b""
         case StageProgress():
-            return Kind.PROGRESS, _json(attrs.asdict(body)), b""
+            return Kind.PROGRESS, _json(_shown(body)), b""
         case Metrics():
             return Kind.METRICS, _json(attrs.asdict(body)), b""
         case Verified():
             return Kind.VERIFIED, _json(attrs.asdict(body)), b""
         case TakenSplit(reading, hash, split):
             return Kind.TAKEN, _json({"reading": reading, "hash": hash, **split}), b""
+
+
+def _shown(body: Markers | StageProgress) -> dict[str, Any]:
+    """The fields of a message that has markers: runs of them, and silences, as three numbers each."""
+    runs = shown_ranges(ranges_of(body.markers))
+    return attrs.asdict(body, recurse=False) | {"markers": runs, "silence": shown_ranges(body.silence)}
+
+
+def _read(head: dict[str, Any]) -> dict[str, Any]:
+    markers = [marker for one in read_ranges(head["markers"]) for marker in one]
+    return head | {"markers": markers, "silence": read_ranges(head["silence"])}
 
 
 def decode(group: int, kind: int, header: bytes, payload: bytes) -> Message:
@@ -143,7 +155,7 @@ def _decoded(kind: Kind, header: bytes, payload: bytes) -> Body:
             tuples = {name: tuple(head[name]) for name in ("piece", "markers", "counts")}
             return Report(**{**head, **tuples, "jump": None if jump is None else tuple(jump)})
         case Kind.MARKERS:
-            return Markers(**head)
+            return Markers(**_read(head))
         case Kind.DRAIN:
             return Drain()
         case Kind.LATE:
@@ -158,7 +170,7 @@ def _decoded(kind: Kind, header: bytes, payload: bytes) -> Body:
             (holds,) = [name for name, number in _HOLDS.items() if number == head["kind"]]
             return File(holds, head["source"], head["name"], head["count"])
         case Kind.PROGRESS:
-            return StageProgress(**head)
+            return StageProgress(**_read(head))
         case Kind.METRICS:
             return Metrics(**head)
         case Kind.VERIFIED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -14,20 +15,29 @@ from tracetypes.laws.law import Law
 from tracetypes.laws.monoid import associates, commutes, has_identity
 from tracetypes.laws.order import ignores_order, keeps_keys_apart
 from tracetypes.laws.purity import emits_its_types, is_pure, never_raises, stays_frozen
+from tracetypes.laws.silence import Timed, says_when_it_is_due, speaks_no_longer
 from tracetypes.laws.strategies import streams_of
 from tracetypes.laws.subject import Subject, subject_of
-from tracetypes.templates import Operator, OpKeyedOrdered, OpStateless
+from tracetypes.markers import TimeUnit
+from tracetypes.templates import Operator, OpKeyedOrdered, OpStateless, overrides
 
 __all__ = ["check_laws", "law_tests", "laws"]
 
 
 def laws(
-    op: Operator, *, items: SearchStrategy[tuple[Any, Any]] | None = None, types: tuple[Any, Any] | None = None
+    op: Operator,
+    *,
+    items: SearchStrategy[tuple[Any, Any]] | None = None,
+    types: tuple[Any, Any] | None = None,
+    time: Timed | None = None,
+    unit: TimeUnit = "s",
 ) -> tuple[Law, ...]:
     """The laws of an operator.
 
     ``items``: a strategy of ``(key, value)`` pairs, for an operator that assumes something of its input; by default
-    every pair of its types. ``types``: ``(K, V)`` of a generic operator that leaves them open.
+    every pair of its types. ``types``: ``(K, V)`` of a generic operator that leaves them open. ``time`` and ``unit``: as in
+    :func:`tracetypes.every`, for an operator that lingers for a time: what it emits in silence can be tried only where the
+    markers fit the times of the values.
     """
     subject = subject_of(op, items, types)
     streams, bag = (
@@ -97,7 +107,20 @@ def laws(
             law_of_unseen = "on_marker(state of a key never seen, ...) emits nothing"
             longer = streams_of(subject.items, blocks=8, size=2)
             found.append(law("keys never seen are silent", "TT307", law_of_unseen, is_silent_when_unseen, longer))
-    return tuple(found)
+    return (*found, *_of_silence(op, time, unit, law))
+
+
+def _of_silence(op: Operator, time: Timed | None, unit: TimeUnit, law: Callable[..., Law]) -> list[Law]:
+    """The laws of ``linger`` and ``next_due``, where the operator defines them."""
+    found: list[Law] = []
+    if isinstance(op, OpStateless):
+        return found
+    if overrides(op, "linger") and (isinstance(op.linger(), int) or time is not None):
+        examine = partial(speaks_no_longer, time, unit)
+        found.append(law("silence", "TT314", "behind what it lingers for it emits nothing", examine))
+    if isinstance(op, OpKeyedOrdered) and overrides(op, "next_due"):
+        found.append(law("due", "TT314", "run(items) == run(items) without markers before next_due", says_when_it_is_due))
+    return found
 
 
 def check_laws(
@@ -106,14 +129,16 @@ def check_laws(
     items: SearchStrategy[tuple[Any, Any]] | None = None,
     types: tuple[Any, Any] | None = None,
     max_examples: int = 200,
+    time: Timed | None = None,
+    unit: TimeUnit = "s",
 ) -> None:
-    """Check all laws of an operator; see :func:`laws` for ``items`` and ``types``.
+    """Check all laws of an operator; see :func:`laws` for ``items``, ``types``, ``time`` and ``unit``.
 
     Raises :class:`LawBroken` with the smallest counter-example to the first law that is broken. Deterministic, silent,
     and needs no pytest. ``max_examples``: how many examples each law is tried on.
     """
     __tracebackhide__ = True
-    for law in laws(op, items=items, types=types):
+    for law in laws(op, items=items, types=types, time=time, unit=unit):
         law.check(max_examples)
 
 
@@ -122,11 +147,13 @@ def law_tests(
     items: SearchStrategy[tuple[Any, Any]] | None = None,
     types: tuple[Any, Any] | None = None,
     max_examples: int = 200,
+    time: Timed | None = None,
+    unit: TimeUnit = "s",
 ) -> Callable[[Law], None]:
     """A test function for pytest with one test for each law of each operator: ``test_laws = law_tests(Total(), Mean())``."""
     import pytest
 
-    every = [law for op in ops for law in laws(op, items=items, types=types)]
+    every = [law for op in ops for law in laws(op, items=items, types=types, time=time, unit=unit)]
 
     @pytest.mark.parametrize("law", every, ids=[f"{law}".replace(": ", "-").replace(" ", "_") for law in every])
     def test_law(law: Law) -> None:

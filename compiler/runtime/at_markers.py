@@ -1,0 +1,102 @@
+"""What stateless operators emit at markers: computed where blocks are closed, so that it is emitted once (design, corner 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, final
+
+import attrs
+
+from tracetypes.compiler.columns.arrow import Batch
+from tracetypes.compiler.plan.facts import speaks
+from tracetypes.compiler.plan.plan import Mapped, Region, United
+from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.frontier import KeyGroups
+from tracetypes.compiler.runtime.stateless import conforming, stateless
+from tracetypes.errors import OperatorFailed
+from tracetypes.interpreter import failed
+from tracetypes.markers import Marker
+
+__all__ = ["AtMarkers", "emitted_at_marker"]
+
+
+@attrs.frozen
+class AtMarker:
+    """A stream at a marker. ``present``: it has the marker; ``passing``: the marker is one of the silence behind its end;
+    ``end``: its last marker, None while it goes on; ``pairs``: what was emitted at the marker."""
+
+    present: bool
+    passing: bool
+    end: int | None
+    pairs: list[tuple[Any, Any]]
+
+    @classmethod
+    def united(cls, streams: Sequence[AtMarker], marker: Marker) -> AtMarker:
+        """Of a merge, which goes on until its last input has ended."""
+        known = [one.end for one in streams if one.end is not None]
+        end = max(known) if len(known) == len(streams) else None
+        passing = any(one.passing for one in streams)
+        present = any(one.present for one in streams) or (passing and (end is None or marker.micros <= end))
+        return cls(present, passing and not present, end, [pair for one in streams for pair in one.pairs])
+
+
+def emitted_at_marker(
+    region: Region,
+    marker: Marker,
+    present: Collection[int],
+    passing: Collection[int] = (),
+    ends: Sequence[int | None] = (),
+) -> list[tuple[Any, Any]]:
+    """What the stateless operators of a region emit at a marker that the leaves ``present`` have sent. ``passing``: leaves that
+    have ended, and have it in their silence; ``ends``: by leaf, its last marker before its silence, None while it goes on."""
+    found: list[AtMarker] = []
+    leaf = 0
+    for node in region.nodes:
+        match node:
+            case United():
+                found.append(AtMarker.united([found[at] for at in node.upstreams], marker))
+            case Mapped():
+                at = found[node.upstream]
+                found.append(attrs.evolve(at, pairs=_spoken(node, marker, at.pairs, at.present)))
+            case _:
+                found.append(AtMarker(leaf in present, leaf in passing, ends[leaf] if ends else None, []))
+                leaf += 1
+    return found[-1].pairs
+
+
+def _spoken(mapped: Mapped, marker: Marker, pairs: list[tuple[Any, Any]], has: bool) -> list[tuple[Any, Any]]:
+    """What one of them emits for what those before it emitted at the marker, and at the marker itself."""
+    out: list[tuple[Any, Any]] = []
+    op = mapped.op
+    emit = conforming(op, mapped.stream, lambda key, value: out.append((key, value)))
+    push = stateless(mapped, emit)
+    for key, value in pairs:
+        push(key, value)
+    if has:
+        try:
+            op.on_marker(marker, emit)
+        except OperatorFailed:
+            raise
+        except Exception as error:
+            raise failed(op, "on_marker", f"marker {marker}", error) from error
+    return out
+
+
+@final
+class AtMarkers:
+    """What the stateless operators before a stage emit at markers."""
+
+    def __init__(self, region: Region, groups: KeyGroups) -> None:
+        self.region, self.groups = region, groups
+
+    @classmethod
+    def of(cls, region: Region, groups: KeyGroups) -> AtMarkers | None:
+        """None where they emit nothing."""
+        return cls(region, groups) if speaks(region) else None
+
+    def batch(self, end: int, present: set[int], epoch: Epoch) -> Batch:
+        """The items of a key group at a marker that the links ``present`` have sent."""
+        passing = epoch.passing.get(end, set())
+        emitted = emitted_at_marker(self.region, Marker(end), present, passing, epoch.ends)
+        own = self.groups.own(epoch.group, emitted)
+        return Batch([key for key, _ in own], [value for _, value in own], [end] * len(own), None)

@@ -1,0 +1,145 @@
+"""Laws of the silence behind the end of a source: ``linger`` and ``next_due``."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from tracetypes.errors import LawBroken
+from tracetypes.interpreter import guarded
+from tracetypes.laws.equality import copied
+from tracetypes.laws.law import message_of
+from tracetypes.laws.strategies import Elements
+from tracetypes.laws.subject import Abandon, Collector, Subject, items_in, text_of
+from tracetypes.markers import EventTime, Marker, Time, TimeUnit
+from tracetypes.records import show
+from tracetypes.silence import blocks_of
+from tracetypes.trace import Element, Item, blocks
+
+__all__ = ["Timed", "says_when_it_is_due", "speaks_no_longer"]
+
+LATER: Final = (1, 2, 3, 10, 100, 10_000, 1_000_000)
+"""More silent blocks, by their distance from those that the operator lingers for."""
+
+MOST: Final = 300
+"""A silence of more blocks is not tried."""
+
+Timed = Callable[[Any], Time]
+"""The event time of a value."""
+
+
+def _placed(items: Iterable[Item], time: Timed, unit: TimeUnit, period: int) -> list[Element]:
+    """Items in the blocks of their times, in the order of their times, with a marker behind each block."""
+    how = EventTime(period, 0, time, unit)
+    try:
+        timed = sorted(((how.time_of(item.value), at, item) for at, item in enumerate(items)), key=lambda one: one[:2])
+    except Exception:
+        raise Abandon from None  # a value without a time is a reject
+    elements: list[Element] = []
+    last: int | None = None
+    for micros, _, item in timed:
+        if last is not None and how.block(micros) != last:
+            elements.append(Marker(last))
+        last = how.block(micros)
+        elements.append(item)
+    return elements if last is None else [*elements, Marker(last)]
+
+
+def _silence(stream: Sequence[Element], period: int, count: int) -> list[Element]:
+    """``count`` markers behind the last one of a stream, and more."""
+    last = max((one.micros for one in stream if isinstance(one, Marker)), default=0)
+    return [Marker(last + at * period) for at in (*range(1, count + 1), *(count + more for more in LATER))]
+
+
+def _period(linger: int | dt.timedelta) -> int:
+    """A period in which a time that an operator lingers for has few blocks."""
+    if isinstance(linger, int):
+        return 1_000_000
+    return max(1, linger // dt.timedelta(microseconds=1) // 4)
+
+
+def speaks_no_longer(
+    time: Timed | None, unit: TimeUnit, subject: Subject, stream: Elements, law: str
+) -> LawBroken | None:
+    """In longer silence than an operator lingers for it emits nothing."""
+    subject.world.reset()
+    linger = subject.op.linger()
+    period = _period(linger)
+    count = blocks_of(linger, period)
+    if count > MOST or not items_in(stream):
+        return None
+    whole = list(stream) if time is None else _placed(items_in(stream), time, unit, period)
+    if not whole or not isinstance(whole[-1], Marker):
+        whole += _silence(whole, period, 1)[:1]
+    silence = _silence(whole, period, count)
+    out = subject.run([*whole, *silence])
+    for block in blocks(out):
+        if block.marker in silence[count:] and block.items:
+            said = f"{linger} block{'s' * (linger != 1)}" if isinstance(linger, int) else str(linger)
+            return LawBroken(
+                "TT314",
+                message_of(
+                    f"{subject.name}: it says that it lingers for {said}, and emits later",
+                    law,
+                    [
+                        ("items", text_of(whole)),
+                        ("silence", f"{count} blocks, and more"),
+                        ("emitted", f"{text_of(block.items)} at {block.marker}"),
+                        ("expected", "nothing"),
+                    ],
+                ),
+                fix="let linger() return how long it may emit behind its last item; or emit nothing for old items",
+            )
+    return None
+
+
+def says_when_it_is_due(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
+    """Without the markers before ``next_due`` an ordered operator emits the same."""
+    linger = subject.op.linger()
+    count = min(blocks_of(linger, _period(linger)), MOST)
+    whole = [*stream, *_silence(stream, _period(linger), count)]
+    asked, left_out = (_run(subject, whole, skipping=skipping) for skipping in (False, True))
+    if subject.equal(asked, left_out):
+        return None
+    return LawBroken(
+        "TT314",
+        message_of(
+            f"{subject.name}: next_due is defined, but a marker before it matters",
+            law,
+            [
+                ("items", text_of(whole)),
+                ("at each marker", text_of([one for one in asked if isinstance(one, Item)])),
+                ("when due", text_of([one for one in left_out if isinstance(one, Item)])),
+            ],
+        ),
+        fix="let next_due return the earliest time of a marker at which on_marker does anything; or do not define it",
+    )
+
+
+def _run(subject: Subject, stream: Sequence[Element], *, skipping: bool) -> Elements:
+    """Runs an ordered operator; ``skipping``: without the markers at which a key without items is not due."""
+    subject.world.reset()
+    op, emitter = subject.op, Collector(subject.op, subject.gives)
+    states: dict[Any, Any] = {}
+    touched: set[Any] = set()
+    for item in copied(list(stream)):
+        at = repr(item)
+        if isinstance(item, Marker):
+            for key in states:
+                if skipping and key not in touched:
+                    due = guarded(op, "next_due", show(key), op.next_due, states[key], key)
+                    if due is None or due > item.micros:
+                        continue
+                emit = partial(emitter.pair, key)
+                states[key] = guarded(op, "on_marker", at, op.on_marker, states[key], key, item, emit)
+            touched.clear()
+            emitter.out.append(item)
+        else:
+            if item.key not in states:
+                states[item.key] = guarded(op, "initial_state", at, op.initial_state)
+            emit = partial(emitter.pair, item.key)
+            states[item.key] = guarded(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
+            touched.add(item.key)
+    return tuple(emitter.out)
