@@ -182,6 +182,9 @@ class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
     def update_state(self, state: tuple[Bag, ...], agg: Bag) -> tuple[Bag, ...]:
         return (*state[1:], agg)
 
+    def linger(self) -> int:
+        return self.panes - 1
+
     def on_marker(self, new_state: tuple[Bag, ...], key: K, marker: Marker, emit: Emit[K, Cluster]) -> None:
         if self.period is not None and marker.micros % (self.panes * self.period):
             return

@@ -83,6 +83,13 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
         self.tell(state, emit)
         return None
 
+    def linger(self) -> dt.timedelta:
+        # A session is over when a marker lies more than the gap behind it. One whose time is that of its marker waits longest.
+        return dt.timedelta(microseconds=self.gap + 1)
+
+    def next_due(self, state: tuple[int, int, A] | None, key: K) -> int | None:
+        return None if state is None else state[1] + self.gap + 1
+
     def tell(self, state: tuple[int, int, A], emit: EmitValue[R]) -> None:
         """Emit a session."""
         first, last, agg = state
@@ -239,6 +246,14 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
                 told = windowed(start, start + self.size, told)
             emit(told)
         return OpenWindows(over, aggregates)
+
+    def linger(self) -> dt.timedelta:
+        return dt.timedelta(microseconds=self.size + self.grace)
+
+    def next_due(self, state: OpenWindows[V, A], key: K) -> int:
+        if state.values or state.over == -math.inf:
+            return -(2**62)  # at any marker
+        return (int(state.over) + 1) * self.size + self.offset + self.grace
 
 
 @overload

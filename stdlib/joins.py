@@ -150,6 +150,11 @@ class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Held[A, B]]):
         del rights[: bisect_left(rights, marker.micros - self.before, key=_time)]
         return state
 
+    def next_due(self, state: Held[A, B], key: K) -> int | None:
+        lefts, rights = state
+        due = [time + self.after + 1 for time, _ in lefts[:1]] + [time + self.before + 1 for time, _ in rights[:1]]
+        return min(due, default=None)
+
 
 def interval_join(
     left: Stream[U[K, A]],
@@ -218,6 +223,9 @@ class AsOfJoin(OpKeyedOrdered[K, Either[A, B], AsOf[A, B], Known[B]]):
         if state is None or self.tolerance is None or marker.micros - state[0] <= self.tolerance:
             return state
         return None
+
+    def next_due(self, state: Known[B], key: K) -> int | None:
+        return None if state is None or self.tolerance is None else state[0] + self.tolerance + 1
 
 
 def asof_join(

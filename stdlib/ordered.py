@@ -276,6 +276,9 @@ class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
     def on_marker(self, state: dict[Hashable, int], key: K, marker: Marker, emit: EmitValue[V]) -> dict[Hashable, int]:
         return {name: seen for name, seen in state.items() if marker.micros - seen <= self.horizon}
 
+    def next_due(self, state: dict[Hashable, int], key: K) -> int | None:
+        return min(state.values()) + self.horizon + 1 if state else None
+
 
 def deduplicate(
     by: Callable[[V], Hashable],

@@ -100,6 +100,9 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
     def window(self, state: S) -> tuple[int, A]:
         """The aggregate of all panes of a state."""
 
+    def linger(self) -> int:
+        return self.panes - 1
+
     def on_marker(self, new_state: S, key: K, marker: Marker, emit: Emit[K, R]) -> None:
         start = marker.micros if self.period is None else marker.micros - self.panes * self.period
         if self.period is not None and (start - self.offset) % (self.slide * self.period):

@@ -127,11 +127,13 @@ def source(flow: Dataflow, name: str = "events", seconds: float = 5) -> Stream[U
 def told(
     build: Callable[[Stream[U[str, Event]]], Stream[Any]], rows: Sequence[Event], seconds: float = 5
 ) -> dict[tuple[int, str], list[Any]]:
-    """What the definition tells for events, by the second of the marker and the key, in order; only what is not empty."""
+    """What the definition tells for events up to the marker of the last one, by the second of the marker and the key, in order;
+    only what is not empty."""
     flow = Dataflow("told")
     flow.sink("out", build(source(flow, seconds=seconds)))
     trace = interpret_rows(check(flow), {"events": list(rows)})[0]["out"]
-    return by_marker(trace.items)
+    last = max((row.ts for row in rows), default=0) // seconds * seconds + seconds
+    return {at: found for at, found in by_marker(trace.items).items() if at[0] <= last}
 
 
 def by_marker(elements: Sequence[Any]) -> dict[tuple[int, str], list[Any]]:
