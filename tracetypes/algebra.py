@@ -1,7 +1,8 @@
 """Commutative monoids that keep their laws on a computer.
 
-Floating-point addition is commutative but not associative: the sum of a bag of floats depends on who adds what first,
-so it differs between deployments. :class:`ExactSum` is the sum itself, without rounding; only reading it rounds, once.
+Floating-point addition is commutative but not associative: the sum of a bag of floats depends on the order of the
+additions, so it differs between deployments. :class:`ExactSum` is the sum without rounding; only :meth:`ExactSum.value`
+rounds, once.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ C = TypeVar("C", bound=_Comparable)
 
 @attrs.frozen
 class ExactSum:
-    """An exact sum of floats: ``numerator / 2**shift``, plus how many infinities and NaNs went in.
+    """An exact sum of floats: ``numerator / 2**shift``, and the number of infinities and NaNs among the addends.
 
-    ``ExactSum() + ExactSum.of(x) + ...`` is a commutative monoid in the strict sense, bit for bit; :meth:`value` rounds
-    the true sum to the nearest float. Its size is bounded by the range of the exponents that went in (about 2,100 bits).
+    ``ExactSum() + ExactSum.of(x) + ...`` is a commutative monoid in the strict sense, bit for bit. :meth:`value` rounds
+    the true sum to the nearest float. The size of the sum is bounded by the range of the exponents (about 2,100 bits).
     """
 
     numerator: int = 0
@@ -46,7 +47,7 @@ class ExactSum:
 
     @classmethod
     def of_square(cls, value: float) -> ExactSum:
-        """The sum of one float's square, without rounding. About twice as long as that of the float."""
+        """The sum of one float's square, without rounding. It has about twice as many bits as the sum of the float."""
         one = cls.of(value)
         if one.nans or any(one.infinities):
             return cls(infinities=(sum(one.infinities), 0), nans=one.nans)
@@ -63,8 +64,8 @@ class ExactSum:
         )
 
     def over(self, count: int) -> float:
-        """The float nearest to the true sum divided by ``count``, which is 1 or more: one rounding, not two, and no overflow
-        on the way. Infinities and NaNs as in :meth:`value`."""
+        """The float nearest to the true sum divided by ``count``, which is at least 1. Rounds once and never overflows
+        on the way. Infinities and NaNs count as in :meth:`value`."""
         if self.nans or any(self.infinities):
             return self.value()
         try:
@@ -73,7 +74,8 @@ class ExactSum:
             return math.inf if self.numerator > 0 else -math.inf
 
     def value(self) -> float:
-        """The nearest float (ties to even); infinity beyond the largest one, NaN as IEEE 754 addition would have it."""
+        """The nearest float (ties to even). Infinity beyond the largest float; NaN under the same conditions as IEEE
+        754 addition."""
         plus, minus = self.infinities
         if self.nans or (plus and minus):
             return math.nan
@@ -86,20 +88,22 @@ class ExactSum:
 
 
 def smaller(a: C, b: C) -> C:
-    """The smaller of two values of a total order; for floats NaN wins, so that the order of the arguments does not count."""
+    """The smaller of two values of a total order. For floats NaN wins, so that the order of the arguments does not
+    matter."""
     return a if a != a or a < b else b
 
 
 def larger(a: C, b: C) -> C:
-    """The larger of two values of a total order; for floats NaN wins, so that the order of the arguments does not count."""
+    """The larger of two values of a total order. For floats NaN wins, so that the order of the arguments does not
+    matter."""
     return a if a != a or b < a else b
 
 
 def least(a: C | None, b: C | None) -> C | None:
-    """The :func:`smaller` of two values of which None is none, and the identity: LEAST of SQL."""
+    """The :func:`smaller` of two values, where None is the identity: LEAST of SQL."""
     return b if a is None else a if b is None else smaller(a, b)
 
 
 def greatest(a: C | None, b: C | None) -> C | None:
-    """The :func:`larger` of two values of which None is none, and the identity: GREATEST of SQL."""
+    """The :func:`larger` of two values, where None is the identity: GREATEST of SQL."""
     return b if a is None else a if b is None else larger(a, b)

@@ -1,4 +1,4 @@
-"""Tables that lie elsewhere, such as in a database, and are asked for the rows of keys."""
+"""Tables outside the dataflow, such as in a database, which answer look-ups by key."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ __all__ = ["LookupTable"]
 
 
 class LookupTable(ABC):
-    """A table of records by key. What it answers should not change while a run goes on.
+    """A table of records by key. Its answers should not change while a run goes on.
 
-    An operator asks ``get(key)`` for single items. Where the operator runs over columns, it is asked for all keys of a column
-    at once instead. It is shipped with the operator, so it is plain data, and opens connections when it needs them.
+    An operator calls ``get(key)`` for single items. If the operator runs over columns, the backend calls :meth:`rows`
+    with all keys of a column instead. The table is shipped with the operator, so it is plain data, and opens
+    connections only when it needs them.
     """
 
     @property
     @abstractmethod
     def row(self) -> Record:
-        """The schema of its rows."""
+        """The schema of the rows."""
 
     @abstractmethod
     def get(self, key: Any, /) -> Any:
-        """The row of a key, None where there is none."""
+        """The row of a key, or None."""
 
     @abstractmethod
     def rows(self, keys: Sequence[Any], /) -> Mapping[Any, Any]:
-        """The rows of those keys that have one."""
+        """The rows of those keys that have a row."""
 
     def __contains__(self, key: object) -> bool:
         return self.get(key) is not None

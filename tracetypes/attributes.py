@@ -1,7 +1,7 @@
-"""Which attribute a function reads of its argument that no such value has.
+"""Finds attributes that a function reads of its argument although no value of the argument's type has them.
 
-It is found in the code of the function, which is not called: a function may raise for a reason of its own, or do something.
-Only what every call reads is looked at: what stands before the first branch, in a function without ``try``.
+The search reads the code of the function and does not call it, because a function may raise for its own reasons, or
+have effects. It covers only the code before the first branch of a function without ``try``, which every call executes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BRANCHES = {*dis.hasjrel, *dis.hasjabs}
 
 @attrs.frozen
 class MissingAttribute:
-    """``name`` is no attribute of ``cls``, and is read ``where``."""
+    """A function reads ``name`` at the line ``where``, but ``cls`` has no such attribute."""
 
     cls: type[Any]
     fields: tuple[str, ...]
@@ -34,7 +34,7 @@ class MissingAttribute:
 
 
 def missing_attribute(function: Callable[..., Any], schema: Schema) -> MissingAttribute | None:
-    """The first attribute that a function of one value reads and that no value of the schema has."""
+    """The first attribute that a function of one value reads although no value of the schema has it, or None."""
     if not isinstance(function, FunctionType) or not isinstance(schema, Record):
         return None
     code = function.__code__

@@ -31,7 +31,7 @@ __all__ = ["canonical", "float_order", "mix", "stable_hash"]
 
 
 def float_order(value: float) -> int:
-    """An integer that orders doubles totally: -inf < ... < -0.0 < 0.0 < ... < inf < NaN (all NaNs alike)."""
+    """An integer that orders doubles totally: -inf < ... < -0.0 < 0.0 < ... < inf < NaN. All NaNs are equal."""
     if value != value:
         return 2**63
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
@@ -40,7 +40,7 @@ def float_order(value: float) -> int:
 
 @cache
 def canonical(schema: Schema) -> Callable[[Any], Any]:
-    """A function from values to comparable keys: equal keys exactly for identical values, a total order."""
+    """A function from values to comparable keys. The keys are totally ordered, and equal exactly for identical values."""
     match schema:
         case Float():
             return float_order
@@ -73,7 +73,8 @@ _MASK: Final = 2**64 - 1
 
 
 def mix(x: int) -> int:
-    """The finaliser of splitmix64: a bijection of 64-bit integers that spreads neighbours. Vectorised in ``columns``."""
+    """The finaliser of splitmix64: a bijection of 64-bit integers that spreads neighbours. ``columns`` has it
+    vectorised."""
     x &= _MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -82,7 +83,7 @@ def mix(x: int) -> int:
 
 @cache
 def stable_hash(schema: Schema) -> Callable[[Any], int]:
-    """A 64-bit hash that depends on the value alone: no process salt, equal for keys that are equal (0.0 and -0.0)."""
+    """A 64-bit hash that depends on the value alone, without a process salt. Equal for equal keys (0.0 and -0.0)."""
     match schema:
         case Integer() | Boolean():
             return mix

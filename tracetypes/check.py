@@ -1,8 +1,8 @@
-"""The graph checker: every reason why a dataflow would not mean anything, all at once.
+"""The graph checker. It finds every reason why a dataflow has no meaning, all at once.
 
-It repeats at graph-build time what mypy says at the author's desk, for code that mypy never saw, and adds what no type
-checker knows: names, cycles, schemas, frozen operators, functions that cannot be shipped. :func:`check` gives a
-:class:`Checked`, and only that can be compiled or interpreted.
+The checker repeats at graph-build time what mypy checks, for code that mypy never saw. It adds what no type checker
+knows: names, cycles, schemas, frozen operators, functions that cannot be shipped. :func:`check` returns a
+:class:`Checked`, and only a ``Checked`` can be compiled or interpreted.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 @attrs.define(eq=False, slots=False, frozen=True)
 class Checked:
-    """A graph that was found to be in order, with the type of the edge that leaves each node."""
+    """A graph without violations, with the type of the edge that leaves each node."""
 
     graph: Graph
     types: dict[int, EdgeType]
@@ -76,7 +76,7 @@ class Checked:
         return {id: known[edge] for id, edge in self.types.items()}
 
     def layout(self, node: Source | Sink) -> Layout:
-        """How the rows of a source or sink lie in columns."""
+        """The columns that hold the rows of a source or sink."""
         stream = self.streams[node.id]
         if isinstance(node, Source):
             if node.output != "items":
@@ -94,13 +94,13 @@ def check(flow: Dataflow | Graph) -> Checked:
 
 
 def violations(flow: Dataflow | Graph) -> tuple[Violation, ...]:
-    """Every violation of a dataflow, in the order of the author's lines; empty when there is none."""
+    """Every violation of a dataflow, in the order of the author's lines. Empty if there is none."""
     return tuple(_Checker(flow.graph if isinstance(flow, Dataflow) else flow).run()[0])
 
 
 def edge_of(stream: Stream[Any]) -> EdgeType | None:
-    """The type of the edge behind a stream, in a dataflow that is still being built; None where it is not known because
-    of a violation, which :func:`check` will report."""
+    """The type of the edge behind a stream of an unfinished dataflow. None if a violation hides it, which :func:`check`
+    will report."""
     flow, known = stream.flow, _KNOWN.setdefault(stream.flow, {})
     new: dict[int, Node] = {}
     pending = [stream.id]
@@ -650,7 +650,7 @@ def _of_a_value(node: Source) -> Iterator[tuple[str, Any]]:
 
 
 def is_frozen(op: object) -> bool:
-    """Can no attribute of the operator be assigned?"""
+    """Whether no attribute of the operator can be assigned."""
     cls = type(op)
     for at in cls.__mro__:  # a subclass need not be decorated itself: it inherits the refusal
         if "__attrs_props__" in vars(at):
@@ -662,7 +662,7 @@ def is_frozen(op: object) -> bool:
 
 
 def unify(wanted: Any, got: Any, bound: dict[Any, Any]) -> bool:
-    """Is ``got`` an instance of ``wanted``, and with which type variables? Types are invariant."""
+    """Whether ``got`` is an instance of ``wanted``; binds the type variables. Types are invariant."""
     if isinstance(wanted, TypeVar):
         if wanted in bound:
             return bool(bound[wanted] == got)
@@ -722,13 +722,13 @@ def _hashable(annotation: Any) -> bool:
 
 
 def is_tree(graph: Graph) -> list[Node]:
-    """The nodes that have several consumers; empty when the graph is an in-tree."""
+    """The nodes with several consumers. Empty if the graph is an in-tree."""
     consumers = graph.consumers
     return [node for node in graph.nodes if len(consumers[node.id]) > 1]
 
 
 def stateless_only(graph: Graph, id: int) -> bool:
-    """Is there no keyed operator or sort upstream of a node?"""
+    """Whether there is no keyed operator or sort upstream of a node."""
     return not any(
         isinstance(n, Sort) or (isinstance(n, Apply) and not isinstance(n.op, OpStateless))
         for n in ancestors(graph, id)

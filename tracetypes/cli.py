@@ -37,7 +37,8 @@ __all__ = ["epoch_lines", "epoch_tables", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line. Exit status: 0 done, 1 the flow, its data or its laws are at fault, 2 wrong usage, 130 stopped."""
+    """The command line. Exit status: 0 success, 1 fault of the dataflow, its data or its laws, 2 wrong usage, 130
+    stopped."""
     parser = _parser()
     given = parser.parse_args(arguments)
     try:
@@ -419,8 +420,8 @@ def _state(given: argparse.Namespace) -> int:
 
 
 def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
-    """A line for each micro-batch. A query of nothing but late items or rejects reads all rows for the few that it writes: those
-    are counted."""
+    """Prints a line for each micro-batch. A query that answers only late items or rejects still reads all rows, so its
+    line counts the rows that it writes."""
     from tracetypes.compiler.plan.plan import FromSource
     from tracetypes.compiler.store.metrics import instant
 
@@ -446,7 +447,7 @@ def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
 
 
 def epoch_tables(say: Progress, compiled: Program) -> Callable[[Batch], None]:
-    """A table with a row for each operator."""
+    """Prints a table with a row for each operator."""
     from tracetypes.compiler.store.metrics_table import Table
 
     table = Table(compiled)

@@ -1,4 +1,4 @@
-"""Which values fit a schema, and which may be keys."""
+"""Which values fit a schema, and which values may be keys."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 @cache
 def zone_named(name: str) -> zoneinfo.ZoneInfo:
-    """A time zone. Raises ``ValueError`` when there is none of that name."""
+    """The time zone of this name. Raises ``ValueError`` for an unknown name."""
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
@@ -64,7 +64,7 @@ def zone_named(name: str) -> zoneinfo.ZoneInfo:
 
 
 def zoned(schema: Schema, zone: str) -> Schema:
-    """The schema of texts whose times without a zone are of that one."""
+    """The schema of texts in which times without a zone are in this zone."""
     match schema:
         case Timestamp():
             return Timestamp(zone)
@@ -81,7 +81,7 @@ def zoned(schema: Schema, zone: str) -> Schema:
 
 
 def micros_of(value: dt.datetime) -> int:
-    """Microseconds since the epoch of an aware datetime."""
+    """An aware datetime as microseconds since the epoch."""
     return (value - _EPOCH) // _MICROSECOND
 
 
@@ -92,10 +92,10 @@ def datetime_of(micros: int) -> dt.datetime:
 
 @cache
 def conformer(schema: Schema) -> Callable[[Any], Any]:
-    """A function that returns its argument when it fits ``schema`` and raises :class:`Mismatch` when it does not.
+    """A function that returns its argument if it fits ``schema`` and raises :class:`Mismatch` otherwise.
 
-    An ``int`` where a ``float`` is declared becomes a ``float`` (typing allows it, and deployments must not differ
-    by it); datetimes become UTC. Nothing else is converted: an integer beyond 64 bits is an error, never a wrong number.
+    An ``int`` becomes a ``float`` if the schema is ``float``: typing allows it, and deployments must not differ by it.
+    Datetimes become UTC. Nothing else is converted: an integer beyond 64 bits is an error, never a wrong number.
     """
     slow = _slow_conformer(schema)
     fast = _fast_test(schema, "v", depth=0)
@@ -244,7 +244,7 @@ def name_of(schema: Schema) -> str:
 
 
 def key_problem(schema: Schema, key: Any) -> str | None:
-    """Why ``key`` cannot be a key (None, or NaN anywhere inside: NaN is not equal to itself), or None."""
+    """Why ``key`` cannot be a key: it is None, or contains NaN, which does not equal itself. None if it can."""
     match schema:
         case Float():
             return "the key is NaN, which equals nothing, not even itself" if key != key else None
@@ -268,8 +268,8 @@ def key_problem(schema: Schema, key: Any) -> str | None:
 
 @cache
 def key_conformer(schema: Schema) -> Callable[[Any], Any]:
-    """:func:`conformer` for keys: keys that are equal become identical (0.0 and -0.0, wherever they lie in a key), so
-    that no operator can see which of them came first."""
+    """:func:`conformer` for keys. Equal keys become identical (-0.0 becomes 0.0 anywhere in a key), so that no operator
+    can see which of them came first."""
     fit = conformer(schema)
     if not has_floats(schema):
         return fit
@@ -277,7 +277,7 @@ def key_conformer(schema: Schema) -> Callable[[Any], Any]:
 
 
 def positive_zeros(schema: Schema, key: Any) -> Any:
-    """A value that fits, with 0.0 for every -0.0 in it."""
+    """The value with 0.0 for every -0.0 in it."""
     match schema:
         case Float():
             return key + 0.0
@@ -295,12 +295,12 @@ def positive_zeros(schema: Schema, key: Any) -> Any:
 
 
 def always_a_key(schema: Schema) -> bool:
-    """Can no value of the schema be refused by :func:`key_problem`?"""
+    """Whether every value of the schema can be a key, by :func:`key_problem`."""
     return isinstance(schema, Boolean | Integer | String | Bytes | Timestamp | Date | UnitValue)
 
 
 def has_floats(schema: Schema) -> bool:
-    """Can a value of the schema hold a float (and so a NaN)?"""
+    """Whether a value of the schema can contain a float, and so a NaN."""
     match schema:
         case Float():
             return True
@@ -315,7 +315,8 @@ def has_floats(schema: Schema) -> bool:
 
 
 def hashable(schema: Schema) -> bool:
-    """Can a value of the schema be a key? Lists cannot, tuples can; records can when they are equal by all their fields."""
+    """Whether values of the schema can be keys. Lists cannot, tuples can; records can if their equality covers all
+    fields."""
     match schema:
         case ListOf(item, frozen):
             return frozen and hashable(item)

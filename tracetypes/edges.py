@@ -1,8 +1,8 @@
 """The two data-trace types of an edge: ``U[K, V]`` and ``O[K, V]`` (data-trace-types, section 4).
 
 Both are streams of items ``(key, value)`` and markers. Markers are totally ordered. Between two markers the items of a
-``U`` are a bag; those of an ``O`` are ordered per key and unordered across keys. ``O`` is a subtype of ``U``: an order
-may be forgotten, never invented.
+``U`` are a bag; the items of an ``O`` are ordered per key and unordered across keys. ``O`` is a subtype of ``U``,
+because a stream may lose its order but cannot gain one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class Edge(Generic[K, V]):
-    """What ``U`` and ``O`` have in common. Never instantiated: these classes exist for the type checker."""
+    """The common base of ``U`` and ``O``. These classes are never instantiated: they exist for the type checker."""
 
 
 class U(Edge[K, V]):
@@ -45,12 +45,12 @@ class EdgeType:
 
     @property
     def forgotten(self) -> EdgeType:
-        """The same without its order."""
+        """This type without its order."""
         return attrs.evolve(self, ordered=False)
 
 
 def edge_type(annotation: Any) -> EdgeType:
-    """The :class:`EdgeType` that ``U[K, V]`` or ``O[K, V]`` spells. Raises :class:`DataError` ``TT107``."""
+    """The :class:`EdgeType` of the annotation ``U[K, V]`` or ``O[K, V]``. Raises :class:`DataError` ``TT107``."""
     if isinstance(annotation, EdgeType):
         return annotation
     origin, args = get_origin(annotation), get_args(annotation)

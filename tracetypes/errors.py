@@ -1,7 +1,7 @@
-"""What tracetypes says when something is wrong: a code, where, what was found, what was expected, and the fix.
+"""Errors of tracetypes. Each has a code, a location, what was found, what was expected, and a fix.
 
-Codes: ``TT1xx`` the graph (all violations of a graph are reported together), ``TT2xx`` data and the run,
-``TT3xx`` laws, ``TT4xx`` the command line. Every code has its section in ``docs/errors.md``.
+Codes: ``TT1xx`` the graph (all violations of a graph are reported together), ``TT2xx`` data and the run, ``TT3xx``
+laws, ``TT4xx`` the command line. Every code has a section in ``docs/errors.md``.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ _CELL: Final = re.compile(r"<ipython-input-(\d+)-|<python-input-(\d+)>|.*[/\\]ip
 
 @attrs.frozen
 class Location:
-    """A line of the author's program: of a file, or of a cell of a notebook."""
+    """A line of the author's program, in a file or in a cell of a notebook."""
 
     file: str
     line: int
 
     @property
     def is_cell(self) -> bool:
-        """Is it a line of a cell, which no editor can be sent to?"""
+        """Whether this is a line of a cell, which no editor can open."""
         return _CELL.match(self.file) is not None
 
     @property
     def text(self) -> str:
-        """The line itself; empty where it cannot be read."""
+        """The text of the line. Empty if it cannot be read."""
         linecache.checkcache(self.file)
         return linecache.getline(self.file, self.line).strip()
 
@@ -85,7 +85,7 @@ NOWHERE: Final = Location("<unknown>", 0)
 
 
 def caller() -> Location:
-    """The innermost line on the call stack that is not ours: where the author wrote what is now being built."""
+    """The innermost line on the call stack that is outside of tracetypes: the line of the author that builds something."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -118,7 +118,8 @@ def _here() -> Location | None:
 
 
 def raised_at(error: BaseException) -> Location | None:
-    """The author's last line on the way to where an error was raised: not ours, and of no library unless there is no other."""
+    """The author's last line on the way to the place where an error was raised. Skips lines of tracetypes, and lines of
+    libraries unless there are no others."""
     found: Location | None = None
     in_library: Location | None = None
     at: TracebackType | None = error.__traceback__
@@ -156,13 +157,13 @@ class Violation:
 
 
 class TraceTypesError(Exception):
-    """Base of all our errors. ``code`` names a section of ``docs/errors.md``."""
+    """Base of all errors of tracetypes. ``code`` names a section of ``docs/errors.md``."""
 
     code: str = "TT000"
 
 
 class CheckFailed(TraceTypesError):
-    """A graph was refused. ``violations`` holds every reason, not the first one only."""
+    """A graph was refused. ``violations`` holds all violations, not only the first one."""
 
     code = "TT100"
 
@@ -177,8 +178,8 @@ class CheckFailed(TraceTypesError):
 
 
 class CodedError(TraceTypesError):
-    """An error with a message and a fix. ``where``: the author's line that it is about, if any; ``line``: what it says, where
-    only the process that raised the error can read it."""
+    """An error with a message and a fix. ``where``: the author's line that caused it, if any. ``line``: the text of
+    that line, if only the process that raised the error can read it."""
 
     def __init__(
         self, code: str, message: str, *, fix: str = "", where: Location | None = None, line: str = ""
@@ -204,12 +205,12 @@ def _rebuild(
 
 
 class RunError(CodedError):
-    """A run could not start or go on. Nothing is lost: what was not answered is still in the source."""
+    """A run could not start or go on. Nothing is lost: rows without an answer are still in the source."""
 
 
 class UsageError(CodedError):
-    """The command line, or a call of ours, was given something that cannot be meant. Where a graph is built (``TT1xx``) it names
-    the author's line."""
+    """The command line or a function of tracetypes got an impossible argument. Errors of graph construction (``TT1xx``)
+    name the author's line."""
 
     def __init__(
         self, code: str, message: str, *, fix: str = "", where: Location | None = None, line: str = ""
@@ -224,18 +225,19 @@ class DataError(CodedError):
 
 
 class LawBroken(CodedError):
-    """An operator breaks a law of its template; the message holds the smallest counter-example found."""
+    """An operator breaks a law of its template. The message has the smallest counter-example that was found."""
 
 
 class OperatorFailed(CodedError):
-    """An author's operator raised, or emitted what its type does not allow."""
+    """An author's operator raised, or emitted something that its type does not allow."""
 
 
 _MARK: Final = "TRACETYPES-ERROR "
 
 
 def envelope(error: CodedError) -> str:
-    """One line that survives any transport of an exception as text, to be found again by :func:`from_text`."""
+    """The error as one line of text, which survives any transport of an exception as text. :func:`from_text` finds it
+    again."""
     found: dict[str, Any] = {
         "kind": type(error).__name__, "code": error.code, "message": error.message, "fix": error.fix
     }  # fmt: skip
@@ -245,7 +247,7 @@ def envelope(error: CodedError) -> str:
 
 
 def from_text(text: str) -> CodedError | None:
-    """The error that :func:`envelope` put somewhere into ``text``, or None."""
+    """The error of an :func:`envelope` somewhere in ``text``, or None."""
     kinds: dict[str, type[CodedError]] = {
         c.__name__: c for c in (RunError, UsageError, DataError, LawBroken, OperatorFailed)
     }

@@ -1,7 +1,7 @@
-"""Rows in files and topics: how a line of text, a row of columns or a record of Kafka becomes a value, and why it does not.
+"""Formats of rows: how a line of text, a row of columns or a record of Kafka becomes a value, and why it may not fit.
 
-Text formats are parsed here, by the same code wherever a flow runs, so that a row that does not fit is rejected with the
-same reason everywhere. Parquet rows come as plain dicts from whoever reads the file.
+The same code parses text wherever a dataflow runs, so that a row that does not fit is rejected with the same reason
+everywhere. Rows of Parquet come as plain dicts from the code that reads the file.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ __all__ = [
 
 @attrs.frozen
 class Csv:
-    """Delimited text, a row a line. ``separator`` None: runs of white space. ``columns`` None: the first line names them.
-    ``zone``: of times that name none, in this format and the others."""
+    """Delimited text, one row per line. ``separator`` None: runs of white space. ``columns`` None: the first line has
+    the names. ``zone``, in this format and the others: the zone of times that name none."""
 
     separator: str | None = ","
     columns: tuple[str, ...] | None = None
@@ -53,7 +53,7 @@ class Csv:
 
 @attrs.frozen
 class JsonLines:
-    """A JSON object a line."""
+    """One JSON object per line."""
 
     zone: str | None = None
     extension: Literal["jsonl"] = "jsonl"
@@ -75,8 +75,8 @@ MARKER = "tracetypes-marker"
 
 @attrs.frozen
 class Kafka:
-    """Records of a topic. ``headers``: fields of the value that come from the record's headers of the same name. ``marker``:
-    the header that makes a record a marker, or a heartbeat; ``markers``: does a sink send them?"""
+    """Records of a topic. ``headers``: fields of the value that come from headers of the same name. ``marker``: the
+    header that makes a record a marker, or a heartbeat. ``markers``: whether a sink sends markers."""
 
     headers: tuple[str, ...] = ()
     marker: str = MARKER
@@ -85,13 +85,13 @@ class Kafka:
 
 
 def csv(*, separator: str | None = ",", columns: Sequence[str] | None = None, zone: str | None = None) -> Csv:
-    """CSV, strictly RFC 4180 within a line: a quote stands around a whole cell or, doubled, inside such quotes; any other line
-    with a quote is a reject, and so are the two ends of a cell with a line break. ``separator=None`` splits at runs of white
-    space, without quoting.
+    """CSV, strictly RFC 4180 within a line: quotes enclose a whole cell, or are doubled inside such a cell. Any other
+    line with a quote is a reject, and so are both parts of a cell with a line break. ``separator=None`` splits at
+    runs of white space, without quoting.
 
-    ``columns`` names the columns of files that have no header line. ``zone``: the time zone of times that name none, such as
-    ``"UTC"`` or ``"Europe/Berlin"``; without it such a row is a reject. Where the clocks change, a time that names no instant or
-    two is a reject too.
+    ``columns`` names the columns of files without a header line. ``zone``: the time zone of times that name none, such
+    as ``"UTC"`` or ``"Europe/Berlin"``. Without it a row with such a time is a reject. A time is also a reject if it
+    names no instant in that zone, or two, because the clocks change.
     """
     if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
         raise UsageError(
@@ -108,8 +108,8 @@ def json_lines(*, zone: str | None = None) -> JsonLines:
 
 
 def parquet(*, zone: str | None = None) -> Parquet:
-    """Parquet. ``zone``: the time zone of columns of times without one; without it such a file is refused, and so is one with
-    times that name no instant or two."""
+    """Parquet. ``zone``: the time zone of columns of times without one. Without it such a file is refused. With it a
+    file is refused if a time names no instant in that zone, or two."""
     return Parquet(_checked_zone(zone))
 
 
@@ -129,14 +129,15 @@ def _checked_zone(zone: str | None) -> str | None:
 def kafka(
     *, headers: Sequence[str] = (), marker: str = MARKER, markers: bool = False, zone: str | None = None
 ) -> Kafka:
-    """How the records of a Kafka topic are read and written, where it is not as usual. Files are still read by their ending.
+    """How a source or sink reads or writes records of a Kafka topic, if the defaults do not fit. The format of files
+    still follows from their ending.
 
-    The key of a source with a key column is the record's key, and the value is its value: a record (or list) as JSON, text
-    as UTF-8, bytes as they are, numbers, truth values and times as text. ``headers``: fields of the value that come from the
-    record's headers of the same name, as text. ``marker``: a record with this header is no item. The header is a time in the
-    unit of the source's markers: a marker of its partition where they are in band, else a heartbeat. ``markers``: a sink sends
-    each of its markers to every partition, so that a source with markers in band reads the same blocks. ``zone``: as for
-    :func:`csv`.
+    The key of a source with a key column is the record's key, and the value is its value: a record (or list) as JSON,
+    text as UTF-8, bytes as they are, numbers, truth values and times as text. ``headers``: fields of the value that
+    come from headers of the same name, as text. ``marker``: a record with this header is not an item. The header is a
+    time in the unit of the source's markers. With markers in band it is a marker of its partition, otherwise a
+    heartbeat. ``markers``: whether a sink sends each of its markers to every partition, so that a source with markers
+    in band reads the same blocks. ``zone``: as for :func:`csv`.
     """
     if isinstance(headers, str) or not all(headers):
         raise UsageError("TT115", f"headers is {show(headers)}", fix="give a list of names of fields")
@@ -156,7 +157,7 @@ _BY_NAME: dict[str, Format] = {
 
 
 def format_of(name: str, declared: Format | Kafka | None, default: Format | None = None) -> Format:
-    """The declared format of files, or the one that a file's name tells. Raises :class:`RunError` ``TT207``."""
+    """The declared format of files, or else the format of the file's ending. Raises :class:`RunError` ``TT207``."""
     if declared is not None and not isinstance(declared, Kafka):
         return declared
     suffixes = [s.lstrip(".").lower() for s in PurePath(name).suffixes if s.lower() not in (".gz", ".bz2", ".zst")]
@@ -177,8 +178,9 @@ def format_of(name: str, declared: Format | Kafka | None, default: Format | None
 
 @attrs.frozen
 class Layout:
-    """How a pair ``(key, value)`` lies in columns: a column ``key`` unless it is ``Unit``, then the fields of a record
-    value, or a column ``value``. A record with a field that is called ``key`` is not opened when there is a key column."""
+    """The columns of a pair ``(key, value)``: a column ``key`` unless the key is ``Unit``, then the fields of a record
+    value, or a column ``value``. If there is a key column, a record with a field ``key`` goes into a column
+    ``value`` as a whole."""
 
     key: Schema
     value: Schema
@@ -186,12 +188,12 @@ class Layout:
 
     @property
     def keyed(self) -> bool:
-        """Is there a key column?"""
+        """Whether there is a key column."""
         return not isinstance(self.key, UnitValue)
 
     @property
     def opened(self) -> bool:
-        """Are the fields of the value columns?"""
+        """Whether the fields of the value are columns."""
         taken = {*(("key",) if self.keyed else ()), *self.reserved}
         return isinstance(self.value, Record) and not any(name in taken for name, _ in self.value.fields)
 
@@ -211,7 +213,7 @@ class Layout:
         return key, from_plain(self.value, _column(plain, "value", self.value), ".value")
 
     def zoned(self, zone: str | None) -> Layout:
-        """The layout of rows whose times without a zone are of that one."""
+        """The layout of rows in which times without a zone are in this zone."""
         return attrs.evolve(self, key=zoned(self.key, zone), value=zoned(self.value, zone)) if zone else self
 
     def plain(self, key: Any, value: Any) -> dict[str, Any]:
@@ -229,7 +231,7 @@ def _column(plain: Mapping[str, Any], name: str, schema: Schema) -> Any:
 
 
 class Absent:
-    """Stands for a column that is not there."""
+    """Stands for a missing column."""
 
     def __repr__(self) -> str:
         return "missing"

@@ -1,4 +1,4 @@
-"""What an author builds a dataflow with: typed handles, which put nodes into a graph (:mod:`tracetypes.nodes`)."""
+"""The author's side of a graph: typed handles, which put nodes into it (:mod:`tracetypes.nodes`)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ E_co = TypeVar("E_co", bound=Edge[Any, Any], covariant=True)
 
 @attrs.define
 class Shown:
-    """How streams and dataflows are shown, by layers above this one, which register how. ``edge``: the type of the edge behind a
-    stream, None where it is not known; ``picture``: a dataflow as HTML."""
+    """How streams and dataflows are shown. Layers above this one register the functions. ``edge``: the type of the edge
+    behind a stream, or None if it is unknown. ``picture``: a dataflow as HTML."""
 
     edge: Callable[[Stream[Any]], object] = lambda stream: None
     picture: Callable[[Dataflow], str | None] = lambda flow: None
@@ -58,11 +58,11 @@ class Stream(Generic[E_co]):
         return f"<{type(self).__name__} {'of unknown type' if edge is None else edge} from {title(node)}, {node.where}>"
 
     def through(self, op: Callable[[Stream[E_co]], Stream[R]], *, parallelism: int | None = None) -> Stream[R]:
-        """The stream that comes out of an operator, a structural operator or any function of streams.
+        """The output of an operator, a structural operator or any function of streams.
 
-        ``parallelism``: how many copies of the keyed operators and sorts that ``op`` adds shall run at once (None: as the
-        run says). A backend with one width for all takes the most that is asked for. Stateless operators run where their
-        items are: where none of the operators is keyed the check refuses it (TT122).
+        ``parallelism``: how many copies of each keyed operator and sort of ``op`` run at once (None: the run decides).
+        A backend with one width for all takes the largest number. Stateless operators run where their items are: if
+        none of the operators is keyed, the check refuses ``parallelism`` (TT122).
         """
         given: object = op
         if isinstance(given, type) or not callable(given):
@@ -85,24 +85,24 @@ class Stream(Generic[E_co]):
 
 
 class SourceStream(Stream[E_co]):
-    """The stream of the items of a source, which knows where the source's other rows go."""
+    """The item stream of a source, with methods for the source's other rows."""
 
     __slots__ = ()
 
     def late(self: SourceStream[Edge[K, V]]) -> Stream[U[K, V]]:
-        """The items that are late, as a stream with the markers of the source.
+        """The late items, as a stream with the markers of the source.
 
-        A late item belongs to the block that is open when it comes: the first that is not closed by what came before it in
-        the order of the source. (The block of its own time is closed: that makes it late.) The late output of a run gets
-        these items all the same. With markers in band nothing is late. Asked again, it gives the same stream.
+        A late item belongs to the block that is open when it comes: the first block that the earlier rows of the source
+        have not closed. (They have closed the block of its own time: that makes it late.) The late output of a run gets
+        these items too. With markers in band nothing is late. A second call returns the same stream.
         """
         return self._aside("late")
 
     def rejects(self) -> Stream[U[Unit, Rejected]]:
-        """The rows that are rejected, each as a :class:`~tracetypes.Rejected`, as a stream with the markers of the source.
+        """The rejected rows, each as a :class:`~tracetypes.Rejected`, as a stream with the markers of the source.
 
-        A rejected row belongs to the block that is open when it comes, as a late item does; one before the first item of the
-        source to the first block. The reject output of a run gets these rows all the same.
+        A rejected row belongs to the block that is open when it comes, like a late item. A row before the first item of
+        the source belongs to the first block. The reject output of a run gets these rows too.
         """
         return self._aside("rejects")
 
@@ -116,8 +116,8 @@ class SourceStream(Stream[E_co]):
 
 
 class Dataflow:
-    """A dataflow under construction. Nothing is checked until :func:`tracetypes.check.check`, so that all that is
-    wrong can be said at once."""
+    """A dataflow under construction. Nothing is checked until :func:`tracetypes.check.check`, which reports all
+    violations at once."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -165,14 +165,14 @@ class Dataflow:
         ordered_by: Callable[[Any], Orderable] | RowPosition | None = None,
         format: Format | Kafka | None = None,
     ) -> SourceStream[Any]:
-        """A stream that comes in by this name. Its methods :meth:`~SourceStream.late` and :meth:`~SourceStream.rejects` give
-        the rows that are not in it.
+        """Add a source of this name and return its stream. The methods :meth:`~SourceStream.late` and
+        :meth:`~SourceStream.rejects` of the stream return the rows that it leaves out.
 
         ``edge``: ``U[K, V]`` or ``O[K, V]``. ``markers``: :func:`every` or :func:`in_band`. The rows of the source are
-        the values ``V``; ``key`` takes the key from a value. Without ``key`` and with ``K`` other than ``Unit`` the rows
-        have a column ``key`` besides those of the value. ``ordered_by`` is required for ``O``: a function of the value,
-        or :data:`ROW_POSITION`. ``format``: how files are read; None: by the ending of their name. Or :func:`kafka`, how
-        records of a topic are read.
+        the values ``V``; ``key`` takes the key from a value. Without ``key``, and with ``K`` other than ``Unit``, the
+        rows have a column ``key`` besides those of the value. ``ordered_by`` is required for ``O``: a function of the
+        value, or :data:`ROW_POSITION`. ``format``: the format of files (None: by the ending of their name), or
+        :func:`kafka` for records of a topic.
         """
         made = self._add(
             Source(
@@ -197,10 +197,11 @@ class Dataflow:
         position: str | None = None,
         format: Format | Kafka | None = None,
     ) -> None:
-        """Send a stream out by this name.
+        """Add a sink of this name for a stream.
 
-        ``marker``: add a column of that name with the time of the marker that ended the item's block. ``position``: add
-        a column with the item's place (from 0) among those of its key and block; on ordered streams only.
+        ``marker``: the name of an additional column with the time of the marker that ended the item's block.
+        ``position``: the name of an additional column with the position of the item (from 0) among those of its key and
+        block, on ordered streams only.
         """
         self._add(
             Sink(
@@ -216,7 +217,7 @@ class Dataflow:
 
     @property
     def graph(self) -> Graph:
-        """The graph as built so far, unchecked."""
+        """The graph built so far, unchecked."""
         return Graph(self.name, tuple(self._nodes))
 
     def _add(self, node: Node) -> Stream[Any]:
@@ -249,10 +250,10 @@ def extend(upstream: Stream[Any], op: Typed) -> Stream[Any]:
 
 
 def sort(*, by: Callable[[V], Orderable]) -> Callable[[Stream[U[K, V]]], Stream[O[K, V]]]:
-    """SORT: order the items of each key and block by ``by(value)``; ties by the canonical order of the whole value.
+    """SORT: order the items of each key and block by ``by(value)``. The canonical order of the whole value breaks ties.
 
-    ``by`` gives a number, a text, bytes, a time, a day, or a tuple of these. All of them have one order, so that the order of
-    arrival does not count: :mod:`tracetypes.places`.
+    ``by`` returns a number, a text, bytes, a time, a day, or a tuple of these. They have one total order
+    (:mod:`tracetypes.places`), so the order of arrival does not matter.
     """
 
     def place(upstream: Stream[U[K, V]]) -> Stream[O[K, V]]:
@@ -270,10 +271,10 @@ def merge(first: Stream[O[K1, V]], second: Stream[O[K2, V]], /) -> Stream[O[K1 |
 @overload
 def merge(first: Stream[U[K, V]], /, *others: Stream[U[K, V]]) -> Stream[U[K, V]]: ...
 def merge(first: Stream[Any], /, *others: Stream[Any]) -> Stream[Any]:
-    """MRG: one stream with the items of all, aligned on markers.
+    """MRG: one stream with the items of all streams, aligned on markers.
 
-    The result has every marker of any input, up to where the slowest input is. Ordered streams must have disjoint keys:
-    distinct record types as keys prove it; otherwise the run checks it and fails by name.
+    The result has every marker of any input, up to the last marker of the slowest input. Ordered streams must have
+    disjoint keys. Distinct record types as keys prove that; otherwise the run checks it and fails with ``TT205``.
     """
     flow = first.flow
     inputs = tuple(flow._own(stream) for stream in (first, *others))
