@@ -223,7 +223,7 @@ class _Checker:
             )
 
     def side_outputs(self, node: Node) -> bool:
-        """Is this the stream of the items of a source whose late items or rejects are used?"""
+        """Whether this is the item stream of a source whose late items or rejects are used."""
         others = (other for other in self.graph.nodes if isinstance(other, Source) and other.output != "items")
         return isinstance(node, Source) and node.output == "items" and any(other.name == node.name for other in others)
 
@@ -240,7 +240,7 @@ class _Checker:
         )
 
     def order(self) -> list[Node]:
-        """Topological order; what lies on or behind a cycle is left out, and the cycle is reported."""
+        """A topological order. Omits nodes on a cycle or downstream of one, and reports the cycle."""
         waiting = {node.id: sum(1 for i in set(node.inputs) if i in self.by_id) for node in self.graph.nodes}
         ready = [node for node in self.graph.nodes if waiting[node.id] == 0]
         order: list[Node] = []
@@ -274,7 +274,7 @@ class _Checker:
     # -------------------------------------------------------------------------------------------- types
 
     def visit(self, node: Node) -> None:
-        """Find the type of the edge that leaves a node, behind all that it reads."""
+        """Find the type of the edge that leaves a node, after all that it reads."""
         self.types[node.id] = self.type_of(node)
         self.origins[node.id] = self.origins_of(node)
 
@@ -322,7 +322,7 @@ class _Checker:
         return given
 
     def attributes(self, node: Source, edge: EdgeType) -> None:
-        """What the functions of a source read of its values, where mypy was not asked."""
+        """Check which attributes the functions of a source read, for code that mypy never saw."""
         try:
             schema = schema_of(edge.value)
         except DataError:
@@ -389,7 +389,8 @@ class _Checker:
             return None
 
     def disjoint(self, node: Merge) -> None:
-        """Ordered inputs that take their keys from the same node overlap for sure; others are checked when they run."""
+        """Refuse ordered inputs that take their keys from the same node, because they surely overlap. The run checks
+        others."""
         origins = [self.origins.get(i, 0) for i in node.inputs]
         seen = 0
         for at, one in enumerate(origins):
@@ -409,7 +410,7 @@ class _Checker:
                     return
 
     def origins_of(self, node: Node) -> int:
-        """The nodes that the keys of a stream come from, as bits by their place in the graph: sets of all of them would take
+        """The nodes from which the keys of a stream come, as bits by their place in the graph. Sets of nodes would take
         memory with the square of the graph."""
         if isinstance(node, Sort | Merge) or (isinstance(node, Apply) and isinstance(node.op, OpKeyedOrdered)):
             found = 0
@@ -476,7 +477,7 @@ class _Checker:
         return made
 
     def record_of(self, node: Node) -> None:
-        """The edge that leaves a node must have a schema, and its key must be able to be one."""
+        """Check that the edge that leaves a node has a schema, and that its key can be a key."""
         edge = self.types.get(node.id)
         if edge is None or not isinstance(node, Source | Apply):
             return

@@ -50,7 +50,7 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 @attrs.frozen(order=True)
 class Marker:
-    """``#t``: every item that belongs before event time ``t`` has been seen. ``micros``: microseconds since the epoch."""
+    """``#t``: every item from before event time ``t`` has been seen. ``micros``: microseconds since the epoch."""
 
     micros: int
 
@@ -69,7 +69,8 @@ class Marker:
 
 
 def micros_from(time: object, unit: TimeUnit) -> int:
-    """Microseconds since the epoch. Raises ValueError for what is no time (None, NaN, text, naive datetimes)."""
+    """Microseconds since the epoch. Raises ValueError for a value that is not a time (None, NaN, text, naive
+    datetimes)."""
     if isinstance(time, dt.datetime):
         if time.tzinfo is None:
             raise ValueError(f"the time {time!r} has no time zone")
@@ -90,9 +91,10 @@ def micros_from(time: object, unit: TimeUnit) -> int:
 
 @attrs.frozen
 class EventTime(Generic[V_contra]):
-    """Markers at the whole multiples of ``period``, when the newest item is ``delay`` past them. All in microseconds.
+    """Markers at the whole multiples of ``period``, each as soon as the newest item is ``delay`` past it. All in
+    microseconds.
 
-    An item of time ``t`` belongs to the block that ends at the first multiple after ``t``. It is late when an earlier
+    An item of time ``t`` belongs to the block that ends at the first multiple after ``t``. It is late if an earlier
     item of the source was so new that this block was closed already. Blocks depend on the times alone.
     """
 
@@ -110,17 +112,18 @@ class EventTime(Generic[V_contra]):
         return (time // self.period + 1) * self.period
 
     def heartbeat(self, time: int) -> int:
-        """The last marker that a heartbeat of this time stands for: everything before the time has been sent."""
+        """The last marker that follows from a heartbeat of this time, which says that everything before the time has
+        been sent."""
         return time // self.period * self.period
 
     def frontier(self, newest: int) -> int:
-        """The last marker that may be sent once an item of time ``newest`` was seen."""
+        """The last marker that may be sent after an item of time ``newest``."""
         return (newest - self.delay) // self.period * self.period
 
 
 @attrs.frozen
 class InBand(Generic[V_contra]):
-    """Markers are records of the stream: those for which ``is_marker`` holds. Their ``time`` must increase strictly."""
+    """Markers are the records of the stream for which ``is_marker`` is true. Their ``time`` must increase strictly."""
 
     is_marker: Callable[[V_contra], bool]
     time: Callable[[V_contra], Time]
@@ -135,7 +138,7 @@ Markers: TypeAlias = EventTime[V_contra] | InBand[V_contra]
 
 
 def show_markers(markers: Markers) -> str:
-    """Where the markers of a source come from, in words."""
+    """A description of a source's markers."""
     match markers:
         case EventTime(period=period, delay=delay):
             return f"every {period / 1e6:g} s of event time, delay {delay / 1e6:g} s"
@@ -144,7 +147,7 @@ def show_markers(markers: Markers) -> str:
 
 
 def span_as_micros(name: str, span: object, *, least: int = 1, code: str = "TT115") -> int:
-    """A number of seconds, or a timedelta, in microseconds. ``name``: the parameter that it was given as."""
+    """A number of seconds, or a timedelta, in microseconds. ``name``: the parameter that has this value."""
     seconds = span.total_seconds() if isinstance(span, dt.timedelta) else span
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
         raise UsageError(code, f"{name} is {show(span)}", fix=f"give {name} as a number of seconds or a timedelta")
@@ -161,12 +164,12 @@ def span_as_micros(name: str, span: object, *, least: int = 1, code: str = "TT11
 def every(
     *, seconds: Span, time: Callable[[V_contra], Time], delay: Span = 0, unit: TimeUnit = "s"
 ) -> EventTime[V_contra]:
-    """A marker at every whole multiple of ``seconds`` of event time. ``seconds`` and ``delay`` are numbers of seconds or
-    timedeltas.
+    """A marker at every whole multiple of ``seconds`` of event time. ``seconds`` and ``delay`` are numbers of seconds
+    or timedeltas.
 
     ``time`` takes a source value and returns its event time: a number since the epoch in ``unit`` (``"s"``, ``"ms"`` or
-    ``"us"``), or an aware datetime. ``delay`` is how far an item may lie behind the newest one and still be in
-    time; what lies further behind and whose block is closed goes to the source's late output.
+    ``"us"``), or an aware datetime. ``delay`` is how far an item may lag behind the newest one and still be in time. An
+    item that lags further, and whose block is closed, goes to the source's late output.
     """
     if unit not in MICROS:
         raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
@@ -185,11 +188,11 @@ def in_band(
     time: Callable[[V_contra], Time] | None = None,
     unit: TimeUnit = "s",
 ) -> InBand[V_contra]:
-    """Markers that the source sends itself, as records among the others.
+    """Markers that the source itself sends, as records among the others.
 
-    A record for which ``is_marker`` holds is no item: it closes the block of everything before it. A marker whose time
-    does not lie after the previous one's is rejected, and counted. Without ``is_marker`` no value is a marker: markers are
-    records of Kafka with a header that says so (:func:`tracetypes.kafka`).
+    A record for which ``is_marker`` is true is not an item: it closes the block of everything before it. A marker whose
+    time is not later than the previous one's is rejected, and counted. Without ``is_marker`` no value is a marker: then
+    the markers are records of Kafka with a marker header (:func:`tracetypes.kafka`).
     """
     if (is_marker is None) != (time is None):
         raise UsageError("TT115", "is_marker and time go together", fix="give both, or neither for markers in headers")

@@ -48,9 +48,9 @@ __all__ = [
 
 @attrs.frozen
 class Row:
-    """What a row of a source turned out to be. ``kind``: ``item`` (key, value, time), ``marker`` (time) or ``reject``
-    (reason). ``time`` is in microseconds; for items of sources with markers in band it is 0. ``text``: of a reject, as it
-    came; empty where whoever read it knows."""
+    """A parsed row of a source. ``kind``: ``item`` (key, value, time), ``marker`` (time) or ``reject`` (reason).
+    ``time`` is in microseconds; it is 0 for items of sources with markers in band. ``text``: the original text of a
+    reject, empty if the reader of the row knows it."""
 
     kind: Literal["item", "marker", "reject"]
     key: Any = None
@@ -63,7 +63,7 @@ class Row:
 def text_parser(
     format: Csv | JsonLines, layout: Layout, header: Sequence[str] | None
 ) -> Callable[[str], tuple[Any, Any]]:
-    """A function from a line to a pair; it raises :class:`Mismatch`. ``header``: the columns of the file at hand."""
+    """A function from a line to a pair; it raises :class:`Mismatch`. ``header``: the columns of the current file."""
     layout = layout.zoned(format.zone)
     if isinstance(format, JsonLines):
         return lambda line: layout.pair(_object(line))
@@ -124,7 +124,7 @@ def _cells(separator: str) -> Callable[[str], list[str]]:
 
 
 def is_blank(format: Csv | JsonLines, line: bytes) -> bool:
-    """Is a line no row: empty, or nothing but white space, unless that separates cells?"""
+    """Whether a line is not a row: it is empty, or has only white space that does not separate cells."""
     if not line or line.isspace():
         return not (isinstance(format, Csv) and format.separator is not None and format.separator.encode() in line)
     return False
@@ -133,7 +133,7 @@ def is_blank(format: Csv | JsonLines, line: bytes) -> bool:
 def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, bytes | None, Headers], tuple[Any, Any]]:
     """A function from a record's key, value and headers to a pair; it raises :class:`Mismatch`.
 
-    Raises :class:`UsageError` ``TT402`` where headers are named that are no fields.
+    Raises :class:`UsageError` ``TT402`` if ``headers`` names something that is not a field.
     """
     layout = layout.zoned(format.zone)
     fields = _fields(format, layout)
@@ -207,7 +207,7 @@ def of_bytes(schema: Schema, raw: bytes | None, path: str) -> Any:
 
 
 def to_bytes(schema: Schema, value: Any) -> bytes | None:
-    """The inverse of how keys and values of records are read; None where there is none."""
+    """The inverse of how keys and values of records are read. None if a type has no inverse."""
     if value is None or isinstance(schema, UnitValue):
         return None
     bare = schema.item if isinstance(schema, Optional) else schema
@@ -259,7 +259,7 @@ def _builder(layout: Layout) -> Callable[[list[Any]], tuple[Any, Any]]:
 
 
 def header_problem(format: Csv, layout: Layout, found: Sequence[str], where: str) -> RunError | None:
-    """The error for a file whose header lacks a column that the record needs, or None."""
+    """The error for a file whose header lacks a column of the record, or None."""
     for name, schema in layout.columns:
         if name not in found and not isinstance(schema, Optional):
             return RunError(
@@ -288,7 +288,7 @@ def split_header(format: Csv, line: str) -> list[str]:
 
 
 def checked_key(schema: Schema) -> Callable[[Any], Any]:
-    """A function that returns a key or raises :class:`Mismatch` when it is None or NaN."""
+    """A function that returns a key, or raises :class:`Mismatch` if it is None or NaN."""
 
     def check(key: Any) -> Any:
         if problem := key_problem(schema, key):

@@ -1,8 +1,8 @@
-"""Places in an order: what an author's function may give to sort by, and one total order of all of that.
+"""Places in an order: the values that an author's function may return to sort by, and one total order of them.
 
-Python's ``<`` is no total order of all that has one: NaN is before and behind nothing, ``<`` of sets is inclusion, times of one
-zone compare by their clocks, and where types are mixed the order of arrival decides which of them meet. So what a function gives
-is not compared itself but the place that it has here.
+Python's ``<`` is not a total order of them: NaN is neither before nor after any number, ``<`` of sets is inclusion,
+times of one zone compare by their clocks, and with mixed types the order of arrival decides which values are compared.
+So a sort does not compare the returned values, but their places.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class NoPlace(ValueError):
 
 
 def place(value: Any, *, nan: bool = False) -> Any:
-    """The place of a value, to be compared with other places: equal for values that are equal. ``nan``: NaN has one, behind all
-    other numbers. Raises :class:`NoPlace`."""
+    """The place of a value. Places are compared with each other, and are equal for equal values. ``nan``: NaN has a
+    place too, after all other numbers. Raises :class:`NoPlace`."""
     kind = type(value)
     if kind is int or kind is str:
         return (0 if kind is int else 2), value

@@ -1,4 +1,4 @@
-"""Values as plain data, as JSON and cells of text have them, and back."""
+"""Conversion between values and plain data, as in JSON and in cells of text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["from_plain", "from_text", "to_plain"]
 
 
 def to_plain(schema: Schema, value: Any) -> Any:
-    """A value as JSON can hold it: records as dicts, times in ISO 8601, bytes in base64, NaN and infinities as text."""
+    """A value as JSON can express it: records as dicts, times in ISO 8601, bytes in base64, NaN and infinities as text."""
     match schema:
         case Float():
             return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
@@ -59,7 +59,7 @@ _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf
 
 
 def from_plain(schema: Schema, plain: Any, path: str = "") -> Any:
-    """The inverse of :func:`to_plain`. Raises :class:`Mismatch`. Fields that the schema does not name are ignored."""
+    """The inverse of :func:`to_plain`. Raises :class:`Mismatch`. Ignores fields that the schema does not name."""
     match schema:
         case Float():
             if isinstance(plain, str) and plain in _SPECIAL:
@@ -139,9 +139,9 @@ def _time_of(text: str, path: str, zone: str | None) -> dt.datetime:
 
 
 def from_text(schema: Schema, text: str, path: str = "") -> Any:
-    """One CSV field. Strict: ``1_000``, `` 5`` or ``0x1`` are not integers, ``yes`` is not a boolean.
+    """The value of a CSV field. Strict: ``1_000``, `` 5`` or ``0x1`` are not integers, ``yes`` is not a boolean.
 
-    An empty field is None where the field is optional, the empty string where it is text, otherwise a mismatch.
+    An empty field is None if the field is optional, the empty string if it is text, otherwise a mismatch.
     """
     match schema:
         case String():

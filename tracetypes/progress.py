@@ -1,4 +1,4 @@
-"""What a run prints while it works: a line an epoch, or a table in its place."""
+"""What a run prints while it works: a line for each epoch, or a table."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Progress on stderr: lines that stay, and below them a table and a status, which are drawn again in their place. Where
-    stderr is no terminal there is no status, and the table is printed anew every few seconds."""
+    """Progress on stderr: lines that stay, and below them a table and a status, which are redrawn in place. If stderr
+    is not a terminal there is no status, and the table is printed anew every few seconds."""
 
     SECONDS = 5.0
 
@@ -33,21 +33,21 @@ class Progress:
         """Queries, and what operators print, come in threads of their own."""
 
     def line(self, text: str, *, always: bool = False) -> None:
-        """A line that stays; ``always``: also where all is quiet."""
+        """Print a line that stays. ``always``: also if the run is quiet."""
         with self.lock:
             self._wipe()
             self._print([text], always=always)
             self._draw()
 
     def status(self, text: str) -> None:
-        """What is going on."""
+        """Show what the run is doing."""
         with self.lock:
             self._wipe()
             self.below = f"{text} ..."
             self._draw()
 
     def table(self, rows: list[str]) -> None:
-        """How far it is."""
+        """Show the table."""
         with self.lock:
             self._wipe()
             self.rows = rows
@@ -57,7 +57,7 @@ class Progress:
                 self._print_table()
 
     def end(self) -> None:
-        """The last table stays."""
+        """End the redrawing. The last table stays."""
         with self.lock:
             self._wipe()
             self.below = ""

@@ -1,13 +1,14 @@
-"""Records and their schemas: what a key or a value may be, and the four things that every stage needs to know of it.
+"""Records and their schemas: the types that a key or a value may have, and four functions for each.
 
 A :class:`Schema` is derived from annotations alone, never from data. For each schema there are
 
-* :func:`.conformer`: does a value fit (and the one widening that Python allows silently, ``int`` to ``float``);
-* :func:`.canonical`: a total order, with NaN and ``-0.0`` told apart, for normal forms and for ties in ``sort``;
+* :func:`.conformer`: whether a value fits. It converts ``int`` to ``float``, the one widening that Python allows
+  silently;
+* :func:`.canonical`: a total order, which distinguishes NaN and ``-0.0``, for normal forms and for ties in ``sort``;
 * :func:`.stable_hash`: a hash that is the same in every process and run, and equal for equal keys;
 * :func:`.to_plain` / :func:`.from_plain`: JSON-like values, for text formats and messages.
 
-Integers are 64 bit, floats are IEEE doubles, times are aware ``datetime`` with microseconds.
+Integers have 64 bits, floats are IEEE doubles, times are aware ``datetime`` with microseconds.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ INT_MAX: Final = 2**63 - 1
 
 
 class Unit(enum.Enum):
-    """The type with one value: the key of a stream that has no key (the paper's ``Ut``)."""
+    """The type with one value: the key of a stream without keys (the paper's ``Ut``)."""
 
     UNIT = "unit"
 
@@ -61,7 +62,7 @@ UNIT: Final = Unit.UNIT
 
 
 class Mismatch(ValueError):
-    """A value does not fit a schema. ``path`` says where in the value, e.g. ``.reading.watts``."""
+    """A value does not fit a schema. ``path``: where in the value, for example ``.reading.watts``."""
 
     def __init__(self, path: str, found: object, expected: str) -> None:
         self.path, self.found, self.expected = path, found, expected
@@ -112,7 +113,8 @@ class Bytes:
 
 @attrs.frozen
 class Timestamp:
-    """An aware ``datetime``, kept in UTC with microseconds. ``zone``: the zone of texts without one; None: there are none."""
+    """An aware ``datetime``, kept in UTC with microseconds. ``zone``: the zone of texts without one. None: such texts
+    do not fit."""
 
     zone: str | None = None
 
@@ -136,7 +138,7 @@ class Optional:
 
 @attrs.frozen
 class ListOf:
-    """``list[T]`` or ``tuple[T, ...]``; ``frozen`` says which."""
+    """``list[T]``, or ``tuple[T, ...]`` if ``frozen``."""
 
     item: Schema
     frozen: bool
@@ -144,8 +146,8 @@ class ListOf:
 
 @attrs.frozen
 class Record:
-    """A frozen attrs class, a frozen dataclass or a ``NamedTuple`` with annotated fields; of a generic class, ``fields``
-    are those with its type arguments filled in."""
+    """A frozen attrs class, a frozen dataclass or a ``NamedTuple`` with annotated fields. ``fields`` of a generic class
+    have its type arguments filled in."""
 
     cls: type[Any]
     fields: tuple[tuple[str, Schema], ...]
@@ -153,7 +155,8 @@ class Record:
 
 @attrs.frozen
 class OneOf:
-    """A union of records: the class of the value tells which. The key type of a merge of differently keyed streams."""
+    """A union of records, which the class of a value tells apart. The key type of a merge of streams with different
+    keys."""
 
     members: tuple[Record, ...]
 
@@ -191,8 +194,8 @@ def show_type(annotation: Any) -> str:
 def schema_of(annotation: Any) -> Schema:
     """The schema of a type annotation.
 
-    Raises :class:`DataError` ``TT106`` that names the field when a type has no schema. Types are declared, never
-    inferred: ``Any``, ``dict``, sets, bare ``list``, unions of scalars and mutable classes are refused.
+    Raises :class:`DataError` ``TT106``, which names the field, for a type without a schema. Types are declared, never
+    inferred: ``Any``, ``dict``, sets, bare ``list``, unions of scalars and mutable classes have no schema.
     """
     return _schema(annotation, show_type(annotation), ())
 

@@ -1,4 +1,4 @@
-"""Scripted runs that crash: what comes out must be what the definition says, as if nothing had happened."""
+"""Scripted runs with crashes. Their answer must be the definition's, as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Runner = Literal["simulator", "spark"]
 
 @attrs.frozen
 class Ran:
-    """What a scripted run gave. ``traces``: by sink. ``late`` and ``rejects``: how many rows went aside, by source and reason.
+    """The answer of a scripted run. ``traces``: by sink. ``late`` and ``rejects``: counts by source and reason.
     ``crashes``: how many took place."""
 
     traces: dict[str, Trace[Element]]
@@ -35,7 +35,7 @@ class Ran:
 
 
 def define_scripts(flow: Dataflow, scripts: Mapping[str, Script]) -> Ran:
-    """What the definition says of the rows of scripts, whatever crashes. Raises what an operator raises."""
+    """The answer of the definition for the rows of scripts, without crashes. Raises what an operator raises."""
     checked = check(flow)
     steps = _steps(checked, scripts)
     late: Counter[tuple[str, str]] = Counter()
@@ -58,12 +58,13 @@ def run_scripts(
     key_groups: int = 4,
     seed: int = 0,
 ) -> Ran:
-    """Run a dataflow, each source as its script says, over a checkpoint that is thrown away, to its end.
+    """Run a dataflow to its end, each source by its script, with a temporary checkpoint.
 
-    ``on="spark"``: in a process of its own, which is killed in earnest and started again (needs ``tracetypes[spark]`` and Java,
-    some ten seconds for each process). ``on="simulator"``: a crash loses what a step has done and all state since the last
-    commit, and the step is done again; ``seed`` decides what else happens to the data. Raises :class:`UsageError` ``TT402``
-    for scripts of other sources and ``TT407`` for what a script cannot mean, and what the run raises by itself.
+    ``on="spark"``: in a process of its own, which is really killed and started again (needs ``tracetypes[spark]`` and
+    Java, and about ten seconds for each process). ``on="simulator"``: a crash loses the work of a step and all state
+    since the last commit, and the step runs again; ``seed`` decides what else happens to the data. Raises
+    :class:`UsageError` ``TT402`` for scripts of unknown sources and ``TT407`` for impossible scripts, and whatever the
+    run itself raises.
     """
     checked = check(flow)
     steps = _steps(checked, scripts)
@@ -106,8 +107,8 @@ def check_recovery(
 ) -> Ran:
     """Run a dataflow as :func:`run_scripts` does, and compare traces, late rows and rejects with the definition.
 
-    Gives what came out. Raises :class:`LawBroken` ``TT311`` with the first block that differs, and what is missing in it and
-    what is too much.
+    Returns the answer. Raises :class:`LawBroken` ``TT311`` with the first block that differs: the items that it lacks,
+    and those that it has too many.
     """
     __tracebackhide__ = True
     defined = define_scripts(flow, scripts)

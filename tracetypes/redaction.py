@@ -1,7 +1,7 @@
-"""Secrets do not reach messages, pictures, logs or checkpoints.
+"""Keeps secrets out of messages, pictures, logs and checkpoints.
 
-A secret is the value of a field with ``repr=False``, and a password in a connection string, in a URL or in a file of
-settings. The first are known by their values (:func:`conceal`), the others by how they are written.
+Secrets are the values of fields with ``repr=False``, and passwords in connection strings, URLs and files of settings.
+The former are known by their values (:func:`conceal`), the latter by how they are written.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _concealed: set[str] = set()
 
 
 def redact(text: str) -> str:
-    """A text without the secrets that are known in this process."""
+    """The text without the secrets that this process knows."""
     for secret in sorted(filter(text.__contains__, _concealed), key=len, reverse=True):
         text = text.replace(secret, STARS)
     return redact_passwords(text)
 
 
 def redact_passwords(text: str) -> str:
-    """A text without its passwords: in URLs, behind ``password=`` and the like, and in the entries of a table."""
+    """The text without its passwords: in URLs, after ``password=`` and the like, and in the entries of a table."""
     # The patterns take seconds for the text of a large table, and most texts hold nothing of the kind.
     if "://" in text:
         text = _URL.sub(rf"\1{STARS}", text)
@@ -58,7 +58,7 @@ def redact_passwords(text: str) -> str:
 
 @cache
 def names_of(cls: Any) -> tuple[str, ...] | None:
-    """The fields of an attrs class or dataclass; None of another class."""
+    """The fields of an attrs class or dataclass. None for other classes."""
     if attrs.has(cls):
         return tuple(a.name for a in attrs.fields(cls))
     return tuple(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else None
@@ -79,7 +79,7 @@ def _class_of(value: object) -> Any:
 
 
 def conceal(value: object, *, secret: bool = False, depth: int = 6) -> None:
-    """Keep the secrets that a value holds out of all that is said from now on. ``secret``: it is one itself."""
+    """Keep the secrets inside a value out of all later messages. ``secret``: the value itself is a secret."""
     if isinstance(value, bytes) and secret:
         value = value.decode("utf-8", "replace")
     if isinstance(value, str):

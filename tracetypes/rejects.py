@@ -1,4 +1,4 @@
-"""Rows that went aside: late, or rejected."""
+"""Late rows and rejected rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ __all__ = ["Rejected", "SideOutputRow"]
 
 @attrs.frozen
 class Rejected:
-    """A row that a source rejected, in its stream of rejects. ``source``: its name; ``row``: as the reject output shows it, the
-    line of a text or the columns as JSON (of a marker that comes too late: its time in microseconds); ``reason``: why."""
+    """A rejected row, in the stream of rejects of its source. ``source``: the name. ``row``: the text that the reject
+    output shows: the line of a text, the columns as JSON, or the time in microseconds of a marker that comes too
+    late. ``reason``: why."""
 
     source: str
     row: str
@@ -24,7 +25,7 @@ class Rejected:
 
 @attrs.frozen
 class SideOutputRow:
-    """A row that went aside, as a run with lists as outputs returns it: its source, why, and its text."""
+    """A late or rejected row, as a run with lists as outputs returns it: its source, the reason, and its text."""
 
     source: str
     reason: str

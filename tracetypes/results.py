@@ -1,4 +1,4 @@
-"""What a run did."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ ROWS: Final = 10
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What a run did. ``rows``: that its sources took; ``read``: by source, once for each reading of it (a flow that takes late
-    or rejected rows as streams reads a source again); ``epochs``: commits; ``late`` and ``rejects``: how many, by source;
-    ``late_rows`` and ``rejected_rows``: they themselves, where the outputs are lists; ``outputs``: what went to lists, by sink;
-    ``stopped``: it was stopped before its end; ``drained``: its sources have ended and everything open is answered;
-    ``differences``: operators whose traced form differed from Python (``TT240``)."""
+    """What a run did. ``rows``: rows that its sources read. ``read``: the same by source, once for each reading of the
+    source (a dataflow that uses late or rejected rows as streams reads a source again). ``epochs``: commits.
+    ``late`` and ``rejects``: counts by source. ``late_rows`` and ``rejected_rows``: these rows, if outputs are
+    lists. ``outputs``: the rows of lists, by sink. ``stopped``: the run was stopped before its end. ``drained``: its
+    sources have ended and every open block is answered. ``differences``: operators whose traced form differed from
+    Python (``TT240``)."""
 
     rows: int
     epochs: int
@@ -41,7 +42,7 @@ class Result:
 
     @property
     def all_rejected(self) -> list[str]:
-        """Sources of which every row was rejected (``TT241``), and that are read once."""
+        """Sources of which every row was rejected (``TT241``), and which were read once."""
         return [source for source, rows in self.read.items() if 0 < rows == self.rejects.get(source)]
 
     def _repr_html_(self) -> str:

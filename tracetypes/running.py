@@ -80,7 +80,7 @@ V = TypeVar("V")
 
 
 class RunOptions(TypedDict, total=False):
-    """What else may be said of a run; as on the command line (docs/running.md)."""
+    """Further options of a run, as on the command line (docs/running.md)."""
 
     late: str
     rejects: str
@@ -106,14 +106,17 @@ def run(
     follow: bool = False,
     **options: Unpack[RunOptions],
 ) -> Result:
-    """Run a dataflow to the end of its inputs, or with ``follow`` until it is stopped (Ctrl-C, or the notebook's stop).
+    """Run a dataflow to the end of its inputs, or with ``follow`` until it is stopped (by Ctrl-C, or the stop button of
+    a notebook).
 
-    ``inputs`` and ``outputs``: by source and sink, see :data:`Input` and :data:`Sink`. ``parallelism``: tasks at once.
-    ``key_groups``: pieces that keys are hashed to, fixed for a checkpoint. ``checkpoint``: the directory where progress is kept;
-    by default ``_checkpoint`` of the first output directory, and a temporary one where all outputs are lists. ``drain``: the
-    sources end with their inputs, and open blocks are answered. ``options``: see :class:`RunOptions`.
+    ``inputs`` and ``outputs``: by source and sink, see :data:`Input` and :data:`Sink`. ``parallelism``: how many tasks
+    run at once. ``key_groups``: how many groups the keys are hashed to, fixed for a checkpoint. ``checkpoint``: the
+    directory in which the run keeps its progress; the default is ``_checkpoint`` of the first output directory, or a
+    temporary one if all outputs are lists. ``drain``: the sources end with their inputs, so that open blocks are
+    answered. ``options``: see :class:`RunOptions`.
 
-    The session of Spark is kept for the next run. Raises what the command line would say: :class:`TraceTypesError`.
+    The Spark session stays for the next run. Raises :class:`TraceTypesError` with the code and text of the command
+    line.
     """
     _refuse(backend, options)
     return Job(flow, inputs, outputs, parallelism, key_groups, checkpoint, drain=drain, follow=follow, **options).run()
@@ -167,8 +170,8 @@ def explain(
     parallelism: int = 1,
     key_groups: int | None = None,
 ) -> str:
-    """What ``tracetypes explain`` prints: the graph, what each pass made of it and why, and the plan. ``inputs``: what sources
-    will read, where that is known."""
+    """The text of ``tracetypes explain``: the graph, the graph after each pass with the reason, and the plan.
+    ``inputs``: the inputs of a run, if they are known."""
     with _extras():
         from tracetypes.compiler.plan.explain import explain as explained
         from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
@@ -180,7 +183,7 @@ def explain(
 
 @attrs.define(eq=False)
 class Run:
-    """A run that goes on in the background; see :func:`start`."""
+    """A run in the background; see :func:`start`."""
 
     _control: Control
     _thread: threading.Thread
@@ -190,27 +193,27 @@ class Run:
 
     @property
     def running(self) -> bool:
-        """Does it still run?"""
+        """Whether the run goes on."""
         return self._thread.is_alive()
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """What it has done so far: ``epochs``, ``rows``, and ``last``: of the last epoch, as ``--metrics`` writes it."""
+        """The progress so far: ``epochs``, ``rows``, and ``last``, which is the last epoch as ``--metrics`` writes it."""
         done = list(self._epochs)
         return {"epochs": len(done), "rows": sum(one.rows for one in done), "last": done[-1].plain if done else None}
 
     def drain(self) -> Result:
-        """End the sources, answer what is open, and wait for the end."""
+        """End the sources, answer all open blocks, and wait for the end."""
         self._control.drain.set()
         return self.wait()
 
     def stop(self) -> Result:
-        """Stop soon; the same checkpoint goes on later. Waits for the end."""
+        """Stop soon, and wait for the end. The same checkpoint goes on later."""
         self._control.stop.set()
         return self.wait()
 
     def wait(self, seconds: float | None = None) -> Result:
-        """Wait for the end, and raise what the run raised. Raises :class:`TimeoutError` after so many seconds."""
+        """Wait for the end, and raise the error of the run. Raises :class:`TimeoutError` after this many seconds."""
         self._thread.join(seconds)
         if self._thread.is_alive():
             raise TimeoutError(f"the run goes on after {seconds} seconds")
@@ -221,8 +224,9 @@ class Run:
 
 @attrs.define(eq=False)
 class Job:
-    """A run that was asked for. Nothing is read or written before :meth:`run`; what can be refused before, is refused when it is
-    made. The parameters are those of :func:`run`, and ``prometheus`` and so on of the command line are not its business."""
+    """A run with its parameters. Its construction refuses what can be refused before anything is read or written;
+    :meth:`run` runs it. The parameters are those of :func:`run`; ``prometheus`` and other options of the command
+    line are not among them."""
 
     flow: Dataflow | Checked
     inputs: Mapping[str, Input]
@@ -284,7 +288,7 @@ class Job:
 
     @property
     def keeps_nothing(self) -> bool:
-        """Do late and rejected rows go nowhere?"""
+        """Whether late and rejected rows are kept nowhere."""
         return bool(self.paths) and set(self.paths.values()) == {"noop:"} and len(self.paths) == len(self.outputs)
 
     def run(
@@ -294,8 +298,9 @@ class Job:
         said: Callable[[str], None] | None = None,
         status: Callable[[str], None] | None = None,
     ) -> Result:
-        """Run it. ``told``: called after each epoch; ``said``: with warnings, what has changed since a run was stopped,
-        and what operators print, which otherwise goes to standard error; ``status``: with what it does now."""
+        """Run it. ``told`` is called after each epoch. ``said`` is called with warnings, with changes since the run was
+        stopped, and with what operators print, which otherwise goes to standard error. ``status`` is called with
+        what the run is doing."""
         with _extras():
             from tracetypes.compiler.store.locks import Locks
 
@@ -315,12 +320,12 @@ class Job:
 
     @property
     def kept(self) -> tuple[bool, bool]:
-        """Do late rows lie in a directory when the run is over, and rejected ones?"""
+        """Whether late rows, and rejected rows, are in a directory after the run."""
         home = self.home is not None or self.checkpoint is not None
         return (home or self.late is not None, home or self.rejects is not None) if not self.keeps_nothing else (False, False)
 
     def places(self, temporary: str | None = None) -> tuple[str, str, str]:
-        """Where the checkpoint, late items and rejects go."""
+        """The checkpoint, and the places of late items and rejects."""
         checkpoint = os.fspath(self.checkpoint or Path(self.home or temporary or "") / "_checkpoint")
         home = self.home or (checkpoint if temporary is None else temporary)
         return checkpoint, self.late or str(Path(home) / "_late"), self.rejects or str(Path(home) / "_rejects")
@@ -488,8 +493,8 @@ def _extras() -> Iterator[None]:
 
 
 def read(path: str | os.PathLike[str], record: type[V]) -> list[V]:
-    """The rows of a file, or of the files of an output directory in the order of their names, as records: for tests. CSV, JSON
-    lines or Parquet by the ending. Raises :class:`RunError` ``TT208``."""
+    """The rows of a file, or of the files of an output directory in the order of their names, as records. For tests.
+    The ending decides the format: CSV, JSON lines or Parquet. Raises :class:`RunError` ``TT208``."""
     place = Path(path)
     if not place.exists():
         raise RunError("TT208", f"{place} does not exist", fix="give a file, or the output directory of a run")

@@ -1,4 +1,4 @@
-"""What a test source does, as an author scripts it: rows, markers, where micro-batches end, and where something crashes."""
+"""Scripts for test sources: rows, markers, the ends of micro-batches, and crashes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ When: TypeAlias = Literal["reading", "written", "committed"]
 
 @attrs.frozen
 class Crash:
-    """Something ends, once. ``victim``: the Python worker that reads, the driver or Spark's Java process, by SIGKILL; or
-    ``raise`` for an exception. ``when``: ``reading``, in the middle of the step; ``written``, when the output has the step's
-    rows and nobody knows; ``committed``, when our commit is written and Spark does not know."""
+    """The end of a process, once. ``victim``: the Python worker that reads, the driver or Spark's Java process, by
+    SIGKILL; or ``raise`` for an exception. ``when``: ``reading``, in the middle of the step; ``written``, when the
+    output has the step's rows and no record says so; ``committed``, when our commit is written and Spark does not
+    know."""
 
     victim: Victim
     when: When = "reading"
@@ -68,31 +69,32 @@ class Script:
         return attrs.evolve(self, steps=(*self.steps[:-1], (*self.steps[-1], *entries)))
 
     def rows(self, *rows: Any) -> Script:
-        """Rows in this order: values, or pairs ``(key, value)`` where the rows have a key column."""
+        """Rows in this order: values, or pairs ``(key, value)`` if the rows have a key column."""
         return self._add(*(_Given(row, self.time) for row in rows))
 
     def lines(self, *lines: str) -> Script:
-        """Rows as lines of JSON, such as some that do not fit."""
+        """Rows as lines of JSON, for example rows that do not fit."""
         return self._add(*(_Given(time=self.time, text=line) for line in lines))
 
     def at(self, time: Time | None) -> Script:
-        """Rows that follow happen at this event time (in the unit of the source's markers, or an aware datetime), whatever
-        their values say; None: when their values say."""
+        """The rows that follow happen at this event time (in the unit of the source's markers, or an aware datetime),
+        whatever their values say. None: their values say it again."""
         return attrs.evolve(self, time=time)
 
     def marker(self, time: Time) -> Script:
-        """A marker in band; for a source with event time a heartbeat: "all that happened before this time has been sent".
-        ``time``: as for :meth:`at`."""
+        """A marker in band. For a source with event time a heartbeat: "all that happened before this time has been
+        sent". ``time``: as for :meth:`at`."""
         return self._add(_Beat(time))
 
     def step(self) -> Script:
-        """A micro-batch ends here. The n-th steps of all sources are one micro-batch."""
+        """End a micro-batch. The n-th steps of all sources are one micro-batch."""
         return attrs.evolve(self, steps=(*self.steps, ()))
 
     def crash(self, victim: Victim, *, when: When = "reading") -> Script:
-        """Something ends when the source is here: see :class:`Crash`. Only once: the step is done again without it.
+        """End a process at this point of the source: see :class:`Crash`. Happens once: the step runs again without it.
 
-        Raises :class:`UsageError` ``TT407`` for another victim or moment, or where no worker is at work any more.
+        Raises :class:`UsageError` ``TT407`` for an unknown victim or moment, or if no worker works any more at that
+        moment.
         """
         if victim not in get_args(Victim) or when not in get_args(When):
             raise UsageError(

@@ -1,4 +1,4 @@
-"""What a source makes of its rows: key, event time, marker or reject. The same for every way to run a flow."""
+"""How a source turns rows into items: key, event time, marker or reject. Every backend uses these functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ __all__ = ["Reader", "edge_given", "reader", "record_reader"]
 
 
 def edge_given(source: Source) -> EdgeType:
-    """The type of what a source gives: its items, the late ones, or rejected rows. Raises :class:`DataError` ``TT107``."""
+    """The type of a stream of a source: its items, its late items, or its rejected rows. Raises :class:`DataError`
+    ``TT107``."""
     edge = edge_type(source.edge)
     match source.output:
         case "items":
@@ -38,14 +39,14 @@ def edge_given(source: Source) -> EdgeType:
 
 @attrs.frozen
 class Reader:
-    """Turns a pair of a source's layout, or the exception that parsing it raised, into a :class:`Row`."""
+    """Turns a pair of a source's layout, or the exception that its parsing raised, into a :class:`Row`."""
 
     source: Source
     read: Callable[[Any, Any], Row]
 
 
 def reader(source: Source) -> Reader:
-    """The reader of a source: ``read(key, value)`` for parsed rows; the key is ignored where the source has ``key=``."""
+    """The reader of a source: ``read(key, value)`` for parsed rows. It ignores the key if the source has ``key=``."""
     edge = edge_type(source.edge)
     key_schema, value_schema = schema_of(edge.key), schema_of(edge.value)
     fit_key, fit_value = key_conformer(key_schema), conformer(value_schema)
@@ -90,8 +91,8 @@ def reader(source: Source) -> Reader:
 
 
 def record_reader(source: Source, layout: Layout) -> Callable[[bytes | None, bytes | None, Headers], Row]:
-    """The reader of a source for records of Kafka: key, value and headers. Raises :class:`UsageError` ``TT402`` and
-    :class:`RunError` ``TT207`` for a format that records do not have."""
+    """The reader of a source for records of Kafka: key, value and headers. Raises :class:`UsageError` ``TT402``, and
+    :class:`RunError` ``TT207`` for a format that Kafka records cannot have."""
     if isinstance(source.format, Csv | Parquet):
         raise RunError(
             "TT207",

@@ -1,8 +1,8 @@
-"""Laws of operators, and tests of them: what a template promises that no type checker can see.
+"""Tests of the laws of operators: what a template asks of its author and no type checker can see.
 
-The theorems of data-trace types (section 4, Theorems 4.2 and 4.3) rest on what the templates ask of their author: pure
-functions, a commutative monoid, no memory but the state. :func:`laws` spells that out as equations; :func:`check_laws`
-looks for a counter-example and reports the smallest one. ``docs/laws.md`` is the guide.
+The theorems of data-trace types (section 4, Theorems 4.2 and 4.3) assume operators with pure functions, a commutative
+monoid and no memory except the state. :func:`laws` states these laws as equations; :func:`check_laws` looks for a
+counter-example and reports the smallest one. ``docs/laws.md`` is the guide.
 """
 
 from __future__ import annotations
@@ -72,9 +72,10 @@ def check_flow(
     say: Callable[[str], None] = print,
     elsewhere: Callable[[], Iterable[str]] | None = None,
 ) -> int:
-    """What ``tracetypes test`` does: the laws of every operator, random deployments, and another process. The exit status.
+    """The command ``tracetypes test``: the laws of every operator, random deployments, and another process. Returns the
+    exit status.
 
-    ``elsewhere``: gives the lines of :func:`answers` in another process.
+    ``elsewhere`` returns the lines of :func:`answers` from another process.
     """
     checked = check(flow)
     broken = unknown = 0
@@ -113,9 +114,11 @@ def check_flow(
 def answers(
     flow: Dataflow, *, rows: Mapping[str, SearchStrategy[list[Any]]] | None = None, max_examples: int = 50
 ) -> Iterator[str]:
-    """What a flow means for random rows: a line of JSON for each example, with its rows and what is at each sink.
+    """The answers of a dataflow for random rows: a line of JSON for each example, with its rows and the trace at each
+    sink.
 
-    The lines are the same in every process, unless an operator depends on its process."""
+    The lines are the same in every process, unless an operator depends on its process.
+    """
     checked = check(flow)
     chosen = {source.name: rows_of(checked, source, rows) for source in checked.graph.sources}
     found: list[str] = []
@@ -185,16 +188,18 @@ def check_deployments(
     max_examples: int = 50,
     drain: bool = True,
 ) -> int:
-    """Run a flow at random parallelism, splits, interleavings and block boundaries, against its definition.
+    """Run a dataflow at random parallelism, splits, interleavings and block boundaries, and compare with its
+    definition.
 
-    :func:`tracetypes.compiler.trial.simulate.simulate_program` executes the compiled program and does with the data whatever
-    a backend may do; the answer must be the interpreter's, late items and rejects included. ``rows``: for some or all
-    sources a strategy of their rows in order of arrival (values, or pairs ``(key, value)`` where the rows have a key
-    column); default: lists of :func:`values` of the source's type. Rows on which an operator raises are passed over.
+    :func:`tracetypes.compiler.trial.simulate.simulate_program` executes the compiled program and does with the data
+    whatever a backend may do. The answer must be the interpreter's, including late items and rejects. ``rows``: for
+    some or all sources a strategy of their rows in order of arrival (values, or pairs ``(key, value)`` if the rows have
+    a key column); the default is lists of :func:`values` of the source's type. Examples on which an operator raises are
+    skipped.
 
-    Returns in how many examples something reached the sink: 0 means that nothing was tested but the sources.
-    Raises :class:`CheckFailed` for a flow that is refused, :class:`UsageError` ``TT407`` when no rows could be judged,
-    and :class:`LawBroken` ``TT310`` with the smallest rows and the deployment that differ. Deterministic.
+    Returns the number of examples in which something reached the sink: 0 means that only the sources were tested.
+    Raises :class:`CheckFailed` for a dataflow that is refused, :class:`UsageError` ``TT407`` if no rows could be
+    judged, and :class:`LawBroken` ``TT310`` with the smallest rows and the deployment that differ. Deterministic.
     """
     __tracebackhide__ = True
     from tracetypes.compiler.plan.program import program

@@ -1,4 +1,4 @@
-"""What instances of generic classes know of their own types."""
+"""The types that instances of generic classes know of themselves."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = ["Typed"]
 
 
 class Typed:
-    """What instances of generic classes know of their own types."""
+    """An instance of a generic class that knows some of its type arguments."""
 
     _is_keyed: ClassVar[bool] = True
     """Does the template bring items together by key?"""
 
     def type_arguments(self) -> Mapping[str, Any]:
-        """Types for type parameters of this class that the instance knows; by default none.
+        """Type arguments of this class that the instance knows. None by default.
 
-        Keys are the names of parameters of the class that defines the method, values annotations, which may hold type
-        variables that the upstream edge will bind: ``{"W": float}``, or ``{"W": list[V]}``. (``Count[str, int]()`` at run
-        time does not do: a frozen instance refuses to remember its ``[str, int]``.)
+        Keys are names of type parameters of the class that defines the method. Values are annotations, which may
+        contain type variables that the stream binds: ``{"W": float}``, or ``{"W": list[V]}``. (``Count[str, int]()``
+        does not help at run time: a frozen instance cannot remember its ``[str, int]``.)
         """
         return {}
