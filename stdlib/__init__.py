@@ -1,7 +1,7 @@
 """Operators written as ordinary user code: subclasses of the templates.
 
-``map``, ``filter``, ``sum``, ``min`` and ``max`` are named like builtins: import the module (``from tracetypes import
-stdlib as ts``), or the names that you need.
+``map``, ``filter``, ``sum``, ``min`` and ``max`` have the names of builtins: import the module (``from tracetypes
+import stdlib as ts``), or the names that you need.
 """
 
 from tracetypes.stdlib.aggregates import Aggregate, evaluate, types_of

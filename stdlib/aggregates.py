@@ -1,11 +1,12 @@
-"""Aggregates: commutative monoids with a way in and a way out, for windows and running results.
+"""Aggregates: commutative monoids with a function into the monoid and one out of it, for windows and running results.
 
-An :class:`Aggregate` is written in plain Python over tuples and records of numbers. Where its methods can be traced, a
-backend combines columns instead of objects, before the exchange and behind it.
+An :class:`Aggregate` is plain Python over tuples and records of numbers. If its methods can be traced, a backend
+combines columns instead of objects, before the exchange and after it.
 
-Each aggregate has a function of a lower-case name. ``of`` is what of a value is aggregated, by default the value itself;
-``to`` is its type, which is needed where the result is of that type and ``of`` has no return annotation. All of them are
-lawful bit for bit, whoever combines what first; :func:`~tracetypes.stdlib.fast_sum` is not, and says so.
+Each aggregate has a function of a lower-case name. ``of`` takes from a value what is aggregated; the default is the
+value itself. ``to`` is the type of this, which is needed if it is the type of the result and ``of`` has no return
+annotation. All aggregates are lawful bit for bit, in any order of combination, except
+:func:`~tracetypes.stdlib.fast_sum`, which says so.
 """
 
 from __future__ import annotations
@@ -47,20 +48,20 @@ class Aggregate(Typed, ABC, Generic[V, A, W]):
 
     @abstractmethod
     def result(self, agg: A) -> W:
-        """What is told of the aggregate of one value or more."""
+        """The result for the aggregate of one value or more."""
 
     def fold(self, agg: A, values: Sequence[V]) -> A:
-        """``combine(agg, lift(value))`` for one value after the other, for operators that have many values at once. May be
-        overridden where the same can be had faster."""
+        """``combine(agg, lift(value))`` for one value after the other, for operators that have many values at once.
+        Override it if there is a faster way."""
         for value in values:
             agg = self.combine(agg, self.lift(value))
         return agg
 
 
 def types_of(aggregate: Aggregate[Any, Any, Any]) -> tuple[Any, Any]:
-    """``V`` and ``W`` of an aggregate as annotations, with type variables where the stream will bind them.
+    """``V`` and ``W`` of an aggregate as annotations. They contain type variables if the stream binds them.
 
-    For operators that are written upon aggregates: ``{"V": ..., "W": ...}`` is what their ``type_arguments`` return.
+    For authors of operators upon aggregates: their ``type_arguments`` return ``{"V": ..., "W": ...}``.
 
     >>> types_of(max(of=len, to=int))
     (~V, <class 'int'>)
@@ -72,7 +73,7 @@ def types_of(aggregate: Aggregate[Any, Any, Any]) -> tuple[Any, Any]:
 
 
 def evaluate(aggregate: Aggregate[V, Any, W], values: Iterable[V]) -> W:
-    """What an aggregate tells of one value or more.
+    """The result of an aggregate for one value or more.
 
     >>> evaluate(max(to=int), [3, 1, 2])
     3
@@ -85,7 +86,8 @@ def evaluate(aggregate: Aggregate[V, Any, W], values: Iterable[V]) -> W:
 
 @attrs.frozen
 class Measured(Aggregate[V, A, W]):
-    """``of`` of a value, or the value itself. Subclasses name in ``measured`` the type of what is aggregated."""
+    """An aggregate of ``of(value)``, or of the value itself. Subclasses name in ``measured`` the type of what is
+    aggregated."""
 
     of: Callable[[V], Any] | None
 

@@ -1,7 +1,7 @@
-"""What a function returns, for operators whose output type the stream does not tell.
+"""The return types of functions, for operators whose output type does not follow from the stream.
 
-Types are declared, never inferred from data: a class returns its instances, a function what its return annotation says,
-and for the rest (a lambda, a builtin) the author says it with ``to=``.
+Types are declared, never inferred from data. A class returns its instances; a function returns the type of its return
+annotation; for anything else (a lambda, a builtin) the author declares the type with ``to=``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["element_of", "function_or_none", "pair_of", "returned", "same_values
 
 
 def function_or_none(caller: str, of: Any) -> Any:
-    """``of`` itself. Raises :class:`UsageError` ``TT121`` when it is neither None nor a function."""
+    """``of`` itself. Raises :class:`UsageError` ``TT121`` if it is neither None nor a function."""
     if of is not None and not callable(of):
         raise UsageError(
             "TT121", f"{caller} was given {show(of)}, which is no function", fix="pass a function of a value"
@@ -27,10 +27,10 @@ def function_or_none(caller: str, of: Any) -> Any:
 
 
 def returned(function: object, to: object, caller: str) -> Any:
-    """The type that ``function`` returns: ``to`` unless it is None, else the return annotation.
+    """The type that ``function`` returns: ``to``, or the return annotation if ``to`` is None.
 
-    ``caller`` is named in messages. Raises :class:`UsageError` ``TT120`` when there is no ``to`` and no annotation, or
-    one that cannot be resolved.
+    Messages name ``caller``. Raises :class:`UsageError` ``TT120`` if there is neither ``to`` nor an annotation that can
+    be resolved.
     """
     if not callable(function):
         raise UsageError("TT121", f"{caller} was given {show(function)}, which is no function", fix="pass a function")
@@ -66,7 +66,7 @@ def returned(function: object, to: object, caller: str) -> Any:
 
 
 def pair_of(annotation: Any, caller: str) -> tuple[Any, Any]:
-    """Key and value of ``tuple[L, W]``. Raises :class:`UsageError` ``TT120``."""
+    """The key type and the value type of ``tuple[L, W]``. Raises :class:`UsageError` ``TT120``."""
     args = get_args(annotation)
     if get_origin(annotation) is not tuple or len(args) != 2 or args[1] is ...:
         raise UsageError(
@@ -91,9 +91,9 @@ def element_of(annotation: Any, caller: str) -> Any:
 
 
 def same_values(annotations: Iterable[Any], caller: str) -> Any:
-    """The one type among the types of values that several parts take: a type variable takes any.
+    """The one type among the value types of several parts. A type variable takes any.
 
-    Raises :class:`UsageError` ``TT120`` when two of them are concrete and differ.
+    Raises :class:`UsageError` ``TT120`` if two of them are concrete and differ.
     """
     chosen: Any = None
     for annotation in annotations:

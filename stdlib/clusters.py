@@ -32,8 +32,8 @@ Point: TypeAlias = tuple[float, ...]
 
 @attrs.frozen
 class Cluster:
-    """A cluster: its centre, and how many points are nearer to it than to any other centre. ``number``: its place, from
-    0, when the clusters of a key are sorted by their centres."""
+    """A cluster: its centre, and the number of points that are nearer to it than to any other centre. ``number``: its
+    place, from 0, when the clusters of a key are sorted by their centres."""
 
     number: int
     centre: tuple[float, ...]
@@ -42,7 +42,7 @@ class Cluster:
 
 @attrs.frozen(eq=False)
 class Bag:
-    """A bag of points as a tree of unions: a union costs nothing, and two bags are equal when their points are."""
+    """A bag of points as a tree of unions. A union costs nothing, and two bags are equal if their points are."""
 
     parts: tuple[Any, ...] = ()
 
@@ -74,10 +74,10 @@ def cluster(points: Sequence[Point], k: int, *, seed: int = 0, iterations: int =
     """k-means by Lloyd's algorithm (Lloyd, IEEE Trans. Inf. Theory 28, 1982), from k-means++ centres (Arthur and
     Vassilvitskii, SODA 2007).
 
-    The same for every order of the points: they are sorted first, the random numbers are seeded, means are rounded once
-    from exact sums, and of equally near centres the first one counts. All points are finite and of one length. Ends
-    when no point changes its cluster, or after ``iterations`` rounds. At most ``k`` clusters, fewer where there are fewer
-    different points, none of them empty; sorted by their centres.
+    The result is the same for every order of the points: they are sorted first, the random numbers have a seed, means
+    are rounded once from exact sums, and among equally near centres the first one wins. All points must be finite and
+    of one length. It ends when no point changes its cluster, or after ``iterations`` rounds. It returns at most ``k``
+    clusters, fewer if there are fewer different points. No cluster is empty, and they are sorted by their centres.
 
     >>> cluster([(0.0,), (1.0,), (9.0,)], 2)
     [Cluster(number=0, centre=(0.5,), points=2), Cluster(number=1, centre=(9.0,), points=1)]
@@ -204,12 +204,12 @@ def kmeans(
 ) -> KeyedOperator[V, Cluster]:
     """The clusters of each key's points in windows that follow one another, by :func:`cluster`.
 
-    ``point`` gives the coordinates of an item, as many for each; points with a NaN or an infinity are left out.
-    ``panes`` and ``period``: the window, as in :func:`tracetypes.stdlib.windows.tumbling`. The state is all points of the
-    window; a marker that ends one costs ``iterations * points * k`` at most. Equal on every deployment; other processors
-    may round alike, as all that is used is IEEE 754 arithmetic.
+    ``point`` returns the coordinates of an item, as many for each item. Points with a NaN or an infinity are left out.
+    ``panes`` and ``period``: the window, as in :func:`tracetypes.stdlib.windows.tumbling`. The state is all points of
+    the window. A marker that ends a window costs at most ``iterations * points * k``. The result is equal on every
+    deployment: all arithmetic is IEEE 754, which other processors may round in the same way.
 
-    Raises :class:`UsageError` ``TT121`` for parameters out of range and a period that is not known.
+    Raises :class:`UsageError` ``TT121`` for parameters out of range and an unknown period.
 
     >>> preview(kmeans(lambda x: (x,), k=2), U[str, float], [("a", 1.0), ("a", 2.0), ("a", 8.0)])
     [[('a', Cluster(number=0, centre=(1.5,), points=2)), ('a', Cluster(number=1, centre=(8.0,), points=1))]]
@@ -235,12 +235,13 @@ def lloyd(
 ) -> list[tuple[int, Point]]:
     """k-means by Lloyd's algorithm from given centres: for each cluster that is not empty its size and its centre.
 
-    ``points`` and ``first``: tuples of finite numbers, all of one length. A round gives each point to the nearest centre, of
-    equally near ones to the first, and moves each centre to the mean of its points; one without points stays. Ends when no
-    centre moves, or after ``rounds`` rounds; sizes are counted by the centres as they are then, which are told in the order
-    of ``first``. The same for every order of the points: sums of whole numbers are exact up to 2**53, others are rounded
-    once. Each round costs ``len(points) * len(first)`` distances; many points are held as columns of NumPy, three
-    dimensions are fast for few points too. For centres that need not be chosen see :func:`cluster`.
+    ``points`` and ``first``: tuples of finite numbers, all of one length. A round gives each point to the nearest
+    centre, or to the first one among equally near centres. Then it moves each centre to the mean of its points; a
+    centre without points stays. It ends when no centre moves, or after ``rounds`` rounds. The sizes are those of the
+    last centres, and the clusters are in the order of ``first``. The result is the same for every order of the points:
+    sums of whole numbers are exact up to 2**53, others are rounded once. Each round costs ``len(points) * len(first)``
+    distances. Many points are held as columns of NumPy; three dimensions are fast for few points too. :func:`cluster`
+    chooses the centres itself.
 
     Raises :class:`UsageError` ``TT121`` for points without a centre, and for fewer than one round.
 

@@ -1,7 +1,7 @@
-"""Databases that look-up joins ask: what is asked of one, and SQLite, which comes with Python.
+"""Databases for look-up joins: the queries, and SQLite, which comes with Python.
 
-A database is plain data: where it is and what is read from it. Names of tables and columns are checked and quoted; values are
-bound, never written into a statement. Nothing is written to a database.
+A database is plain data: its place and what is read from it. Names of tables and columns are checked and quoted; values
+are bound, never written into a statement. Nothing is written to a database.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def identifier(instance: object, attribute: attrs.Attribute[str], name: object) -> None:
-    """A name of a table or column. Raises :class:`UsageError` ``TT121``."""
+    """The name of a table or column. Raises :class:`UsageError` ``TT121``."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise UsageError(
             "TT121",
@@ -50,10 +50,10 @@ def _record(instance: object, attribute: attrs.Attribute[Any], row: Any) -> None
 
 @attrs.frozen(kw_only=True)
 class Database(ABC, Generic[R]):
-    """A table that is asked by one column. Operators that are given the same object share a connection and a cache in each
-    process; equal ones do not.
+    """A table that is queried by one column. Operators with the same object share a connection and a cache in each
+    process; operators with equal objects do not.
 
-    ``table`` and ``key``: the table and its column that is asked by, whose values are unique. ``row``: a record type; its
+    ``table`` and ``key``: the table, and the column to query, whose values are unique. ``row``: a record type. Its
     fields are the columns that are read, by name.
     """
 
@@ -77,18 +77,18 @@ class Database(ABC, Generic[R]):
 
     @abstractmethod
     def errors(self) -> tuple[type[Exception], ...]:
-        """What the driver raises."""
+        """The exceptions that the driver raises."""
 
     def may_have(self, connection: Any, key: Any) -> bool:
-        """Can there be a row with such a key? Where there can be none, it is not asked for."""
+        """Whether there can be a row with this key. If not, the database is not asked."""
         return True
 
     def fitted(self, schema: Schema, value: Any) -> Any:
-        """A value of the driver as :func:`tracetypes.plain.from_plain` takes it."""
+        """A value of the driver in the form that :func:`tracetypes.plain.from_plain` takes."""
         return value
 
     def named(self) -> str:
-        """For messages; without secrets."""
+        """The table in messages, without secrets."""
         return f"table {self.table}"
 
     @property
@@ -105,9 +105,9 @@ class Database(ABC, Generic[R]):
 
 @attrs.frozen(kw_only=True)
 class Sqlite(Database[R]):
-    """A table of an SQLite file, opened for reading only. ``path``: the file, on every machine that runs a part.
+    """A table of an SQLite file, opened for reading only. ``path``: the file, which every machine of a run must have.
 
-    Booleans are read from 0 and 1, times and dates from ISO 8601 texts. The file is opened when a row is asked for first:
+    Booleans are read from 0 and 1, times and dates from ISO 8601 texts. The file is opened at the first query:
 
     >>> @attrs.frozen
     ... class Meter:

@@ -94,8 +94,8 @@ def min(of: Callable[[V], W], *, to: type[W] | None = None) -> Aggregate[V, Any,
 
 
 def min(of: Any = None, *, to: Any = None) -> Any:
-    """The smallest. ``to``: a scalar type with an order (numbers, bool, str, bytes, datetime, date). Of floats, NaN wins
-    over all, and -0.0 counts as 0.0.
+    """The smallest value. ``to``: a scalar type with an order (numbers, bool, str, bytes, datetime, date). Among floats
+    NaN wins over all, and -0.0 counts as 0.0.
 
     >>> evaluate(min(to=str), ["b", "a"])
     'a'
@@ -112,7 +112,7 @@ def max(of: Callable[[V], W], *, to: type[W] | None = None) -> Aggregate[V, Any,
 
 
 def max(of: Any = None, *, to: Any = None) -> Any:
-    """The largest; see :func:`min`.
+    """The largest value; see :func:`min`.
 
     >>> evaluate(max(of=abs, to=float), [-3.0, 2.0])
     3.0
@@ -146,8 +146,8 @@ class Last(Aggregate[V, "Placed[V] | None", V]):
 
 
 def last(by: Callable[[V], Orderable]) -> Aggregate[V, Any, V]:
-    """The value that is last in the order of ``by``, such as its time; of several the last in the canonical order of whole
-    values, so that the order of arrival does not count.
+    """The value that is last in the order of ``by``, such as its time. Among ties it is the last one in the canonical
+    order of whole values, so that the order of arrival does not matter.
 
     >>> evaluate(last(by=lambda text: len(text)), ["ab", "b", "aa"])
     'ab'
@@ -157,7 +157,7 @@ def last(by: Callable[[V], Orderable]) -> Aggregate[V, Any, V]:
 
 @attrs.frozen
 class Top(Aggregate[V, tuple["Placed[V]", ...], list[V]], Generic[V]):
-    """See :func:`top`. The monoid: the best ``k``, best first."""
+    """See :func:`top`. An element of the monoid is the best ``k`` values, best first."""
 
     k: int
     by: Callable[[V], Any]
@@ -178,8 +178,8 @@ class Top(Aggregate[V, tuple["Placed[V]", ...], list[V]], Generic[V]):
 
 
 def top(k: int, by: Callable[[V], Orderable]) -> Aggregate[V, Any, list[V]]:
-    """The ``k`` values (1 or more) with the largest ``by(value)``, largest first; among equals those that are last in the
-    canonical order of whole values. Equal values count as often as they come.
+    """The ``k`` values (1 or more) with the largest ``by(value)``, largest first. Among ties those that are last in the
+    canonical order of whole values win. Equal values count as often as they come.
 
     >>> evaluate(top(2, by=abs), [1, -5, 3])
     [-5, 3]

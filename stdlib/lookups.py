@@ -1,9 +1,9 @@
-"""The look-up join against a database: SQLite, which comes with Python, and PostgreSQL through psycopg 3.
+"""The look-up join with a database: SQLite, which comes with Python, or PostgreSQL through psycopg 3.
 
-Each process opens its own connection when it needs one first, and keeps it; nothing that is open is ever sent.
+Each process opens its own connection at the first query, and keeps it. Open connections are never sent.
 
-The table should not change while a run goes on: the answer to an item is that of the moment at which it is computed, and
-a step that failed is computed again. Rows are cached by process, missing ones too.
+The table should not change while a run goes on: the answer for an item depends on the moment of the query, and a step
+that failed runs again. Each process caches rows, also missing ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MOST_SESSIONS: Final = 64
 
 
 class Session:
-    """A connection and its cache, of one process and thread. ``size``: how many keys are remembered at most."""
+    """A connection and its cache, of one process and thread. ``size``: the largest number of keys in the cache."""
 
     def __init__(self, database: Database[Any], size: int) -> None:
         self.database, self.size = database, size
@@ -61,7 +61,7 @@ class Session:
         return found
 
     def prefetch(self, keys: Iterable[Any]) -> None:
-        """Learn the rows of as many keys as can be remembered together."""
+        """Fetch the rows of as many keys as fit into the cache together."""
         wanted = list(dict.fromkeys(keys))[: self.size]
         for key in wanted:
             if key in self.known:
@@ -74,7 +74,7 @@ class Session:
                 self.remember(key, found.get(key))
 
     def rows(self, keys: Sequence[Any]) -> dict[Any, Any]:
-        """The rows of those keys that have one, also where they are too many to be remembered."""
+        """The rows of those keys that have a row, even if they do not all fit into the cache."""
         found: dict[Any, Any] = {}
         for at in range(0, len(keys), self.size):
             some = keys[at : at + self.size]
@@ -83,13 +83,13 @@ class Session:
         return found
 
     def remember(self, key: Any, row: Any) -> None:
-        """Put a row into the cache, in place of the one that was not used for the longest time."""
+        """Put a row into the cache, in place of the least recently used one."""
         self.known[key] = row
         if len(self.known) > self.size:
             self.known.popitem(last=False)
 
     def asked(self, keys: Sequence[Any]) -> dict[Any, Any]:
-        """The rows of the database. A connection that had been open before and is lost is opened again, once."""
+        """The rows of the database. If a connection is lost that was open before, it is opened again, once."""
         was_open = self.connection is not None
         try:
             rows = self._ask(keys)
@@ -128,7 +128,7 @@ class Session:
         return found
 
     def close(self) -> None:
-        """Forget the connection; the next question opens a new one."""
+        """Close the connection. The next query opens a new one."""
         if self.connection is not None:
             with suppress(Exception):  # it is of no use any more
                 self.connection.close()
@@ -185,7 +185,7 @@ SESSIONS: Final = _Sessions()
 
 @attrs.frozen
 class Cached(LookupTable):
-    """A table of a database, of which each process and thread remembers the rows of ``size`` keys."""
+    """A table of a database with a cache of ``size`` keys in each process and thread."""
 
     database: Database[Any]
     size: int
@@ -254,14 +254,15 @@ def lookup_join(
 def lookup_join(
     database: Any, *, by: Any, combine: Any, how: Any = "inner", cache: int = 10_000, to: Any = None
 ) -> Any:
-    """``U[K, V] -> U[K, W]``: the look-up join against a database, :class:`Sqlite` or :class:`Postgres`.
+    """``U[K, V] -> U[K, W]``: the look-up join with a database, :class:`Sqlite` or :class:`Postgres`.
 
-    ``by(key, value)`` gives the key of the row, None for none; ``combine(value, row)`` the new value. Items without a row
-    are left out (``inner``), or combined with None (``left``). ``to``: ``W``, unless ``combine`` is a class or has a
-    return annotation. ``cache``: for so many keys each process remembers the row, the least recently used go first.
+    ``by(key, value)`` returns the key of the row, or None. ``combine(value, row)`` returns the new value. Items without
+    a row are left out (``inner``), or combined with None (``left``). ``to``: ``W``, unless ``combine`` is a class or
+    has a return annotation. ``cache``: for how many keys each process remembers the row; the least recently used keys
+    go first.
 
-    Raises :class:`UsageError` ``TT120``, ``TT121``. When the database cannot be asked, when a row does not fit the record,
-    or when a key has several rows, the run ends with :class:`OperatorFailed` ``TT215``, and nothing is lost.
+    Raises :class:`UsageError` ``TT120``, ``TT121``. If the database cannot be asked, a row does not fit the record, or
+    a key has several rows, the run ends with :class:`OperatorFailed` ``TT215``, and nothing is lost.
 
     >>> import pathlib, sqlite3, tempfile
     >>> @attrs.frozen

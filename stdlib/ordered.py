@@ -1,7 +1,8 @@
-"""Operators on the items of a key in order: gaps filled in, differences, running results, duplicates, exponential means.
+"""Operators on the items of a key in order: gaps filled in, differences, running results, duplicates, exponential
+means.
 
-All take an ``O[K, V]``, so put ``sort(by=...)`` before them; within a block the order is that of the sort, and blocks
-follow one another. None of them looks at the clock of the machine.
+All take an ``O[K, V]``, so put ``sort(by=...)`` before them. The sort gives the order within a block, and blocks follow
+one another. None of them reads the clock of the machine.
 """
 
 from __future__ import annotations
@@ -89,13 +90,13 @@ def interpolate(
 ) -> OrderedOperator[V, V]:
     """Linear interpolation: a reading at every ``step`` between two readings of a key (data-trace types, Example 4.1).
 
-    ``time`` gives the time of a reading and ``number`` what is interpolated; ``make(reading, time, number)`` makes a
-    reading from the one before the gap. ``step`` and ``max_gap`` are in the unit of ``time``. The first reading is told
-    as it is. For each further one, ``gap`` later, the readings at ``step, 2 * step, ...`` up to ``gap`` are told, with
-    ``before + passed * (after - before) / gap``; the last of them stands for the reading itself where it falls on a step,
-    otherwise it is told besides. A gap over ``max_gap`` is not filled in: the reading after it is told as it is. A second
-    reading of one time is not told, but the next gap begins with it. Raises :class:`UsageError` ``TT121`` for a step
-    below 1.
+    ``time`` returns the time of a reading and ``number`` the interpolated number. ``make(reading, time, number)`` makes
+    a reading from the one before the gap. ``step`` and ``max_gap`` are in the unit of ``time``. The first reading is
+    emitted unchanged. For each later reading, ``gap`` after the one before, it emits readings at ``step, 2 * step,
+    ...`` up to ``gap``, with ``before + passed * (after - before) / gap``. If the last of them falls on the reading, it
+    replaces the reading; otherwise the reading is emitted too. A gap over ``max_gap`` is not filled in: only the
+    reading after it is emitted, unchanged. A second reading of one time is not emitted, but the next gap begins with
+    it. Raises :class:`UsageError` ``TT121`` for a step below 1.
 
     >>> @attrs.frozen
     ... class Load:
@@ -129,8 +130,8 @@ class Diff(OpKeyedOrdered[K, V, float, float | None]):
 
 
 def diff(number: Callable[[V], float]) -> OrderedOperator[V, float]:
-    """What was added from each item of a key to the next; nothing for the first. Of integers the exact difference, told
-    as a float.
+    """The difference from each item of a key to the next; nothing for the first item. For integers the exact
+    difference, as a float.
 
     >>> preview(diff(lambda x: x), O[str, float], [("a", 1.0), ("a", 3.5)], [("a", 3.0)])
     [[('a', 2.5)], [('a', -0.5)]]
@@ -160,8 +161,8 @@ class Pairwise(OpKeyedOrdered[K, V, R, V | None]):
 def pairwise(function: Callable[[V, V], W], *, to: type[W] | None = None) -> OrderedOperator[V, W]:
     """``function(item, next item)`` for all neighbours of a key.
 
-    ``to``: the type of what the function returns, where it has no return annotation. Raises :class:`UsageError`
-    ``TT120`` when neither is there. Values are not None.
+    ``to``: the type that the function returns, if it has no return annotation. Raises :class:`UsageError` ``TT120`` if
+    there is neither. Values are not None.
 
     >>> preview(pairwise(lambda one, other: other > one, to=bool), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
     [[('a', True), ('a', False)]]
@@ -189,7 +190,7 @@ class Scan(OpKeyedOrdered[K, V, R, A]):
 
 
 def scan(aggregate: Aggregate[V, A, W]) -> OrderedOperator[V, W]:
-    """After each item of a key the aggregate of all its items up to there.
+    """After each item of a key, the aggregate of all its items up to that one.
 
     >>> preview(scan(max(to=int)), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
     [[('a', 1), ('a', 3), ('a', 3)]]
@@ -201,8 +202,8 @@ def scan(aggregate: Aggregate[V, A, W]) -> OrderedOperator[V, W]:
 
 
 def settled(name: Hashable) -> Hashable:
-    """A name in which NaN, alone or in a tuple, is replaced: NaN equals only itself as an object, and a state that was
-    saved and read again holds other objects."""
+    """A name in which NaN, alone or in a tuple, is replaced. A NaN equals only the same object, and a state that was
+    saved and read again has other objects."""
     if type(name) is tuple:
         return tuple(map(settled, name))
     return ... if name != name else name
@@ -210,7 +211,7 @@ def settled(name: Hashable) -> Hashable:
 
 @attrs.frozen
 class Deduplicate(OpKeyedOrdered[K, V, V, set[Hashable]]):
-    """See :func:`deduplicate`. The state is all that was seen."""
+    """See :func:`deduplicate`. The state is all names seen."""
 
     by: Callable[[V], Hashable]
 
@@ -230,7 +231,7 @@ Recent: TypeAlias = tuple[deque[Hashable], dict[Hashable, int]]
 
 @attrs.frozen
 class DeduplicateRecent(OpKeyedOrdered[K, V, V, Recent]):
-    """See :func:`deduplicate`. The state is the last ``items`` items by name, and how many have each name."""
+    """See :func:`deduplicate`. The state is the names of the last ``items`` items, and how many have each name."""
 
     by: Callable[[V], Hashable]
     items: int
@@ -255,7 +256,7 @@ class DeduplicateRecent(OpKeyedOrdered[K, V, V, Recent]):
 
 @attrs.frozen
 class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
-    """See :func:`deduplicate`. The state is when each name was seen last, for those that may still count."""
+    """See :func:`deduplicate`. The state is the last time of each name that may still count."""
 
     by: Callable[[V], Hashable]
     horizon: int
@@ -288,13 +289,13 @@ def deduplicate(
     time: Callable[[V], Time] | None = None,
     unit: TimeUnit = "s",
 ) -> OrderedOperator[V, V]:
-    """Drop an item when one before it, of the same key, had the same ``by(value)``, told or not.
+    """Drop an item if an earlier item of the same key had the same ``by(value)``, whether that one was emitted or not.
 
-    By default the whole history of a key counts, and its state grows with the number of different names. ``items``: only
-    the last so many items before. ``seconds`` (or a timedelta): only the items at most so long before by ``time`` and
-    ``unit``, as in :func:`tracetypes.every`; the stream must be sorted by the same time, and markers remove what is older.
-    ``by`` returns something hashable: a scalar, a tuple of these, or a frozen record. NaN counts as equal to NaN, but
-    inside of a record.
+    By default the whole history of a key counts, and its state grows with the number of different names. ``items``:
+    only this many items before count. ``seconds`` (or a timedelta): only the items at most this long before count, by
+    ``time`` and ``unit`` as in :func:`tracetypes.every`. Then the stream must be sorted by the same time, and markers
+    remove older names. ``by`` returns something hashable: a scalar, a tuple of these, or a frozen record. NaN equals
+    NaN, except inside a record.
 
     Raises :class:`UsageError` ``TT121`` for both ``items`` and ``seconds``, and for ``seconds`` without ``time``.
 
@@ -371,14 +372,14 @@ def ewm_mean(
     time: Callable[[V], Time] | None = None,
     unit: TimeUnit = "s",
 ) -> OrderedOperator[V, float]:
-    """The exponentially weighted mean of each key after each item; the first item is the first mean.
+    """The exponentially weighted mean of each key after each item. The first item is the first mean.
 
-    ``alpha`` (over 0, up to 1): that of each new item, ``mean += alpha * (number - mean)``. Or ``half_life`` (seconds or a
-    timedelta) with ``time`` and ``unit`` as in :func:`tracetypes.every`: the old mean keeps half of its weight after so long,
-    ``mean += (1 - 0.5 ** (passed / half_life)) * (number - mean)``; an item of the time of the one before changes
-    nothing. The order of the stream makes the floats the same at any parallelism.
+    ``alpha`` (over 0, up to 1): the weight of each new item, ``mean += alpha * (number - mean)``. Or ``half_life``
+    (seconds or a timedelta) with ``time`` and ``unit`` as in :func:`tracetypes.every`: the old mean keeps half of its
+    weight after this time, ``mean += (1 - 0.5 ** (passed / half_life)) * (number - mean)``. An item with the time of
+    the one before changes nothing. The order of the stream makes the floats the same at any parallelism.
 
-    Raises :class:`UsageError` ``TT121`` unless one of the two is given, and for numbers out of range.
+    Raises :class:`UsageError` ``TT121`` unless exactly one of the two is given, and for numbers out of range.
 
     >>> given = [("a", 0), ("a", 1), ("a", 3)]
     >>> preview(ewm_mean(lambda x: x, alpha=0.5), O[str, int], given)

@@ -1,7 +1,7 @@
-"""Total orders and likeness of values, told by the values themselves: for ties, for sets and for hashes.
+"""Total orders and equality of values by the values themselves: for ties, for sets and for hashes.
 
-Values conform to their declared types, so what is compared is of one type, and no schema is needed: one cannot be had on a
-worker for a class that was sent there with annotations as texts.
+Values conform to their declared types, so all compared values have one type, and no schema is needed. A worker has no
+schema of a class that was sent there with annotations as texts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["hash_of", "likeness_of", "order_of", "place_of"]
 
 
 def place_of(found: Any) -> Any:
-    """A place in a total order for what an author's ``by`` gave: NaN behind all other numbers, -0.0 as 0.0.
+    """The place of a value of an author's ``by`` in a total order: NaN after all other numbers, -0.0 as 0.0.
 
-    Raises :class:`ValueError` for what has no place, such as None.
+    Raises :class:`ValueError` for a value without a place, such as None.
     """
     try:
         return place(found, nan=True)
@@ -35,8 +35,8 @@ def place_of(found: Any) -> Any:
 
 
 def order_of(value: Any) -> Any:
-    """The place of a value in the canonical order of its type (:func:`tracetypes.canonical.canonical`): equal for identical
-    values only."""
+    """The place of a value in the canonical order of its type (:func:`tracetypes.canonical.canonical`). Equal for
+    identical values only."""
     if value is None:
         return (0,)
     if isinstance(value, float):
@@ -45,7 +45,8 @@ def order_of(value: Any) -> Any:
 
 
 def likeness_of(value: Any) -> Any:
-    """The same for values that are equal as keys are (NaNs alike, -0.0 as 0.0): numbers, texts and tuples of these."""
+    """An object that is equal for values that are equal as keys (all NaNs, -0.0 and 0.0): numbers, texts and tuples of
+    these."""
     if isinstance(value, float):
         return float_order(value + 0.0)
     return None if value is None else _plain(value, likeness_of)

@@ -1,7 +1,8 @@
-"""PostgreSQL, through psycopg 3, as a database that look-up joins ask.
+"""PostgreSQL, through psycopg 3, as a database for look-up joins.
 
-The server compares a key as its column does: ``'7'`` finds the integer 7, and a collation without case takes other texts for
-equal. A join compares as Python does. So a key is of its column's type, as the server names that, or it is an error.
+The server compares a key by the rules of its column: ``'7'`` finds the integer 7, and a case-insensitive collation
+equates texts that differ. A join compares as Python does. So a key must be of its column's type, as the server names
+it, or it is an error.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ RIGHT_KEY: Final = {
 
 
 def columns_of(key: Any) -> tuple[str, ...]:
-    """The types of columns that may be asked for a key: those that compare it as Python does."""
+    """The types of columns that may be the key column: those that the server compares as Python does."""
     match key:
         case bool():
             return ("bool",)
@@ -86,7 +87,8 @@ def columns_of(key: Any) -> tuple[str, ...]:
 
 @attrs.frozen
 class Opened:
-    """A connection, and what the server told of the table. ``key``: the type of the key's column; ``encoding``: of its texts."""
+    """A connection, and what the server says of the table. ``key``: the type of the key's column. ``encoding``: of its
+    texts."""
 
     connection: Any
     statement: str
@@ -103,12 +105,12 @@ class Postgres(Database[R]):
     """A table of a PostgreSQL server; needs the extra ``postgres``.
 
     ``connection``: a connection string of libpq, such as ``host=db dbname=plant user=reader``. Keep the password out of
-    it: it is shipped with the operator. libpq reads ``PGPASSFILE`` or a service file on the worker.
+    it, because it is shipped with the operator. libpq reads ``PGPASSFILE`` or a service file on the worker.
 
-    ``by=`` returns keys of the column's type: :class:`uuid.UUID` for ``uuid``, :class:`decimal.Decimal` for ``numeric``. A
-    ``numeric`` column is read as ``float`` (the nearest one) or ``str``, ``uuid`` as ``str``, ``json`` as ``str`` or as the
-    record that it holds. A ``timestamp`` needs a zone. A text that the database cannot hold, such as one with a NUL, has no row.
-    Nothing is connected before a row is asked for:
+    ``by=`` returns keys of the column's type: :class:`uuid.UUID` for ``uuid``, :class:`decimal.Decimal` for
+    ``numeric``. A ``numeric`` column is read as ``float`` (the nearest one) or ``str``, ``uuid`` as ``str``, ``json``
+    as ``str`` or as a record. A ``timestamp`` needs a zone. A text that the database cannot hold, such as one with a
+    NUL, has no row. The first query opens the connection:
 
     >>> @attrs.frozen
     ... class Meter:

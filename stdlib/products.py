@@ -51,7 +51,8 @@ class Both(Aggregate[V, tuple[Any, Any], W], Generic[V, W]):
 def both(
     a: Aggregate[V, Any, W1], b: Aggregate[V, Any, W2], into: Callable[[W1, W2], W], *, to: type[W] | None = None
 ) -> Aggregate[V, Any, W]:
-    """Two aggregates of the same values, and ``into(result of a, result of b)`` of their results: a record, or a function.
+    """Two aggregates of the same values, and ``into(result of a, result of b)`` of their results. ``into``: a record,
+    or a function.
 
     >>> evaluate(both(count(), max(to=int), lambda n, most: [n, most], to=list[int]), [7, 5])
     [2, 7]
@@ -93,7 +94,7 @@ class Struct(Aggregate[V, tuple[Any, ...], W], Generic[V, W]):
 def struct(to: type[W], **parts: Aggregate[V, Any, Any]) -> Aggregate[V, Any, W]:
     """A record of several aggregates of the same values, one for each field of ``to``, by name.
 
-    Raises :class:`UsageError` ``TT121`` when the names are not the fields of ``to``, or a result does not fit its field.
+    Raises :class:`UsageError` ``TT121`` if the names are not the fields of ``to``, or a result does not fit its field.
 
     >>> @attrs.frozen
     ... class Range:

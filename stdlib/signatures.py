@@ -1,4 +1,4 @@
-"""Types of library operators, named so that what a type checker says of a misuse is what to do about it."""
+"""Types of library operators. Their names make a type checker's message say what to do about a wrong use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ W = TypeVar("W")
 
 
 class SortTheStreamFirst(Generic[K, V]):
-    """No edge. The stream is ``U[K, V]``, and the operator takes ``O[K, V]``: put ``.through(sort(by=...))`` before it."""
+    """Stands for a refusal. The stream is ``U[K, V]`` and the operator takes ``O[K, V]``: put
+    ``.through(sort(by=...))`` before it."""
 
 
 class OrderedOperator(Protocol[V, W]):
@@ -34,10 +35,10 @@ class OrderedOperator(Protocol[V, W]):
 
 
 class UnorderedOperator(Protocol[K, V, L, W]):
-    """``U[K, V] -> U[L, W]``. An ordered stream passes; its order is forgotten.
+    """``U[K, V] -> U[L, W]``. An ordered stream is accepted and loses its order.
 
-    The first overload says so once more: pyright does not take it from ``O`` being a subtype of ``U`` when it looks for the
-    types of a lambda.
+    The first overload repeats this for pyright, which does not use that ``O`` is a subtype of ``U`` when it looks for
+    the types of a lambda.
     """
 
     @overload
@@ -47,7 +48,7 @@ class UnorderedOperator(Protocol[K, V, L, W]):
 
 
 class KeyedOperator(Protocol[V, W]):
-    """``U[K, V] -> U[K, W]`` for any ``K``, as :class:`UnorderedOperator`."""
+    """``U[K, V] -> U[K, W]`` for any ``K``, like :class:`UnorderedOperator`."""
 
     @overload
     def __call__(self, upstream: Stream[O[K, V]], /) -> Stream[U[K, W]]: ...
@@ -56,6 +57,6 @@ class KeyedOperator(Protocol[V, W]):
 
 
 def on_ordered(op: OpKeyedOrdered[Any, Any, Any, Any]) -> OrderedOperator[Any, Any]:
-    """An operator by its library signature."""
+    """An operator with its library signature."""
     made: Any = op
     return made  # type: ignore[no-any-return]

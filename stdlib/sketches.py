@@ -1,4 +1,4 @@
-"""Aggregates that count different values, and those that keep a bounded sketch of many."""
+"""Aggregates that count different values, and bounded sketches of many values."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ W = TypeVar("W")
 
 @attrs.frozen(eq=False)
 class Members:
-    """A set in parts, each at most half as large as the one before it: adding to a set of ``n`` costs about ``log n``
-    and not ``n``, though nothing is changed in place. Equal when the whole sets are."""
+    """A set in parts, each at most half as large as the one before it. Adding to a set of ``n`` costs about ``log n``
+    and not ``n``, although nothing is changed in place. Two are equal if the whole sets are."""
 
     parts: tuple[frozenset[Any], ...] = ()
 
@@ -75,7 +75,8 @@ class CountDistinct(Measured[V, Members, int], Generic[V]):
 
 
 def count_distinct(of: Callable[[V], Any] | None = None) -> Aggregate[V, Any, int]:
-    """How many different values, exactly: all of them are kept. NaNs count as one value, and so do 0.0 and -0.0.
+    """The exact number of different values. The state keeps all of them. NaNs count as one value, and so do 0.0 and
+    -0.0.
 
     >>> evaluate(count_distinct(), ["a", "b", "a"])
     2
@@ -90,8 +91,9 @@ _SPARSE: Final = 32
 class ApproxCountDistinct(Measured[V, tuple[int, ...] | bytes, int], Generic[V]):
     """See :func:`approx_count_distinct`.
 
-    The monoid: the registers that are not zero, as sorted numbers ``index * 64 + rank``, while they are few, else all
-    registers as bytes. Which of the two depends on the registers alone, so equal sketches are equal values.
+    An element of the monoid is either the registers that are not zero, as sorted numbers ``index * 64 + rank``, while
+    they are few, or all registers as bytes. The registers alone decide which of the two, so equal sketches are equal
+    values.
     """
 
     precision: int
@@ -173,7 +175,8 @@ def _tau(x: float) -> float:
 
 
 def approx_count_distinct(of: Callable[[V], Any] | None = None, *, precision: int = 12) -> Aggregate[V, Any, int]:
-    """About how many different values: HyperLogLog (Flajolet, Fusy, Gandouet and Meunier, 2007) over a 64-bit hash.
+    """The approximate number of different values: HyperLogLog (Flajolet, Fusy, Gandouet and Meunier, 2007) over a
+    64-bit hash.
 
     ``precision`` from 4 to 16: ``2**precision`` bytes a sketch, and a standard error of ``1.04 / 2**(precision / 2)``,
     1.6 % for 12. The same values give the same number, whatever the order and the number of copies.
@@ -292,12 +295,14 @@ def quantile(q: float, of: None = None, *, accuracy: float = 0.01) -> Aggregate[
 @overload
 def quantile(q: float, of: Callable[[V], float], *, accuracy: float = 0.01) -> Aggregate[V, Any, float]: ...
 def quantile(q: float, of: Any = None, *, accuracy: float = 0.01) -> Any:
-    """About the ``q``-quantile (``q`` from 0 to 1): the value of rank ``floor(q * (n - 1))`` of ``n``, counted from 0, but for
-    a relative error of at most ``accuracy`` (above 2.3e-308; 0.0 and infinities are exact). NaN when a value is.
+    """The approximate ``q``-quantile (``q`` from 0 to 1): the value of rank ``floor(q * (n - 1))`` of ``n``, counted
+    from 0, with a relative error of at most ``accuracy`` (above 2.3e-308; 0.0 and infinities are exact). NaN if any
+    value is NaN.
 
-    Bucket counts with a bound on the relative error, as in DDSketch (Masson, Rim and Lee, VLDB 2019), but with buckets of
-    equal width inside each power of two, as in HdrHistogram. The sketches of Apache DataSketches do not serve here: KLL
-    and REQ choose at random what to forget, so the answer is not a function of the values; t-digest depends on the order.
+    Bucket counts with a bound on the relative error, as in DDSketch (Masson, Rim and Lee, VLDB 2019), but with buckets
+    of equal width inside each power of two, as in HdrHistogram. The sketches of Apache DataSketches do not fit here:
+    KLL and REQ choose at random what to forget, so the answer is not a function of the values; t-digest depends on the
+    order.
 
     >>> evaluate(quantile(0.5, accuracy=0.001), [1.0, 2.0, 100.0])
     2.002

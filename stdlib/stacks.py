@@ -15,7 +15,8 @@ X = TypeVar("X")
 
 @attrs.frozen(eq=False)
 class Stack(Generic[X]):
-    """A stack that is never changed: a push makes a new top, and old tops stay what they were. One or more elements."""
+    """A stack that is never changed: a push makes a new top, and old tops stay as they are. It has one or more
+    elements."""
 
     top: X
     below: Stack[X] | None
@@ -47,7 +48,7 @@ class Stack(Generic[X]):
 
 
 def stack_of(elements: tuple[X, ...]) -> Stack[X] | None:
-    """The stack that these were pushed on, in this order."""
+    """The stack after pushes of these elements, in this order."""
     made: Stack[X] | None = None
     for one in elements:
         made = Stack(one, made)

@@ -1,7 +1,8 @@
-"""Stateless operators: each item by itself. All are ``U[K, V] -> U[L, W]`` and run at any parallelism without an exchange.
+"""Stateless operators, which take each item by itself. All are ``U[K, V] -> U[L, W]`` and run at any parallelism
+without an exchange.
 
-Functions are pure: they are called in any order, maybe more than once. What a function returns is declared, by its return
-annotation or with ``to=``; mypy knows it all the same, also for a lambda.
+Functions are pure: operators call them in any order, maybe more than once. The type that a function returns is
+declared, by its return annotation or with ``to=``; mypy knows it in any case, also for a lambda.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ class Map(OpStateless[K, V, L, W]):
 def map(
     function: Callable[[K, V], tuple[L, W]], *, to: type[tuple[L, W]] | None = None
 ) -> UnorderedOperator[K, V, L, W]:
-    """``U[K, V] -> U[L, W]``: ``function(key, value)`` gives the new key and value.
+    """``U[K, V] -> U[L, W]``: ``function(key, value)`` returns the new key and value.
 
-    ``to``: ``tuple[L, W]``, unless the function says so in its return annotation. Raises :class:`UsageError` ``TT120``.
+    ``to``: ``tuple[L, W]``, unless the function has a return annotation. Raises :class:`UsageError` ``TT120``.
 
     >>> preview(map(lambda key, n: (n % 2, key), to=tuple[int, str]), U[str, int], [("a", 1), ("b", 2)])
     [[(0, 'b'), (1, 'a')]]
@@ -85,10 +86,10 @@ class MapValues(OpStateless[K, V, K, W], Generic[K, V, W]):
 
 
 def map_values(function: Callable[[V], W], *, to: type[W] | None = None) -> KeyedOperator[V, W]:
-    """``U[K, V] -> U[K, W]``: ``function(value)`` gives the new value; the key is kept.
+    """``U[K, V] -> U[K, W]``: ``function(value)`` returns the new value; the key is kept.
 
-    ``to``: ``W``, unless the function is a class or has a return annotation. (mypy takes classes only: what may be None is
-    declared by annotation.) Raises :class:`UsageError` ``TT120``.
+    ``to``: ``W``, unless the function is a class or has a return annotation. (mypy takes classes only: declare a type
+    with None by annotation.) Raises :class:`UsageError` ``TT120``.
 
     >>> preview(map_values(lambda n: n / 2, to=float), U[str, int], [("a", 1)], [("a", 3)])
     [[('a', 0.5)], [('a', 1.5)]]
@@ -136,10 +137,10 @@ class FlatMap(OpStateless[K, V, L, W]):
 def flat_map(
     function: Callable[[K, V], Iterable[tuple[L, W]]], *, to: type[tuple[L, W]] | None = None
 ) -> UnorderedOperator[K, V, L, W]:
-    """``U[K, V] -> U[L, W]``: ``function(key, value)`` gives any number of pairs; it may be a generator.
+    """``U[K, V] -> U[L, W]``: ``function(key, value)`` returns any number of pairs; it may be a generator.
 
-    ``to``: ``tuple[L, W]``, the type of one pair, unless the function says so in its return annotation
-    (``Iterator[tuple[L, W]]``, ``list[tuple[L, W]]``). Raises :class:`UsageError` ``TT120``.
+    ``to``: ``tuple[L, W]``, the type of one pair, unless the function has a return annotation (``Iterator[tuple[L,
+    W]]``, ``list[tuple[L, W]]``). Raises :class:`UsageError` ``TT120``.
 
     >>> words = flat_map(lambda key, text: [(word, 1) for word in text.split()], to=tuple[str, int])
     >>> preview(words, U[int, str], [(0, "to be or not to be")])
@@ -167,7 +168,7 @@ class KeyBy(OpStateless[K, V, L, V], Generic[K, V, L]):
 
 
 def key_by(by: Callable[[K, V], L], *, to: type[L] | None = None) -> UnorderedOperator[K, V, L, V]:
-    """``U[K, V] -> U[L, V]``: ``by(key, value)`` gives the new key; the value is kept.
+    """``U[K, V] -> U[L, V]``: ``by(key, value)`` returns the new key; the value is kept.
 
     ``to``: ``L``, unless the function is a class or has a return annotation. Raises :class:`UsageError` ``TT120``.
 
@@ -217,12 +218,12 @@ def enrich(
     to: type[W] | None = None,
 ) -> UnorderedOperator[K, V, K, W]: ...
 def enrich(table: Any, *, by: Any, combine: Any, how: Any = "inner", to: Any = None) -> Any:
-    """``U[K, V] -> U[K, W]``: the look-up join against a table that each worker holds whole.
+    """``U[K, V] -> U[K, W]``: the look-up join with a table that each worker holds whole.
 
-    ``by(key, value)`` says which row; ``combine(value, row)`` gives the new value. Items without a row are left out
-    (``inner``), or combined with None (``left``). ``to``: ``W``, unless ``combine`` is a class or has a return annotation.
-    The table is copied here and shipped with the operator: for up to some 100,000 rows. For more see
-    :func:`tracetypes.stdlib.lookup_join`. Raises :class:`UsageError` ``TT120``, ``TT121``.
+    ``by(key, value)`` returns the key of the row; ``combine(value, row)`` returns the new value. Items without a row
+    are left out (``inner``), or combined with None (``left``). ``to``: ``W``, unless ``combine`` is a class or has a
+    return annotation. The table is copied here and shipped with the operator, so it should have at most about 100,000
+    rows. For more use :func:`tracetypes.stdlib.lookup_join`. Raises :class:`UsageError` ``TT120``, ``TT121``.
 
     >>> rooms = {7: "kitchen"}
     >>> named = enrich(rooms, by=lambda key, n: key, combine=lambda n, room: f"{room} {n}", to=str)
@@ -237,7 +238,7 @@ def enrich(table: Any, *, by: Any, combine: Any, how: Any = "inner", to: Any = N
 
 
 def how_of(caller: str, how: object) -> None:
-    """Refuse what is no kind of look-up join: :class:`UsageError` ``TT121``."""
+    """The kind of a look-up join. Raises :class:`UsageError` ``TT121`` for an unknown one."""
     if how not in ("inner", "left"):
         raise UsageError("TT121", f"{caller} was given how={show(how)}", fix="pass how='inner' or how='left'")
 

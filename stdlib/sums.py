@@ -62,7 +62,7 @@ class Count(Aggregate[V, int, int]):
 
 
 def count() -> Aggregate[Any, Any, int]:
-    """How many values.
+    """The number of values.
 
     >>> evaluate(count(), ["a", "b", "b"])
     3
@@ -149,9 +149,9 @@ def sum(of: Callable[[V], Real], *, to: type[Real] | None = None) -> Aggregate[V
 def sum(of: Any = None, *, to: Any = None) -> Any:
     """The sum. ``to``: ``int`` or ``float``.
 
-    Integers are added exactly; a sum beyond 64 bits is refused where it is emitted (TT206). Floats are added without
+    Integers are added exactly; a sum beyond 64 bits is an error when it is emitted (TT206). Floats are added without
     rounding (:class:`tracetypes.ExactSum`), and the true sum is rounded once: the same bits at every parallelism.
-    Raises :class:`UsageError` ``TT120`` when the type is not known, ``TT121`` when it is neither.
+    Raises :class:`UsageError` ``TT120`` if the type is unknown, ``TT121`` if it is neither ``int`` nor ``float``.
 
     >>> evaluate(sum(to=float), [1e16, 1.0, -1e16])
     1.0
@@ -160,9 +160,9 @@ def sum(of: Any = None, *, to: Any = None) -> Any:
 
 
 def fast_sum(of: Callable[[V], float] | None = None) -> Aggregate[V, Any, float]:
-    """The sum of floats by plain addition. It gives up that the answer is a function of the input: float addition is not
-    associative, so the last bits differ between runs, deployments and recoveries. ``check_laws`` says TT302. Where values
-    are added up in the order of a stream, as by :func:`tracetypes.stdlib.time_window`, they do not.
+    """The sum of floats by plain addition. Its result is not a function of the values: float addition is not
+    associative, so the last bits differ between runs, deployments and recoveries. ``check_laws`` reports TT302. If
+    values are added in the order of a stream, as by :func:`tracetypes.stdlib.time_window`, the bits do not differ.
 
     >>> evaluate(fast_sum(), [1e16, 1.0, -1e16])
     0.0
@@ -209,7 +209,7 @@ Moments = tuple[int, ExactSum, ExactSum]
 
 @attrs.frozen
 class Variance(Measured[V, Moments, float], Generic[V]):
-    """See :func:`variance`. The monoid: how many, the exact sum, and the exact sum of squares."""
+    """See :func:`variance`. An element of the monoid is the count, the exact sum, and the exact sum of squares."""
 
     population: bool
 
@@ -247,9 +247,10 @@ def variance(of: Callable[[V], float], *, population: bool = False) -> Aggregate
 
 
 def variance(of: Any = None, *, population: bool = False) -> Any:
-    """The variance of numbers taken as floats: the float nearest to the true one; NaN when a number is not finite.
+    """The variance of numbers taken as floats: the float nearest to the true variance. NaN if a number is not finite.
 
-    Of a sample (divided by ``n - 1``; NaN for one number) or of the whole ``population`` (divided by ``n``).
+    By default of a sample (divided by ``n - 1``; NaN for one number); with ``population`` of the whole population
+    (divided by ``n``).
 
     >>> evaluate(variance(), [1e9, 1e9 + 1, 1e9 + 2])
     1.0

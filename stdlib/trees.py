@@ -1,6 +1,6 @@
 """Predictions of a regression tree that was trained before.
 
-Nothing here needs scikit-learn to run; :func:`train_regression_tree` and :func:`tree_of` do (``pip install
+Running needs no scikit-learn; :func:`train_regression_tree` and :func:`tree_of` need it (``pip install
 'tracetypes[learn]'``), once, on the author's machine.
 """
 
@@ -38,11 +38,11 @@ V = TypeVar("V")
 
 @attrs.frozen
 class RegressionTree:
-    """A binary regression tree as plain tuples, a place for each node; the root is node 0.
+    """A binary regression tree as plain tuples with a place for each node. The root is node 0.
 
-    In node ``n`` an item whose feature ``feature[n]`` is at most ``threshold[n]`` goes on to ``left[n]``, another to
-    ``right[n]``; one whose feature is NaN goes left where ``missing_left[n]``. A leaf has ``left[n] == -1``, and predicts
-    ``value[n]``.
+    In node ``n`` an item whose feature ``feature[n]`` is at most ``threshold[n]`` goes on to ``left[n]``, any other to
+    ``right[n]``. An item whose feature is NaN goes left if ``missing_left[n]``. A leaf has ``left[n] == -1`` and
+    predicts ``value[n]``.
     """
 
     feature: tuple[int, ...]
@@ -53,8 +53,8 @@ class RegressionTree:
     missing_left: tuple[bool, ...]
 
     def predict(self, features: Sequence[float]) -> float:
-        """The prediction for one item. Features are compared as 32-bit floats, as scikit-learn does; beyond their range
-        as infinities."""
+        """The prediction for one item. Features are compared as 32-bit floats, as scikit-learn does. Features beyond
+        their range count as infinities."""
         node = 0
         while self.left[node] >= 0:
             x = single(features[self.feature[node]])
@@ -74,7 +74,7 @@ def single(x: float) -> float:
 
 @attrs.frozen
 class Predicted(Generic[V]):
-    """An item with what a model says of it."""
+    """An item with the prediction of a model."""
 
     item: V
     prediction: float
@@ -92,10 +92,10 @@ class Predict(OpStateless[K, V, K, Predicted[V]]):
 
 
 def predict(tree: RegressionTree, features: Callable[[V], Sequence[float]]) -> KeyedOperator[V, Predicted[V]]:
-    """Each item with the tree's prediction for its ``features``, in the order in which the tree was trained.
+    """Each item with the tree's prediction for its ``features``, which are in the order of the training.
 
-    Costs the depth of the tree; no state. The tree comes from :func:`train_regression_tree` or :func:`tree_of`; here
-    one of a single decision:
+    Costs the depth of the tree; no state. The tree comes from :func:`train_regression_tree` or :func:`tree_of`. This
+    one has a single decision:
 
     >>> tree = RegressionTree((0, -1, -1), (2.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (0.0, 10.0, 20.0), (False,) * 3)
     >>> preview(predict(tree, lambda x: (x,)), U[str, float], [("a", 2.0), ("a", 3.0)])
@@ -131,9 +131,9 @@ class Lags(OpKeyedOrdered[K, V, Lagged[V], tuple[float, ...]]):
 
 
 def lagged(number: Callable[[V], float], *, items: int) -> OrderedOperator[V, Lagged[V]]:
-    """Each item with the numbers of the last ``items`` items of its key, from the first that has so many.
+    """Each item with the numbers of the last ``items`` items of its key, from the first item that has so many.
 
-    What a forecast is made from: train on ``numbers[:-1]`` with the target ``numbers[-1]``, predict from
+    A forecast is made from this: train on ``numbers[:-1]`` with the target ``numbers[-1]``, predict from
     ``numbers[1:]``. Raises :class:`UsageError` ``TT121`` for fewer than one item.
 
     >>> preview(lagged(lambda x: x, items=2), O[str, float], [("a", 1.0), ("a", 4.0)], [("a", 9.0)])
@@ -146,7 +146,7 @@ def lagged(number: Callable[[V], float], *, items: int) -> OrderedOperator[V, La
 def tree_of(trained: Any) -> RegressionTree:
     """A trained ``sklearn.tree.DecisionTreeRegressor`` of one output as plain tuples.
 
-    Raises :class:`UsageError` ``TT121`` for another model, one that is not trained, or one of several outputs.
+    Raises :class:`UsageError` ``TT121`` for another model, an untrained one, or one with several outputs.
 
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> tree_of(DecisionTreeRegressor(random_state=0).fit([[1.0], [3.0]], [10.0, 20.0])).predict((2.5,))
@@ -181,7 +181,7 @@ def train_regression_tree(
 ) -> RegressionTree:
     """A CART regression tree (Breiman et al., 1984) that predicts ``target`` from ``features``, by scikit-learn.
 
-    Deterministic in the rows, their order and the seed. Raises :class:`UsageError` ``TT121`` without rows, and
+    The tree depends only on the rows, their order and the seed. Raises :class:`UsageError` ``TT121`` without rows, and
     ``TT401`` without scikit-learn.
 
     >>> tree = train_regression_tree([1, 2, 8, 9], features=lambda n: (n,), target=lambda n: 10.0 if n < 5 else 20.0)
