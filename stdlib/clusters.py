@@ -207,7 +207,7 @@ def kmeans(
     ``point`` returns the coordinates of an item, as many for each item. Points with a NaN or an infinity are left out.
     ``panes`` and ``period``: the window, as in :func:`tracetypes.stdlib.windows.tumbling`. The state is all points of
     the window. A marker that ends a window costs at most ``iterations * points * k``. The result is equal on every
-    deployment: all arithmetic is IEEE 754, which other processors may round in the same way.
+    deployment. It uses IEEE 754 arithmetic only, so other processors should round alike.
 
     Raises :class:`UsageError` ``TT121`` for parameters out of range and an unknown period.
 

@@ -1,7 +1,8 @@
-"""What a parameter is, as a text that is the same in every process: its class, its values and their types; of functions,
-whose code is compared nowhere, that it is one.
+"""A parameter as a text that is the same in every process: its class, its values and their types. Code is not compared,
+so all functions have the same text.
 
-A secret is not in the text: a keyed hash of it is, so that another one is another text (:mod:`tracetypes.redaction`).
+Instead of a secret the text has a keyed hash of it, so that another secret gives another text
+(:mod:`tracetypes.redaction`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LONGEST: Final = 200
 
 
 class Incomparable(Exception):
-    """Nobody can say whether such a value is another one in another process."""
+    """The value cannot be compared with a value of another process."""
 
     def __init__(self, cls: type[Any]) -> None:
         super().__init__(f"{cls.__module__}.{cls.__qualname__}")
@@ -38,20 +39,20 @@ class Incomparable(Exception):
 
 @attrs.frozen
 class Hidden:
-    """A value of which only a keyed hash is shown."""
+    """A value that is shown as a keyed hash."""
 
     value: object = attrs.field(repr=False)
 
 
 def content(value: object, hide: Hide) -> str:
-    """The text of a value. ``hide``: a keyed hash of a secret. Raises :class:`Incomparable`."""
+    """The text of a value. ``hide``: a keyed hash for secrets. Raises :class:`Incomparable`."""
     text = _Content(hide).of(value)
     shown = redact_passwords(text)
     return text if shown == text else f"{shown} {hide(text)}"
 
 
 def shortened(text: str) -> str:
-    """A text that can be shown in a line, other for other texts."""
+    """A text that fits into a line. Different texts stay different."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[: _LONGEST - 40]}... ({hashlib.sha256(text.encode('utf-8', 'backslashreplace')).hexdigest()[:16]})"

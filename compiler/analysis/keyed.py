@@ -1,4 +1,5 @@
-"""What a keyed unordered operator does with its aggregates, as expressions: enough to keep its states as columns."""
+"""The methods of a keyed unordered operator for its aggregates, as expressions. They make it possible to keep its
+states as columns."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ __all__ = ["Keyed", "keyed_of"]
 
 @attrs.frozen(eq=False)
 class Keyed:
-    """A keyed operator, traced. ``state``: the structure of its state, its scalars as inputs of the name ``state``;
+    """A traced keyed operator. ``state``: the structure of its state, with its scalars as inputs named ``state``.
     ``identity`` and ``initial``: as expressions."""
 
     monoid: Monoid
@@ -37,7 +38,7 @@ class Keyed:
 def keyed_of(
     op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid, key: Schema, gives: StreamType
 ) -> Keyed:
-    """Trace what an operator does with its aggregates. Raises :class:`Untraceable` with the reason."""
+    """Trace the methods of an operator for its aggregates. Raises :class:`Untraceable` with the reason."""
     if not _has_codes(key):
         raise Untraceable("its keys hold lists or are of several types")
     initial, identity = constant(op, "initial_state"), constant(op, "identity")

@@ -1,16 +1,18 @@
-"""Recognising the monoid of an operator: which of its parts are sums, smallest or largest values, as columns can take them.
+"""Recognises the monoid of an operator: which of its components are sums, smallest or largest values, which columns can
+compute.
 
-``combine`` is traced with two symbolic aggregates. A part of its result that depends on that part of both aggregates alone
-is looked at by itself:
+The tracer calls ``combine`` with two symbolic aggregates. If a component of the result depends only on the same
+component of both aggregates, it is recognised by itself:
 
 * ``a + b`` is a sum (of integers, floats or exact sums);
-* a choice between ``a`` and ``b`` is the smallest or the largest value if it chooses right in every case that the conditions
-  can tell apart: ``a`` before, equal to or after ``b``; one or both missing; one or both NaN. The cases are few and are all
-  tried, so ``min(a, b)``, a conditional expression and a chain of ``if`` are recognised alike, and nothing else is;
-* ``a and b``, ``a or b`` of booleans are the smallest and the largest, as ``least`` and ``greatest`` of
-  ``tracetypes.algebra`` are.
+* a choice between ``a`` and ``b`` is the smallest or the largest value if it chooses right in every case that its
+  conditions can distinguish: ``a`` smaller than, equal to or larger than ``b``; one or both missing; one or both NaN.
+  There are few cases, and all are tried. So ``min(a, b)``, a conditional expression and a chain of ``if`` are
+  recognised alike, and nothing else is;
+* ``a and b``, ``a or b`` of booleans are the smallest and the largest, like ``least`` and ``greatest`` of
+  ``tracetypes.algebra``.
 
-Sums of floats are taken as they are written: what the author gave up (the same bits in every deployment) stays given up.
+Plain sums of floats are computed as the author wrote them, although their last bits may differ between deployments.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ class Part:
 
 @attrs.frozen(eq=False)
 class Monoid:
-    """A recognised monoid. ``lift``: traced, from ``key`` and ``value``; ``shape``: the structure of an aggregate, its scalars
-    as inputs of the name ``agg``; ``parts``: its scalars in the order of :func:`leaves`."""
+    """A recognised monoid. ``lift``: traced, from ``key`` and ``value``. ``shape``: the structure of an aggregate, with
+    its scalars as inputs named ``agg``. ``parts``: its scalars in the order of :func:`leaves`."""
 
     lift: Tree
     shape: Value
@@ -59,7 +61,7 @@ def leaves(value: Value, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int
 
 
 def results(tree: Tree) -> Iterator[Value | None]:
-    """What the leaves of a tree return; those that raise return nothing."""
+    """The results at the leaves of a tree, without those that raise."""
     match tree:
         case Leaf(raises=True):
             return
@@ -76,9 +78,9 @@ def kind_of(value: Expr) -> Kind | None:
 
 
 def united(values: list[Value], name: str, path: tuple[int, ...] = (), steps: tuple[str | int, ...] = ()) -> Value:
-    """One structure for several values: its scalars are inputs, optional where some value has None there.
+    """One structure for several values. Its scalars are inputs, optional if some value has None there.
 
-    Raises :class:`Untraceable` when the values have no structure in common.
+    Raises :class:`Untraceable` if the values have no common structure.
     """
     packs = [value for value in values if isinstance(value, Pack)]
     if packs:
@@ -109,7 +111,7 @@ def _where(steps: tuple[str | int, ...]) -> str:
 
 
 def constant(op: object, method: str) -> Value:
-    """What a method without arguments returns, as constants. Raises :class:`Untraceable` when it is none."""
+    """The result of a method without arguments, as constants. Raises :class:`Untraceable` if it is not constant."""
     tree = trace_method(op, method, [], emits=None)
     if not isinstance(tree, Leaf) or tree.raises or tree.result is None:
         raise Untraceable(f"{method} is no constant")
@@ -117,7 +119,7 @@ def constant(op: object, method: str) -> Value:
 
 
 def monoid_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], key: Schema, value: Schema) -> Monoid:
-    """The monoid of an operator. Raises :class:`Untraceable` with the reason when it is none that is known."""
+    """The monoid of an operator. Raises :class:`Untraceable` with the reason if it is not a known one."""
     lift = trace_lift(op, key, value)
     found = [result for result in results(lift) if result is not None]
     if not found:
@@ -213,7 +215,7 @@ def _no_reduction(tree: Tree, at: Input) -> str:
 
 @attrs.frozen
 class Case:
-    """How two scalars stand to each other. ``order``: -1, 0 or 1 as ``a`` is smaller, equal or larger."""
+    """A relation of two scalars. ``order``: -1, 0 or 1 if ``a`` is smaller, equal or larger."""
 
     order: int
     missing: tuple[bool, bool] = (False, False)

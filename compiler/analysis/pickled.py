@@ -22,5 +22,5 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """The inverse of :func:`dumps`. Only ever given what we wrote into a checkpoint."""
+    """The inverse of :func:`dumps`. Only for bytes that we wrote into a checkpoint."""
     return pickle.loads(data)

@@ -1,8 +1,8 @@
-"""The key of a checkpoint: by it a run compares secrets without keeping them.
+"""The key of a checkpoint. With it a run compares secrets without storing them.
 
 ::
 
-    CHECKPOINT/key             32 bytes that only its owner may read (mode 0600), where the graph holds a secret
+    CHECKPOINT/key             32 bytes that only its owner may read (mode 0600), if the graph has a secret
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIZE: Final = 32
 
 @attrs.define
 class Key:
-    """A key. ``kept``: does the checkpoint have it? ``used``: was something hidden with it?"""
+    """A key. ``kept``: whether the checkpoint has it. ``used``: whether it has hashed anything."""
 
     secret: bytes = attrs.field(factory=lambda: secrets.token_bytes(SIZE), repr=False)
     kept: bool = False
@@ -36,7 +36,7 @@ class Key:
 
     @classmethod
     def of(cls, checkpoint: Path) -> Key:
-        """The key of a checkpoint, or a new one. Raises :class:`RunError` ``TT211`` where it is no longer whole."""
+        """The key of a checkpoint, or a new one. Raises :class:`RunError` ``TT211`` if its file is damaged."""
         path = checkpoint / "key"
         try:
             secret = path.read_bytes()
@@ -53,12 +53,12 @@ class Key:
         return cls(secret, kept=True)
 
     def hide(self, text: str) -> str:
-        """What stands for a secret: the same for the same secret, as long as the key is."""
+        """The hash of a secret: the same for the same secret and key."""
         self.used = True
         return HIDDEN + hmac.new(self.secret, text.encode("utf-8", "backslashreplace"), hashlib.sha256).hexdigest()[:32]
 
     def write(self, checkpoint: Path) -> None:
-        """Keep it, where something was hidden with it. It appears whole or not at all."""
+        """Store the key if it has hashed anything. The file appears whole or not at all."""
         path, new = checkpoint / "key", checkpoint / f".key.{os.getpid()}"
         if not self.used or path.exists():
             return

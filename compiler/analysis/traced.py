@@ -1,4 +1,4 @@
-"""What operators are, as expressions, or why they are opaque."""
+"""Operators as expressions, or the reason why they are opaque."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["Opaque", "keyed_in", "monoid_in", "traced"]
 @final
 @attrs.frozen
 class Opaque:
-    """What must run in Python, item by item, and why."""
+    """An operator that must run in Python, item by item, and the reason."""
 
     reason: str
 
 
 def traced(op: Operator, takes: StreamType) -> Tree | Opaque:
-    """What a stateless operator does to an item, as expressions where it can be said."""
+    """What a stateless operator does with an item, as expressions if possible."""
     assert isinstance(op, OpStateless)
     try:
         return trace_on_item(op, takes.key, takes.value)
@@ -34,7 +34,7 @@ def traced(op: Operator, takes: StreamType) -> Tree | Opaque:
 
 
 def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
-    """The monoid of a keyed unordered operator, where columns can be combined by it."""
+    """The monoid of a keyed unordered operator, if columns can combine its aggregates."""
     if not isinstance(op, OpKeyedUnordered):
         return Opaque("its items are ordered")
     try:
@@ -44,7 +44,7 @@ def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
 
 
 def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: StreamType) -> Keyed | Opaque:
-    """What a keyed unordered operator does with its aggregates, where its states can be columns."""
+    """The methods of a keyed unordered operator for its aggregates, if its states can be columns."""
     if isinstance(monoid, Opaque):
         return monoid
     assert isinstance(op, OpKeyedUnordered)

@@ -1,1 +1,1 @@
-"""What a backend is, and what every backend tells of a run."""
+"""The interface of a backend, and what every backend reports of a run."""

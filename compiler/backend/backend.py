@@ -1,4 +1,4 @@
-"""What a backend is: it runs segments of a program, one at a time or many at once."""
+"""The interface of a backend, which runs segments of a program, one at a time or many at once."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ C = TypeVar("C", contravariant=True)
 
 
 class Running(Protocol):
-    """A segment that was started."""
+    """A segment that has been started."""
 
     def drain(self) -> None:
-        """Follow its inputs no longer, end its sources, and answer what is open. It may be called again."""
+        """Follow its inputs no longer, end its sources, and answer all open blocks. May be called again."""
 
     def stop(self) -> None:
-        """End soon, and leave open what is open. It may be called again."""
+        """End soon, and leave open blocks open. May be called again."""
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it is over, for so long at most. Is it over?"""
+        """Wait until it is over, or for this many seconds. Returns whether it is over."""
 
     @property
     def failure(self) -> BaseException | None:
-        """What it failed of, when it is over."""
+        """The error that ended it, if it is over."""
 
     @property
     def metrics(self) -> Batch | None:
-        """What it has told of its last epoch."""
+        """The metrics of its last epoch."""
 
 
 class Backend(Protocol[I, C]):
-    """Runs segments. Inputs ``I`` and channels ``C`` are opened as this backend takes them."""
+    """Runs segments. It opens inputs ``I`` and channels ``C`` in its own way."""
 
     def unsupported(self, program: Program) -> Sequence[str]:
-        """What of a program it cannot run, and why. Asked before anything runs."""
+        """The parts of a program that it cannot run, with reasons. Called before anything runs."""
 
     def start(
         self, segment: Segment, plan: Plan, inputs: Mapping[str, I], channels: Mapping[str, C], store: RunStore
     ) -> Running:
-        """Start a segment, behind those that it reads from. ``inputs``: by source; ``channels``: by name; ``store``: what it goes
-        on with, and where its output is."""
+        """Start a segment, after those that it reads from. ``inputs``: by source. ``channels``: by name. ``store``: its
+        earlier progress and its output."""
 
 
 def refuse_unsupported(backend: Backend[I, C], program: Program) -> None:

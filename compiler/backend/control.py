@@ -1,4 +1,4 @@
-"""How others end a run."""
+"""Signals to end a run from outside."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["Control"]
 
 @attrs.define(eq=False)
 class Control:
-    """``stop``: end soon, and leave open blocks open; ``drain``: follow no longer, end the sources, and answer what is open.
-    ``starts``: nothing runs yet, so that a signal ends the process at once (SIGTERM by its default)."""
+    """``stop``: end soon, and leave open blocks open. ``drain``: follow no longer, end the sources, and answer all open
+    blocks. ``starts``: nothing runs yet, so that a signal ends the process at once (SIGTERM by its default)."""
 
     stop: threading.Event = attrs.field(factory=threading.Event)
     drain: threading.Event = attrs.field(factory=threading.Event)
@@ -23,8 +23,8 @@ class Control:
 
     @contextmanager
     def of_signals(self) -> Iterator[None]:
-        """SIGINT and SIGTERM stop the run meanwhile. Only the main thread can see to that. Python may swallow the
-        KeyboardInterrupt, inside a finaliser say; then the run stops when it begins."""
+        """A context in which SIGINT and SIGTERM stop the run. It works only in the main thread. Python may swallow the
+        KeyboardInterrupt, for example inside a finaliser; then the run stops when it begins."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

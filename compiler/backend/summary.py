@@ -1,4 +1,4 @@
-"""What a run did: counts, limits, and what is told of each epoch."""
+"""The summary of a run: counts, limits, and warnings after each epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Limits", "Summary", "counter", "shown_difference", "warner"]
 
 @attrs.define
 class Summary:
-    """What a run did."""
+    """What a run did so far."""
 
     batches: int = 0
     rows: int = 0
@@ -45,7 +45,7 @@ class Summary:
 
 
 def warner(summary: Summary, said: Callable[[str], None] | None) -> Callable[[Difference, str], None]:
-    """What is told of a difference, with what was committed before."""
+    """Warns of a difference, with what was committed before."""
 
     def tell(difference: Difference, before: str) -> None:
         summary.differences.append(difference)
@@ -69,13 +69,13 @@ def shown_difference(difference: Difference, before: str) -> str:
 
 @attrs.frozen
 class Limits:
-    """How many rows may go aside in a run before it stops; None: any number."""
+    """How many late or rejected rows may come before a run stops. None: any number."""
 
     late: int | None = None
     rejects: int | None = None
 
     def check(self, summary: Summary) -> None:
-        """Raises :class:`RunError` ``TT217`` when there were too many."""
+        """Raises :class:`RunError` ``TT217`` if there were too many."""
         for what, most, counts in (("late", self.late, summary.late), ("rejected", self.rejects, summary.rejects)):
             found = sum(counts.values())
             if most is not None and found > most:

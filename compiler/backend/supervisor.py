@@ -1,4 +1,4 @@
-"""Watches segments while they run: on any backend, and also when some join while others run."""
+"""Watches running segments, on any backend. More segments may join while others run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class _Watched:
 
 
 class Supervisor:
-    """Segments that run. ``control``: how others end them. A segment that fails stops what depends on it and, unless
-    ``others_go_on``, everything."""
+    """Running segments. ``control``: how others end them. A segment that fails stops the segments that depend on it
+    and, unless ``others_go_on``, all others too."""
 
     def __init__(self, control: Control, *, others_go_on: bool = False) -> None:
         self.control, self.others_go_on = control, others_go_on
@@ -38,7 +38,7 @@ class Supervisor:
         """Segments that must not run any more, those of a failed one too."""
 
     def start(self, name: str, start: Callable[[], Running], upstream: Collection[str] = ()) -> None:
-        """Start a segment. ``upstream``: those that it reads from, which were started before."""
+        """Start a segment. ``upstream``: the segments that it reads from, which must have been started before."""
         with self._lock:
             if self._is_doomed(name, frozenset(upstream)):
                 return
@@ -54,7 +54,7 @@ class Supervisor:
         return False
 
     def watch(self) -> None:
-        """Wait until all segments are over. Raises what the first one failed of. An interrupt stops all."""
+        """Wait until all segments are over. Raises the error of the first one that failed. An interrupt stops all."""
         try:
             self._watch()
         except BaseException:
