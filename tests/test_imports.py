@@ -204,5 +204,5 @@ def test_importing_the_core_loads_nothing_heavy() -> None:
 def test_extras_are_not_imported_before_they_are_used() -> None:
     """Runs of files go without the clients of Kafka and Delta."""
     code = "import sys; sys.modules.update(deltalake=None, confluent_kafka=None, psycopg=None)\n"
-    code += "import tracetypes.cli, tracetypes.compiler.spark.run, tracetypes.compiler.spark.channel_topics"
+    code += "import tracetypes.cli, tracetypes.compiler.spark.run, tracetypes.compiler.spark.channels"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

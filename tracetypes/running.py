@@ -343,7 +343,6 @@ class Job:
             from tracetypes.compiler.backend.control import Control
             from tracetypes.compiler.backend.summary import Limits
             from tracetypes.compiler.connectors.rows import Rows
-            from tracetypes.compiler.spark.channel_topics import Topics
             from tracetypes.compiler.spark.inputs import look_for, require
             from tracetypes.compiler.spark.log import SparkLog
             from tracetypes.compiler.spark.printed import shown
@@ -354,6 +353,7 @@ class Job:
             from tracetypes.compiler.store.output import SideOutputs
             from tracetypes.compiler.store.outputs import open_output
             from tracetypes.compiler.store.overlap import is_file, local, refuse_overlaps
+            from tracetypes.compiler.store.topic_channel import Topics
             from tracetypes.compiler.store.version import look
 
         require(self.program.sources, self.inputs)

@@ -58,7 +58,7 @@ class SparkBackend:
         query = Query(
             plan,
             inputs,
-            {name: one.channel for name, one in channels.items()},
+            {name: one.reader for name, one in channels.items()},
             store,
             log,
             handler,

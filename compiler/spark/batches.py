@@ -133,7 +133,7 @@ class MicroBatches:
         self.ending.look()
         for joint in self.takes:
             joint.clean()
-            joint.channel.trim(self.log)
+            joint.reader.trim(self.log)
 
     def take(self, messages: DataFrame, number: int) -> tuple[dict[str, Any], tuple[StageMetrics, ...]]:
         """Compute a micro-batch, in one job, and send out what came of it: its commit record, and what its stages tell."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tracetypes.compiler.spark.channels import Channel
+from tracetypes.compiler.spark.channels import ChannelReader
 from tracetypes.compiler.spark.log import SparkLog
 
 __all__ = ["ChannelRetention"]
@@ -15,16 +15,16 @@ class ChannelRetention:
     """A channel between queries. ``sender``: Spark's log of the query that sends, where places are the numbers of its
     micro-batches; ``readers``: logs of those that read it, and how often each does."""
 
-    channel: Channel
+    reader: ChannelReader
     sender: SparkLog | None = None
     readers: list[tuple[SparkLog, int]] = attrs.Factory(list)
 
     def clean(self) -> None:
         """Remove what all readers have taken for good."""
-        found: list[int] = []
+        needed: list[int] = []
         for log, readings in self.readers:
-            places = self.channel.taken(log)
-            found.append(min(places) if len(places) == readings else 0)
+            places = self.reader.taken(log)
+            needed.append(min(places) if len(places) == readings else 0)
         if self.sender is not None:  # a manifest tells whether a micro-batch that is not committed was sent
-            found.append(self.sender.ended + 1)
-        self.channel.remove(min(found))
+            needed.append(self.sender.ended + 1)
+        self.reader.channel.remove(min(needed))

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Stage, links
-from tracetypes.compiler.spark.channels import Channel, received
+from tracetypes.compiler.spark.channels import ChannelReader, received
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import End
@@ -40,7 +40,7 @@ def lower(
     parcel: ShippedPlan,
     inputs: Mapping[str, Input],
     files: Mapping[str, InputFiles],
-    channels: Mapping[str, Channel],
+    channels: Mapping[str, ChannelReader],
     control: str,
     delivery: Delivery,
 ) -> DataFrame:
@@ -65,7 +65,7 @@ def _stage(
     stage: Stage,
     inputs: Mapping[str, Input],
     files: Mapping[str, InputFiles],
-    channels: Mapping[str, Channel],
+    channels: Mapping[str, ChannelReader],
     frames: Mapping[int, DataFrame],
     ids: list[int],
     control: str,

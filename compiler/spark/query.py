@@ -20,7 +20,7 @@ from tracetypes.compiler.plan.in_python import in_python
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Difference, RetryEpoch
 from tracetypes.compiler.spark.batches import MicroBatches, tell
-from tracetypes.compiler.spark.channels import Channel
+from tracetypes.compiler.spark.channels import ChannelReader
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.lowering import lower
@@ -38,7 +38,7 @@ class Query:
 
     plan: Plan
     inputs: Mapping[str, Input]
-    channels: Mapping[str, Channel]
+    channels: Mapping[str, ChannelReader]
     store: RunStore
     log: SparkLog
     handler: MicroBatches

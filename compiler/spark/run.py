@@ -22,25 +22,27 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, alone
 from tracetypes.compiler.spark.backend import SparkBackend
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
-from tracetypes.compiler.spark.channel_topics import TopicChannel, Topics
-from tracetypes.compiler.spark.channels import Channel, FileChannel
+from tracetypes.compiler.spark.channels import reader_of
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.inputs import Given, open_all, require
 from tracetypes.compiler.spark.java import java_lock
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.session import configure
+from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.compatibility import (
     CompatibleCheckpoint,
     CompatibleCheckpoints,
     claim_program,
     finished,
 )
+from tracetypes.compiler.store.file_channel import FileChannel
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.output import Output, SideOutputs
 from tracetypes.compiler.store.outputs import MemoryOutput
 from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.topic_channel import TopicChannel, Topics
 from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError
 
@@ -127,7 +129,7 @@ def run_program(
         for joint in joints.values():
             joint.clean()
             if all(store.finished for store in stores.values()):
-                joint.channel.discard()
+                joint.reader.channel.discard()
         summary.stopped = control.stop.is_set()
         summary.seconds = time.monotonic() - started
         return summary
@@ -167,11 +169,11 @@ def _targets(
         _set_apart(inputs, one.written)
         _lock(locks, one)
     name = "" if claims.plain is None else claims.run(None if channels is None else channels.prefix)
-    joints = {one: ChannelRetention(_channel(one, path, channels, name)) for one, path in claims.channels.items()}
+    joints = {one: ChannelRetention(reader_of(_channel(one, path, channels, name))) for one, path in claims.channels.items()}
     for segment, plan in zip(program.segments, program.plans, strict=True):
         mine = claims.queries[segment.name]
         if segment.sends is not None:
-            target = joints[segment.sends].channel.output(plan, mine.run, side_outputs(mine.run))
+            target = joints[segment.sends].reader.channel.output(plan, mine.run, side_outputs(mine.run))
             _set_apart(inputs, target.written)
             _lock(locks, target)
             targets[segment.name] = target

@@ -11,7 +11,7 @@ from typing import Any
 
 from tracetypes.errors import RunError
 
-__all__ = ["read_json", "writable", "write_json", "write_lines"]
+__all__ = ["read_json", "writable", "write_json", "write_lines", "write_synced"]
 
 
 def writable(directory: Path) -> None:
@@ -60,8 +60,13 @@ def write_json(path: Path, content: Any) -> None:
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines so that the file is there whole or not at all, also after a power cut."""
     hidden = path.with_name(f".{path.name}")
-    with hidden.open("w", encoding="utf-8") as file:
+    write_synced(hidden, lines)
+    os.replace(hidden, path)
+
+
+def write_synced(path: Path, lines: Iterable[str]) -> None:
+    """Write lines, which are on the disk when this returns."""
+    with path.open("w", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(hidden, path)

@@ -16,12 +16,13 @@ from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import RunError, check
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark import channels, log
+from tracetypes.compiler.spark import log
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
-from tracetypes.compiler.spark.channels import ChannelOutput, FileChannel
+from tracetypes.compiler.spark.channels import reader_of
 from tracetypes.compiler.spark.log import SparkLog
-from tracetypes.compiler.store import run_store
+from tracetypes.compiler.store import file_channel, run_store
 from tracetypes.compiler.store.compatibility import claim
+from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel
 from tracetypes.compiler.store.run_store import RunStore
 
 COMPACT = "spark.sql.streaming.fileSource.log.compactInterval"
@@ -80,7 +81,7 @@ def test_a_long_run_leaves_a_bounded_number_of_files(
     monkeypatch.setattr(run_store, "KEPT", 3)
     spark.conf.set(COMPACT, 2)
     lockstep = Lockstep(monkeypatch, readers=2)
-    dies = crashing(3, channels.remove, first=False)
+    dies = crashing(3, file_channel.remove, first=False)
 
     def dying(file: Path) -> None:
         try:
@@ -91,7 +92,7 @@ def test_a_long_run_leaves_a_bounded_number_of_files(
 
     try:
         with monkeypatch.context() as broken:
-            broken.setattr(channels, "remove", dying)
+            broken.setattr(file_channel, "remove", dying)
             with pytest.raises((Crash, RunError)) as crashed:
                 job()
         assert "Crash" in f"{crashed.type.__name__} {crashed.value}"
@@ -150,7 +151,7 @@ class Reader:
 
     @property
     def taken(self) -> list[int]:
-        return self.channel.taken(self.kept)
+        return reader_of(self.channel).taken(self.kept)
 
 
 @pytest.fixture
@@ -175,12 +176,12 @@ def test_what_a_reader_needs_no_more(tmp_path: Path, channel: FileChannel) -> No
     assert reader.taken == [3]
     reader.commits(1, 1)
     assert reader.taken == [4]
-    assert FileChannel("other", tmp_path / "other").taken(reader.kept) == []
+    assert reader_of(FileChannel("other", tmp_path / "other")).taken(reader.kept) == []
 
 
 def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: FileChannel) -> None:
     ahead, behind = Reader(tmp_path / "ahead", channel), Reader(tmp_path / "behind", channel)
-    joint = ChannelRetention(channel, None, [(ahead.kept, 1), (behind.kept, 1)])
+    joint = ChannelRetention(reader_of(channel), None, [(ahead.kept, 1), (behind.kept, 1)])
     ahead.log(0, (0, 0), (0, 2), (0, 3))
     ahead.commits(0, 0)
     joint.clean()
@@ -189,7 +190,7 @@ def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: Fi
     behind.commits(0, 0)
     joint.clean()
     assert files(channel.path) == ["00000002-0000.parquet", "00000002.jsonl", "00000003-0000.parquet", "00000003.jsonl"]
-    twice = ChannelRetention(channel, None, [(ahead.kept, 2)])
+    twice = ChannelRetention(reader_of(channel), None, [(ahead.kept, 2)])
     twice.clean()
     assert len(files(channel.path)) == 4  # it was seen to read once only
 
@@ -200,13 +201,13 @@ def test_a_log_of_files_is_shortened(tmp_path: Path, channel: FileChannel, monke
     reader.log(3, *[(at, at) for at in range(4)], name="3.compact")
     compact = reader.spark / "sources/1/3.compact"
     before = compact.read_text()
-    channel.trim(reader.kept)
+    reader_of(channel).trim(reader.kept)
     assert compact.read_text() == before
     reader.log(9, *[(at, at) for at in range(10)], name="9.compact")
-    FileChannel("other", tmp_path / "other").trim(reader.kept)
+    reader_of(FileChannel("other", tmp_path / "other")).trim(reader.kept)
     compact = reader.spark / "sources/1/9.compact"
     assert len(compact.read_text().splitlines()) == 11
-    channel.trim(reader.kept)
+    reader_of(channel).trim(reader.kept)
     lines = compact.read_text().splitlines()
     assert lines[0] == "v1"
     assert [json.loads(line)["batchId"] for line in lines[1:]] == [8, 9]

@@ -17,13 +17,13 @@ from tracetypes.check import Checked
 from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import program
-from tracetypes.compiler.spark import channels
-from tracetypes.compiler.spark.channel_topics import Topics
-from tracetypes.compiler.spark.channels import ChannelOutput
 from tracetypes.compiler.spark.run import run_program
+from tracetypes.compiler.store import file_channel
+from tracetypes.compiler.store.file_channel import ChannelOutput
 from tracetypes.compiler.store.output import Output, SideOutputs
 from tracetypes.compiler.store.outputs import FileOutput, open_output
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.topic_channel import Topics
 
 
 class Job:
@@ -103,7 +103,7 @@ def test_TT212_a_program_that_is_finished(spark: SparkSession, tmp_path: Path) -
 POINTS: dict[str, tuple[Any, str, bool, int]] = {
     "a channel has not been written": (ChannelOutput, "take", True, 1),
     "a channel has been written, nothing was committed": (ChannelOutput, "take", False, 1),
-    "rows of a channel are there, its manifest is not": (channels, "move", False, 1),
+    "rows of a channel are there, its manifest is not": (file_channel, "move", False, 1),
     "a sink is about to be written": (FileOutput, "take", True, 2),
     "a batch is committed, Spark does not know": (RunStore, "commit", False, 4),
     "a query is finished, nobody knows": (RunStore, "finish", True, 1),

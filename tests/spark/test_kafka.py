@@ -34,7 +34,7 @@ from tracetypes.compiler.connectors.kafka_sink import TopicSink, Transactions
 from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.messages import Message, Rows, StageProgress
-from tracetypes.compiler.spark.channel_topics import KIND, ChannelSplits, TopicChannel, Topics
+from tracetypes.compiler.spark.channels import reader_of
 from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.run import Batch, collect, run
@@ -45,6 +45,7 @@ from tracetypes.compiler.store.output import SideOutputs
 from tracetypes.compiler.store.outputs import FileOutput, MemoryOutput, open_output
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.starts import next_start
+from tracetypes.compiler.store.topic_channel import KIND, ChannelSplits, TopicChannel, Topics
 from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.sources import record_reader
 from tracetypes.trace import Element, Trace, closed
@@ -767,7 +768,7 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
     offsets = [None, {"logOffset": 3}, {**end, "channel": "other"}, end]
     write_lines(tmp_path / "spark/offsets/0", ["v1", "{}", *("-" if one is None else json.dumps(one) for one in offsets)])
     write_lines(tmp_path / "spark/commits/0", ["v1"])
-    assert channel.taken(SparkLog(tmp_path)) == [end["next"]]
+    assert reader_of(channel).taken(SparkLog(tmp_path)) == [end["next"]]
     channel.remove(end["next"] - 2)
     assert len(broker.read(address.topic)) == 1
     with pytest.raises(SentError, match="the next record of partition 0 was 0, and it holds those from"):

@@ -1,14 +1,14 @@
-"""Channels as topics of Kafka: the sender's micro-batch is a transaction, and its readers take whole transactions.
+"""Channels as topics of Kafka: the sender's epoch is a transaction, and its readers take whole transactions.
 
 ::
 
     PREFIX-RUN-CHANNEL, one partition:    rows  rows  markers |  rows  markers |  markers | ...
                                           a transaction       |                |
 
-A record holds rows in Arrow, as stages send them, or as JSON the markers that the micro-batch has closed; a header says which.
-The driver sends them as :mod:`.kafka` sends rows of a sink. Spark notes an offset of each reader (a Python data source). What can
-be read of a partition ends between two transactions, so that rows and the markers that close their blocks are taken together.
-Tasks share the offsets of a micro-batch: within it the order does not matter.
+A record holds rows in Arrow, as stages send them, or as JSON the markers that the epoch has closed; a header says which.
+The driver sends them as :mod:`~tracetypes.compiler.connectors.kafka_sink` sends rows of a sink. What can be read of a partition
+ends between two transactions, so that rows and the markers that close their blocks are taken together. Tasks share the offsets
+of an epoch: within it the order does not matter.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import attrs
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader
-from pyspark.sql.types import StructType
 
 from tracetypes.compiler.columns.arrow import to_bytes
 from tracetypes.compiler.connectors.fences import Starts
@@ -38,15 +35,13 @@ from tracetypes.compiler.connectors.kafka_splits import Place, TopicSplits
 from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
-from tracetypes.compiler.spark.channels import Channel, Contents, Entry, markers_of
-from tracetypes.compiler.spark.log import SparkLog
-from tracetypes.compiler.spark.split_reader import SplitReader
+from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
 from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, rows_of
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.errors import RunError, UsageError
 
-__all__ = ["TopicChannel", "Topics"]
+__all__ = ["KIND", "ChannelSplits", "TopicChannel", "Topics"]
 
 KIND = "tracetypes-channel"
 """The header that says what a record is: ``ROWS`` or ``MARKERS``."""
@@ -133,17 +128,6 @@ class TopicChannel(Channel):
         """The near end."""
         return ChannelSink(plan, Transactions(self.address, f"tracetypes-{run}-{self.name}", 0), side_outputs)
 
-    def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
-        """The far end."""
-        spark.dataSource.register(ChannelTopic)
-        address = json.dumps(attrs.asdict(self.address))
-        told = {"channel": self.name, "address": address, "id": self.id, "tasks": str(tasks)}
-        return spark.readStream.format(ChannelTopic.name()).options(**told).load()
-
-    def taken(self, log: SparkLog) -> list[int]:
-        """By the offsets, which name the channel."""
-        return [one["next"] for one in log.taken if one is not None and one.get("channel") == self.name]
-
     def remove(self, before: int) -> None:
         """Remove records."""
         if before > self.removed:
@@ -156,11 +140,8 @@ class TopicChannel(Channel):
             self.watch.delete()
 
 
-# -------------------------------------------------------------------------------------------------- near end
-
-
 class ChannelSink(Output):
-    """The near end. The rows of a micro-batch come to the driver, which sends them in one transaction."""
+    """The near end. The rows of an epoch come to the driver, which sends them in one transaction."""
 
     delivery = SEND
 
@@ -207,9 +188,6 @@ def _cut(rows: pa.RecordBatch) -> Iterator[bytes]:
     yield from _cut(rows.slice(half))
 
 
-# --------------------------------------------------------------------------------------------------- far end
-
-
 class Records(Contents):
     """Records of a topic."""
 
@@ -229,26 +207,8 @@ class Records(Contents):
                 raise self.address.changed(f"record {record.offset()} was not sent by this run")
 
 
-class ChannelTopic(DataSource):
-    """Ranges of the offsets of a channel, for Spark."""
-
-    @classmethod
-    def name(cls) -> str:
-        """By which Spark knows it."""
-        return "tracetypes-channel"
-
-    def schema(self) -> str:
-        """Of its rows."""
-        return "line string"
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Called by Spark."""
-        address = Address(**json.loads(self.options["address"]))
-        return SplitReader(ChannelSplits(self.options["channel"], address, int(self.options["tasks"]), self.options["id"]))
-
-
 class ChannelSplits:
-    """Ranges of the offsets of a channel. Spark's offsets are ``{"channel": "3-Sum", "next": 17}``."""
+    """Ranges of the offsets of a channel. Offsets are ``{"channel": "3-Sum", "next": 17}``."""
 
     def __init__(self, channel: str, address: Address, tasks: int, id: str) -> None:
         self.channel, self.address, self.tasks, self.id = channel, address, tasks, id
@@ -258,7 +218,7 @@ class ChannelSplits:
 
     @cached_property
     def topic(self) -> TopicSplits:
-        """The topic, where Spark plans micro-batches."""
+        """The topic, where epochs are planned."""
         return TopicSplits(self.address, None, self.id)
 
     def begin(self) -> Entry:
@@ -266,7 +226,7 @@ class ChannelSplits:
         return {"channel": self.channel, "next": 0}
 
     def end(self, since: Entry) -> Entry:
-        """Where the next micro-batch ends."""
+        """Where the next epoch ends."""
         return {**since, "next": self.topic.after(Place({0: since["next"]})).next[0]}
 
     def splits(self, since: Entry, until: Entry) -> list[tuple[str]]:
