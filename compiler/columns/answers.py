@@ -1,4 +1,4 @@
-"""What tables that lie elsewhere answered, as columns."""
+"""Answers of look-up tables outside the dataflow, as columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Answers", "distinct"]
 
 
 class Answers:
-    """Rows that an asked table gave, as a table."""
+    """Rows that an outside table returned, as a table."""
 
     def __init__(self, rows: Mapping[Any, Any]) -> None:
         self.same = Same(rows)
@@ -25,7 +25,7 @@ class Answers:
         self.columns: dict[Any, Column] = {}
 
     def index(self, kind: Kind | None) -> Index | None:
-        """Where a key lies."""
+        """The place of a key."""
         if kind not in self.indices:
             self.indices[kind] = index_of.__wrapped__(self.same, kind)
         return self.indices[kind]
@@ -38,7 +38,7 @@ class Answers:
 
 
 def distinct(key: Column) -> list[Any]:
-    """The values of a column of keys, each once; those that no row has may be among them."""
+    """The values of a column of keys, each once. May include entries that no row has."""
     if key.scalar:
         return [key.values]
     held = key.values if key.coded is None else key.coded.entries

@@ -1,4 +1,4 @@
-"""Numbers in columns: integers of 64 bits, and floats, as Python computes them."""
+"""Arithmetic of columns: integers of 64 bits, and floats, as Python computes them."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def integral(values: Any) -> Made:
 
 
 def plain(act: Callable[..., Any]) -> Act:
-    """An operation that has a value everywhere."""
+    """An operation that has a value for every row."""
 
     def plain(call: Call, args: list[Any], count: int) -> Made:
         return act(*args), None

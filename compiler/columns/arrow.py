@@ -173,8 +173,8 @@ def from_array(schema: Schema, column: Any) -> list[Any]:
 
 
 def has_gaps(schema: Schema, column: Any) -> bool:
-    """Is there a null, at any level, where the schema has no optional? Such a column is none of :func:`array`'s: its rows
-    must be looked at one by one."""
+    """Whether there is a null, at any level, where the schema has no optional. :func:`array` makes no such column, so
+    its rows must be checked one by one."""
     match schema:
         case UnitValue():
             return False
@@ -198,8 +198,8 @@ def has_gaps(schema: Schema, column: Any) -> bool:
 def builder(cls: Callable[..., Any], names: tuple[str, ...]) -> Callable[[list[list[Any]]], list[Any]]:
     """A function from columns to a list of records.
 
-    The values have been in such records before, so where a class does nothing in its constructor but set its slots, that
-    is done directly (a third of the time); otherwise the constructor is called, by position where it can be.
+    The values come from such records. So if the constructor of a class does nothing but set its slots, the builder sets
+    them directly (in a third of the time); otherwise it calls the constructor, by position if possible.
     """
     if _only_sets_slots(cls):
         setters = [vars(cls)[name].__set__ for name in names]
@@ -241,7 +241,7 @@ def _accepts_anything(cls: type[Any]) -> bool:
 
 
 def never_refuses(schema: Schema) -> bool:
-    """Can records of the schema be built from any columns of its types?"""
+    """Whether records of the schema can be built from any columns of its types."""
     match schema:
         case Record(cls, fields):
             return _accepts_anything(cls) and all(never_refuses(inner) for _, inner in fields)
@@ -258,8 +258,8 @@ def never_refuses(schema: Schema) -> bool:
 
 @attrs.define
 class Batch:
-    """Items on their way: four columns of equal length. ``ends``: the marker of each item's block (microseconds), or for
-    sources with markers in band the number of markers before it in its piece. ``positions``: where the order matters."""
+    """Items in transit: four columns of equal length. ``ends``: the marker of each item's block (microseconds), or for
+    sources with markers in band the number of markers before it in its split. ``positions``: if the order matters."""
 
     keys: list[Any]
     values: list[Any]
@@ -278,7 +278,7 @@ class Batch:
             self.positions.append(position)
 
     def extend(self, more: Batch) -> None:
-        """Add the items of another batch, with their positions where this one has some."""
+        """Add the items of another batch, with their positions if this one has positions."""
         self.keys.extend(more.keys)
         self.values.extend(more.values)
         self.ends.extend(more.ends)
@@ -338,8 +338,8 @@ def rows(layout: Layout, batch: Batch) -> Any:
 
 
 def rows_of_columns(layout: Layout, keys: Any, values: Any, ends: Any, positions: Any = None) -> Any:
-    """The same of items that are columns already. ``keys`` and ``values``: Arrow arrays; ``ends`` and ``positions``: int64,
-    None where they are in no order."""
+    """The rows of a sink for items in columns. ``keys`` and ``values``: Arrow arrays. ``ends`` and ``positions``:
+    int64, None if the items have no order."""
     arrays = [keys] if layout.keyed else []
     arrays += values.flatten() if layout.opened and isinstance(layout.value, Record) else [values]
     arrays += [pa.array(ends, pa.int64()), pa.array(np.zeros(len(ends), np.int64) if positions is None else positions)]

@@ -1,4 +1,4 @@
-"""Columns of numpy and Arrow as expressions are computed over them, and what they are made of and into."""
+"""Columns of numpy and Arrow for the evaluation of expressions, and functions that make, split and join them."""
 
 from __future__ import annotations
 
@@ -64,16 +64,17 @@ __all__ = [
 class Column:
     """A scalar of each row.
 
-    ``kind``: never Optional; None only for a column of None. ``values``, by kind: Boolean a bool array; Integer, Timestamp
-    (microseconds) and Date (days since the epoch) int64 arrays; Float a float64 array; String and Bytes an Arrow array
-    without nulls; Exact a float64 array, each float standing for the sum of itself, or :class:`Exacts`; any other schema
-    its Arrow array, to be passed on. Or one scalar for all rows: a Python bool, int (of Timestamp and Date too), float,
-    str, bytes, ``ExactSum``, ``UNIT``, or None.
+    ``kind``: never Optional; None only for a column of None. ``values``, by kind: Boolean a bool array; Integer,
+    Timestamp (microseconds) and Date (days since the epoch) int64 arrays; Float a float64 array; String and Bytes an
+    Arrow array without nulls; Exact a float64 array, where each float stands for its exact sum, or :class:`Exacts`; any
+    other schema its Arrow array, to be passed on. Or one scalar for all rows: a Python bool, int (of Timestamp and Date
+    too), float, str, bytes, ``ExactSum``, ``UNIT``, or None.
 
-    ``held``: the values as they are kept, which may be :class:`DictionaryEncoded`; ``values`` are never.
+    ``held``: the values as stored, which may be :class:`DictionaryEncoded`; ``values`` are never.
 
-    ``valid``: a bool array, which rows are present; None for all. ``undefined``: a bool array, for which rows the
-    expression has no value; None for none. What ``values`` holds where a row is missing or undefined means nothing.
+    ``valid``: a bool array of the rows that are present; None for all. ``undefined``: a bool array of the rows for
+    which the expression has no value; None for none. In missing or undefined rows the content of ``values`` means
+    nothing.
     """
 
     kind: Kind | None
@@ -88,12 +89,12 @@ class Column:
 
     @property
     def coded(self) -> DictionaryEncoded | None:
-        """The column by its entries, where computing something of each entry is less than doing it of each row."""
+        """The column by its entries, if computing something of each entry is less work than of each row."""
         return self.held if isinstance(self.held, DictionaryEncoded) and self.held.pays else None
 
     @property
     def scalar(self) -> bool:
-        """Is it one value for all rows?"""
+        """Whether it is one value for all rows."""
         return not isinstance(self.held, _ARRAYS)
 
 
@@ -103,8 +104,8 @@ _ARRAYS: Final = (np.ndarray, pa.Array, Exacts, DictionaryEncoded)
 @final
 @attrs.frozen(eq=False)
 class Struct:
-    """The columns of a record or tuple, as :class:`tracetypes.compiler.tracing.expr.Pack` names them. A part is None when it was
-    not read; that is no error until it is used. ``valid`` as in :class:`Column`."""
+    """The columns of a record or tuple, named as in :class:`tracetypes.compiler.tracing.expr.Pack`. A part is None if
+    it was not read; that is an error only if an expression uses it. ``valid`` as in :class:`Column`."""
 
     cls: type[Any]
     names: tuple[str, ...]
@@ -119,7 +120,7 @@ EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 
 
 def inputs_of(arguments: Mapping[str, Columns]) -> Callable[[Input], Column]:
-    """What :func:`evaluate` and :func:`run` ask for inputs, from columns by the names of arguments.
+    """A function that returns the inputs of :func:`evaluate` and :func:`run`, from columns by the names of arguments.
 
     Raises LookupError for a part that was not read.
     """
@@ -148,7 +149,7 @@ def _both(a: Any, b: Any) -> Any:
 
 
 def either_mask(a: Any, b: Any) -> Any:
-    """Masks: where one or the other, None being nowhere."""
+    """The mask of rows that are in one mask or the other. None is an empty mask."""
     return b if a is None else a if b is None else a | b
 
 
@@ -162,7 +163,7 @@ def scalar_at(columns: Columns | None, path: Sequence[int]) -> Column:
 
 
 def take(columns: Columns, rows: Any) -> Columns:
-    """The rows of these numbers (an int64 array). A scalar stays one."""
+    """The rows of these numbers (an int64 array). A scalar stays a scalar."""
     if isinstance(columns, Struct):
         parts = tuple(None if part is None else take(part, rows) for part in columns.parts)
         return Struct(columns.cls, columns.names, parts, None if columns.valid is None else columns.valid[rows])
@@ -186,7 +187,7 @@ def take_column(column: Column, rows: Any) -> Column:
 
 
 def full_values(column: Column, count: int) -> Any:
-    """The values as an array, however they are held."""
+    """The values as an array, even if the column is a scalar or dictionary-encoded."""
     values = column.values
     if isinstance(values, _ARRAYS):
         return values
@@ -206,14 +207,15 @@ def full_values(column: Column, count: int) -> Any:
 
 
 def concat(parts: Sequence[tuple[Columns, int]]) -> Columns:
-    """Columns behind one another, each with its number of rows. Raises ``Undefined`` when they are not of one shape."""
+    """Columns one after the other, each with its number of rows. Raises ``Undefined`` if they have different
+    structures."""
     starts = np.cumsum([0, *[count for _, count in parts]])
     placed = [(columns, np.arange(a, b)) for (columns, _), a, b in zip(parts, starts[:-1], starts[1:], strict=True)]
     return merged_columns(placed, int(starts[-1]))
 
 
 def concat_column(parts: Sequence[tuple[Column, int]]) -> Column:
-    """The same where none is a struct."""
+    """:func:`concat` for columns that are not structs."""
     starts = np.cumsum([0, *[count for _, count in parts]])
     placed = [(column, np.arange(a, b)) for (column, _), a, b in zip(parts, starts[:-1], starts[1:], strict=True)]
     return merged_column(placed, int(starts[-1]))
@@ -238,7 +240,7 @@ def merged_columns(parts: Sequence[tuple[Columns, Any]], count: int) -> Columns:
 
 
 def merged_column(parts: Sequence[tuple[Column, Any]], count: int) -> Column:
-    """The same where none is a struct."""
+    """:func:`merged_columns` for columns that are not structs."""
     kinds = {column.kind for column, _ in parts if column.kind is not None}
     if not kinds:
         return Column(None, None)
@@ -338,7 +340,7 @@ ZERO: Final[dict[Any, Any]] = {
 
 
 def constant(value: Any, kind: Kind | None) -> Column | None:
-    """A column of one value; None when the value is not of the kind or does not fit its column."""
+    """A column of one value. None if the value is not of the kind or does not fit its column."""
     if value is None:
         return Column(None, None)
     match kind:

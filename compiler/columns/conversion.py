@@ -1,4 +1,4 @@
-"""Columns from Arrow, to Arrow, and as Python's values."""
+"""Conversion of columns from and to Arrow, and to Python values."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ __all__ = ["arrow_inputs", "column_from_arrow", "from_arrow", "python_values", "
 
 
 def from_arrow(schema: Schema, array: Any) -> Columns:
-    """An Arrow array of ``columns.arrow_type(schema)`` as columns. Fields that the struct does not have become missing
-    parts; nulls become missing rows, also where the schema has no optional."""
+    """An Arrow array of ``columns.arrow_type(schema)`` as columns. Fields that the struct lacks become missing parts;
+    nulls become missing rows, even if the schema has no optional."""
     match schema:
         case Optional(item):
             return from_arrow(item, array)
@@ -54,7 +54,7 @@ def from_arrow(schema: Schema, array: Any) -> Columns:
 
 
 def column_from_arrow(schema: Schema, array: Any) -> Column:
-    """The same for a schema that is no record."""
+    """:func:`from_arrow` for a schema that is not a record."""
     array, valid = _plain(schema, array)
     match schema:
         case Optional(item):
@@ -104,8 +104,8 @@ _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 
 def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
-    """The Arrow array of ``columns.arrow_type(schema)``, ``count`` rows. Integers become floats where the schema says so,
-    as values do that conform. Raises ``Undefined`` when a value does not fit the schema."""
+    """The Arrow array of ``columns.arrow_type(schema)``, ``count`` rows. Integers become floats if the schema is float,
+    as in ``conformer``. Raises ``Undefined`` if a value does not fit the schema."""
     optional = isinstance(schema, Optional)
     if isinstance(schema, Optional):
         schema = schema.item
@@ -140,7 +140,7 @@ def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
 
 
 def to_coded_arrow(schema: Schema, columns: Columns, count: int) -> Any:
-    """The same, but text that is held by its entries becomes a dictionary array."""
+    """:func:`to_arrow`, except that dictionary-encoded text becomes a dictionary array."""
     if isinstance(columns, Struct) or not isinstance(columns.held, DictionaryEncoded) or not isinstance(schema, _TEXT):
         return to_arrow(schema, columns, count)
     plain = columns.valid is None and columns.undefined is None and columns.kind == schema
@@ -175,7 +175,7 @@ def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any) 
 
 
 def values_of(columns: Columns, count: int) -> list[Any]:
-    """As Python values, None where missing. Raises LookupError for a part that was not read."""
+    """The rows as Python values, None where missing. Raises LookupError for a part that was not read."""
     if columns.valid is not None:
         present = np.flatnonzero(columns.valid)
         some = take(columns, present)
@@ -196,7 +196,7 @@ def values_of(columns: Columns, count: int) -> list[Any]:
 
 
 def python_values(column: Column, count: int) -> list[Any]:
-    """As Python values; none is missing."""
+    """The rows as Python values, if none is missing."""
     if isinstance(column.kind, _TEXT) and column.coded is not None:
         known = column.coded.entries.tolist()
         return [known[code] for code in column.coded.codes.tolist()]
@@ -221,7 +221,8 @@ def python_values(column: Column, count: int) -> list[Any]:
 
 
 def arrow_inputs(arguments: Mapping[str, tuple[Schema, Any]]) -> Callable[[Input], Column]:
-    """The same from Arrow arrays of the schemas of the arguments; only the fields that are asked for are converted."""
+    """:func:`inputs_of` for Arrow arrays of the schemas of the arguments. Converts only the fields that an expression
+    reads."""
 
     def find(given: Input) -> Column:
         schema, array = arguments[cast(str, given.path[0])]

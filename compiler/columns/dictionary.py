@@ -1,6 +1,8 @@
-"""Columns by their distinct values: what is computed of such a column is computed once for each of these, not for each row.
+"""Dictionary-encoded columns. An expression over such a column is computed once for each distinct value, not for each
+row.
 
-Text in files often has few distinct values, and Parquet keeps it that way: a dictionary, and for each row a place in it.
+Text in files often has few distinct values, and Parquet stores it that way: a dictionary, and for each row a place in
+it.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ __all__ = ["DictionaryEncoded", "gathered"]
 class DictionaryEncoded:
     """The column whose row ``n`` is ``entries[codes[n]]``.
 
-    ``codes``: an array of integers, all of them places in ``entries``. ``entries``: what
-    :class:`~tracetypes.compiler.columns.column.Column` holds, without nulls. Entries may be equal, and there may be some that no
-    row has: nothing may be concluded from these.
+    ``codes``: an array of integers, all of them places in ``entries``. ``entries``: as in
+    :class:`~tracetypes.compiler.columns.column.Column`, without nulls. Entries may be equal, and some may have no row,
+    so nothing follows from the entries alone.
     """
 
     codes: Any
@@ -35,7 +37,7 @@ class DictionaryEncoded:
 
     @classmethod
     def from_arrow(cls, array: Any) -> DictionaryEncoded:
-        """From a dictionary array. Where it is null there is some entry."""
+        """From a dictionary array. A null row gets any entry."""
         codes, entries = array.indices, array.dictionary
         if codes.type not in (pa.int32(), pa.int64()):
             codes = codes.cast(pa.int64())
@@ -52,7 +54,7 @@ class DictionaryEncoded:
 
     @property
     def pays(self) -> bool:
-        """Are there no more entries than rows, so that it is less to compute something of each entry?"""
+        """Whether there are no more entries than rows, so that it is less work to compute something of each entry."""
         return len(self.entries) <= len(self.codes)
 
     def take(self, rows: Any) -> DictionaryEncoded:

@@ -1,4 +1,4 @@
-"""Columns by their distinct values: what is computed of entries, as columns of rows."""
+"""Expressions over the entries of dictionary-encoded columns, and their results as columns of rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["entry_count", "mask_of_rows", "of_entries", "of_rows", "shared_codes
 
 
 def of_rows(made: Column, codes: Any, undefined: Any) -> Column:
-    """A column of entries as one of rows, ``undefined`` also in other rows."""
+    """A column of entries as a column of rows. ``undefined``: additional rows without a value."""
     values = made.held if made.scalar else DictionaryEncoded(codes, made.held)
     valid = None if made.valid is None else gathered(made.valid, codes)
     return Column(made.kind, values, valid, either_mask(undefined, mask_of_rows(made.undefined, codes)))
 
 
 def shared_codes(columns: Sequence[Column]) -> Any:
-    """The codes that all columns have in common which are not scalars; None where computing of entries will not do."""
+    """The codes that all columns except scalars share. None if the entries cannot be used."""
     coded = [column.coded for column in columns if not column.scalar]
     if not coded or coded[0] is None:
         return None
@@ -38,7 +38,7 @@ def entry_count(columns: Sequence[Column]) -> int:
 
 
 def mask_of_rows(mask: Any, codes: Any) -> Any:
-    """A mask of entries as one of rows, None where no row is marked."""
+    """A mask of entries as a mask of rows. None if it marks no row."""
     if mask is None or not mask.any():
         return None
     return mask if codes is None else some_marked(gathered(mask, codes))

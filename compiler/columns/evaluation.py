@@ -1,8 +1,9 @@
-"""Trees over columns, with numpy and Arrow: what :mod:`tracetypes.compiler.tracing.expr` defines, many rows a call.
+"""Evaluation of trees over columns, with numpy and Arrow: the meaning of :mod:`tracetypes.compiler.tracing.expr`, many
+rows at once.
 
-Nothing here gives another value than Python would. Where an expression has none (:class:`Undefined`), or where these columns
-cannot tell, :func:`evaluate` and :func:`run` raise ``Undefined`` with the number of the first such row, and the caller runs
-the batch in Python.
+No result differs from Python's. If an expression has no value (:class:`Undefined`), or if these columns cannot decide
+it, :func:`evaluate` and :func:`run` raise ``Undefined`` with the number of the first such row, and the caller runs the
+batch in Python.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ __all__ = ["Emitted", "Ran", "evaluate", "returned", "run"]
 @final
 @attrs.frozen(eq=False)
 class Emitted:
-    """What one call of ``emit`` emitted. ``rows``: int64, which rows came there, ascending, None for all; ``number``: which
-    emission of its row it is. The columns are as long as ``rows``."""
+    """The emissions of one call of ``emit``. ``rows``: int64, the rows that reached the call, ascending; None for all.
+    ``number``: which emission of its row it is. The columns are as long as ``rows``."""
 
     rows: Any
     number: int
@@ -46,14 +47,15 @@ class Emitted:
 @final
 @attrs.frozen(eq=False)
 class Ran:
-    """What a tree did: its emissions, and what it returned for each row (None when it returns nothing)."""
+    """The results of a tree: its emissions, and its return value for each row (None if it returns nothing)."""
 
     emissions: tuple[Emitted, ...]
     result: Columns | None
 
 
 def evaluate(value: Value, inputs: Callable[[Input], Column], count: int) -> Columns:
-    """The columns of ``value`` for ``count`` rows. Raises ``Undefined`` with the number of the first row that has none."""
+    """The columns of ``value`` for ``count`` rows. Raises ``Undefined`` with the number of the first row without a
+    value."""
     with np.errstate(all="ignore"):
         run = Run(inputs)
         columns = Rows(run, count, None, None, None).columns(value)
@@ -62,7 +64,7 @@ def evaluate(value: Value, inputs: Callable[[Input], Column], count: int) -> Col
 
 
 def run(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
-    """What the tree does with ``count`` rows. Each condition and leaf sees only the rows that come to it.
+    """The results of the tree for ``count`` rows. Each condition and leaf is evaluated only for the rows that reach it.
 
     Raises ``Undefined`` with the number of the first row for which a condition or a leaf has no value.
     """
@@ -96,7 +98,7 @@ def run(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
 
 
 def returned(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Columns:
-    """What a tree returns for each row. Raises :class:`Undefined` as :func:`run`."""
+    """The return value of a tree for each row. Raises :class:`Undefined` like :func:`run`."""
     result = run(tree, inputs, count).result
     if result is None:
         raise TypeError("the tree returns nothing")

@@ -1,9 +1,9 @@
-"""Exact sums of floats in columns: what :class:`tracetypes.ExactSum` is, for many groups at once.
+"""Exact sums of floats in columns: :class:`tracetypes.ExactSum` for many groups at once.
 
-A double is an integer times ``2**-1074``. A column holds such integers in limbs of 32 bits, signed 64-bit words in which
-carries may wait: adding two columns is adding words. The limbs that all rows have in common are kept, so that sums of
-measurements of similar size need three or four. Reading (:meth:`Exacts.sums`, :meth:`Exacts.rounded`) gives bit for bit
-what ``ExactSum`` gives.
+A double is an integer times ``2**-1074``. A column holds such integers in limbs of 32 bits, in signed 64-bit words that
+can hold carries: to add two columns is to add words. A column has only the limbs that some row needs, so sums of
+measurements of similar size need three or four. The results (:meth:`Exacts.sums`, :meth:`Exacts.rounded`) equal those
+of ``ExactSum`` bit for bit.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _FULL: Final = 1 << 29
 class Exacts:
     """A column of exact sums.
 
-    ``limbs``: int64, rows by limbs; limb ``j`` counts ``2**(32 * (low + j) - 1074)``, and is less than
-    ``weight * 2**32`` in size. ``specials``: int64, rows by three, how many infinities, negative infinities and NaNs;
-    None when there are none.
+    ``limbs``: int64, rows by limbs. Limb ``j`` counts ``2**(32 * (low + j) - 1074)``, and is less than ``weight *
+    2**32`` in size. ``specials``: int64, rows by three, the numbers of infinities, negative infinities and NaNs; None
+    if there are none.
     """
 
     low: int
@@ -79,7 +79,7 @@ class Exacts:
         return Exacts(self.low, self.limbs[rows], self.weight, None if self.specials is None else self.specials[rows])
 
     def spread(self, low: int, width: int) -> Any:
-        """The limbs from ``low`` on, ``width`` of them; all of the column's are among these."""
+        """``width`` limbs from ``low`` on. They include all limbs of the column."""
         if width == self.limbs.shape[1]:
             return self.limbs
         wide = np.zeros((len(self.limbs), width), np.int64)
@@ -101,7 +101,7 @@ class Exacts:
         return Exacts(low, limbs, self.weight + other.weight, specials)
 
     def settled(self) -> Exacts:
-        """The same with all carries propagated: each limb in ``[0, 2**32)``, the last one signed, of 32 bits."""
+        """The column with all carries propagated: each limb in ``[0, 2**32)``, the last one signed, of 32 bits."""
         limbs = self.limbs.copy()
         for at in range(limbs.shape[1] - 1):
             limbs[:, at + 1] += limbs[:, at] >> _LIMB
@@ -130,7 +130,7 @@ class Exacts:
         return Exacts(self.low, total, max(most, 1), specials).settled()
 
     def sums(self) -> list[ExactSum]:
-        """As objects."""
+        """The sums as objects."""
         specials = [(0, 0, 0)] * len(self) if self.specials is None else self.specials.tolist()
         made = []
         for total, (plus, minus, nans) in zip(self._integers(), specials, strict=True):
@@ -140,7 +140,7 @@ class Exacts:
 
     @staticmethod
     def from_sums(sums: Sequence[ExactSum]) -> Exacts:
-        """From objects. Raises ValueError for a sum of what were no doubles."""
+        """The column of these objects. Raises ValueError for a sum of numbers that are not doubles."""
         if not sums:
             return Exacts.zero(0)
         if any(s.shift > _SCALE for s in sums):
@@ -190,7 +190,7 @@ class Exacts:
         ]
 
     def to_arrow(self) -> Any:
-        """As an array of ``EXACT_TYPE``."""
+        """The column as an array of ``EXACT_TYPE``."""
         settled = self.settled()
         rows, width = settled.limbs.shape
         limbs = pa.ListArray.from_arrays(
@@ -203,7 +203,7 @@ class Exacts:
 
     @staticmethod
     def from_arrow(column: Any) -> Exacts:
-        """The inverse of :meth:`to_arrow`; also of several such arrays behind one another."""
+        """The inverse of :meth:`to_arrow`; also of several such arrays one after the other."""
         low, limbs, *counts = column.flatten()
         if not len(column):
             return Exacts.zero(0)
@@ -226,7 +226,7 @@ class Exacts:
 
     @staticmethod
     def concat(parts: Sequence[Exacts]) -> Exacts:
-        """Columns behind one another."""
+        """Columns one after the other."""
         low, width = _range(parts)
         specials = None
         if any(part.specials is not None for part in parts):

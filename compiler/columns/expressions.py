@@ -1,4 +1,4 @@
-"""The expressions of some rows as columns, each computed once."""
+"""Expressions of some rows as columns. Each is computed once."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Run:
 
 
 class Rows:
-    """Some of the rows, and what has been computed for them."""
+    """Some of the rows, and the columns that were computed for them."""
 
     __slots__ = ("absolute", "answers", "codes", "count", "inputs", "known", "parent", "run", "within")
 
@@ -86,7 +86,7 @@ class Rows:
         return row if self.absolute is None else int(self.absolute[row])
 
     def columns(self, value: Value) -> Columns:
-        """What is handed out: undefined rows are noted."""
+        """The columns of the result. Undefined rows are noted."""
         if isinstance(value, Pack):
             struct = Struct(value.cls, value.names, tuple(self.columns(part) for part in value.parts))
             if value.cls is not tuple and not never_refuses(Record(value.cls, ())):
@@ -95,7 +95,7 @@ class Rows:
         return self.checked(value)
 
     def construct(self, struct: Struct) -> None:
-        """Rows for which a class with code of its own refuses the fields, or changes them, have no value here."""
+        """A record. Rows have no value here if a class with code of its own refuses the fields or changes them."""
         if self.run.first is not None:
             return
         fields = [values_of(part, self.count) for part in struct.parts if part is not None]
@@ -134,7 +134,7 @@ class Rows:
         return column
 
     def look(self, key: Any) -> Column | None:
-        """What was computed here, or for more rows than these."""
+        """A column that was computed for these rows, or for more rows."""
         column = self.known.get(key)
         if column is None and self.parent is not None:
             column = self.parent.look(key)
@@ -143,7 +143,7 @@ class Rows:
         return column
 
     def narrow(self, column: Column) -> Column:
-        """A column of the parent for these rows. Columns that share their codes go on to share them."""
+        """A column of the parent for these rows. Columns that share their codes still share them afterwards."""
         content = column.held
         if not isinstance(content, DictionaryEncoded):
             return take_column(column, self.within)
@@ -204,7 +204,7 @@ class Rows:
         return of_rows(by_condition(condition_, then_, otherwise_, entry_count(columns)), codes, condition.undefined)
 
     def operand(self, expr: Expr) -> Column:
-        """An argument: Python has no value for an operation on None, but comparing it, which is ``is_null``."""
+        """An argument. In Python no operation on None has a value, except the comparison, which is ``is_null``."""
         column = self.column(expr)
         if column.kind is None:
             return undefined_column(None, self.count)
@@ -299,8 +299,8 @@ class Rows:
         return of_rows(rows, coded.codes, undefined)
 
     def ask(self, table: LookupTable, known: Any, key: Column) -> Answers | None:
-        """What a table says of a column of keys, asked once for these rows and all parts of them. None where it fails: it
-        will fail again in Python, and be told of there."""
+        """The answer of a table for a column of keys. The table is asked once for these rows and all parts of them.
+        None if it fails: it will fail again in Python, which reports the error."""
         rows: Rows | None = self
         while rows is not None:
             if known in rows.answers:

@@ -1,4 +1,4 @@
-"""Rows by key: which group each row belongs to."""
+"""Rows by key: the group of each row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ __all__ = ["Groups", "codes_of", "groups_of"]
 
 @attrs.frozen(eq=False)
 class Groups:
-    """Rows by group. ``of``: int64, the group of each row, from 0; ``first``: the first row of each group; ``sizes``."""
+    """Rows by group. ``of``: int64, the group of each row, from 0. ``first``: the first row of each group. ``sizes``:
+    their numbers of rows."""
 
     of_row: Any
     first: Any
@@ -28,7 +29,7 @@ class Groups:
 
     @property
     def number(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return len(self.first)
 
     @classmethod
@@ -51,7 +52,7 @@ class Groups:
         return cls(of_row, first, sizes)
 
     def counts(self, coded: DictionaryEncoded) -> Any:
-        """int64, groups by entries: how many rows of a group have an entry. None where there are too many of these.
+        """int64, groups by entries: how many rows of a group have an entry. None if there are too many of these.
 
         Columns that share their codes are counted once.
         """
@@ -71,7 +72,7 @@ def groups_of(key: Columns, count: int) -> Groups:
 
 
 def codes_of(ends: Any, key: Columns, count: int) -> tuple[Any, int]:
-    """A number for each block and key, and a bound of these numbers."""
+    """A number for each block and key, and an upper bound of these numbers."""
     codes, number = _of_integers(ends, count)
     for column in _scalars(key):
         more, size = _of_column(column, count)

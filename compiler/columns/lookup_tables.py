@@ -1,4 +1,4 @@
-"""Tables that expressions look into, as columns, and where in them keys are found."""
+"""Constant tables of expressions as columns, and the places of keys in them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["Index", "entries_of", "index_of", "table_entries", "table_keys"]
 
 
 class Index:
-    """Where the keys of a table lie in the order of the table. ``sorted`` and ``order``, or ``dense`` from ``low`` on: of
-    Integer keys; ``array``: of String keys. ``missing``: the place of other keys, behind all of them."""
+    """The places of a table's keys. For integer keys either ``sorted`` and ``order``, or ``dense`` from ``low`` on; for
+    text keys ``array``. ``missing``: the place for other keys, after all of them."""
 
     def __init__(self, keys: dict[Any, int], text: bool, missing: int) -> None:
         self.keys = keys
@@ -74,8 +74,8 @@ class Index:
 
 
 def table_keys(table: Mapping[Any, Any], kind: Kind | None) -> dict[Any, int] | None:
-    """The place in the table of each key that a value of ``kind`` may equal: strings, or integers (Boolean too). None:
-    keys of the table may equal others in a way of their own, or the kind has no tables."""
+    """The place in the table of each key that a value of ``kind`` may equal: texts, or integers (also for Boolean).
+    None if keys of the table have their own ``==``, or the kind has no tables."""
     text = isinstance(kind, String)
     if not text and not isinstance(kind, Integer | Boolean):
         return None
@@ -94,7 +94,7 @@ def table_keys(table: Mapping[Any, Any], kind: Kind | None) -> dict[Any, int] | 
 
 
 def table_entries(table: Mapping[Any, Any], path: tuple[str | int, ...], kind: Kind | None) -> list[Column | None]:
-    """What the table holds at ``path``, in its order, as columns of one value; None where that is not of the kind."""
+    """The content of the table at ``path``, in its order, as columns of one value. None if it is not of the kind."""
     held: list[Column | None] = []
     for value in table.values():
         try:
@@ -109,14 +109,15 @@ def table_entries(table: Mapping[Any, Any], path: tuple[str | int, ...], kind: K
 
 @lru_cache(maxsize=256)
 def index_of(same: Same, kind: Kind | None) -> Index | None:
-    """Of a table that nobody changes: the tracer has made it. Tables have no hash, and comparing takes longer than looking up."""
+    """The index of a table that nobody changes, because the tracer has made it. Cached by identity: tables have no
+    hash, and comparing takes longer than a look-up."""
     keys = table_keys(same.value, kind)
     return None if keys is None else Index(keys, isinstance(kind, String), len(same.value))
 
 
 @lru_cache(maxsize=1024)
 def entries_of(same: Same, path: tuple[str | int, ...], kind: Kind | None) -> Column:
-    """:func:`table_entries` as one column, and behind them one that is undefined."""
+    """:func:`table_entries` as one column, followed by an undefined entry."""
     held = [*table_entries(same.value, path, kind), None]
     nothing = ZERO[type(kind)]
     values = [nothing if column is None or column.kind is None else column.values for column in held]

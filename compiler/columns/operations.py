@@ -1,4 +1,4 @@
-"""What each operation of an expression does with columns."""
+"""The operations of expressions, on columns."""
 
 from __future__ import annotations
 

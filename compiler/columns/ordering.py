@@ -1,8 +1,9 @@
-"""Items by key and in order: what flows between the keyed operators of a stage, and SORT over a whole block at once.
+"""Items by key and in order: the input of keyed operators of a stage, and SORT over many blocks at once.
 
-The definition of the order is :func:`tracetypes.interpreter.sort_order`: by the place of what ``by`` gives, then by the canonical
-order of the value. Here ``by`` is asked once for each item, what it gives becomes columns, and the canonical order is looked at
-among ties only. Where that cannot be said in columns, :class:`Undefined` is raised, and the items are sorted by the definition.
+:func:`tracetypes.interpreter.sort_order` defines the order: by the place of the result of ``by``, then by the canonical
+order of the value. Here ``by`` is called once for each item, its results become columns, and the canonical order is
+compared among ties only. If columns cannot express the order, :class:`Undefined` is raised, and the items are sorted by
+the definition.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ __all__ = ["Pairs", "Runs", "Sorter", "canonical_columns", "codes_of", "codes_of
 
 @attrs.define(eq=False)
 class Runs:
-    """Items by key. ``keys``: each once; ``counts``: how many values each has, one at least; ``values``: those of the first
-    key in their order, then those of the second, and so on."""
+    """Items by key. ``keys``: each once. ``counts``: the number of values of each key, at least one. ``values``: those
+    of the first key in their order, then those of the second, and so on."""
 
     keys: list[Any]
     counts: list[int]
     values: list[Any]
 
     def by_key(self) -> Runs:
-        """Itself."""
+        """Returns itself."""
         return self
 
     @classmethod
@@ -63,7 +64,7 @@ class Runs:
         return list(chain.from_iterable(map(repeat, self.keys, self.counts)))
 
     def followed_by(self, more: Runs) -> Runs:
-        """Of each key first the values that are here, then those of ``more``."""
+        """For each key first the values here, then those of ``more``."""
         if not self.keys or not more.keys:
             return self if self.keys else more
         both = dict(self.runs())
@@ -85,7 +86,7 @@ class Pairs:
     values: list[Any]
 
     def by_key(self) -> Runs:
-        """The same by key, those of one key as they came."""
+        """The items by key; those of one key keep their order."""
         return Runs.of(self.keys, self.values)
 
     def key_of_each(self) -> list[Any]:
@@ -102,7 +103,8 @@ class Sorter:
     def rows(self, codes: Sequence[Any], values: list[Any], column: Callable[[], Any]) -> Any:
         """The rows (int64) by ``codes`` (int64 columns, the first one counts most), then in the order of the SORT.
 
-        ``column``: the values as an Arrow array, asked for if there are ties. Raises :class:`Undefined`.
+        ``column``: a function that returns the values as an Arrow array, called if there are ties. Raises
+        :class:`Undefined`.
         """
         try:
             given = list(map(self.by, values))
@@ -239,6 +241,6 @@ def codes_of(schema: Schema, keys: Any) -> Any:
 
 
 def codes_of_objects(keys: list[Any]) -> Any:
-    """The same for a list."""
+    """:func:`codes_of` for a list."""
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
