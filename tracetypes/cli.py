@@ -366,6 +366,9 @@ def _ended(say: Progress, job: Job, result: Result) -> int:
             say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {Path(place) / source}")
     if result.rows == 0 and not result.stopped:
         say.line("no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)")
+    for operator, count in result.open.items():
+        keys = "1 key has an open window" if count == 1 else f"{count:,} keys have open windows"
+        say.line(f"{keys} in {operator}: they are answered when markers come that lie behind them")
     verb = "stopped" if result.stopped else "done"
     written = ", ".join(job.paths.values())
     epochs = "1 micro-batch" if result.epochs == 1 else f"{result.epochs:,} micro-batches"

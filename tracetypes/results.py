@@ -23,7 +23,8 @@ class Result:
     source (a dataflow that uses late or rejected rows as streams reads a source again). ``epochs``: commits.
     ``late`` and ``rejects``: counts by source. ``late_rows`` and ``rejected_rows``: these rows, if outputs are
     lists. ``outputs``: the rows of lists, by sink. ``stopped``: the run was stopped before its end. ``drained``: its
-    sources have ended and every open block is answered. ``differences``: operators whose traced form differed from
+    sources have ended and every open block is answered. ``open``: how many keys have open windows, by operator, where
+    sources have markers in band or the run does not drain. ``differences``: operators whose traced form differed from
     Python (``TT240``)."""
 
     rows: int
@@ -39,6 +40,7 @@ class Result:
     stopped: bool = False
     drained: bool = False
     differences: Sequence[str] = ()
+    open: Mapping[str, int] = attrs.Factory(dict)
 
     @property
     def all_rejected(self) -> list[str]:

@@ -446,6 +446,7 @@ class Job:
             stopped=summary.stopped,
             drained=ended and not summary.stopped,
             differences=list(dict.fromkeys(one.name for one in summary.differences)),
+            open=dict(summary.open),
         )
 
 

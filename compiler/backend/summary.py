@@ -29,6 +29,8 @@ class Summary:
     stopped: bool = False
     verified: tuple[int, float] = (0, 0.0)
     """How many rows were compared with plain Python, and the seconds of processor time that it took."""
+    open: dict[str, int] = attrs.Factory(dict)
+    """How many keys wait for longer silence, by operator: where sources have markers in band, or the run does not drain."""
     differences: list[Difference] = attrs.Factory(list)
     """Where traced answers differed from plain Python; these operators went on in Python."""
 

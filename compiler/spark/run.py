@@ -26,7 +26,7 @@ from tracetypes.compiler.spark.channels import reader_of
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.inputs import Given, open_all, require
 from tracetypes.compiler.spark.java import java_lock
-from tracetypes.compiler.spark.log import SparkLog
+from tracetypes.compiler.spark.log import SparkLog, stage_states
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.compatibility import (
@@ -36,8 +36,10 @@ from tracetypes.compiler.store.compatibility import (
     finished,
 )
 from tracetypes.compiler.store.file_channel import FileChannel
+from tracetypes.compiler.store.inspection import open_checkpoint
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.open_keys import ends_in_band, open_keys
 from tracetypes.compiler.store.output import Output, SideOutputs
 from tracetypes.compiler.store.outputs import MemoryOutput
 from tracetypes.compiler.store.overlap import refuse_overlaps
@@ -131,6 +133,8 @@ def run_program(
             if all(store.finished for store in stores.values()):
                 joint.reader.channel.discard()
         summary.stopped = control.stop.is_set()
+        if not (summary.stopped or follow) and (not drain or any(map(ends_in_band, program.plans))):
+            summary.open = _left_open(spark, program, stores)
         summary.seconds = time.monotonic() - started
         return summary
 
@@ -209,6 +213,18 @@ def _supervise(
         start = partial(backend.start, segment, plan, given, channels, stores[segment.name])
         supervisor.start(segment.name, start, [senders[name] for name in segment.receives])
     supervisor.watch()
+
+
+def _left_open(spark: SparkSession, program: Program, stores: Mapping[str, RunStore]) -> dict[str, int]:
+    """How many keys wait for longer silence, by operator."""
+    found: dict[str, int] = {}
+    for segment, plan in zip(program.segments, program.plans, strict=True):
+        path = stores[segment.name].path
+        if SparkLog(path).ended >= 0:
+            kept = open_checkpoint(str(path), SparkLog)
+            for operator, count in open_keys(plan, partial(stage_states, spark), kept).items():
+                found[operator] = found.get(operator, 0) + count
+    return found
 
 
 def _not_shown(made: CompatibleCheckpoint, output: Output) -> None:
