@@ -29,13 +29,12 @@ from tracetypes.compiler.plan.plan import links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, hashes, scatter
-from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Report
+from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Report, SideRows
 from tracetypes.compiler.runtime.partial_aggregation import reduced
 from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.compiler.wire.messages import encode
 from tracetypes.edges import O
 from tracetypes.nodes import ROW_POSITION
-from tracetypes.parsing import Row
 from tracetypes.records import Boolean, Integer, Optional, Schema, String, Timestamp, UnitValue, schema_of
 from tracetypes.sources import reader
 
@@ -144,7 +143,11 @@ def seen(kernel: SourceKernel, messages: list[Message]) -> tuple[Any, ...]:
             places: list[Any] = batch.positions or [None] * len(batch)
             rows = zip(batch.keys, batch.values, batch.ends, places, strict=True)
             items += [(message.group, k, v, e, p) for k, v, e, p in rows]
-    rest = sorted(encode(message) for message in messages if not isinstance(message.body, Items))
+        elif isinstance(message.body, SideRows):
+            about = message.body
+            where = message.group, about.holds, about.source, about.link, about.piece
+            items += [(*where, *row.items()) for row in about.batch.to_pylist()]
+    rest = sorted(encode(message) for message in messages if not isinstance(message.body, Items | SideRows))
     return sorted(items, key=repr), rest
 
 
@@ -175,12 +178,9 @@ def test_columns_are_taken_as_rows_are(
     def chunk(part: list[tuple[str, int, int]]) -> Chunk:
         stream = kernel.leaf.stream
 
-        def row(at: int) -> Row:
-            return read(part[at][0], Event(part[at][1], part[at][2]))
-
         times = np.array([ts * 1_000_000 for _, _, ts in part], np.int64)
         keys = array(stream.key, [key for key, _, _ in part])
-        return Chunk.of(times, keys, array(stream.value, [Event(value, ts) for _, value, ts in part]), row)
+        return Chunk.of(times, keys, array(stream.value, [Event(value, ts) for _, value, ts in part]))
 
     chunks = [chunk(part) for part in (rows[:cut], rows[cut:]) if part]
     with pytest.MonkeyPatch.context() as patch:
@@ -295,6 +295,8 @@ def told(kernel: SourceKernel, messages: list[Message]) -> list[Any]:
             rows = message.body.batch
             assert rows.schema.field("key").type == pa.string()
             made += [(group, kind, repr(row)) for row in rows.to_pylist()]
+        elif isinstance(message.body, SideRows):
+            made += [(group, kind, repr(row)) for row in message.body.batch.to_pylist()]
         else:
             made.append((group, kind, repr(encode(message))))
     return sorted(made)
@@ -318,7 +320,6 @@ def test_dictionaries_are_taken_as_text_is(
     kind: str, some: list[Visit], repeat: int, before: int | None, seed: int
 ) -> None:
     kernel, values = visits(kind), some * repeat
-    read = reader(kernel.leaf.source).read
     micros = None if before is None else before * 1_000_000
     keys = array(String(), [value.user for value in values])
     schema = kernel.leaf.stream.value
@@ -327,7 +328,7 @@ def test_dictionaries_are_taken_as_text_is(
 
     def chunk(keys: Any, column: Any) -> Chunk:
         times = np.array([value.ts * 1_000_000 for value in values], np.int64)
-        return Chunk.of(times, keys, column, lambda at: read(values[at].user, values[at]))
+        return Chunk.of(times, keys, column)
 
     plain = told(kernel, list(kernel.piece((1, 2, 3), [chunk(keys, column)], micros)))
     coded = chunk(encoded(String(), keys, chance), encoded(schema, column, chance))
@@ -352,7 +353,7 @@ def test_dictionaries_are_not_decoded(monkeypatch: pytest.MonkeyPatch, kind: str
     keys, column = array(String(), [value.user for value in values]), array(kernel.leaf.stream.value, values)
     chance = random.Random(1)
     coded = encoded(String(), keys, chance), encoded(kernel.leaf.stream.value, column, chance)
-    chunk = Chunk.of(np.array([value.ts * 1_000_000 for value in values]), *coded, lambda at: Row("item"))
+    chunk = Chunk.of(np.array([value.ts * 1_000_000 for value in values]), *coded)
     kinds = {type(message.body) for message in kernel.piece((1, 2, 3), [chunk], None)}
     assert kinds == {Aggregates, Report}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import subprocess
 import sys
@@ -23,20 +24,19 @@ from tracetypes.compiler.analysis.pickled import dumps, loads
 from tracetypes.compiler.runtime.messages import (
     Aggregates,
     Body,
-    Closed,
     Drain,
     File,
+    Holds,
     Items,
-    Late,
     Markers,
     Message,
     Metrics,
     Partials,
     Piece,
-    Reject,
     Report,
     RetryEpoch,
     Rows,
+    SideRows,
     StageProgress,
     TakenSplit,
     Verified,
@@ -44,7 +44,7 @@ from tracetypes.compiler.runtime.messages import (
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.progress import Progress
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.wire.messages import Kind, decode, encode, from_line, to_line
+from tracetypes.compiler.wire.messages import Kind, decode, encode, from_frames, to_frame
 from tracetypes.errors import envelope
 from tracetypes.records import schema_of
 
@@ -82,13 +82,9 @@ def test_a_report_of_nothing_survives() -> None:
 
 COUNTS = st.dictionaries(NAMES, st.integers(0, 99), max_size=2)
 NUMBERS = st.lists(st.integers(0, 99), max_size=3)
-CLOSED = st.builds(Closed, st.integers(0, 9), PIECES, MICROS, MICROS)
-PLAIN = st.dictionaries(NAMES, st.none() | MICROS | NAMES | st.lists(MICROS, max_size=2), max_size=2)
 BODIES: st.SearchStrategy[Any] = st.one_of(
     st.builds(Markers, st.integers(0, 9), st.lists(MICROS, max_size=3), st.booleans()),
     st.builds(Drain),
-    st.builds(Late, NAMES, NAMES | CLOSED, PLAIN),
-    st.builds(Reject, NAMES, NAMES, NAMES),
     st.builds(File, st.sampled_from(["rows", "late", "rejects"]), NAMES, NAMES, st.integers(0, 99)),
     st.builds(
         StageProgress,
@@ -139,21 +135,18 @@ def test_batches_survive_as_rows(piece: Piece | None) -> None:
     assert attrs.astuple(parts, recurse=False) == (2, piece, ["a"], [ExactSum.of(0.1)], [10])
 
 
+@pytest.mark.parametrize("holds", ["late", "rejects"])
+def test_rows_aside_survive_as_rows_and_in_files(holds: Holds) -> None:
+    sent = [SideRows(holds, f"s{n}", n, (1, -2, n), pa.record_batch({"row": ["é"] * n, "n": [n] * n})) for n in range(3)]
+    in_rows = [decode(*encode(Message(0, one))).body for one in sent]
+    in_file = [one.body for one in from_frames(io.BytesIO(b"".join(to_frame(Message(0, one)) for one in sent)))]
+    for found in (in_rows, in_file):
+        assert [attrs.astuple(one, recurse=False) for one in found] == [attrs.astuple(one, recurse=False) for one in sent]
+
+
 def test_every_message_has_a_kind() -> None:
-    assert len(get_args(Body)) == len(Kind)
-
-
-@given(st.builds(Late, NAMES, NAMES | CLOSED, PLAIN) | st.builds(Reject, NAMES, NAMES, NAMES))
-def test_rows_aside_survive_as_lines(aside: Late | Reject) -> None:
-    line = to_line(aside)
-    assert line.endswith("\n")
-    assert "\n" not in line[:-1]
-    assert from_line(line) == aside
-
-
-def test_a_reject_that_is_no_text_is_shown() -> None:
-    found = decode(*encode(Message(0, Reject("s", "why", "a\udc80"))))
-    assert found.body == Reject("s", "why", "a\\xed\\xb2\\x80")
+    """Rows aside have two: late items and rejects."""
+    assert len(get_args(Body)) + 1 == len(Kind)
 
 
 def test_kinds_are_numbers_that_never_change() -> None:

@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tracetypes import UNIT, Dataflow, U, Unit, check, every
+from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.connectors.source_rows import in_columns
 from tracetypes.compiler.connectors.text import (
     Dialect,
@@ -101,18 +102,17 @@ def together(leaf: FromSource, format: Csv | JsonLines, lines: list[bytes]) -> l
         cells = lambda rows: columns_of_json(list(map(decoded, rows)), names)  # noqa: E731
         fits = list(map(fit_of_json, schemas))
     dialect = Dialect(cells, fits, partial(one, leaf, format))
-    return list(in_columns(leaf, reader(leaf.source).read, dialect)(lines))
+    return list(in_columns(leaf, dialect)(lines))
 
 
-def rows_of(taken: Iterable[Taken | Chunk]) -> list[Row]:
+def rows_of(leaf: FromSource, taken: Iterable[Taken | Chunk]) -> list[Row]:
     """The rows of what was taken; the time of each row of a chunk is that of its column."""
     rows: list[Row] = []
     for part in taken:
         if isinstance(part, Chunk):
-            made = [part.row(at) for at in range(len(part))]
-            assert [row.time for row in made] == part.times.tolist()
-            assert part.column(("key",)).to_pylist() in ([row.key for row in made], [None] * len(made))
-            rows += made
+            columns = zip((leaf.items.key, leaf.items.value), (("key",), ("value",)), strict=True)
+            keys, values = (from_array(schema, part.column(path)) for schema, path in columns)
+            rows += [Row("item", *one) for one in zip(keys, values, part.times.tolist(), strict=True)]
         else:
             rows.append(part.row)
     return rows
@@ -120,7 +120,7 @@ def rows_of(taken: Iterable[Taken | Chunk]) -> list[Row]:
 
 def agree(leaf: FromSource, format: Csv | JsonLines, lines: list[bytes]) -> None:
     """Compare them, items and rejects apart."""
-    wanted, found = [one(leaf, format, line).row for line in lines], rows_of(together(leaf, format, lines))
+    wanted, found = [one(leaf, format, line).row for line in lines], rows_of(leaf, together(leaf, format, lines))
     for kinds in (("item", "marker"), ("reject",)):
         assert list(map(repr, [row for row in found if row.kind in kinds])) == list(
             map(repr, [row for row in wanted if row.kind in kinds])

@@ -78,6 +78,7 @@ from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
 from tracetypes.compiler.runtime.messages import Aggregates, Message, Piece, RetryEpoch
 from tracetypes.compiler.runtime.partitioner import Partitioner
 from tracetypes.compiler.runtime.progress import Progress
+from tracetypes.compiler.runtime.side_rows import SideBuffer
 from tracetypes.compiler.runtime.source import SourceKernel
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.answers import Answer
@@ -341,10 +342,10 @@ def test_a_forgotten_start_state_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 def test_late_items_that_are_applied_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     late = SourceKernel._late
 
-    def apply(self: SourceKernel, piece: Piece, row: Row, end: int, closed: int) -> Message:
+    def apply(self: SourceKernel, aside: SideBuffer, row: Row, end: int, closed: int, *, own: bool) -> None:
         self.end = closed + self.leaf.source.markers.period  # type: ignore[union-attr]
         self.push(row.key, row.value)
-        return late(self, piece, row, end, closed)
+        late(self, aside, row, end, closed, own=own)
 
     monkeypatch.setattr(SourceKernel, "_late", apply)
     assert caught(run)

@@ -49,14 +49,14 @@ R = TypeVar("R")
 
 
 def in_columns(
-    leaf: FromSource, read: Callable[[Any, Any], Row], dialect: Dialect[R], verifier: Verifier | None = None
+    leaf: FromSource, dialect: Dialect[R], verifier: Verifier | None = None
 ) -> Callable[[Sequence[R]], Iterator[Taken | Chunk]]:
     """Takes rows of a dialect: as columns where that can be, else one by one."""
     columnar = Columns.of(leaf, verifier)
     if columnar is None:
         return lambda rows: map(dialect.taken, rows)
     in_order = leaf.source.output == "rejects"
-    return partial(chunks_of, leaf.layout, dialect, lambda table: columnar.chunk(table, read), in_order)
+    return partial(chunks_of, leaf.layout, dialect, columnar.chunk, in_order)
 
 
 def taker(
@@ -66,7 +66,7 @@ def taker(
     columnar = Columns.of(leaf, verifier)
 
     def take(table: Table) -> Iterator[Taken | Chunk]:
-        chunk = columnar.chunk(table, read) if columnar is not None else None
+        chunk = columnar.chunk(table) if columnar is not None else None
         if chunk is not None:
             yield chunk
         elif isinstance(table, RowGroups):
@@ -150,7 +150,7 @@ class Columns:
             return None
         return cls(leaf, {name: at for at, (name, _) in enumerate(layout.columns)}, verifier)
 
-    def chunk(self, table: Table, read: Callable[[Any, Any], Row]) -> Chunk | None:
+    def chunk(self, table: Table) -> Chunk | None:
         """The chunk of columns, or None when a row of them might be rejected."""
         layout, value = self.leaf.layout, self.leaf.layout.value
         assert isinstance(value, Record)
@@ -165,18 +165,11 @@ class Columns:
             columns = [table.column(self.numbers[name]) for name, _ in value.fields]
             return pa.StructArray.from_arrays(columns, names=[name for name, _ in value.fields])
 
-        def row(at: int) -> Row:
-            fields = [
-                from_array(schema, table.column(self.numbers[name]).slice(at, 1)) for name, schema in value.fields
-            ]
-            key = from_array(layout.key, table.column(0).slice(at, 1))[0] if layout.keyed else UNIT
-            return read(key, builder(value.cls, tuple(name for name, _ in value.fields))(fields)[0])
-
         try:
             times, keys = self.times(table, load), self.keys(table, load)
         except Undefined:
             return None
-        return Chunk(times, load, row)
+        return Chunk(times, load)
 
     def keys(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
         """The keys. Raises :class:`Undefined` when one of them might be none."""

@@ -17,29 +17,27 @@ from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import EventTime
-from tracetypes.parsing import Row
 from tracetypes.records import Integer, Schema, String
 
-__all__ = ["Chunk", "Placed", "hashes", "place", "scatter"]
+__all__ = ["Chunk", "LateRows", "Placed", "hashes", "place", "scatter"]
 
 NEVER = -(2**62)
 
 
 class Chunk:
     """Adjacent rows of a piece, none of them a reject. ``times``: int64 microseconds. Columns are read when they are asked
-    for: ``load(path)`` gives the Arrow array of ``("key", ...)`` or ``("value", field, ...)``; ``row(n)`` gives one of the rows
-    as the row path would have it."""
+    for: ``load(path)`` gives the Arrow array of ``("key", ...)`` or ``("value", field, ...)``."""
 
-    def __init__(self, times: Any, load: Callable[[Path], Any], row: Callable[[int], Row]) -> None:
-        self.times, self.load, self.row = times, load, row
+    def __init__(self, times: Any, load: Callable[[Path], Any]) -> None:
+        self.times, self.load = times, load
         self.loaded: dict[Path, Any] = {}
         self.emitted: Any = None
         """What Spark has computed already: for each row the list of pairs that the first operator emits."""
 
     @classmethod
-    def of(cls, times: Any, keys: Any, values: Any, row: Callable[[int], Row]) -> Chunk:
+    def of(cls, times: Any, keys: Any, values: Any) -> Chunk:
         """From whole columns of keys and values."""
-        return cls(times, lambda path: inside(keys if path[0] == "key" else values, path[1:]), row)
+        return cls(times, lambda path: inside(keys if path[0] == "key" else values, path[1:]))
 
     def __len__(self) -> int:
         return len(self.times)
@@ -61,15 +59,26 @@ def inside(column: Any, path: Path) -> Any:
     return column
 
 
+@attrs.frozen(eq=False)
+class LateRows:
+    """Late rows of a chunk, as columns: their numbers in it, the ends of their blocks, the markers that were sent before, and
+    whether they would be late by what their own piece held before them. ``newest``: of their times."""
+
+    rows: Any
+    ends: Any
+    sent: Any
+    own: Any
+    newest: int
+
+
 @attrs.frozen
 class Placed:
-    """A chunk with the end of each row's block, its late rows taken out. ``kept``: which rows are left, None for all;
-    ``late``: row, end, and marker sent before."""
+    """A chunk with the end of each row's block, its late rows taken out. ``kept``: which rows are left, None for all."""
 
     chunk: Chunk
     kept: Any
     ends: Any
-    late: tuple[tuple[int, int, int], ...]
+    late: LateRows | None
     newest: int
 
     @property
@@ -82,28 +91,31 @@ class Placed:
         whole = self.chunk.column(path)
         return whole if self.kept is None else whole.filter(pa.array(self.kept))
 
-    def only_late(self, period: int) -> Placed:
+    def only(self, late: LateRows, period: int) -> Placed:
         """The late rows alone, each with the end of the first block that was open when it came."""
         kept = np.zeros(len(self.chunk), np.bool_)
-        kept[[row for row, _, _ in self.late]] = True
-        ends = np.array([sent + period for _, _, sent in self.late], np.int64)
-        return Placed(self.chunk, kept, ends, (), self.newest)
+        kept[late.rows] = True
+        return Placed(self.chunk, kept, late.sent + period, None, self.newest)
 
 
-def place(how: EventTime, chunk: Chunk, newest: int | None) -> Placed:
-    """Blocks and late rows of a chunk, exactly as row by row. ``newest``: the newest time before the chunk."""
+def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = None) -> Placed:
+    """Blocks and late rows of a chunk, exactly as row by row. ``newest``: the newest time before the chunk; ``own``: the
+    newest in its piece."""
     times, start = chunk.times, NEVER if newest is None else newest
     ends = times // how.period
     ends += 1
     ends *= how.period
     if not len(times) or (times[0] >= start and (times[1:] >= times[:-1]).all()):
-        return Placed(chunk, None, ends, (), int(times[-1]) if len(times) else start)
+        return Placed(chunk, None, ends, None, int(times[-1]) if len(times) else start)
     before = np.maximum.accumulate(np.concatenate(([start], times)))
     # The block of a row is closed when the frontier is past its end: rounding it down to a marker changes nothing.
     is_late = ends <= before[:-1] - how.delay
     if not is_late.any():
-        return Placed(chunk, None, ends, (), int(before[-1]))
-    late = tuple((int(n), int(ends[n]), how.frontier(int(before[n]))) for n in np.flatnonzero(is_late))
+        return Placed(chunk, None, ends, None, int(before[-1]))
+    rows = np.flatnonzero(is_late)
+    within = np.maximum.accumulate(np.concatenate(([NEVER if own is None else own], times)))[:-1]
+    sent = (before[rows] - how.delay) // how.period * how.period
+    late = LateRows(rows, ends[rows], sent, (ends <= within - how.delay)[rows], int(times[rows].max()))
     kept = ~is_late
     return Placed(chunk, kept, ends[kept], late, int(before[-1]))
 

@@ -12,8 +12,9 @@ from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.arrow import Batch
 from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
 from tracetypes.compiler.runtime.epoch import Epoch
-from tracetypes.compiler.runtime.messages import Markers, Message, Piece, Reject, Report, RetryEpoch
+from tracetypes.compiler.runtime.messages import Markers, Piece, Report, RetryEpoch
 from tracetypes.compiler.runtime.progress import Progress, due, later, reached
+from tracetypes.compiler.runtime.side_rows import rejected_rows
 from tracetypes.compiler.runtime.source import Collected
 from tracetypes.compiler.runtime.state import OPEN
 from tracetypes.compiler.runtime.stateless import chain, flush
@@ -208,7 +209,8 @@ class Frontier:
                     self.send(one, epoch, report, held, rejected)
                     part.open = True
                 if epoch.group == 0 and not one.leaf.quiet:
-                    epoch.rejected.append(Message(0, Reject(rejected.source, reason, str(marker))))
+                    row = str(marker), reason
+                    epoch.rejected.append(rejected_rows(rejected.source, report.link, report.piece, [row]))
                 continue
             ends.extend([marker] * (at + 1 - len(ends)))
             self._join(epoch, held, pending, marker)

@@ -7,35 +7,30 @@ Items travel as Arrow record batches. As bytes, for disks and processes, message
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
 import attrs
 
-from tracetypes.markers import Marker
 from tracetypes.silence import SILENT, Silence
 
 __all__ = [
     "NOWHERE",
     "Aggregates",
-    "Aside",
     "Body",
-    "Closed",
     "Difference",
     "Drain",
     "File",
     "Holds",
     "Items",
-    "Late",
     "Markers",
     "Message",
     "Metrics",
     "Partials",
     "Piece",
-    "Reject",
     "Report",
     "RetryEpoch",
     "Rows",
+    "SideRows",
     "StageProgress",
     "TakenSplit",
     "Verified",
@@ -139,48 +134,25 @@ class Drain:
 # ---------------------------------------------------------------------------------------------- rows aside
 
 
-@final
-@attrs.frozen
-class Closed:
-    """Why an item is late, as far as its piece knows: its ``block`` had ended, for ``closed`` was sent before. What earlier
-    pieces of the epoch closed is known to the stage, or to the driver where there is none."""
+Holds: TypeAlias = Literal["rows", "late", "rejects"]
+"""What rows are: those of the sink, late items, or rejects."""
 
+
+@final
+@attrs.frozen(eq=False)
+class SideRows:
+    """Late items or rejects of a source, from a piece of it on a link: a record batch of the rows as text (``row``), and of why.
+
+    Of rejects that is the ``reason``. A late item came when its ``block`` had ended: ``closed`` was sent before, as far as its
+    piece knows. What earlier pieces of the epoch closed is known to the stage, or to the driver where there is none. ``own``: the
+    item would be late by what its own piece held before it.
+    """
+
+    holds: Holds
+    source: str
     link: int
     piece: Piece
-    block: int
-    closed: int
-
-    def shown(self, frontiers: Mapping[tuple[int, Piece], int]) -> str:
-        """As text. ``frontiers``: the last marker before each piece of a link."""
-        closed = max(self.closed, frontiers.get((self.link, self.piece), self.closed))
-        return f"its block ended at {Marker(self.block)}, and {Marker(closed)} was already sent"
-
-
-@final
-@attrs.frozen
-class Late:
-    """A late item on its way to the late output of its source. ``row``: key and value as plain values."""
-
-    source: str
-    reason: str | Closed
-    row: dict[str, Any]
-
-    def explained(self, frontiers: Mapping[tuple[int, Piece], int]) -> Late:
-        """With its reason as text."""
-        return self if isinstance(self.reason, str) else attrs.evolve(self, reason=self.reason.shown(frontiers))
-
-
-@final
-@attrs.frozen
-class Reject:
-    """A row on its way to the reject output of its source, as text."""
-
-    source: str
-    reason: str
-    row: str
-
-
-Aside: TypeAlias = Late | Reject
+    batch: Any
 
 
 # ------------------------------------------------------------------------------------------- to whoever runs
@@ -192,10 +164,6 @@ class Rows:
     """Items for the sink: a record batch of its rows."""
 
     batch: Any
-
-
-Holds: TypeAlias = Literal["rows", "late", "rejects"]
-"""What a file of a worker holds."""
 
 
 @final
@@ -271,8 +239,7 @@ Body: TypeAlias = (
     | Report
     | Markers
     | Drain
-    | Late
-    | Reject
+    | SideRows
     | Rows
     | File
     | StageProgress

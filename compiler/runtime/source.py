@@ -20,7 +20,7 @@ from tracetypes.compiler.plan.plan import FromSource, Link, Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import Placed as PlacedChunk
-from tracetypes.compiler.runtime.messages import Closed, Late, Message, Piece, Reject, Report
+from tracetypes.compiler.runtime.messages import Message, Piece, Report
 from tracetypes.compiler.runtime.partial_aggregation import (
     Flow,
     KeyedFlow,
@@ -32,6 +32,8 @@ from tracetypes.compiler.runtime.partial_aggregation import (
     through_one,
 )
 from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
+from tracetypes.compiler.runtime.progress import later
+from tracetypes.compiler.runtime.side_rows import SideBuffer
 from tracetypes.compiler.runtime.stateless import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
@@ -39,7 +41,6 @@ from tracetypes.formats import Layout
 from tracetypes.markers import EventTime
 from tracetypes.nodes import RowPosition
 from tracetypes.parsing import Row
-from tracetypes.plain import to_plain
 from tracetypes.records import UNIT
 from tracetypes.rejects import Rejected
 
@@ -157,19 +158,23 @@ class SourceKernel:
         self, how: EventTime, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None
     ) -> Iterator[Message]:
         newest, seen, count, late, rejects = before, None, 0, 0, 0
+        latest: int | None = None  # of late items
         closed = None if before is None else how.frontier(before)
         blocks: set[int] = set()
         push, period, delay = self.push if self.gives_items else passed_over, how.period, how.delay
+        aside = SideBuffer(self.name, self.link.number, piece, self.late_schema)
         for one in taken:
             if isinstance(one, Chunk):
-                placed = place(how, one, newest)
-                late += len(placed.late)
-                for at, end, sent in placed.late if self.aloud else ():
-                    yield self._late(piece, one.row(at), end, sent)
-                if placed.late and self.gives_late:
-                    aside = placed.only_late(period)
-                    self.open = int(aside.ends[-1])
-                    yield from self._chunk(piece, aside, count)
+                placed = place(how, one, newest, later(seen, latest))
+                if placed.late is not None:
+                    late += len(placed.late.rows)
+                    latest = later(latest, placed.late.newest)
+                    if self.aloud:
+                        yield from aside.chunk(one, placed.late)
+                    if self.gives_late:
+                        sent_on = placed.only(placed.late, period)
+                        self.open = int(sent_on.ends[-1])
+                        yield from self._chunk(piece, sent_on, count)
                 if len(placed.ends):
                     changes = np.flatnonzero(placed.ends[1:] != placed.ends[:-1])
                     blocks.update(placed.ends[changes].tolist(), (int(placed.ends[-1]),))
@@ -186,7 +191,9 @@ class SourceKernel:
             if row.kind == "reject":
                 rejects += 1
                 if self.aloud:
-                    yield Message(0, Reject(self.name, row.reason, one.show()))
+                    aside.add_reject(one.show(), row.reason)
+                    if aside.full:
+                        yield from aside.messages()
                 if self.gives_rejects:
                     rejected = Rejected.of(self.name, one.show(), row.reason)
                     yield from self._open(piece, UNIT, rejected, FIRST if closed is None else closed + period)
@@ -204,7 +211,11 @@ class SourceKernel:
             if closed is not None and end <= closed:
                 late += 1
                 if self.aloud:
-                    yield self._late(piece, row, end, closed)
+                    own = later(seen, latest)
+                    self._late(aside, row, end, closed, own=own is not None and end <= how.frontier(own))
+                    if aside.full:
+                        yield from aside.messages()
+                latest = later(latest, time)
                 if self.gives_late:
                     yield from self._open(piece, row.key, row.value, closed + period)
                 continue
@@ -220,6 +231,7 @@ class SourceKernel:
                 yield from self.partitioner.messages(piece)
         flush(self.ahead)
         yield from self.partitioner.messages(piece)
+        yield from aside.messages()
         ends = sorted(blocks)
         jump = max(pairwise(ends), key=lambda pair: pair[1] - pair[0], default=None)
         report = Report(
@@ -344,12 +356,15 @@ class SourceKernel:
         counts = [0]
         rejects = 0
         push = self.push if self.gives_items else passed_over
+        aside = SideBuffer(self.name, self.link.number, piece, self.late_schema)
         for at, one in enumerate(taken):
             assert isinstance(one, Taken)
             row = one.row
             if row.kind == "reject":
                 if self.aloud:
-                    yield Message(0, Reject(self.name, row.reason, one.show()))
+                    aside.add_reject(one.show(), row.reason)
+                    if aside.full:
+                        yield from aside.messages()
                 if self.gives_rejects:
                     rejects += 1
                     counts[-1] += 1
@@ -363,6 +378,7 @@ class SourceKernel:
                 push(row.key, row.value)
         flush(self.ahead)
         yield from self.partitioner.messages(piece)
+        yield from aside.messages()
         yield from self._to_all(
             Report(
                 link=self.link.number,
@@ -378,7 +394,5 @@ class SourceKernel:
         for group in range(1 if isinstance(self.partitioner, Straight) else self.key_groups):
             yield Message(group, whole)
 
-    def _late(self, piece: Piece, row: Row, end: int, closed: int) -> Message:
-        key, value = self.late_schema
-        plain = {"key": to_plain(key, row.key), "value": to_plain(value, row.value)}
-        return Message(0, Late(self.name, Closed(self.link.number, piece, end, closed), plain))
+    def _late(self, aside: SideBuffer, row: Row, end: int, closed: int, *, own: bool) -> None:
+        aside.add_late(row.key, row.value, end, closed, own=own)

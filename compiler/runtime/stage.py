@@ -24,7 +24,7 @@ from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.ordering import Sorter
 from tracetypes.compiler.plan.facts import speaks
 from tracetypes.compiler.plan.plan import Plan, Stage
-from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime import limits, side_rows
 from tracetypes.compiler.runtime.at_markers import AtMarkers
 from tracetypes.compiler.runtime.blocks import Lists, Placed, folded_by
 from tracetypes.compiler.runtime.column_states import Columnar
@@ -33,16 +33,14 @@ from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
 from tracetypes.compiler.runtime.messages import (
     NOWHERE,
     Aggregates,
-    Closed,
     Drain,
     Items,
-    Late,
     Markers,
     Message,
     Metrics,
     Partials,
-    Reject,
     Report,
+    SideRows,
     StageProgress,
 )
 from tracetypes.compiler.runtime.open_blocks import Arrived, FoldedBlocks, ObjectBlocks, OpenBlocks, Owners
@@ -118,10 +116,9 @@ class StageKernel:
         rejects: dict[str, int] = {}
         for message in self._run(state, self.epoch, messages):
             match message.body:
-                case Late(source=source):
-                    late[source] = late.get(source, 0) + 1
-                case Reject(source=source):
-                    rejects[source] = rejects.get(source, 0) + 1
+                case SideRows(holds, source) as some:
+                    counts = late if holds == "late" else rejects
+                    counts[source] = counts.get(source, 0) + some.batch.num_rows
                 case _:
                     pass
             yield message
@@ -133,7 +130,7 @@ class StageKernel:
         blocks = self.opened(state, epoch)
         items: list[Arrived] = []
         reports: list[Report] = []
-        late: list[Late] = []
+        aside: list[SideRows] = []
         drained = False
         for message in messages:
             match message.body:
@@ -145,14 +142,14 @@ class StageKernel:
                     self.frontier.markers(state.progress[markers.link], markers)
                 case Drain():
                     drained = True
-                case Late(reason=Closed()) as row:
-                    late.append(row)
+                case SideRows() as rows:
+                    aside.append(rows)
                 case _:
                     yield message
         self.frontier.advance(state.progress, epoch, reports, blocks)
         yield from epoch.rejected
-        for row in late:  # what earlier pieces of the epoch closed is known only here
-            yield Message(0, row.explained(epoch.frontiers))
+        for rows in aside:  # what earlier pieces of the epoch closed is known only here
+            yield Message(0, side_rows.placed(rows, epoch.frontiers))
         with rarely_collected():
             self._hold(state, epoch, blocks, items)
             complete = self._close(state, epoch, blocks, drained=drained)

@@ -182,7 +182,7 @@ class TopicScan(Scan):
                 columns = [[messages[at].key() for at in kept], *columns]
             return kept, columns
 
-        return in_columns(self.leaf, read, Dialect(cells, fits, one), self.verifier)
+        return in_columns(self.leaf, Dialect(cells, fits, one), self.verifier)
 
 
 # ---------------------------------------------------------------------------------------------------- sink

@@ -174,7 +174,7 @@ class TextScan(Scan):
         def one(raw: bytes) -> Taken:
             return Taken(parsed_row(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
 
-        together = in_columns(self.leaf, read, Dialect(self.cells(), self.fits(), one), self.verifier)
+        together = in_columns(self.leaf, Dialect(self.cells(), self.fits(), one), self.verifier)
 
         def take(piece: Piece, lines: Iterator[list[bytes]]) -> Iterator[Taken | Chunk]:
             headed = self.header is None or piece[2] != 0

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import attrs
 
 from tracetypes.compiler.columns.arrow import from_rows
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Late, Message, Reject, Rows, StageProgress, Verified
-from tracetypes.compiler.wire.messages import text_of
+from tracetypes.compiler.runtime.messages import Message, Rows, SideRows, StageProgress, Verified
+from tracetypes.compiler.runtime.side_rows import reasons, texts
 from tracetypes.markers import Marker
 from tracetypes.trace import Element, Item, StreamType, Trace
 
@@ -47,10 +48,9 @@ class Collector:
                 self.newest.update(told.newest)
                 if told.stage == self.plan.stages[-1].number:
                     self.markers.extend(told.markers)
-            case Late(source, str() as reason) as row:
-                self.late.append((source, reason, text_of(row)))
-            case Reject(source, reason) as row:
-                self.rejects.append((source, reason, text_of(row)))
+            case SideRows(holds, source) as some:
+                kept = self.late if holds == "late" else self.rejects
+                kept += zip(repeat(source), reasons(some), texts(some))
             case Verified(rows):
                 self.verified += rows
             case body:

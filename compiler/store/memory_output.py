@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Late, Message, Reject
+from tracetypes.compiler.runtime.messages import Message, SideRows
+from tracetypes.compiler.runtime.side_rows import placed, reasons, texts
 from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, items_of
 from tracetypes.compiler.store.staging import SEND
-from tracetypes.compiler.wire.messages import text_of
 from tracetypes.rejects import SideOutputRow
 
 __all__ = ["ListOutput", "TerminalOutput"]
@@ -61,11 +62,9 @@ class ListOutput(Output):
         self.show((key, value) for _, _, key, value in sorted(items_of(self.plan, messages), key=lambda one: one[:2]))
         for message in messages:
             match message.body:
-                case Late(source, reason) as late:
-                    why = reason if isinstance(reason, str) else reason.shown(frontiers)
-                    self.late.append(SideOutputRow(source, why, text_of(late)))
-                case Reject(source, reason) as reject:
-                    self.rejects.append(SideOutputRow(source, reason, text_of(reject)))
+                case SideRows(holds, source) as some:
+                    rows = self.late if holds == "late" else self.rejects
+                    rows.extend(map(SideOutputRow, repeat(source), reasons(placed(some, frontiers)), texts(some)))
                 case _:
                     pass
 

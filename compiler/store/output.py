@@ -17,10 +17,11 @@ from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.row_files import open_rows
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Aside, File, Late, Message, Piece, Reject, Rows
+from tracetypes.compiler.runtime.messages import File, Message, Rows, SideRows
+from tracetypes.compiler.runtime.side_rows import Frontiers, lines, placed
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import Delivery
-from tracetypes.compiler.wire.messages import from_line, shown_line
+from tracetypes.compiler.wire.messages import from_frames
 
 __all__ = [
     "HIDDEN",
@@ -39,10 +40,6 @@ __all__ = [
 
 
 HIDDEN = "_tracetypes"
-
-
-Frontiers = Mapping[tuple[int, Piece], int]
-"""The last marker before each piece of a link, where late rows come straight from their source."""
 
 
 class Output(ABC):
@@ -119,21 +116,20 @@ class SideOutputs:
             for directory in [*_below(self.late), *_below(self.rejects)]:
                 for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
                     left.unlink()
-        found: dict[tuple[Path, str], list[Aside | File]] = {}
+        places = {"late": self.late, "rejects": self.rejects}
+        found: dict[tuple[Path, str], list[SideRows | File]] = {}
         for message in messages:
             match message.body:
-                case Late(source) | File("late", source) as about:
-                    found.setdefault((self.late, source), []).append(about)
-                case Reject(source) | File("rejects", source) as about:
-                    found.setdefault((self.rejects, source), []).append(about)
+                case SideRows(holds, source) | File(holds, source) as about if holds in places:
+                    found.setdefault((places[holds], source), []).append(about)
                 case _:
                     pass
         for (directory, source), some in sorted(found.items()):
             aside = directory / HIDDEN / self.run / f"aside-{uuid.uuid4().hex}"  # on the disk where it is to go
             aside.parent.mkdir(parents=True, exist_ok=True)
-            with aside.open("w", encoding="utf-8") as lines:
-                for one in _asides(some, staged):
-                    lines.write(shown_line(one, frontiers))
+            with aside.open("w", encoding="utf-8") as file:
+                for one in _side_rows(some, staged):
+                    file.writelines(lines(placed(one, frontiers)))
             move(aside, directory / source / f"part-{self.run}-{batch:08d}-0000.jsonl")
 
     def tidy(self) -> None:
@@ -147,14 +143,16 @@ def shown_in(directories: Iterable[Path], run: str, batch: int) -> str | None:
     return next((str(one) for one in directories if any(one.glob(f"part-{run}-{batch:08d}-*"))), None)
 
 
-def _asides(about: Sequence[Aside | File], staged: Path) -> Iterator[Aside]:
+def _side_rows(about: Sequence[SideRows | File], staged: Path) -> Iterator[SideRows]:
     """Rows aside, those in files too."""
     for one in about:
         match one:
             case File(name=name):
-                with (staged / name).open(encoding="utf-8") as lines:
-                    yield from map(from_line, lines)
-            case _:
+                with (staged / name).open("rb") as file:
+                    for message in from_frames(file):
+                        assert isinstance(message.body, SideRows)
+                        yield message.body
+            case SideRows():
                 yield one
 
 

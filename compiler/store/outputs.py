@@ -25,13 +25,14 @@ from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import (
     Drain,
-    Late,
     Message,
     Metrics,
     Report,
+    SideRows,
     StageProgress,
     Verified,
 )
+from tracetypes.compiler.runtime.side_rows import placed
 from tracetypes.compiler.store import output
 from tracetypes.compiler.store.answers import Answer, Collector
 from tracetypes.compiler.store.output import (
@@ -133,8 +134,8 @@ class MemoryOutput(Output):
         self.taken.add(batch)
         for message in messages:
             match message.body:
-                case Late() as late:
-                    self.collector.take(Message(0, late.explained(frontiers)))
+                case SideRows() as rows:
+                    self.collector.take(Message(0, placed(rows, frontiers)))
                 case Report() | Drain() | Metrics() | Verified():
                     pass
                 case _:

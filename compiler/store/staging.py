@@ -16,8 +16,8 @@ from typing import Any, Literal, Protocol
 import attrs
 
 from tracetypes.compiler.connectors.row_files import RowFile, Shown, open_rows
-from tracetypes.compiler.runtime.messages import Body, File, Holds, Late, Message, Reject, Rows
-from tracetypes.compiler.wire.messages import text_of, to_line
+from tracetypes.compiler.runtime.messages import Body, File, Holds, Message, Rows, SideRows
+from tracetypes.compiler.wire.messages import to_frame
 from tracetypes.errors import RunError
 from tracetypes.formats import Format, Layout
 from tracetypes.nodes import Sink
@@ -95,10 +95,8 @@ def _place_of(body: Body) -> tuple[Holds, str] | None:
     match body:
         case Rows():
             return "rows", ""
-        case Late(source):
-            return "late", source
-        case Reject(source):
-            return "rejects", source
+        case SideRows(holds, source):
+            return holds, source
         case _:
             return None
 
@@ -106,10 +104,8 @@ def _place_of(body: Body) -> tuple[Holds, str] | None:
 def _size(body: Body) -> int:
     """Bytes, about."""
     match body:
-        case Rows(table):
-            return int(table.nbytes)
-        case Late() | Reject():
-            return len(text_of(body))
+        case Rows(batch) | SideRows(batch=batch):
+            return int(batch.nbytes)
         case _:
             return 0
 
@@ -151,9 +147,11 @@ class _Heap:
                 assert self.delivery.shown is not None
                 self.count += batch.num_rows
                 self.file.write(self.delivery.shown.of(batch))
-            case aside:
-                self.count += 1
-                self.file.write(aside)
+            case SideRows(batch=batch):
+                self.count += batch.num_rows
+                self.file.write(message)
+            case body:
+                raise AssertionError(f"unexpected message {type(body).__name__}")
 
     def end(self) -> Iterator[Message]:
         if self.file is None:
@@ -173,13 +171,13 @@ class _Heap:
 
 
 class _AsideFile:
-    """Late or rejected rows as they were sent: why a row is late may be known to the driver only. A line each."""
+    """Late or rejected rows as they were sent: why a row is late may be known to the driver only."""
 
     def __init__(self, path: str) -> None:
-        self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115  it is closed by close()
+        self.file = open(path, "wb")  # noqa: SIM115  it is closed by close()
 
-    def write(self, aside: Any) -> None:
-        self.file.write(to_line(aside))
+    def write(self, message: Any) -> None:
+        self.file.write(to_frame(message))
 
     def close(self) -> None:
         self.file.close()

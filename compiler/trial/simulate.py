@@ -307,7 +307,6 @@ def _chunked(taken: list[Taken], stream: StreamType, chance: random.Random) -> I
                     np.array([row.time for row in rows], np.int64),
                     _encoded(stream.key, array(stream.key, [row.key for row in rows]), chance),
                     _encoded(stream.value, array(stream.value, [row.value for row in rows]), chance),
-                    rows.__getitem__,
                 )
             else:
                 yield from part

@@ -1,12 +1,13 @@
-"""Messages as rows ``(group, kind, header, payload)``: the header is JSON, the payload Arrow, text or a pickle."""
+"""Messages as rows ``(group, kind, header, payload)``: the header is JSON, the payload Arrow or a pickle."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import attrs
 import pyarrow as pa
@@ -15,29 +16,26 @@ from tracetypes.compiler.analysis.pickled import dumps, loads
 from tracetypes.compiler.columns.arrow import to_bytes
 from tracetypes.compiler.runtime.messages import (
     Aggregates,
-    Aside,
     Body,
-    Closed,
     Drain,
     File,
     Holds,
     Items,
-    Late,
     Markers,
     Message,
     Metrics,
     Partials,
     Piece,
-    Reject,
     Report,
     Rows,
+    SideRows,
     StageProgress,
     TakenSplit,
     Verified,
 )
 from tracetypes.silence import ranges_of, read_ranges, shown_ranges
 
-__all__ = ["Encoded", "Kind", "decode", "encode", "from_line", "shown_line", "text_of", "to_line"]
+__all__ = ["Encoded", "Kind", "decode", "encode", "from_frames", "to_frame"]
 
 
 class Kind(IntEnum):
@@ -105,11 +103,8 @@ def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:
             return Kind.MARKERS, _json(_shown(body)), b""
         case Drain():
             return Kind.DRAIN, b"", b""
-        case Late(source, reason):
-            why = {"reason": reason} if isinstance(reason, str) else attrs.asdict(reason)
-            return Kind.LATE, _json({"source": source, **why}), text_of(body).encode()
-        case Reject(source, reason, row):
-            return Kind.REJECT, _json({"source": source, "reason": reason}), row.encode("utf-8", "surrogatepass")
+        case SideRows(holds, source, link, piece, batch):
+            return _HOLDS[holds], _json({"source": source, "link": link, "piece": piece}), to_bytes(batch)
         case Rows(batch):
             return Kind.ROWS, b"", to_bytes(batch)
         case File(holds, source, name, count):
@@ -158,17 +153,12 @@ def _decoded(kind: Kind, header: bytes, payload: bytes) -> Body:
             return Markers(**_read(head))
         case Kind.DRAIN:
             return Drain()
-        case Kind.LATE:
-            source = head.pop("source")
-            reason = head["reason"] if "reason" in head else Closed(**{**head, "piece": tuple(head["piece"])})
-            return Late(source, reason, json.loads(payload))
-        case Kind.REJECT:
-            return Reject(head["source"], head["reason"], payload.decode("utf-8", "backslashreplace"))
+        case Kind.LATE | Kind.REJECT:
+            return SideRows(_held(kind), head["source"], head["link"], tuple(head["piece"]), _batch(payload))
         case Kind.ROWS:
             return Rows(_batch(payload))
         case Kind.FILE:
-            (holds,) = [name for name, number in _HOLDS.items() if number == head["kind"]]
-            return File(holds, head["source"], head["name"], head["count"])
+            return File(_held(head["kind"]), head["source"], head["name"], head["count"])
         case Kind.PROGRESS:
             return StageProgress(**_read(head))
         case Kind.METRICS:
@@ -177,6 +167,11 @@ def _decoded(kind: Kind, header: bytes, payload: bytes) -> Body:
             return Verified(**head)
         case Kind.TAKEN:
             return TakenSplit(head.pop("reading"), head.pop("hash"), head)
+
+
+def _held(kind: int) -> Holds:
+    (holds,) = [name for name, number in _HOLDS.items() if number == kind]
+    return holds
 
 
 def _piece(found: list[int] | None) -> Piece | None:
@@ -190,34 +185,19 @@ def _batch(payload: bytes) -> Any:
     return pa.ipc.open_stream(payload).read_next_batch()
 
 
-# ------------------------------------------------------------------------------------------------- rows aside
+# ------------------------------------------------------------------------------------------------------- files
+
+_SIZES = struct.Struct("<BII")
 
 
-def text_of(aside: Aside) -> str:
-    """A late item as JSON, a rejected row as it came."""
-    match aside:
-        case Late(row=row):
-            return json.dumps(row, ensure_ascii=False)
-        case Reject(row=row):
-            return row
+def to_frame(message: Message) -> bytes:
+    """A message as bytes of a file, one after the other."""
+    row = encode(message)
+    return _SIZES.pack(row.kind, len(row.header), len(row.payload)) + row.header + row.payload
 
 
-def shown_line(aside: Aside, frontiers: Mapping[tuple[int, Piece], int]) -> str:
-    """A row aside as the line that its output gets. ``frontiers``: the last marker before each piece of a link."""
-    reason = aside.reason if isinstance(aside.reason, str) else aside.reason.shown(frontiers)
-    return json.dumps({"reason": reason, "row": aside.row}, ensure_ascii=False) + "\n"
-
-
-def to_line(aside: Aside) -> str:
-    """A late or rejected row as a line of a file: why a row is late may be known to the driver only."""
-    kind, header, payload = _encoded(aside)
-    return json.dumps([int(kind), header.decode(), payload.decode("utf-8", "backslashreplace")]) + "\n"
-
-
-def from_line(line: str) -> Aside:
-    """The inverse of :func:`to_line`."""
-    kind, header, text = json.loads(line)
-    found = _decoded(Kind(kind), header.encode(), text.encode())
-    if isinstance(found, Aside):
-        return found
-    raise ValueError(f"{type(found).__name__} is no row aside")
+def from_frames(file: BinaryIO, group: int = 0) -> Iterator[Message]:
+    """The messages of a file, for a key group."""
+    while sizes := file.read(_SIZES.size):
+        kind, header, payload = _SIZES.unpack(sizes)
+        yield decode(group, kind, file.read(header), file.read(payload))
