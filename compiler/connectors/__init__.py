@@ -1,1 +1,1 @@
-"""What lies outside of a dataflow: files, topics, tables."""
+"""Connectors to the outside of a dataflow: files, topics, tables."""

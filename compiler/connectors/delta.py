@@ -1,4 +1,4 @@
-"""Delta tables: what their log says."""
+"""The log of a Delta table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ FEATURES = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCh
 
 
 def path_of(address: str) -> Path:
-    """The directory of a table. Raises :class:`UsageError` ``TT402`` for what is none, and ``TT401`` without the package."""
+    """The directory of a table. Raises :class:`UsageError` ``TT402`` for a wrong address, and ``TT401`` without the
+    package."""
     text = address.removeprefix(SCHEME)
     if not text or "://" in text:
         raise UsageError("TT402", f"{address} is no address of a table", fix="write delta:DIRECTORY, on a local disk")
@@ -68,7 +69,7 @@ class Log:
         return self.table / "_delta_log" / f"{version:020d}.json"
 
     def versions(self) -> tuple[int, int]:
-        """The first version that the log still has, and the last one that it knows of. Raises :class:`RunError` ``TT218``."""
+        """The first version that the log still has, and the last one that it knows. Raises :class:`RunError` ``TT218``."""
         directory = self.entry(0).parent
         names = [path.name for path in directory.glob("[0-9]" * 20 + ".*")]
         first = [int(name[:20]) for name in names if name[20:] == ".json"]
@@ -78,7 +79,7 @@ class Log:
         return min(first), max(first + checkpoints)
 
     def hole(self, version: int, last: int) -> RunError:
-        """The error for a hole."""
+        """The error for a missing version in the middle."""
         return RunError(
             "TT208",
             f"version {version} of {self.table} is missing in its log, which goes on to version {last}",
@@ -86,7 +87,7 @@ class Log:
         )
 
     def changed(self, why: str) -> RunError:
-        """The error for a table that is no longer what a run began with."""
+        """The error for a table that is not the one that the run began with."""
         return RunError(
             "TT218",
             f"{self.table} has changed since the run began: {why}",
@@ -94,7 +95,8 @@ class Log:
         )
 
     def added(self, version: int) -> list[Added]:
-        """The files that a version adds, in the order of its actions. Raises :class:`RunError` ``TT219`` when it removes rows."""
+        """The files that a version adds, in the order of its actions. Raises :class:`RunError` ``TT219`` if it removes
+        rows."""
         found: list[Added] = []
         with self.trouble(version):
             lines = self.entry(version).read_text(encoding="utf-8").splitlines()
@@ -116,7 +118,7 @@ class Log:
         return found
 
     def place(self, path: str) -> str:
-        """The file of an action: its path is quoted, and relative to the table as a rule."""
+        """The file of an action. Its path is quoted, and usually relative to the table."""
         named = urlparse(path)
         if named.scheme not in ("", "file"):
             raise RunError(
@@ -126,7 +128,7 @@ class Log:
 
     @contextmanager
     def trouble(self, version: int) -> Iterator[None]:
-        """Inside, a log that cannot be read is an error of ours."""
+        """A context that turns errors of reading the log into errors of tracetypes."""
         try:
             yield
         except (OSError, ValueError) as error:
@@ -137,8 +139,8 @@ class Log:
             ) from error
 
     def end(self, start: Place, until: int | None, most: int | None) -> Place:
-        """Behind the files from a place on: up to version ``until``, and ``most`` of them. The place itself if there are none.
-        Raises :class:`RunError` ``TT208`` for a hole in the log."""
+        """The place after the next files: up to version ``until``, and at most ``most`` of them. The place itself if
+        there are none. Raises :class:`RunError` ``TT208`` for a hole in the log."""
         version, number = start
         taken = 0
         last = max(self.versions()[1], -1 if until is None else until)
@@ -168,7 +170,8 @@ class Log:
 
 @attrs.define
 class TableWatch:
-    """Sees whether a table is still the one of this id. It opens the table only where the log begins with another file."""
+    """Watches whether a table is still the one with this id. It opens the table only if the log begins with another
+    file."""
 
     log: Log
     id: str
@@ -176,7 +179,7 @@ class TableWatch:
     """The first version when the table was last opened: a file, and its times."""
 
     def check(self) -> None:
-        """Raises :class:`RunError` ``TT218`` when it was removed, or removed and made anew."""
+        """Raises :class:`RunError` ``TT218`` if the table was removed, or removed and made anew."""
         first, _ = self.log.versions()
         try:
             about = self.log.entry(first).stat()
@@ -191,7 +194,7 @@ class TableWatch:
 
 
 def opened(path: Path) -> DeltaTable:
-    """A table. Raises :class:`RunError` ``TT208`` when there is none, or none that can be read here."""
+    """A table. Raises :class:`RunError` ``TT208`` if there is none, or none that can be read here."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 

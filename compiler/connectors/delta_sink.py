@@ -1,4 +1,4 @@
-"""Delta tables as sinks: each epoch is one commit, with the application's transaction."""
+"""Delta tables as sinks. Each epoch is one commit, with the application's transaction."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ WRITTEN = FEATURES | {
 
 
 class TableSink:
-    """A table that the files of a sink are added to, those of each micro-batch once."""
+    """A table to which the files of a sink are added, those of each micro-batch once."""
 
     def __init__(self, plan: Plan, address: str, run: str) -> None:
         self.path, self.application = path_of(address), f"tracetypes-{run}-{plan.sink.name}"
@@ -68,7 +68,7 @@ class TableSink:
 
     @cached_property
     def table(self) -> DeltaTable:
-        """The table; a new one if there is none. Raises :class:`RunError` ``TT209`` for one of other columns."""
+        """The table; a new one if there is none. Raises :class:`RunError` ``TT209`` if it has other columns."""
         from deltalake import DeltaTable
         from deltalake import Schema as DeltaSchema
 
@@ -93,11 +93,11 @@ class TableSink:
 
     @cached_property
     def watch(self) -> TableWatch:
-        """Sees whether it is still this table."""
+        """The watch for this table."""
         return TableWatch(Log(self.path), str(self.table.metadata().id))
 
     def keeps(self, table: DeltaTable) -> None:
-        """See that a table asks nothing of its rows that this sink does not keep. Raises :class:`RunError` ``TT209``."""
+        """Check that a table has no constraint that this sink does not keep. Raises :class:`RunError` ``TT209``."""
         with self.trouble():
             settings, fields = table.metadata().configuration, table.schema().fields
             features = set(table.protocol().writer_features or ()) - WRITTEN
@@ -122,7 +122,7 @@ class TableSink:
 
     @property
     def identity(self) -> Identity:
-        """Which table it is; without an id where there is none."""
+        """The identity of the table, without an id if there is no table."""
         from deltalake import DeltaTable
 
         with self.trouble():
@@ -130,8 +130,8 @@ class TableSink:
         return Identity("table", str(self.path), str(self.table.metadata().id) if there else "")
 
     def begin(self, starts: Starts) -> None:
-        """Shut out whoever writes for this run: from now on no commit of theirs goes through. And see that what was committed
-        is known here. Raises :class:`RunError` ``TT209``."""
+        """Shut out other writers of this run: from now on their commits fail. Then check that this checkpoint knows
+        what was committed. Raises :class:`RunError` ``TT209``."""
         number, writer = self.last()
         starts.check(str(self.path), writer, number)
         self.starts = starts
@@ -140,7 +140,8 @@ class TableSink:
         starts.check(str(self.path), starts.mine, number)
 
     def holds(self, batch: int) -> bool:
-        """Has a micro-batch been committed? Raises :class:`RunError` ``TT209`` when another driver has been here since."""
+        """Whether a micro-batch has been committed. Raises :class:`RunError` ``TT209`` if another driver has written
+        since."""
         number, writer = self.last()
         if self.starts is not None and writer != self.starts.mine:
             raise fenced(str(self.path), "it has started since, and has shut this one out")
@@ -148,8 +149,8 @@ class TableSink:
         return number >= batch
 
     def last(self) -> tuple[int, int | None]:
-        """The number of the last micro-batch that was committed, and the start that has written last. Raises
-        :class:`RunError` ``TT218`` when the table was removed since it was opened."""
+        """The number of the last committed micro-batch, and the last start that wrote. Raises :class:`RunError`
+        ``TT218`` if the table was removed since it was opened."""
         table = self.table
         self.watch.check()
         with self.trouble():
@@ -198,7 +199,7 @@ class TableSink:
 
     @contextmanager
     def trouble(self) -> Iterator[None]:
-        """Inside, what the package raises becomes one of our errors."""
+        """A context that turns exceptions of the package into errors of tracetypes."""
         from deltalake.exceptions import DeltaError
 
         try:

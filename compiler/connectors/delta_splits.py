@@ -13,16 +13,16 @@ __all__ = ["TableSplits"]
 
 
 class TableSplits:
-    """Splits of a table. Offsets are ``{"table": ID, "version": 3, "file": 1}``: what comes next. A split is a file: its path,
-    version, number within it, and the values of partition columns as JSON. ``until``: the last version that is read, None
-    for no end; ``most``: files of an epoch."""
+    """Splits of a table. An offset ``{"table": ID, "version": 3, "file": 1}`` is the next place to read. A split is a
+    file: its path, version, number within it, and the values of partition columns as JSON. ``until``: the last
+    version to read, None for no end. ``most``: the largest number of files in an epoch."""
 
     def __init__(self, log: Log, table: str, until: int | None, most: int | None) -> None:
         self.log, self.table, self.until, self.most = log, table, until, most
         self.watch = TableWatch(log, table)
 
     def begin(self) -> dict[str, Any]:
-        """The first version. The order of what versions before the first one added is not known."""
+        """The first version. Raises if it is gone, because the order of the rows of earlier versions would be unknown."""
         if (first := self.log.versions()[0]) > 0:
             raise RunError(
                 "TT208",
@@ -36,7 +36,7 @@ class TableSplits:
         return {"table": self.table, **place._asdict()}
 
     def end(self, since: dict[str, Any]) -> dict[str, Any]:
-        """Where the next epoch ends. Waits a moment when nothing is new: a backend may ask again at once."""
+        """The end of the next epoch. Waits a moment if nothing is new, because a backend may ask again at once."""
         place = Place(since["version"], since["file"])
         first, _ = self.log.versions()
         if place.version < first:

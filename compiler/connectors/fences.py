@@ -1,7 +1,7 @@
-"""Fences: how a topic or table tells the drivers of one run apart, if there are two in spite of the locks.
+"""Fences. They let a topic or table tell the drivers of one run apart, if there are two in spite of the locks.
 
-Each start of a run has a number, which is written with the rows. The one that starts shuts out the one before, and a checkpoint
-does not go on where a start has written that it does not know.
+Each start of a run has a number, which is written with the rows. A later start shuts out an earlier one, and a
+checkpoint does not go on if a start has written that it does not know.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ class Starts:
 
     @property
     def mine(self) -> int:
-        """This one."""
+        """The current start."""
         return self.known[-1]
 
     def check_writer(self, where: str, writer: int | None) -> None:
-        """See that a start of this run was the last to write, as far as that is known. Raises :class:`RunError` ``TT209``."""
+        """Check that a start of this run was the last to write, as far as that is known. Raises :class:`RunError`
+        ``TT209``."""
         if writer is not None and writer not in self.known:
             raise fenced(where, "its last writer is a start that is not known here")
 
     def check(self, where: str, writer: int | None, number: int) -> None:
-        """See that a sink was last written by this run. ``writer``: the start that was the last to write, None where nobody
-        knows; ``number``: of the last micro-batch that the sink holds. Raises :class:`RunError` ``TT209``."""
+        """Check that this run was the last to write to a sink. ``writer``: the start that was the last to write, None
+        if unknown. ``number``: the last micro-batch in the sink. Raises :class:`RunError` ``TT209``."""
         self.check_writer(where, writer)
         if number > self.begun:
             raise fenced(where, f"it holds micro-batch {number} of the run, which this checkpoint has not begun")
 
 
 def fenced(where: str, why: str) -> RunError:
-    """The error of a driver that another one has shut out."""
+    """The error of a driver that another driver has shut out."""
     return RunError(
         "TT209",
         f"{where} is written by another driver of the same run: {why}",

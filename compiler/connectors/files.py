@@ -11,7 +11,7 @@ __all__ = ["existing"]
 
 
 def existing(source: str, path: str) -> list[str]:
-    """The local files of a source, sorted by time. Raises :class:`RunError` ``TT208`` when there is nothing there."""
+    """The local files of a source, sorted by time. Raises :class:`RunError` ``TT208`` if there are none."""
     if "://" in path and not path.startswith("file://"):
         return [path]
     local = Path(path.removeprefix("file://"))

@@ -1,4 +1,4 @@
-"""What an input or output is, so that another one is known as such."""
+"""Identities of inputs and outputs, by which a run notices another one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ __all__ = ["Identity"]
 
 @attrs.frozen
 class Identity:
-    """What an input or output is. ``kind``: of its connector, ``files``, ``topic`` or ``table``; ``name``: of the topic, or the
-    directory of the table; ``id``: what it is called by itself, which is another one when it was removed and made anew."""
+    """The identity of an input or output. ``kind``: of its connector, ``files``, ``topic`` or ``table``. ``name``: of
+    the topic, or the directory of the table. ``id``: the id that the broker or table gives it, which changes if it
+    is removed and made anew."""
 
     kind: str
     name: str = ""

@@ -9,8 +9,8 @@ __all__ = ["IdleDetector"]
 
 
 class IdleDetector:
-    """Which partitions have sent nothing for some seconds, while others went on after their last record. By the clock of this
-    machine, from when it first looked."""
+    """Finds partitions that have sent nothing for some seconds, while others went on after their last record. It uses
+    the clock of this machine, and counts from its first look."""
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
@@ -21,7 +21,7 @@ class IdleDetector:
         self.looks = 0
 
     def of(self, known: Mapping[int, int], start: Mapping[int, int]) -> set[int]:
-        """The partitions that are silent. ``known``: their ends; ``start``: what has been read of them."""
+        """The idle partitions. ``known``: the ends of all. ``start``: what has been read of them."""
         now = time.monotonic()
         self.looks += 1
         for partition, end in known.items():

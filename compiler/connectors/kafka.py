@@ -1,4 +1,4 @@
-"""Topics of Kafka: their addresses, and what every client of a broker shares."""
+"""Topics of Kafka: their addresses, and the settings and errors of all clients."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ T = TypeVar("T")
 
 
 def require_client() -> None:
-    """Raises :class:`UsageError` ``TT401`` where the client is not installed."""
+    """Raises :class:`UsageError` ``TT401`` if the client is not installed."""
     if importlib.util.find_spec("confluent_kafka") is None:
         raise UsageError("TT401", "confluent_kafka is not installed", fix="pip install 'tracetypes[kafka]'")
 
 
 @attrs.frozen
 class Address:
-    """``kafka://host:port,host:port/topic``. ``config``: a file of settings for librdkafka, ``name=value`` a line, which every
-    worker must have. ``records``: of a micro-batch at most. ``idle``: seconds without a record after which nobody waits for a
-    partition, None: everybody does."""
+    """``kafka://host:port,host:port/topic``. ``config``: a file of settings for librdkafka, one ``name=value`` per
+    line, which every worker must have. ``records``: the largest number in a micro-batch. ``idle``: seconds without a
+    record after which a partition is idle; None: never."""
 
     text: str
     servers: str
@@ -55,7 +55,7 @@ class Address:
 
     @classmethod
     def of(cls, text: str) -> Address:
-        """From text. Raises :class:`UsageError` ``TT402``, and ``TT401`` where the client is not installed."""
+        """An address from text. Raises :class:`UsageError` ``TT402``, and ``TT401`` if the client is not installed."""
         parts = urlsplit(text)
         topic, options = unquote(parts.path.strip("/")), dict(parse_qsl(parts.query, keep_blank_values=True))
         config, records, idle = (options.pop(name, None) for name in ("config", "records", "idle"))
@@ -70,7 +70,7 @@ class Address:
         return cls(text, parts.netloc, topic, config, int(records) if records else None, float(idle) if idle else None)
 
     def settings(self) -> dict[str, Any]:
-        """What every client is told. Raises :class:`UsageError` ``TT402`` when the file of settings cannot be read."""
+        """The settings of every client. Raises :class:`UsageError` ``TT402`` if the file of settings cannot be read."""
         # A client that bootstraps again when all brokers are away gives up the broker of its transaction, and waits for it for
         # ever: librdkafka 2.11 to 2.16. Without that it goes on when the broker is back.
         settings: dict[str, Any] = {
@@ -92,8 +92,8 @@ class Address:
         return settings | {name.strip(): value.strip() for name, _, value in pairs}
 
     def client(self, kind: Callable[[dict[str, Any]], C], more: Mapping[str, Any]) -> C:
-        """A client of a kind, with ``more`` settings. Raises :class:`UsageError` ``TT402`` that names a setting that it does
-        not take."""
+        """A client of a kind, with ``more`` settings. Raises :class:`UsageError` ``TT402``, which names a setting that
+        it does not accept."""
         from confluent_kafka import KafkaException
 
         try:
@@ -107,7 +107,7 @@ class Address:
 
     @contextmanager
     def trouble(self, *, writing: bool = False) -> Iterator[None]:
-        """Inside, what the client raises becomes one of our errors."""
+        """A context that turns exceptions of the client into errors of tracetypes."""
         from confluent_kafka import KafkaError, KafkaException
 
         try:
@@ -131,7 +131,7 @@ class Address:
         return RunError("TT209", f"{self.text} cannot be written: {why}", fix="see the cause; run again to go on")
 
     def changed(self, why: str) -> RunError:
-        """The error for a topic that is no longer what a run began with."""
+        """The error for a topic that is not the one that the run began with."""
         return RunError(
             "TT218",
             f"{self.text} has changed since the run began: {why}",
@@ -140,7 +140,7 @@ class Address:
 
 
 def why_of(error: Exception) -> str:
-    """What the client says."""
+    """The client's reason."""
     cause = error.args[0] if error.args else error
     return cause.str() if hasattr(cause, "str") else str(cause)
 
@@ -157,8 +157,8 @@ def _is_span(text: str) -> bool:
 
 
 def patiently(call: Callable[[float], T]) -> T:
-    """What a call gives that is told how many seconds are left of :data:`PATIENCE`. It is tried again where the broker is busy
-    with itself, such as at the first transaction of its life, or with a topic that was made a moment ago."""
+    """The result of a call, which gets the seconds that are left of :data:`PATIENCE`. It is repeated while the broker
+    is busy with itself, for example at its first transaction, or with a new topic."""
     from confluent_kafka import KafkaError, KafkaException
 
     busy = (

@@ -1,4 +1,4 @@
-"""Topics as sinks: each epoch in one transaction."""
+"""Topics as sinks. Each epoch is one transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["TopicSink", "Transactions", "delivered", "produce"]
 
 
 class TopicSink:
-    """A topic that the rows of a sink go to, each micro-batch once."""
+    """A topic to which the rows of a sink go, each micro-batch once."""
 
     def __init__(self, plan: Plan, text: str, run: str) -> None:
         self.plan, self.address, self.run = plan, Address.of(text), run
@@ -44,8 +44,8 @@ class TopicSink:
         self.transactions = Transactions(self.address, f"tracetypes-{run}-{plan.sink.name}", self.partitions[0])
 
     def put(self, batch: int, items: Iterable[tuple[int, int, Any, Any]], markers: Sequence[int]) -> None:
-        """Send a batch, unless it was sent before. ``items``: end of block, position, key and value of each. Raises
-        :class:`RunError` ``TT218`` when the topic was made anew since the run began, and ``TT209``."""
+        """Send a micro-batch, unless it was sent before. ``items``: end of block, position, key and value of each.
+        Raises :class:`RunError` ``TT218`` if the topic was made anew since the run began, and ``TT209``."""
         if self.watch.topic().id != self.identity.id:
             raise self.address.changed("it was removed and made anew")
         records = [(end, position, *self.write(key, value)) for end, position, key, value in items]
@@ -55,7 +55,7 @@ class TopicSink:
         self.transactions.once(batch, lambda producer: self.send(producer, batch, records, told))
 
     def send(self, producer: Producer, batch: int, records: Sequence[Any], markers: Sequence[int]) -> None:
-        """Records, and each marker behind its block."""
+        """Send records, and each marker after its block."""
         sink, waiting = self.plan.sink, list(markers)
         # Without keys the order of an ordered stream is that of one partition.
         alone = {"partition": self.partitions[0]} if self.plan.edge.ordered and not self.plan.layout.keyed else {}
@@ -72,18 +72,18 @@ class TopicSink:
             self.mark(producer, marker)
 
     def mark(self, producer: Producer, marker: int) -> None:
-        """A marker to every partition."""
+        """Send a marker to every partition."""
         for partition in self.partitions:
             self.produce(producer, partition=partition, headers=[(self.format.marker, _instant(marker))])
 
     def produce(self, producer: Producer, **record: Any) -> None:
-        """A record."""
+        """Send a record."""
         produce(producer, self.address.topic, **record)
 
 
 class Transactions:
-    """Sends the micro-batches of a run to a topic, each once. ``name``: by which the broker knows whoever sends for this run, and
-    the group whose offset in ``partition`` is the number of the next micro-batch."""
+    """Sends the micro-batches of a run to a topic, each once. ``name``: the transactional id of the run, and the group
+    whose offset in ``partition`` is the number of the next micro-batch."""
 
     def __init__(self, address: Address, name: str, partition: int) -> None:
         self.address, self.partition = address, partition
@@ -93,7 +93,7 @@ class Transactions:
 
     @cached_property
     def producer(self) -> Producer:
-        """The only one that writes for this run: an earlier one that still lives is shut out, its transaction aborted."""
+        """The only producer of this run: it shuts out an earlier one that still lives, and aborts its transaction."""
         from confluent_kafka import Producer
 
         settings = {
@@ -107,14 +107,15 @@ class Transactions:
 
     @cached_property
     def group(self) -> Consumer:
-        """The group whose offset is the number of the next batch. It never reads."""
+        """The group whose offset is the number of the next micro-batch. It never reads."""
         from confluent_kafka import Consumer
 
         settings = {"group.id": self.name, "enable.auto.commit": False, "isolation.level": "read_committed"}
         return self.address.client(Consumer, settings)
 
     def begin(self, starts: Starts) -> None:
-        """Shut out whoever sends for this run, and see that what was sent is known here. Raises :class:`RunError` ``TT209``."""
+        """Shut out other senders of this run, and check that this checkpoint knows what was sent. Raises
+        :class:`RunError` ``TT209``."""
         with self.address.trouble(writing=True):
             _ = self.producer
         number, writer = self.last()
@@ -122,8 +123,9 @@ class Transactions:
         self.starts = starts
 
     def once(self, batch: int, send: Callable[[Producer], None]) -> None:
-        """Send a batch, unless it was sent before. Raises :class:`RunError` ``TT209``, also when the broker has not answered for
-        :data:`.kafka.PATIENCE` and :data:`.kafka.PARTING`. Whether the batch went through then is asked when it is sent again."""
+        """Send a micro-batch, unless it was sent before. Raises :class:`RunError` ``TT209``, also if the broker has not
+        answered for :data:`.kafka.PATIENCE` and :data:`.kafka.PARTING`. The next attempt finds out whether the
+        transaction went through."""
         from confluent_kafka import KafkaException, TopicPartition
 
         with self.address.trouble(writing=True):
@@ -145,14 +147,15 @@ class Transactions:
                 raise
 
     def holds(self, batch: int) -> bool:
-        """Was a batch sent? Raises :class:`RunError` ``TT209``."""
+        """Whether a micro-batch was sent. Raises :class:`RunError` ``TT209``."""
         number, writer = self.last()
         if self.starts is not None and number >= batch:
             self.starts.check_writer(self.address.text, writer)
         return number >= batch
 
     def last(self) -> tuple[int, int | None]:
-        """The number of the last batch that was sent, and which start has sent it. Raises :class:`RunError` ``TT209``."""
+        """The number of the last micro-batch that was sent, and the start that sent it. Raises :class:`RunError`
+        ``TT209``."""
         from confluent_kafka import TopicPartition
 
         with self.address.trouble(writing=True):
@@ -161,7 +164,7 @@ class Transactions:
             return max(known.offset, 0) - 1, int(known.metadata) if known.metadata else None
 
     def put(self, batch: int, records: Iterable[Mapping[str, Any]]) -> None:
-        """Send records as a batch, unless it was sent before."""
+        """Send records as a micro-batch, unless it was sent before."""
 
         def send(producer: Producer) -> None:
             for record in records:
@@ -171,7 +174,7 @@ class Transactions:
 
 
 def produce(producer: Producer, topic: str, **record: Any) -> None:
-    """Send a record, when there is room for it."""
+    """Send a record, as soon as there is room for it."""
     while True:
         try:
             producer.produce(topic, **record)
@@ -182,7 +185,7 @@ def produce(producer: Producer, topic: str, **record: Any) -> None:
 
 
 def delivered(producer: Producer, *, some: bool = False) -> None:
-    """Wait until all records are delivered, or ``some``. Raises KafkaException when none was for :data:`.kafka.PATIENCE`."""
+    """Wait until all records are delivered, or ``some``. Raises KafkaException if none was for :data:`.kafka.PATIENCE`."""
     from confluent_kafka import KafkaError, KafkaException
 
     left, until = len(producer), time.monotonic() + kafka.PATIENCE

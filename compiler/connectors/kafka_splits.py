@@ -1,4 +1,4 @@
-"""A topic as source splits: a range of offsets of each partition."""
+"""A topic as source splits: ranges of offsets of each partition."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["Place", "TopicSplits"]
 
 @attrs.frozen
 class Place:
-    """The next offset of each partition, and which partitions are idle. As an offset ``{"0": 17, "1": 4, "idle": [1]}``: what
-    was decided by the clock stands there, and is the same whenever an epoch is done again."""
+    """The next offset of each partition, and the idle partitions. As an offset ``{"0": 17, "1": 4, "idle": [1]}``. It
+    records what the clock decided, so that an epoch that runs again has the same idle partitions."""
 
     next: dict[int, int]
     idle: frozenset[int] = frozenset()
@@ -37,9 +37,9 @@ class Place:
 
 
 class TopicSplits:
-    """Splits of a topic; its offsets are those of :class:`Place`. ``until``: where reading ends, None for never; ``id``: of the
-    topic that the run began with. A split is a partition, ``start`` and ``until``, how many partitions there are, and whether
-    this one is idle."""
+    """Splits of a topic; its offsets are those of :class:`Place`. ``until``: the end of reading, None for never.
+    ``id``: of the topic that the run began with. A split is a partition, ``start`` and ``until``, the number of
+    partitions, and whether this one is idle."""
 
     def __init__(self, address: Address, until: Mapping[int, int] | None, id: str) -> None:
         self.address, self.until, self.id = address, until, id
@@ -50,15 +50,15 @@ class TopicSplits:
 
     @cached_property
     def watch(self) -> Watch:
-        """The connection, where epochs are planned."""
+        """The connection of the process that plans epochs."""
         return Watch(self.address)
 
     def begin(self) -> dict[str, Any]:
-        """The records that there are."""
+        """The oldest records of the topic."""
         return Place(self.watch.offsets(self.partitions_of_topic(), first=True)).logged
 
     def partitions_of_topic(self) -> tuple[int, ...]:
-        """Its partitions. Raises :class:`RunError` ``TT218`` when it is another topic."""
+        """The partitions of the topic. Raises :class:`RunError` ``TT218`` if it is another topic."""
         topic = self.watch.described()
         if topic is None:
             raise self.address.changed("it is gone")
@@ -67,11 +67,11 @@ class TopicSplits:
         return topic.partitions
 
     def end(self, since: dict[str, Any]) -> dict[str, Any]:
-        """Where the next epoch ends."""
+        """The end of the next epoch."""
         return self.after(Place.of(since)).logged
 
     def after(self, place: Place) -> Place:
-        """The same as places."""
+        """The end of the next epoch, as places."""
         start = place.next
         if (
             self.until is not None
@@ -103,7 +103,7 @@ class TopicSplits:
         return found
 
     def splits(self, since: dict[str, Any], until: dict[str, Any]) -> list[tuple[int, int, int, int, bool]]:
-        """One for each partition with new records, or that is idle."""
+        """A split for each partition that has new records or is idle."""
         before, after = Place.of(since).next, Place.of(until)
         return [
             (partition, at, after.next[partition], len(before), partition in after.idle)

@@ -1,4 +1,4 @@
-"""What a broker says of a topic."""
+"""Questions to a broker about a topic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HANDSHAKE = re.compile(r"closed by peer .*SSL_HANDSHAKE")
 
 @attrs.frozen
 class Described:
-    """A topic as a broker tells of it. ``id``: what the broker calls it; when it is made anew, that is another."""
+    """A broker's description of a topic. ``id``: the broker's id, which changes if the topic is made anew."""
 
     id: str
     partitions: tuple[int, ...]
@@ -50,7 +50,8 @@ class Watch:
 
     @contextmanager
     def trouble(self) -> Iterator[None]:
-        """Inside, what the client raises becomes one of our errors, with what it has heard of the broker last."""
+        """A context that turns exceptions of the client into errors of tracetypes, with the last message about the
+        broker."""
         from confluent_kafka import KafkaException
 
         self.errors.clear()
@@ -66,7 +67,7 @@ class Watch:
             raise (self.address.unwritable if self.writing else self.address.unreadable)(why) from error
 
     def offsets(self, partitions: Sequence[int], *, first: bool = False) -> dict[int, int]:
-        """The end of each partition, behind the last record that is committed; or with ``first`` its beginning."""
+        """The end of each partition, after its last committed record; or its beginning with ``first``."""
         from confluent_kafka import IsolationLevel, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
@@ -83,7 +84,7 @@ class Watch:
             return patiently(ask)
 
     def topic(self) -> Described:
-        """The topic. Raises :class:`RunError` ``TT208`` or ``TT209`` when there is no such topic."""
+        """The topic. Raises :class:`RunError` ``TT208`` or ``TT209`` if there is no such topic."""
         topic = self.described()
         if topic is None:
             why = "the broker knows no such topic"
@@ -91,7 +92,7 @@ class Watch:
         return topic
 
     def described(self) -> Described | None:
-        """The topic; None when it is not there."""
+        """The topic, or None."""
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
         def ask(left: float) -> Described | None:
@@ -117,7 +118,8 @@ class Watch:
             self.admin.create_topics([topic], request_timeout=kafka.PATIENCE / 2)[self.address.topic].result(kafka.PATIENCE)
 
     def remove(self, before: int) -> None:
-        """Remove the records of the only partition before an offset. A broker that is busy or away may do so the next time."""
+        """Remove the records of the only partition before an offset. If the broker is busy or away, the next call
+        removes them."""
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
         place = TopicPartition(self.address.topic, 0, before)

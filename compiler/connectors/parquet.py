@@ -1,8 +1,9 @@
-"""Columns of Parquet files as those of a schema: which types fit, and what becomes of them. The first file of a source and each
-later one are asked the same.
+"""Columns of Parquet files as columns of a schema: which types fit, and how they are converted. The first file of a
+source and later ones follow the same rules.
 
-A column may be narrower than the schema, or wider where no value is lost: 32 bits, unsigned integers, nanoseconds that are whole
-microseconds, categories, nothing but nulls. Times without a zone need one that the source declares. INT96 holds instants in UTC.
+A column may be narrower than the schema, or wider if no value is lost: 32 bits, unsigned integers, nanoseconds that are
+whole microseconds, categories, nothing but nulls. Times without a zone need a zone that the source declares. INT96 has
+instants in UTC.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
 
 
 def check_columns(layout: Layout, format: Format | Kafka | None, file: pq.ParquetFile, where: str) -> None:
-    """Has a file all columns that a layout needs, of types that fit? Raises :class:`RunError` ``TT203``."""
+    """Check that a file has all columns of a layout, with types that fit. Raises :class:`RunError` ``TT203``."""
     found = file.schema_arrow
     for name, schema in layout.columns:
         if isinstance(schema, UnitValue):
@@ -62,7 +63,7 @@ def check_columns(layout: Layout, format: Format | Kafka | None, file: pq.Parque
 
 
 def zone_of(file: pq.ParquetFile, name: str, format: Format | Kafka | None) -> str | None:
-    """The zone of times in a column that the file gives none: INT96 is in UTC whatever the source declares."""
+    """The zone of times in a column for which the file has none. INT96 is in UTC whatever the source declares."""
     columns = map(file.schema.column, range(len(file.schema)))
     if any(c.physical_type == "INT96" and c.path.split(".")[0] == name for c in columns):
         return "UTC"
@@ -70,7 +71,7 @@ def zone_of(file: pq.ParquetFile, name: str, format: Format | Kafka | None) -> s
 
 
 def misfit(found: Any, schema: Schema, zone: str | None) -> tuple[str, str] | None:
-    """Why a column of an Arrow type holds no values of a schema, and what to do; None where it does."""
+    """Why a column of an Arrow type cannot have values of a schema, and what to do. None if it can."""
     if pa.types.is_dictionary(found):
         return misfit(found.value_type, schema, zone)
     if pa.types.is_null(found):
@@ -113,8 +114,8 @@ def misfit(found: Any, schema: Schema, zone: str | None) -> tuple[str, str] | No
 
 
 def converted(column: Any, schema: Schema, zone: str | None) -> Any:
-    """A column that is no :func:`misfit` as an array of the schema's type. Raises :class:`pyarrow.ArrowException` where a value
-    would be another one."""
+    """A column without :func:`misfit` as an array of the schema's type. Raises :class:`pyarrow.ArrowException` if a
+    value would change."""
     wanted, found = arrow_type(schema), column.type
     match schema:
         case _ if found == wanted:

@@ -1,7 +1,7 @@
-"""What a run can read and write: a connector for each kind of address or object, in one registry.
+"""The inputs and outputs of a run: one registry, with a connector for each kind of address or object.
 
-A backend opens inputs by the kind of their connector, and the run store outputs. Everything else that differs by kind, such as
-what is said of it and whether it lies on a disk, is asked of the connector.
+A backend opens inputs by the kind of their connector, and the run store opens outputs. Everything else that differs
+between kinds, such as the words of ``explain`` and whether it lies on a disk, is a method of the connector.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ PIECES = "in pieces (the pieces are the RR split: no data moves)"
 
 
 class Connector:
-    """A kind of input or output. ``scheme``: with which its addresses begin; ``shown``: it in messages, by its name; ``by_name``:
-    one of another name is another one, while what is known by its place may be moved; ``is_directory``: as an output it is a
-    directory of the run's own; ``remote``: it lies on no disk; ``format``: one that only this kind
-    has."""
+    """A kind of input or output. ``scheme``: the beginning of its addresses. ``shown``: how messages show it, by its
+    name. ``by_name``: whether another name means another one; otherwise it is known by its place and may be moved.
+    ``is_directory``: whether, as an output, it is a directory of the run. ``remote``: whether it is not on a disk.
+    ``format``: a format that only this kind has."""
 
     kind: ClassVar[str]
     scheme: ClassVar[str]
@@ -36,22 +36,22 @@ class Connector:
     format: ClassVar[type[object] | None] = None
 
     def has(self, given: object) -> bool:
-        """Is it one of these?"""
+        """Whether an input or output is of this kind."""
         return isinstance(given, str) and given.startswith(self.scheme)
 
     def path(self, address: str) -> str | None:
-        """The local file or directory that an address names; None for none."""
+        """The local file or directory of an address, or None."""
         return None
 
     def look_for(self, source: str, address: str) -> None:
-        """See that an input is there, as far as that can be told at once. Raises :class:`RunError` ``TT208``."""
+        """Check that an input exists, as far as that is possible at once. Raises :class:`RunError` ``TT208``."""
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
-        """Who finds rows of a source, and who reads them. ``files``: who finds files, which the backend says."""
+        """Who finds the rows of a source, and who reads them. ``files``: who finds files, which the backend decides."""
         raise NotImplementedError
 
     def writing(self) -> Iterator[tuple[str, str]]:
-        """Who writes rows of a sink."""
+        """Who writes the rows of a sink."""
         yield "Arrow", "write rows where they are; files are moved into place with the commit"
 
 
@@ -61,16 +61,16 @@ class Files(Connector):
     kind, scheme, shown, is_directory = "files", "", "files", True
 
     def path(self, address: str) -> str | None:
-        """The same, unless it lies elsewhere."""
+        """The address, unless it is on another file system."""
         path = address.removeprefix("file://")
         return None if "://" in path else path
 
     def look_for(self, source: str, address: str) -> None:
-        """It must exist."""
+        """Check that it exists."""
         existing(source, address)
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
-        """By the format, where that is declared."""
+        """By the format, if it is declared."""
         yield files, f"find files, {PIECES}"
         match source.format:
             case Csv() | JsonLines():
@@ -108,7 +108,7 @@ class Tables(Connector):
         return None if "://" in path else path
 
     def look_for(self, source: str, address: str) -> None:
-        """Its log must be readable."""
+        """Check that its log is readable."""
         delta.opened(delta.path_of(address))
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
@@ -118,7 +118,7 @@ class Tables(Connector):
 
 
 class RowsInMemory(Connector):
-    """Rows of the program itself. They are written to files before the run."""
+    """Rows of the program itself. The run first writes them to files."""
 
     kind, scheme, shown = "rows", "", "files"
 
@@ -127,7 +127,7 @@ class RowsInMemory(Connector):
         return given is not None and not isinstance(given, str)
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
-        """As they come."""
+        """In their order."""
         yield "Python", f"take rows of the program, {PIECES}"
         yield "Arrow", "columns of these rows; key, time, block"
 
@@ -138,7 +138,7 @@ class Nowhere(Connector):
     kind, scheme, shown = "nowhere", "noop:", "nothing"
 
     def has(self, given: object) -> bool:
-        """Of one address."""
+        """Whether it is the one address of this kind."""
         return given == self.scheme
 
 
@@ -148,7 +148,7 @@ class Terminal(Connector):
     kind, scheme, shown = "terminal", "-", "the terminal"
 
     def has(self, given: object) -> bool:
-        """Of one address."""
+        """Whether it is the one address of this kind."""
         return given == self.scheme
 
 
@@ -157,24 +157,24 @@ _CONNECTORS: list[Connector] = [Topics(), Tables(), Nowhere(), Terminal(), RowsI
 
 
 def register(connector: Connector) -> None:
-    """Make a connector known. It is asked before those that are."""
+    """Add a connector. It takes precedence over the earlier ones."""
     _CONNECTORS.insert(0, connector)
 
 
 def connector_of(given: object, format: object = None) -> Connector:
-    """The connector of an input or output: an address, or an object of the program. That of a format that only one has goes
-    first. Where nothing is known, files."""
+    """The connector of an input or output, which is an address or an object of the program. A connector with a format
+    of its own comes first. Unknown addresses are files."""
     declared = [one for one in _CONNECTORS if one.format is not None and isinstance(format, one.format)]
     return next((one for one in [*declared, *_CONNECTORS] if one in declared or one.has(given)), _CONNECTORS[-1])
 
 
 def connector_of_kind(kind: str) -> Connector:
-    """The connector by which an identity is known."""
+    """The connector of an identity."""
     return next(one for one in _CONNECTORS if one.kind == kind)
 
 
 def difference(known: Identity, now: Identity) -> str | None:
-    """In what an input or output is another one than it was."""
+    """How an input or output differs from what it was."""
     was, connector = _shown(known), connector_of_kind(known.kind)
     if known.kind != now.kind or (connector.by_name and known.name != now.name):
         return f"it began with {was}, and is given {_shown(now)}"
@@ -188,7 +188,7 @@ def _shown(identity: Identity) -> str:
 
 
 def reading(source: Source, given: object, *, files: str) -> Iterator[tuple[str, str]]:
-    """Who finds the rows of a source and who reads them. ``given``: its input, if it is known."""
+    """Who finds the rows of a source, and who reads them. ``given``: its input, if it is known."""
     return connector_of(given, source.format).reading(source, files)
 
 

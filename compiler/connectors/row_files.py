@@ -1,4 +1,4 @@
-"""Rows of a sink as files: Parquet, CSV, JSON lines. Workers and the driver write the same."""
+"""Rows of a sink as files: Parquet, CSV, JSON lines. Workers and the driver use the same code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["RowFile", "Shown", "open_rows"]
 
 
 class RowFile(Protocol):
-    """A file that rows are written to."""
+    """A file for rows."""
 
     def write(self, batch: Any) -> None:
         """Add the rows of an Arrow record batch, as of :class:`Shown`."""
@@ -32,9 +32,9 @@ class RowFile(Protocol):
 
 
 class Shown:
-    """The columns of a sink as a reader sees them: those of the layout, then marker and position if they were asked for.
+    """The columns of a sink that a reader sees: those of the layout, then marker and position if the sink has them.
 
-    Text stands for Unit, which no format can hold: a missing text.
+    Unit becomes a missing text, because no format has Unit.
     """
 
     def __init__(self, layout: Layout, sink: Sink) -> None:
@@ -42,7 +42,7 @@ class Shown:
         self.marker, self.position = sink.marker, sink.position
 
     def of(self, batch: Any) -> Any:
-        """The shown columns of rows as stages send them (an Arrow record batch)."""
+        """The visible columns of rows as stages send them (an Arrow record batch)."""
         names, columns = list(self.names), [_without_void(batch.column(at)) for at in range(len(self.names))]
         if self.marker is not None:
             names.append(self.marker)

@@ -1,4 +1,4 @@
-"""Row groups of Parquet files, of which a column is read when it is asked for."""
+"""Row groups of Parquet files. A column is read when an operator needs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["RowGroup", "RowGroups", "Table", "repeated", "together", "with_dicti
 
 
 class Table(Protocol):
-    """Rows as columns of a layout, by their number: a record batch, or what has yet to be read."""
+    """Rows as columns of a layout, by their number: a record batch, or columns that are read on demand."""
 
     num_rows: int
 
@@ -30,7 +30,7 @@ class Table(Protocol):
 
 
 def with_dictionaries(path: str, file: pq.ParquetFile, leaf: FromSource) -> pq.ParquetFile:
-    """The file again, whose columns of text are read as dictionaries."""
+    """The same file, opened so that columns of text are read as dictionaries."""
     held = {file.schema.column(number).path for number in range(len(file.schema))}
     texts = [n for n, schema in leaf.layout.columns if n in held and isinstance(_bare(schema), String | Bytes)]
     return open_parquet(path, metadata=file.metadata, read_dictionary=texts)
@@ -41,8 +41,8 @@ def _bare(schema: Schema) -> Schema:
 
 
 class RowGroup:
-    """A row group of a Parquet file, of which a column is read when it is asked for. ``coded``: the same file, whose columns
-    of text come as dictionaries. ``constants``: columns of one value each, as text, which lie outside the file."""
+    """A row group of a Parquet file, of which columns are read on demand. ``coded``: the same file, whose columns of
+    text come as dictionaries. ``constants``: columns of one value each, as text, which are not in the file."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class RowGroup:
         self.read: dict[int, Any] = {}
 
     def column(self, at: int) -> Any:
-        """A column of the layout; one that the file lacks is null. Text may be dictionary encoded."""
+        """A column of the layout. A column that the file lacks is null. Text may be dictionary-encoded."""
         if at not in self.read:
             name, schema = self.columns[at]
             if name in self.constants and not isinstance(schema, UnitValue):
@@ -74,7 +74,8 @@ class RowGroup:
         return self.read[at]
 
     def cast(self, name: str, schema: Schema) -> Any:
-        """A column as Arrow has it for the layout. A file may differ from the first one, which was looked at before the run."""
+        """A column in the Arrow type of the layout. A file may differ from the first one, which was checked before the
+        run."""
         where = f"{self.path}: the column {name!r}"
         try:
             file = self.coded if self.repeats(name) else self.file
@@ -93,17 +94,17 @@ class RowGroup:
             ) from error
 
     def is_whole(self, at: int) -> bool:
-        """Is a column that has not been read known to hold no null, by the statistics of the file?"""
+        """Whether the statistics of the file show that a column, not read yet, has no null."""
         name, _ = self.columns[at]
         column = self.about(name)
         statistics = None if column is None else column.statistics
         return statistics is not None and statistics.has_null_count and statistics.null_count == 0
 
     def repeats(self, name: str) -> bool:
-        """Does a column repeat few values, as far as the metadata of the file tell, so that it is worth its dictionary?
+        """Whether the metadata of the file suggest that a column repeats few values, so that its dictionary is useful.
 
-        Where a dictionary would grow too large the rest of the values are written plain, and Arrow would have to find equal
-        ones itself. Plain text takes four bytes a value for its length alone.
+        If a dictionary would grow too large, Parquet writes the rest of the values plain, and Arrow would have to find
+        equal ones itself. Plain text takes four bytes a value for its length alone.
         """
         column = self.about(name)
         if column is None or not {"PLAIN_DICTIONARY", "RLE_DICTIONARY"} & set(column.encodings):
@@ -111,7 +112,7 @@ class RowGroup:
         return bool(column.total_uncompressed_size < 4 * column.num_values)
 
     def about(self, name: str) -> Any:
-        """What the metadata of the file say of a column that is no struct or list; None where there is none."""
+        """The file's metadata of a column that is not a struct or list. None if there are none."""
         group = self.file.metadata.row_group(self.group)
         for number in range(group.num_columns):
             column = group.column(number)
@@ -145,7 +146,7 @@ class RowGroups:
 
 
 def together(groups: Iterable[RowGroup]) -> Iterator[RowGroup | RowGroups]:
-    """Row groups without the empty ones, small ones joined: the same keys are not sent once for each."""
+    """Row groups without the empty ones, with small ones joined, so that the same keys are not sent once for each."""
     held: list[RowGroup] = []
     size = 0
     for group in groups:
@@ -161,8 +162,8 @@ def together(groups: Iterable[RowGroup]) -> Iterator[RowGroup | RowGroups]:
 
 
 def repeated(text: str | None, kind: Any, count: int) -> Any:
-    """A column of one value that is given as text, as the log of a table has it: the empty text is null, and an instant without
-    a zone is in UTC. Raises :class:`RunError` ``TT203`` where there is no such value."""
+    """A column of one value that is given as text, as in the log of a table: the empty text is null, and an instant
+    without a zone is in UTC. Raises :class:`RunError` ``TT203`` if there is no such value."""
     try:
         if text and pa.types.is_timestamp(kind):
             instant = dt.datetime.fromisoformat(text)

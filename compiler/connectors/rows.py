@@ -11,8 +11,9 @@ __all__ = ["Rows"]
 
 @attrs.frozen
 class Rows:
-    """Rows in memory as the input of a source, for tests: a file a list, in this order; ``files_per_step`` of them a
-    micro-batch. Each row is a value, or a pair ``(key, value)`` where the rows have a key column; text is taken as a line."""
+    """Rows in memory as the input of a source, for tests. Each list is a file, in this order; a micro-batch has
+    ``files_per_step`` of them. Each row is a value, or a pair ``(key, value)`` if the rows have a key column. A text
+    is a line of a file."""
 
     files: tuple[tuple[Any, ...], ...]
     files_per_step: int | None = None

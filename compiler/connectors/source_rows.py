@@ -1,4 +1,4 @@
-"""Rows of a source on their way to a kernel: as columns where that can be, else one by one."""
+"""Rows of a source as input of a kernel: as columns if possible, otherwise one by one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ R = TypeVar("R")
 def in_columns(
     leaf: FromSource, dialect: Dialect[R], verifier: Verifier | None = None
 ) -> Callable[[Sequence[R]], Iterator[Taken | Chunk]]:
-    """Takes rows of a dialect: as columns where that can be, else one by one."""
+    """Takes rows of a dialect, as columns if possible, otherwise one by one."""
     columnar = Columns.of(leaf, verifier)
     if columnar is None:
         return lambda rows: map(dialect.taken, rows)
@@ -62,7 +62,7 @@ def in_columns(
 def taker(
     leaf: FromSource, read: Callable[[Any, Any], Row], verifier: Verifier | None = None
 ) -> Callable[[Table], Iterator[Taken | Chunk]]:
-    """Takes rows that come as columns of the layout: as columns where no row of them can be a reject, else one by one."""
+    """Takes rows that come as columns of the layout: as columns if none of them can be a reject, otherwise one by one."""
     columnar = Columns.of(leaf, verifier)
 
     def take(table: Table) -> Iterator[Taken | Chunk]:
@@ -131,8 +131,8 @@ def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Ta
 
 @attrs.frozen
 class Columns:
-    """How to take a :class:`Chunk` from columns of the layout: only when the functions that give key and event time could be
-    traced, and every value that fits the columns' types fits the records."""
+    """Makes a :class:`Chunk` from columns of the layout. This is possible only if the functions for key and event time
+    are traced, and every value that fits the columns' types fits the records."""
 
     leaf: FromSource
     numbers: dict[str, int]
@@ -140,7 +140,7 @@ class Columns:
 
     @classmethod
     def of(cls, leaf: FromSource, verifier: Verifier | None = None) -> Columns | None:
-        """None where rows must be looked at one by one."""
+        """None if rows must be checked one by one."""
         how, layout, source = leaf.source.markers, leaf.layout, leaf.source
         if not never_refuses(layout.value) or not never_refuses(layout.key):
             return None
@@ -151,7 +151,7 @@ class Columns:
         return cls(leaf, {name: at for at, (name, _) in enumerate(layout.columns)}, verifier)
 
     def chunk(self, table: Table) -> Chunk | None:
-        """The chunk of columns, or None when a row of them might be rejected."""
+        """The chunk of columns. None if a row of them might be rejected."""
         layout, value = self.leaf.layout, self.leaf.layout.value
         assert isinstance(value, Record)
         if any(_has_gaps(table, at, schema) for at, (_, schema) in enumerate(layout.columns)):
@@ -172,7 +172,7 @@ class Columns:
         return Chunk(times, load)
 
     def keys(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
-        """The keys. Raises :class:`Undefined` when one of them might be none."""
+        """The keys. Raises :class:`Undefined` if one of them might not be a key."""
         schema, count = self.leaf.items.key, table.num_rows
         if self.leaf.source.key is None:
             found = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
@@ -190,7 +190,7 @@ class Columns:
         return to_coded_arrow(schema, key, count)
 
     def times(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
-        """The event times in microseconds. Raises :class:`Undefined` when one of them is beyond all bounds, or is none."""
+        """The event times in microseconds. Raises :class:`Undefined` if one of them is out of bounds, or is not a time."""
         how = self.leaf.source.markers
         assert isinstance(how, EventTime)
         assert not isinstance(self.leaf.traced_time, Opaque)

@@ -1,8 +1,8 @@
-"""Source splits of local files: what a task reads, how it reads it, and the proof of what it read.
+"""Source splits of local files: what a task reads, how it reads it, and a hash of what it read.
 
-The driver lists files, and a split says which part of one a task reads: bytes of text between two ends of lines, or some row
-groups of a Parquet file. A task compares the file with what the driver saw, before it reads and afterwards, and computes a
-hash while it reads. So what was taken is known, and a file that changes on the way is named.
+The driver lists files, and a split says which part of a file a task reads: bytes of text between two ends of lines, or
+some row groups of a Parquet file. Before and after reading, a task compares the file with what the driver saw. It
+computes a hash while it reads. So a run knows what it has read, and names a file that changes meanwhile.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OPENERS: dict[str, Callable[[Any], Any]] = {
 
 
 def is_compressed(path: str) -> bool:
-    """Does the name say that a file of text is compressed?"""
+    """Whether the name is that of a compressed file of text."""
     return PurePath(path).suffix.lower() in _OPENERS
 
 
@@ -70,10 +70,11 @@ def is_compressed(path: str) -> bool:
 class Split:
     """A part of a file.
 
-    ``listing``: which listing names it; ``time``: the file's modification time in nanoseconds when it was first seen, which
-    places it among others; ``size`` and ``changed``: of the file as it must be when it is read. ``parts``: 0 for text, whose
-    bytes from ``start`` to ``end`` are read; else row groups are read, part ``start`` of so many. ``grows``: lines may be
-    appended meanwhile; then ``sample`` is a hash of some places, by which a file that grew is known from another one.
+    ``listing``: which listing names it. ``time``: the file's modification time in nanoseconds at its first listing,
+    which decides its place among others. ``size`` and ``changed``: of the file, as it must be when it is read.
+    ``parts``: 0 for text, whose bytes from ``start`` to ``end`` are read; otherwise part ``start`` of this many parts
+    of the row groups is read. ``grows``: lines may be appended meanwhile; then ``sample`` is a hash of some places,
+    which distinguishes a longer file from another one.
     """
 
     listing: int
@@ -88,12 +89,12 @@ class Split:
     sample: str = ""
 
     def line(self) -> str:
-        """As a line of a listing."""
+        """The split as a line of a listing."""
         return json.dumps(attrs.asdict(self), ensure_ascii=False)
 
     @classmethod
     def of(cls, line: str) -> Split:
-        """From a line of a listing."""
+        """The split of a line of a listing."""
         return cls(**json.loads(line))
 
     @property
@@ -104,11 +105,11 @@ class Split:
 
     @property
     def weight(self) -> int:
-        """About how many bytes are read."""
+        """Approximately how many bytes are read."""
         return self.size // self.parts if self.parts else self.end - self.start
 
     def is_as(self, stat: os.stat_result | None) -> bool:
-        """Is a file as it must be?"""
+        """Whether a file is as it must be."""
         if stat is None:
             return False
         return (stat.st_size, stat.st_mtime_ns) == (self.size, self.changed) or (
@@ -116,11 +117,12 @@ class Split:
         )
 
     def sampled(self) -> Split:
-        """With its sample. Raises :class:`OSError`."""
+        """The split with its sample. Raises :class:`OSError`."""
         return attrs.evolve(self, sample=_sampled(self.path, self.start, self.end))
 
     def is_begun_by(self, stat: os.stat_result | None) -> bool:
-        """Is a file as it must be, or is it one that grew? Only a sample says so, as nobody may have read it yet."""
+        """Whether a file is as it must be, or has grown. Only a sample can decide this, as possibly no task has read
+        the file yet."""
         if stat is None or not self.is_as(stat):
             return False
         with suppress(OSError):
@@ -137,7 +139,7 @@ def shown(size: int, time: int) -> str:
 
 
 def changed(path: str, was: str, now: str, *, more: str = "") -> RunError:
-    """A file has changed that must not."""
+    """The error for a file that has changed and must not."""
     return RunError(
         "TT230",
         f"{path} has changed: it was {was}, and is {now}{more}",
@@ -152,7 +154,7 @@ class Reading:
         self.split, self.digest = split, hashlib.blake2b(digest_size=16)
 
     def check(self) -> None:
-        """Raises :class:`RunError` ``TT230`` where the file is not as it was listed."""
+        """Raises :class:`RunError` ``TT230`` if the file is not as it was listed."""
         split = self.split
         try:
             stat = os.stat(split.path)
@@ -168,7 +170,8 @@ class Reading:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Inside, the file must stay as it is. Raises :class:`RunError` ``TT230``, and ``TT208`` where it cannot be read."""
+        """A context in which the file must stay as it is. Raises :class:`RunError` ``TT230``, and ``TT208`` if it
+        cannot be read."""
         try:
             self.check()
             yield
@@ -191,7 +194,7 @@ class Reading:
                 yield rows
 
     def blocks(self) -> Iterator[bytes]:
-        """The text in blocks, as they come."""
+        """The text in blocks, as read."""
         split = self.split
         if is_compressed(split.path):
             with open(split.path, "rb", buffering=0) as file:
@@ -208,13 +211,13 @@ class Reading:
 
     @contextmanager
     def sampled(self) -> Iterator[None]:
-        """Inside, a Parquet file is read."""
+        """A context in which a Parquet file is read."""
         with self.checked():
             _sample(self.split.path, self.digest.update)
             yield
 
     def note(self, reading: str) -> Message:
-        """What was taken. ``reading``: which one of the source."""
+        """The report of what was read. ``reading``: which reading of the source."""
         return Message(0, TakenSplit(reading, self.digest.hexdigest(), attrs.asdict(self.split)))
 
 
@@ -283,7 +286,8 @@ def _sample(path: str, tell: Callable[[bytes], None]) -> None:
 
 
 def proof(path: str, parts: int, start: int, end: int) -> str:
-    """The hash of a split as the file is now; of Parquet, whatever the part. Raises :class:`OSError` or :class:`EOFError`."""
+    """The hash of a split of the file as it is now; for Parquet, the same for each part. Raises :class:`OSError` or
+    :class:`EOFError`."""
     digest = hashlib.blake2b(digest_size=16)
     if parts:
         _sample(path, digest.update)
@@ -297,7 +301,7 @@ def proof(path: str, parts: int, start: int, end: int) -> str:
 
 
 def line_end(file: BinaryIO, start: int, size: int) -> int:
-    """Where the line ends in which a byte lies; the size of the file where none ends behind it."""
+    """The end of the line that contains this byte. The size of the file if the line has no end."""
     file.seek(start)
     while start < size:
         block = file.read(min(1 << 16, size - start))
@@ -309,7 +313,7 @@ def line_end(file: BinaryIO, start: int, size: int) -> int:
 
 
 def last_line_end(path: str, start: int, size: int) -> int:
-    """Where the last whole line ends between two places; the first of them where none does."""
+    """The end of the last whole line between two places. The first place if there is none."""
     with open(path, "rb", buffering=0) as file:
         end = size
         while end > start:
@@ -323,7 +327,7 @@ def last_line_end(path: str, start: int, size: int) -> int:
 
 
 def ends_a_line(path: str, end: int) -> bool:
-    """Does a line end at this place, or begin there?"""
+    """Whether a line ends or begins at this place."""
     with open(path, "rb", buffering=0) as file:
         file.seek(max(0, end - 1))
         around = file.read(2)

@@ -1,4 +1,4 @@
-"""What every connector of a source can: find its splits."""
+"""The interface to find the splits of a source, which every connector implements."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Offset: TypeAlias = dict[str, Any]
 
 
 class Splits(Protocol):
-    """Finds what there is to read. It raises the errors of its connector."""
+    """Finds what there is to read. Raises the errors of its connector."""
 
     def begin(self) -> Offset:
-        """Where a new run begins."""
+        """The offset at which a new run begins."""
 
     def end(self, since: Offset) -> Offset:
-        """Where an epoch ends that begins at an offset. It is the same offset, after a moment, where nothing is new."""
+        """The end of an epoch that begins at an offset. It returns the same offset, after a moment, if nothing is new."""
 
     def splits(self, since: Offset, until: Offset) -> Sequence[tuple[Any, ...]]:
         """The splits between two offsets, the same ones each time. Workers read them."""

@@ -1,7 +1,7 @@
-"""Rows of text as columns: each row is taken apart by itself, and looked at column by column.
+"""Rows of text as columns. Each row is split into cells by itself, then the cells are checked column by column.
 
-Where the types of all cells of a column are as they should be, which most often one look at the column tells, nothing is done for
-single cells, and no record is made. A row that does not fit is read by itself, as all rows would be without this: a reject.
+If all cells of a column have the right type, which usually one look at the column shows, no work is done for single
+cells, and no record is made. A row that does not fit is read by itself, like any row of a source: it is a reject.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Parsed:
 
 @attrs.frozen
 class Fit:
-    """What makes values of the cells of a column. ``quick``: of all, None where one must look at each; ``one``: of a cell; it
-    raises :class:`Mismatch`."""
+    """Makes values of the cells of a column. ``quick``: of all cells, None if each must be checked. ``one``: of one
+    cell; raises :class:`Mismatch`."""
 
     quick: Callable[[list[Any]], list[Any] | None]
     one: Callable[[Any], Any]
 
     def of(self, cells: list[Any], bad: set[int]) -> list[Any]:
-        """The values of a column; the numbers of cells that are none go to ``bad``."""
+        """The values of a column. The numbers of cells that do not fit go to ``bad``."""
         quickly = self.quick(cells)
         if quickly is not None:
             return quickly
@@ -83,10 +83,10 @@ class Fit:
 
 @attrs.frozen
 class Dialect(Generic[R]):
-    """How rows are taken apart.
+    """How rows are split into cells.
 
-    ``cells``: for rows the numbers of those that could be taken apart, and the columns of their cells; ``fits``: one a
-    column; ``taken``: a row by itself.
+    ``cells``: for rows, the numbers of those that could be split, and the columns of their cells. ``fits``: one per
+    column. ``taken``: a row by itself.
     """
 
     cells: Callable[[Sequence[R]], tuple[list[int], list[list[Any]]]]
@@ -97,8 +97,8 @@ class Dialect(Generic[R]):
 def chunks_of(
     layout: Layout, dialect: Dialect[R], chunk: Callable[[Parsed], Chunk | None], in_order: bool, rows: Sequence[R]
 ) -> Iterator[Taken | Chunk]:
-    """Rows of a piece, in order but for the rejects among them, which come first. ``chunk``: makes one of columns if it can;
-    ``in_order``: somebody asks where the rejects stand, so that rows with rejects among them come one by one."""
+    """Rows of a split, in order, except that rejects come first. ``chunk``: makes one of columns if possible.
+    ``in_order``: the places of rejects matter, so rows with rejects among them come one by one."""
     kept, cells = dialect.cells(rows)
     columns, bad = [], set[int]()
     for fit, column in zip(dialect.fits, cells, strict=True):
@@ -131,7 +131,7 @@ def chunks_of(
 
 
 def columns_of_json(texts: Sequence[str | None], names: Sequence[str]) -> tuple[list[int], list[list[Any]]]:
-    """The cells of JSON objects, and the numbers of the texts that are objects; a field that is not there is None."""
+    """The cells of JSON objects, and the numbers of the texts that are objects. A missing field is None."""
     kept: list[int] = []
     objects: list[dict[str, Any]] = []
     for at, text in enumerate(texts):
@@ -148,7 +148,7 @@ def columns_of_json(texts: Sequence[str | None], names: Sequence[str]) -> tuple[
 
 
 def fit_of_json(schema: Schema) -> Fit:
-    """Of a field."""
+    """The fit of a field."""
     bare = schema.item if isinstance(schema, Optional) else schema
     exact = {_EXACT.get(type(bare)), type(None) if isinstance(schema, Optional) else None}
     return Fit(lambda cells: cells if set(map(type, cells)) <= exact else None, lambda cell: from_plain(schema, cell))
@@ -160,7 +160,7 @@ def fit_of_json(schema: Schema) -> Fit:
 def columns_of_csv(
     texts: Sequence[str | None], split: Callable[[str], list[str]], width: int
 ) -> tuple[list[int], list[list[Any]]]:
-    """The cells of lines, and the numbers of the lines that have as many as they should."""
+    """The cells of lines, and the numbers of the lines that have the right number of cells."""
     kept: list[int] = []
     lines: list[list[str]] = []
     for at, text in enumerate(texts):
@@ -174,7 +174,7 @@ def columns_of_csv(
 
 
 def fit_of_csv(schema: Schema) -> Fit:
-    """Of a column."""
+    """The fit of a column."""
     quick: Callable[[list[Any]], list[Any] | None] = lambda cells: None  # noqa: E731
     match schema:
         case String():
@@ -197,7 +197,7 @@ def _digits(cells: list[str]) -> list[int] | None:
 
 
 def decoded(raw: bytes | None) -> str | None:
-    """Text, None where it is none."""
+    """The text, or None if the bytes are not text."""
     try:
         return None if raw is None else raw.decode()
     except UnicodeDecodeError:

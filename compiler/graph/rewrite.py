@@ -15,7 +15,7 @@ __all__ = ["Rewrite"]
 
 
 class Rewrite:
-    """The graph under construction. ``place`` copies a node, ``add`` puts a new one behind a node that stands already."""
+    """The graph under construction. ``place`` copies a node, ``add`` puts a new node after an existing one."""
 
     def __init__(self, checked: Checked) -> None:
         self.old = checked
@@ -25,18 +25,19 @@ class Rewrite:
         self.fresh = max((node.id for node in checked.graph.nodes), default=-1) + 1
 
     def input_of(self, id: int) -> int:
-        """Where the output of an old node is to be found now."""
+        """The node that now has the output of an old node."""
         return self.moved.get(id, id)
 
     def place(self, node: Node, inputs: tuple[int, ...] | None = None) -> int:
-        """Copy a node of the old graph, with its inputs as they are now unless given."""
+        """Copy a node of the old graph. ``inputs``: the new ones, by default those that now have the outputs of the old
+        ones."""
         now = tuple(self.input_of(i) for i in node.inputs) if inputs is None else inputs
         self.nodes.append(node if now == node.inputs else attrs.evolve(node, inputs=now))
         self.types[node.id] = self.old.types[node.id]
         return node.id
 
     def add(self, make: Callable[[int, tuple[int, ...], Location], Node], upstream: tuple[int, ...], like: Node) -> int:
-        """Add a node of the compiler, whose edge has the type of its first input and whose line is that of ``like``."""
+        """Add a node of the compiler. Its edge has the type of its first input, and its line is that of ``like``."""
         made = make(self.fresh, upstream, like.where)
         self.fresh += 1
         self.nodes.append(made)

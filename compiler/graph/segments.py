@@ -37,9 +37,9 @@ COPIES = 4
 
 @attrs.frozen(eq=False)
 class Segment:
-    """An in-tree with one sink, which runs as one query. ``sends``: the channel that its sink feeds, None for a sink of the
-    author's; ``quiet``: readings of sources of which another segment, or another branch of this one, tells late and rejected
-    rows; ``title``: the name without its number."""
+    """An in-tree with one sink, which runs as one query. ``sends``: the channel that its sink feeds, None for a sink of
+    the author. ``quiet``: readings of sources whose late and rejected rows another segment, or another branch of
+    this one, reports. ``title``: the name without its number."""
 
     name: str
     checked: Checked
@@ -55,7 +55,7 @@ class Segment:
 
 
 def cut(checked: Checked, once: Once | None = None) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
-    """The segments of a graph in topological order, and what was decided about shared streams."""
+    """The segments of a graph in topological order, and the decisions about shared streams."""
     return _Cut(checked, once or Once()).run()
 
 
@@ -118,7 +118,7 @@ class _Cut:
                 )
 
     def behind_merges(self) -> set[int]:
-        """The merges, and what lies behind one."""
+        """The merges, and all nodes after one."""
         found: set[int] = set()
         for node in self.checked.graph.nodes:
             if isinstance(node, Merge) or not found.isdisjoint(node.inputs):
@@ -132,7 +132,7 @@ class _Cut:
         return any(want != wants[0] for want in wants)
 
     def readings(self) -> list[str]:
-        """What is told of sources that are read again for other outputs than their items."""
+        """The reports of sources that are read again for other outputs than their items."""
         used = [
             source for source in self.checked.graph.nodes if isinstance(source, Source) and self.consumers[source.id]
         ]
@@ -144,7 +144,7 @@ class _Cut:
         ]
 
     def dear(self) -> dict[int, str | None]:
-        """For each node why its stream is not to be computed twice, None if it may be."""
+        """For each node, why its stream should not be computed twice. None if it may be."""
         found: dict[int, str | None] = {}
         for node in self.checked.graph.nodes:  # in topological order
             found[node.id] = self.why(node, found)
@@ -169,14 +169,14 @@ class _Cut:
                 return f"{title(node)} is keyed"
 
     def name(self, node: Node) -> str:
-        """A name for a channel that stays the same when something else is added: only what is called alike is numbered."""
+        """A name for a channel, which stays the same if other channels are added: only equal names get numbers."""
         plain = _plain(node)
         self.titles[plain] = count = self.titles.get(plain, 0) + 1
         name = plain if count == 1 else f"{plain}-{count}"
         return self.name(node) if name in self.sinks else name
 
     def segment(self, name: str, root: int, sends: str | None) -> Segment:
-        """The in-tree above a node, down to sources and channels, with nodes of its own."""
+        """The in-tree upstream of a node, up to sources and channels, with nodes of its own."""
         nodes: list[Node] = []
         types: dict[int, EdgeType] = {}
         quiet: set[int] = set()

@@ -1,7 +1,7 @@
-"""What is well-formed: rules as data, over a graph under compilation here, over a plan in the module of this name in ``plan``.
+"""Well-formedness as data: rules for a graph under compilation here, and for a plan in ``plan/specification``.
 
-Tests check a graph after every pass and every plan, so that a wrong pass is caught where it is wrong (as tinygrad's ``spec.py``).
-A run does not check: it takes time, and what is compiled has no other input than a checked graph.
+Tests check a graph after every pass, and every plan, so that a wrong pass is caught where it is wrong (as tinygrad's
+``spec.py``). A run does not check: it takes time, and a run compiles only checked graphs.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ T = TypeVar("T")
 
 
 class IllFormed(AssertionError):
-    """A pass or the planner made something that is not well-formed."""
+    """A pass or the planner made a graph or plan that is not well-formed."""
 
 
 @attrs.frozen
 class Rule(Generic[T]):
-    """What always holds. ``broken``: where it does not, for people."""
+    """A condition that always holds. ``broken``: describes where it does not."""
 
     says: str
     broken: Callable[[T], Iterator[str]]
 
 
 def problems(rules: Sequence[Rule[T]], of: T) -> list[str]:
-    """What breaks the first rule that is broken: those behind it rely on it."""
+    """The violations of the first rule that is broken. Later rules rely on it."""
     for rule in rules:
         if found := [f"{rule.says}: {where}" for where in rule.broken(of)]:
             return found
@@ -58,7 +58,7 @@ def problems(rules: Sequence[Rule[T]], of: T) -> list[str]:
 
 
 def require(rules: Sequence[Rule[T]], of: T, who: str) -> T:
-    """In tests raise :class:`IllFormed` unless all rules hold; ``who`` made it. Elsewhere do nothing."""
+    """In tests, raise :class:`IllFormed` unless all rules hold; ``who`` made the graph or plan. Elsewhere do nothing."""
     if os.environ.get("TRACETYPES_SPECIFICATION") and (found := problems(rules, of)):
         raise IllFormed("\n    ".join([f"what {who} made is not well-formed", *found]))
     return of

@@ -1,7 +1,8 @@
 """The typed graph as a picture: SVG without fonts, scripts or images of its own, for light and dark backgrounds.
 
-:class:`Figure` draws boxes and arrows at the places that :mod:`tracetypes.compiler.plan.layout` finds; :func:`typed_graph` makes
-one of a checked graph. Needs nothing but the core: a graph can be drawn where neither Spark nor numpy is installed.
+:class:`Figure` draws boxes and arrows at the places that :mod:`tracetypes.compiler.plan.layout` finds;
+:func:`typed_graph` makes a figure of a checked graph. Needs only the core: a graph can be drawn without Spark and
+numpy.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ class Badge:
 
     @property
     def width(self) -> float:
-        """With the room around the word."""
+        """The width with the room around the word."""
         return _wide(self.word, 11) + 14
 
 
@@ -325,7 +326,7 @@ class Group:
 
 
 def svg(figure: Figure, name: str, *, style: bool) -> str:
-    """A figure as an SVG element, with its style or without (where the page has it)."""
+    """A figure as an SVG element, with its style, or without it if the page has it."""
     (width, height), body = figure.drawn()
     width, height = width + 2 * _MARGIN, height + 2 * _MARGIN
     return (
@@ -341,7 +342,7 @@ def svg(figure: Figure, name: str, *, style: bool) -> str:
 
 
 def typed_graph(checked: Checked) -> Figure:
-    """The graph with the type of each edge: any graph that was checked, compiled ones included."""
+    """The graph with the type of each edge: any checked graph, also a compiled one."""
     figure = Figure()
     for node in checked.graph.nodes:
         figure.box(node.id, node_shape(node))
@@ -354,7 +355,7 @@ _OUTPUTS = {"items": "source", "late": "late items of the source", "rejects": "r
 
 
 def node_shape(node: Node, badge: Badge | None = None, more: str = "") -> Box | Pill:
-    """A node as a shape. ``more``: a further line of the box of an operator."""
+    """A node as a shape. ``more``: an additional line in the box of an operator."""
     match node:
         case Source(name=name):
             lines = [_OUTPUTS[node.output], f"markers {show_markers(node.markers)}"]
@@ -381,6 +382,6 @@ def node_shape(node: Node, badge: Badge | None = None, more: str = "") -> Box | 
 
 
 def hover_of(node: Node) -> str:
-    """What is told of a node that is pointed at: its line in the program, and its parameters."""
+    """The text shown when the mouse points at a node: its line in the program, and its parameters."""
     place = f"{Path(node.where.file).name}:{node.where.line}"
     return f"{redact(show(node.op, 10_000))[:200]}\n{place}" if isinstance(node, Apply) else f"{title(node)}\n{place}"

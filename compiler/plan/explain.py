@@ -1,4 +1,4 @@
-"""What the compiler did, as text: the graph, the graph after each pass with its equation, and the plan."""
+"""The work of the compiler as text: the graph, the graph after each pass with its equation, and the plan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Wording(Protocol):
         """Who finds and reads the rows of a channel."""
 
     def exchange(self) -> str:
-        """How messages come to their key groups."""
+        """How messages reach their key groups."""
 
     def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
         """Who writes the rows of a sink."""
@@ -40,7 +40,7 @@ class Wording(Protocol):
 
 @attrs.frozen
 class Runs:
-    """An operator of a plan and how it runs: over columns (``native``), or in Python and ``reason`` says why."""
+    """An operator of a plan and how it runs: over columns (``native``), or in Python for the ``reason``."""
 
     node: Node
     name: str
@@ -49,7 +49,7 @@ class Runs:
 
 
 def explain(checked: Checked, wording: Wording, *, parallelism: int, key_groups: int) -> str:
-    """The whole story of a compilation."""
+    """The whole text of ``tracetypes explain``."""
     compiled = program(checked, parallelism=parallelism, key_groups=key_groups)
     lines = [f"dataflow {checked.graph.name}", "", "graph", *show_graph(checked)]
     if len(compiled.segments) == 1 and not compiled.shared:
@@ -83,7 +83,7 @@ def _compilation(checked: Checked, planned: Plan, wording: Wording) -> Iterator[
 
 
 def show_graph(checked: Checked) -> Iterator[str]:
-    """A line a node: number, name, the type of the edge that leaves it, and where it reads from."""
+    """A line for each node: number, name, the type of the edge that leaves it, and its inputs."""
     for node in checked.graph.nodes:
         reads = f" <- {', '.join(map(str, node.inputs))}" if node.inputs else ""
         name = f"[{title(node)}]" if isinstance(node, Fused) else title(node)
@@ -94,7 +94,7 @@ def show_graph(checked: Checked) -> Iterator[str]:
 
 
 def show_plan(plan: Plan, wording: Wording) -> Iterator[str]:
-    """Stages, exchanges, sorts, and where Python runs and where Catalyst does."""
+    """Stages, exchanges and sorts, and what runs in Python or in Catalyst."""
     yield f"plan: {_many(len(plan.stages), 'stage')}, parallelism {plan.width}, {plan.key_groups} key groups"
     for stage in plan.stages:
         yield from _stage(plan, stage, wording)
@@ -172,8 +172,8 @@ def _shown(one: Runs, native: str) -> Iterator[str]:
 
 
 def stateless_runs(link: Link) -> Iterator[Runs]:
-    """The stateless operators between a source or stage and the next stage. Those of a source take columns up to the first that
-    runs in Python, and from the last on; between stages all do, or none."""
+    """The stateless operators between a source or stage and the next stage. After a source, those before the first
+    operator in Python and those after the last one take columns. Between stages either all take columns or none."""
     python = [at for at, mapped in enumerate(link.path) if isinstance(mapped.traced, Opaque)]
     for at, mapped in enumerate(link.path):
         if isinstance(mapped.traced, Opaque):
@@ -188,7 +188,7 @@ def stateless_runs(link: Link) -> Iterator[Runs]:
 
 
 def combining_run(stage: Stage) -> Runs | None:
-    """The operator whose items are combined before they come to a stage, if there is one."""
+    """The operator whose items are combined before the exchange, if there is one."""
     if not sums_only(stage):
         return None
     step = stage.steps[0]

@@ -13,14 +13,14 @@ __all__ = ["combining", "is_straight", "speaks", "sums_only"]
 
 
 def sums_only(stage: Stage) -> bool:
-    """Is the first operator one that only sums its items up, so that they may be combined on their way?"""
+    """Whether the first operator only sums its items, so that they may be combined before the exchange."""
     node = stage.steps[0].node if stage.steps else None
     op = node.op if isinstance(node, Apply) else None
     return isinstance(op, OpKeyedUnordered) and not overrides(op, "on_item")
 
 
 def combining(stage: Stage) -> Monoid | None:
-    """The monoid by which columns of items may be combined on their way to a stage."""
+    """The monoid by which columns of items may be combined before the exchange to a stage."""
     monoid = stage.steps[0].monoid if sums_only(stage) else None
     return monoid if isinstance(monoid, Monoid) else None
 
@@ -31,8 +31,8 @@ def speaks(region: Region) -> bool:
 
 
 def is_straight(plan: Plan) -> bool:
-    """May items go straight to the sink? Where no keyed operator looks at them, no order has to be restored and nothing is
-    emitted at markers, a block need not be complete before its items go on: only its markers have to wait."""
+    """Whether items may go straight to the sink. If no keyed operator reads them, no order must be restored and nothing
+    is emitted at markers, a block need not be complete before its items go on: only its markers have to wait."""
     (*_, last) = plan.stages
     alone = len(plan.stages) == 1 and not last.steps and not speaks(last.region) and not speaks(plan.region)
     timed = all(

@@ -1,4 +1,4 @@
-"""Types as lines of text, and what they are made of."""
+"""Types as lines of text, with their fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["class_name", "fields_of", "fields_of_type", "types_made"]
 
 
 def fields_of(schema: Schema, path: str = "") -> dict[str, str]:
-    """A schema as lines: its name, and that of each field of its records, by path."""
+    """A schema as lines: its name, and the names of each field of its records, by path."""
     match schema:
         case Record(cls, fields):
             found = {path: class_name(cls)}
@@ -37,7 +37,7 @@ def fields_of(schema: Schema, path: str = "") -> dict[str, str]:
 
 
 def fields_of_type(annotation: Any, path: str = "", above: tuple[Any, ...] = ()) -> dict[str, str]:
-    """The same for the type of a state, which need not have a schema: any class, and any generic type of such."""
+    """:func:`fields_of` for the type of a state, which need not have a schema: any class, and any generic type."""
     if isinstance(annotation, NewType):
         return fields_of_type(annotation.__supertype__, path, above)
     origin, args = get_origin(annotation), get_args(annotation)
@@ -66,12 +66,12 @@ def _annotations(cls: type[Any]) -> dict[str, Any]:
 
 
 def class_name(cls: type[Any]) -> str:
-    """A class by the name by which it is pickled."""
+    """The name by which a class is pickled."""
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def types_made(make: Any) -> str:
-    """The types in the value that a pure function of the author's gives."""
+    """The types in the result of a pure function of the author."""
     try:
         return _types(make(), 6)
     except Exception as error:  # a run will say so

@@ -1,17 +1,18 @@
-"""What of a plan a checkpoint depends on, and what may change: as labelled lines that a person can compare.
+"""The parts of a plan that a checkpoint depends on, and the parts that may change, as labelled lines that a person can
+compare.
 
-A checkpoint holds, for each stage and key group, the progress of each link, what has come for open blocks, and the states of
-the keys of each step. Spark adds how far each source was read, by its place in the query, and numbers the stateful operators
-by theirs. So a plan can go on with it when it has the same stages in the same places, which read the same sources in the same
-order, the same steps, and the same types in what is held. All of that is ``kept``. What lies between is ``free``: stateless
-operators, what they make of the items to come, the columns and the format of the sink. The code of functions is compared
-nowhere.
+A checkpoint has, for each stage and key group, the progress of each link, the content of open blocks, and the states of
+the keys of each step. Spark adds how far each source was read, by the place of the source in the query, and numbers the
+stateful operators by place too. So a plan can go on with a checkpoint if it has the same stages in the same places,
+which read the same sources in the same order, the same steps, and the same types in what is held. All of that is
+``kept``. The rest is ``free``: stateless operators and what they emit for future items, and the columns and the format
+of the sink. The code of functions is not compared.
 
-Secrets are compared by a hash with the key of the checkpoint (:mod:`.key`). What becomes of each field of each node is in
-:data:`FIELDS`.
+Secrets are compared by a hash with the key of the checkpoint (:mod:`.key`). :data:`FIELDS` lists how each field of each
+node counts.
 
-Parameters of keyed operators are kept: a state means something for the parameters that it was made with (a window's panes, the
-best k of a block), and nobody but the author can say what it means for others (``may_change``).
+Parameters of keyed operators are kept: a state has a meaning for the parameters that made it (a window's panes, the
+best k of a block), and only the author knows what it means for others (``may_change``).
 """
 
 from __future__ import annotations
@@ -117,14 +118,15 @@ LONG = 100
 
 @attrs.frozen
 class Fingerprint:
-    """A plan as a checkpoint knows it. ``kept``: what it depends on, text by label; ``free``: what may change."""
+    """A plan as a checkpoint records it. ``kept``: what the checkpoint depends on, text by label. ``free``: what may
+    change."""
 
     kept: Mapping[str, str]
     free: Mapping[str, str]
 
     @classmethod
     def of(cls, plain: Mapping[str, Mapping[str, str]]) -> Fingerprint:
-        """The inverse of :attr:`plain`. Raises :class:`KeyError` and :class:`TypeError` for what is none."""
+        """The inverse of :attr:`plain`. Raises :class:`KeyError` and :class:`TypeError` for anything else."""
         return cls(dict(plain["kept"]), dict(plain["free"]))
 
     @property
@@ -133,11 +135,11 @@ class Fingerprint:
         return {"kept": dict(self.kept), "free": dict(self.free)}
 
     def refused(self, new: Fingerprint) -> list[str]:
-        """Why another plan cannot go on where this one was: what changed."""
+        """The changes because of which another plan cannot go on with this checkpoint."""
         return [*map(self._named, changes(self.kept, new.kept)), *self._swapped(new)]
 
     def changed(self, new: Fingerprint) -> list[str]:
-        """What is other for a plan that can."""
+        """The changes of a plan that can go on."""
         return list(map(self._named, changes(self.free, new.free)))
 
     def _named(self, line: str) -> str:
@@ -170,7 +172,7 @@ class Fingerprint:
 
 
 def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """The labels that differ, with what was there and what is."""
+    """The labels that differ, with the old and the new text."""
     return [
         f"{label}: was {old.get(label, NOTHING)}, is {new.get(label, NOTHING)}"
         for label in dict.fromkeys([*old, *new])
@@ -184,13 +186,13 @@ _ANY_KEY: Final = Key()
 def fingerprint(
     plan: Plan, *, sends: bool = False, channels: Mapping[str, str] | None = None, key: Key = _ANY_KEY
 ) -> Fingerprint:
-    """The fingerprint of a plan. ``sends``: its sink feeds a channel; ``channels``: names under which a checkpoint knows
-    channels, where these are others; ``key``: of the checkpoint, by which secrets are compared (one of this process)."""
+    """The fingerprint of a plan. ``sends``: its sink feeds a channel. ``channels``: names by which a checkpoint knows
+    channels, if they differ. ``key``: of the checkpoint, to compare secrets (by default one of this process)."""
     return _Describer(plan, sends, channels or {}, key).run()
 
 
 def described(plan: Plan) -> list[dict[str, Any]]:
-    """The stages for whoever looks into a checkpoint: names of operators, and which earlier stages each reads."""
+    """The stages, for those who inspect a checkpoint: names of operators, and the earlier stages that each reads."""
     return [
         {
             "stage": stage.number,
@@ -253,7 +255,7 @@ class _Describer:
                 self.kept[f"{label}, by"] = self.strictly(node.by, f"{label}, by")
 
     def reads(self, region: Region) -> str:
-        """What a region reads, and how it is merged."""
+        """The inputs of a region, and how it is merged."""
         text: list[str] = []
         pending: list[int | str] = [len(region.nodes) - 1]
         while pending:
@@ -275,7 +277,7 @@ class _Describer:
         return "".join(text)
 
     def read(self, leaf: Leaf) -> str:
-        """What a leaf reads."""
+        """The input of a leaf."""
         match leaf:
             case FromSource(source=source):
                 return {"items": "", "late": "late items of ", "rejects": "rejects of "}[
@@ -315,7 +317,7 @@ class _Describer:
                 pass
 
     def held(self, name: str, stage: Stage) -> None:
-        """What is kept of items for blocks that are open."""
+        """The form of the items that open blocks hold."""
         first = stage.steps[0].node if stage.steps else None
         self.add(self.kept, f"{name}, open blocks, key", fields_of(stage.takes.key))
         if isinstance(first, Apply) and sums_only(stage):
@@ -330,13 +332,13 @@ class _Describer:
         return text if len(link.path) <= LONG else shortened(text)
 
     def of_operator(self, mapped: Mapped) -> str:
-        """An operator with its parameters, described once however many links have it."""
+        """An operator with its parameters, described once for all links that have it."""
         if mapped.node.id not in self.operators:
             self.operators[mapped.node.id] = self.loosely(mapped.node.op)
         return self.operators[mapped.node.id]
 
     def loosely(self, value: object) -> str:
-        """What may change by its value where that can be compared, else by its class."""
+        """A parameter that may change: its value if that can be compared, otherwise its class."""
         if isinstance(value, TEMPLATES):
             parts = (f"{name}={self.loosely(part)}" for name, part in self.parameters(value))
             return f"{type(value).__qualname__}({', '.join(parts)})"
@@ -346,7 +348,7 @@ class _Describer:
             return type(value).__name__
 
     def strictly(self, value: object, what: str) -> str:
-        """What may not change. Raises :class:`UsageError` ``TT409`` where it cannot be compared."""
+        """A parameter that may not change. Raises :class:`UsageError` ``TT409`` if it cannot be compared."""
         try:
             return shortened(content(value, self.hide))
         except Incomparable as error:

@@ -35,7 +35,7 @@ PORTS = 26.0
 
 @attrs.frozen
 class Label:
-    """Room for what an arrow says: so much to the left and right of its line, and so high."""
+    """Room for the text of an arrow: the widths to the left and right of its line, and the height."""
 
     left: float = 4.0
     right: float = 4.0
@@ -53,7 +53,7 @@ class Arrow:
 
 @attrs.frozen
 class Placed:
-    """Where something lies: its top left corner."""
+    """The top left corner of something."""
 
     x: float
     y: float
@@ -68,7 +68,7 @@ class Placed:
 
 @attrs.frozen
 class Layout:
-    """Where boxes lie; for each arrow its points, to be joined by vertical lines and curves, and the place of its label."""
+    """The places of boxes. For each arrow its points, which vertical lines and curves join, and the place of its label."""
 
     boxes: Mapping[Hashable, Placed]
     arrows: Sequence[Sequence[Point]]
@@ -103,17 +103,17 @@ class _Joint:
 
     @property
     def is_alone(self) -> bool:
-        """Is it the only one that leaves above, and the only one that comes in below?"""
+        """Whether it is the only one that leaves above, and the only one that arrives below."""
         return len(self.upper.down) == len(self.lower.up) == 1
 
     @property
     def weight(self) -> float:
-        """How straight it shall be: a chain most of all."""
+        """How straight it should be: a chain most of all."""
         return 8.0 if self.is_alone else 1.0
 
 
 def layered(sizes: Mapping[Hashable, Size], arrows: Sequence[Arrow]) -> Layout:
-    """Lay out boxes of these sizes. The arrows must make no cycle."""
+    """Lay out boxes of these sizes. The arrows must not form a cycle."""
     ranks = _ranks(list(sizes), arrows)
     layers: list[list[_Slot]] = [[] for _ in range(2 * max(ranks.values(), default=0) + 1)]
     boxes = {name: _Slot(width / 2, width / 2, height, True) for name, (width, height) in sizes.items()}

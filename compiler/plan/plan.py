@@ -107,8 +107,8 @@ class FromChannel:
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class Mapped:
-    """A stateless operator. ``upstream``: the place in the region of what it reads; ``traced``: what it does to an item, as
-    expressions."""
+    """A stateless operator. ``upstream``: the place in the region of its input. ``traced``: what it does with an item,
+    as expressions."""
 
     node: Apply
     upstream: int
@@ -140,19 +140,19 @@ Leaf: TypeAlias = FromSource | FromStage | FromChannel
 @final
 @attrs.frozen(eq=False)
 class Region:
-    """A tree of sources, earlier stages, stateless operators and merges. ``nodes``: inputs before what reads them, from the
+    """A tree of sources, earlier stages, stateless operators and merges. ``nodes``: each after its inputs, from the
     left; the last one is the root."""
 
     nodes: tuple[Leaf | Mapped | United, ...]
 
     @property
     def stream(self) -> StreamType:
-        """What it gives."""
+        """The stream of its output."""
         return self.nodes[-1].stream
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """Where items come in, from the left."""
+        """The leaves, from the left."""
         return tuple(node for node in self.nodes if not isinstance(node, Mapped | United))
 
 
@@ -162,8 +162,9 @@ Operator: TypeAlias = OpKeyedOrdered[Any, Any, Any, Any] | OpKeyedUnordered[Any,
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class Step:
-    """A sort or keyed operator inside a stage, with the streams it takes and gives. ``monoid``: of an ``OpKeyedUnordered``,
-    where its aggregates can be combined as columns; ``keyed``: what it does with them, where states can be columns."""
+    """A sort or keyed operator inside a stage, with the streams of its input and output. ``monoid``: of an
+    ``OpKeyedUnordered`` whose aggregates can be combined as columns. ``keyed``: its methods for aggregates, if
+    states can be columns."""
 
     node: Apply | Sort | Restore
     takes: StreamType
@@ -173,7 +174,7 @@ class Step:
 
     @property
     def operator(self) -> Operator:
-        """What it does."""
+        """The operator."""
         match self.node:
             case Apply(op=OpKeyedOrdered() | OpKeyedUnordered() as op):
                 return op
@@ -197,13 +198,14 @@ class Stage:
 
     @property
     def restores(self) -> bool:
-        """Does it need the position of items? Then no stateless operator lies on the way to it: what they emit has no order."""
+        """Whether it needs the positions of items. If so, there is no stateless operator on the way to it, because
+        emissions have no order."""
         return any(isinstance(step.node, Restore) for step in self.steps)
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class Link:
-    """A way from a leaf of a region to its root: the leaf and the stateless operators that lie between, in order."""
+    """A way from a leaf of a region to its root: the leaf and the stateless operators between them, in order."""
 
     number: int
     leaf: Leaf
@@ -212,8 +214,9 @@ class Link:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Plan:
-    """What a backend runs: stages in topological order, the sink, and what lies between the last stage and the sink.
-    ``verify_every``: of so many rows one is computed in plain Python too (:mod:`.runtime.verification`); 0 for none."""
+    """The input of a backend: stages in topological order, the sink, and the region between the last stage and the
+    sink. ``verify_every``: one row of this many is computed in plain Python too (:mod:`.runtime.verification`); 0
+    for none."""
 
     name: str
     stages: tuple[Stage, ...]
@@ -227,7 +230,8 @@ class Plan:
 
     @property
     def width(self) -> int:
-        """Tasks of every stage where a backend has one number for all: the most that any of them asks for."""
+        """The number of tasks of every stage if a backend has one number for all: the largest that any of them asks
+        for."""
         return max(stage.parallelism for stage in self.stages)
 
     @property

@@ -20,8 +20,8 @@ __all__ = ["Program", "alone", "program", "silence_beyond"]
 
 @attrs.frozen(eq=False)
 class Program:
-    """The plans of all segments, those first that others read from. ``shared``: what was decided about each stream with
-    several consumers, for people."""
+    """The plans of all segments, each after those that it reads from. ``shared``: the decision about each stream with
+    several consumers, as text."""
 
     name: str
     segments: tuple[Segment, ...]
@@ -35,7 +35,7 @@ class Program:
 
     @property
     def width(self) -> int:
-        """Tasks of the widest plan."""
+        """The number of tasks of the widest plan."""
         return max(plan.width for plan in self.plans)
 
     @property
@@ -55,7 +55,7 @@ class Program:
 
     @property
     def sources_above(self) -> dict[str, tuple[str, ...]]:
-        """For each segment the sources of all that it comes from."""
+        """For each segment, the sources of all segments upstream and its own."""
         found: dict[str, tuple[str, ...]] = {}
         for segment, plan in zip(self.segments, self.plans, strict=True):
             names = [leaf.source.name for leaf in plan.sources]
@@ -100,6 +100,6 @@ def silence_beyond(segments: Sequence[Segment], periods: Collection[int]) -> dic
 
 
 def alone(plan: Plan) -> Program:
-    """A plan as a program of one segment, the graph of which is not known any more: for tests and benchmarks."""
+    """A plan as a program of one segment, whose graph is no longer known: for tests and benchmarks."""
     segment = Segment(plan.sink.name, Checked(Graph(plan.name, ()), {}), None, frozenset(), plan.sink.name)
     return Program(plan.name, (segment,), (plan,), ())

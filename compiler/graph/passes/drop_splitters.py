@@ -23,7 +23,7 @@ EQUATION = "MRG >> HASH = id where keys were kept;  MRG >> RR >> b = b   (sectio
 
 
 def drop_splitters(checked: Checked) -> Checked:
-    """Remove every pair of a Gather and a Split that is the identity, or might be any splitter."""
+    """Remove every pair of a Gather and a Split that is the identity, or whose splitter may be any other one."""
     to = Rewrite(checked)
     by_id, consumers = checked.graph.by_id, checked.graph.consumers
     dropped: set[int] = set()

@@ -4,10 +4,10 @@ Equations::
 
     b >> HASH = (b; HASH)        MRG >> g = (MRG; g)        f >> g = (f; g)  on one channel
 
-Before:  ``source -> b -> HASH(k) -> MRG -> sort -> g -> MRG -> sink``
-After:   ``[source ; b ; HASH(k)] -> [MRG ; sort ; g ; MRG ; sink]``
+Before: ``source -> b -> HASH(k) -> MRG -> sort -> g -> MRG -> sink`` After: ``[source ; b ; HASH(k)] -> [MRG ; sort ; g
+; MRG ; sink]``
 
-Why it holds: composition is associative. A chain ends where data must move (behind a HASH), where a stream has several
+Why it holds: composition is associative. A chain ends where data must move (after a HASH), where a stream has several
 consumers, and before a MRG of several streams.
 """
 
