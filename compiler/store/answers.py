@@ -1,4 +1,5 @@
-"""What leaves the last stage of a plan, put together: the trace at the sink, late items and rejects."""
+"""The answer of a run, put together from the messages that leave the last stage: the trace at the sink, late items and
+rejects."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ __all__ = ["Answer", "Collector"]
 
 @attrs.define
 class Answer:
-    """What a run gave: the trace at the sink, late items and rejects as ``(source, reason, text)``."""
+    """The answer of a run: the trace at the sink, and late items and rejects as ``(source, reason, text)``."""
 
     trace: Trace[Element]
     late: list[tuple[str, str, str]]
@@ -28,7 +29,7 @@ class Answer:
 
 @attrs.define
 class Collector:
-    """Puts the messages that leave the last stage together to an :class:`Answer`."""
+    """Puts the messages that leave the last stage together, into an :class:`Answer`."""
 
     plan: Plan
     items: list[tuple[int, int, int, Item]] = attrs.Factory(list)

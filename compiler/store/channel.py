@@ -1,6 +1,6 @@
-"""What a channel between segments is: entries at places that grow, appended by one segment and read by others.
+"""A channel between segments: entries at growing places. One segment appends them, and others read them.
 
-Each backend reads a channel in its own way, as it notes itself what it has taken.
+Each backend reads a channel in its own way, because it records itself what it has read.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ Entry: TypeAlias = dict[str, Any]
 
 
 class Contents(ABC):
-    """Reads what the lines of a channel name, in workers."""
+    """Reads the rows that the lines of a channel name, in workers."""
 
     @abstractmethod
     def read(self, entry: Entry) -> Iterator[Entry | pa.RecordBatch]:
-        """The rows and markers that an entry names. Raises :class:`RunError` where they cannot be read."""
+        """The rows and markers of an entry. Raises :class:`RunError` if they cannot be read."""
 
 
 class Channel(ABC):
-    """Where a channel lies. Its entries have places, which grow from one epoch of the sender to the next."""
+    """The place of a channel. The places of its entries grow from one epoch of the sender to the next."""
 
     contents: Contents
 
     @abstractmethod
     def output(self, plan: Plan, run: str, side_outputs: SideOutputs) -> Output:
-        """The near end, which appends. ``run``: the name of the sender's run; ``side_outputs``: where its late and rejected rows
-        go."""
+        """The output that appends to the channel. ``run``: the name of the sender's run. ``side_outputs``: the outputs
+        of its late and rejected rows."""
 
     @abstractmethod
     def remove(self, before: int) -> None:
         """Remove the entries before a place."""
 
     def discard(self) -> None:  # noqa: B027
-        """The run is finished: nobody will send or read any more."""
+        """Remove what nobody needs when the run is finished."""
 
 
 def markers_of(plan: Plan, messages: Sequence[Message], batch: int) -> Entry:
-    """What an epoch of the sender has closed."""
+    """The markers that an epoch of the sender has closed."""
     entry: Entry = {"batch": batch, "markers": [], "complete": False, "silence": []}
     for progress in [message.body for message in messages if isinstance(message.body, StageProgress)]:
         if progress.stage == plan.stages[-1].number:

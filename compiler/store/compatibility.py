@@ -1,12 +1,13 @@
-"""Whose a checkpoint is: a plan takes it anew, goes on with it, or is refused it with what changed (:mod:`..fingerprint`).
+"""Compatibility of plans and checkpoints: a plan begins a new checkpoint, goes on with one, or is refused with the list
+of changes (:mod:`..fingerprint`).
 
 ::
 
     CHECKPOINT/graph.json      of one query: the run's name, its fingerprint, its stages, and those of graphs before it
     CHECKPOINT/program.json    of several queries: where each lies, by the name that it has in the graph
 
-Queries are known by what they are. A sink's query has the sink's name. A channel's is looked for by its content first, then by
-its name: names of channels are numbered where two would be equal, so one that is added may take the name of another.
+A sink's query is found by the sink's name. A channel's query is found by its content first, then by its name: equal
+names of channels get numbers, so a new channel may take the name of another.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ MOST = 12
 
 
 class EpochLog(Protocol):
-    """What a backend keeps of the epochs of a query. Some that it has not ended may be answered, which the run store knows."""
+    """A backend's record of the epochs of a query. Some epochs that it has not ended may be answered, which the run
+    store knows."""
 
     @property
     def begun(self) -> int:
@@ -64,8 +66,8 @@ Logs: TypeAlias = Callable[[Path], EpochLog]
 
 @attrs.frozen
 class CompatibleCheckpoint:
-    """A directory that a plan may have as its checkpoint. ``known``: what its ``graph.json`` says, None where it is new;
-    ``changed``: in what the plan is another than there; ``key``: of secrets, which lies in ``home``; ``log``: the
+    """A directory that a plan may use as its checkpoint. ``known``: the content of its ``graph.json``, None if it is
+    new. ``changed``: the changes of the plan. ``key``: of secrets, which is stored in ``home``. ``log``: the
     backend's."""
 
     path: Path
@@ -84,11 +86,11 @@ class CompatibleCheckpoint:
 
     @property
     def finished(self) -> bool:
-        """Has the end of its sources been answered?"""
+        """Whether the run has answered the end of its sources."""
         return (self.path / "finished").exists()
 
     def write(self) -> None:
-        """Take it. Raises :class:`RunError` ``TT209``."""
+        """Take the directory for this plan. Raises :class:`RunError` ``TT209``."""
         writable(self.path)
         self.key.write(self.home)
         stamp(self.path)
@@ -173,8 +175,8 @@ def _not_between(made: CompatibleCheckpoint, channel: Path | None = None) -> Non
 
 @attrs.frozen
 class CompatibleCheckpoints:
-    """The checkpoints of the queries of a program below one directory, by segment. ``channels``: where channels lie; ``plain``:
-    what ``program.json`` says, None for a query that is alone and lies at the top."""
+    """The checkpoints of the queries of a program below one directory, by segment. ``channels``: the place of channels.
+    ``plain``: the content of ``program.json``, None for a single query, whose checkpoint is the directory itself."""
 
     root: Path
     queries: Mapping[str, CompatibleCheckpoint]
@@ -183,7 +185,7 @@ class CompatibleCheckpoints:
     changed: tuple[str, ...]
 
     def write(self) -> None:
-        """Write down where they are; each is taken by itself."""
+        """Record where they are. Each is taken by itself."""
         if self.plain is None:
             return
         writable(self.root)
@@ -193,8 +195,9 @@ class CompatibleCheckpoints:
             write_json(about, self.plain)
 
     def run(self, prefix: str | None) -> str:
-        """The name of the run, by which its channels are called. ``prefix``: of their topics; None where they are files.
-        Raises :class:`RunError` ``TT211`` where they were elsewhere: what they hold would be lost."""
+        """The name of the run, which is part of the names of its channels. ``prefix``: of their topics; None if they
+        are files. Raises :class:`RunError` ``TT211`` if they were somewhere else, because their content would be
+        lost."""
         note = self.root / "channels.json"
         known = read_json(note)
         if known is None:
@@ -215,15 +218,16 @@ def _channels(prefix: str | None) -> str:
 
 
 def queries_of(root: Path) -> dict[str, str] | None:
-    """The directories of the queries of a program by name; None where there is no program. Raises :class:`RunError` ``TT220``."""
+    """The directories of the queries of a program by name. None if there is no program. Raises :class:`RunError`
+    ``TT220``."""
     look(root)
     about = read_json(root / "program.json")
     return None if about is None else about["queries"]
 
 
 def refuse(root: Path, program: Program, logs: Logs, inputs: Mapping[str, str], *, appended: bool = False) -> None:
-    """Raise what can be said of a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``, and
-    ``TT230`` of a run that is finished. ``inputs``: local paths by source. Nothing that a run reads is written."""
+    """Raise what is wrong with a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``,
+    and ``TT230`` for a finished run. ``inputs``: local paths by source. Writes nothing."""
     queries = claim_program(root, program, logs).queries
     claims = [queries[segment.name] for segment in program.segments]
     if all(one.finished for one in claims):
@@ -236,7 +240,7 @@ def refuse(root: Path, program: Program, logs: Logs, inputs: Mapping[str, str], 
 
 
 def finished(checkpoint: Path, more: str = "") -> RunError:
-    """The error for a run that has come to its end. ``more``: what else is to be said."""
+    """The error for a finished run. ``more``: an addition to the message."""
     return RunError(
         "TT212",
         f"the run of checkpoint {checkpoint} is finished: its sources were drained{more}",
@@ -245,8 +249,8 @@ def finished(checkpoint: Path, more: str = "") -> RunError:
 
 
 def claim_program(root: Path, program: Program, logs: Logs) -> CompatibleCheckpoints:
-    """The checkpoints for a program; one segment lies at the top, unless there were several. Raises :class:`RunError` ``TT211``;
-    then nothing was written."""
+    """The checkpoints for a program. A single segment uses the directory itself, unless there were several. Raises
+    :class:`RunError` ``TT211``; then nothing was written."""
     if len(program.segments) > 1 or queries_of(root) is not None:
         return claim_all(root, program, logs)
     alone = claim(root, program.plans[0], logs)
@@ -347,7 +351,7 @@ class _Matching:
         self.left.remove(old)
 
     def directory(self, segment: Segment, taken: Iterable[str]) -> str:
-        """Where a query lies, or will lie."""
+        """The directory of a query, which may not exist yet."""
         if segment.name in self.matched:
             return self.known[self.matched[segment.name]]
         used = {Path(one).name for one in (*self.known.values(), *taken)} | set(self.gone)
@@ -358,7 +362,7 @@ class _Matching:
         return f"queries/{name}"
 
     def is_allowed(self, segment: Segment) -> None:
-        """May a query be added?"""
+        """Whether a query may be added."""
         if segment.name in self.gone:
             self.refused.append(f"query {segment.name} was taken away before: give its sink another name")
         old = [name for name in segment.receives if name in self.matched]

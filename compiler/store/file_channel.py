@@ -5,11 +5,11 @@
     CHANNEL/rows/BATCH-NUMBER.parquet      rows as stages send them, with the marker that closes the block of each
     CHANNEL/manifests/BATCH.jsonl          a line for the markers, a line for each file
 
-A manifest appears at once, when all of its files are there, and is never changed: an epoch that is done again has the same
-rows and markers, so the first manifest stands. A reader takes each manifest once.
+A manifest appears at once, after all of its files, and never changes: an epoch that runs again has the same rows and
+markers, so the first manifest stays. A reader takes each manifest once.
 
-What all readers have taken for good is removed. Should the sender do such an epoch again (it died before it could
-commit), its manifest appears once more, and nobody takes it: the readers' logs still name it.
+Entries that all readers have committed are removed. If the sender runs such an epoch again (because it died before its
+commit), the manifest appears once more, but no reader takes it: the readers' logs have its name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FileChannel(Channel):
         self.removed = 0
 
     def output(self, plan: Plan, run: str, side_outputs: SideOutputs) -> Output:
-        """The near end."""
+        """The output that appends to the channel."""
         return ChannelOutput(plan, self, side_outputs)
 
     def remove(self, before: int) -> None:
@@ -105,7 +105,8 @@ class AsSent:
 
 
 class ChannelOutput(Output):
-    """The near end of a channel as files. ``side_outputs``: where late and rejected rows of the segment go."""
+    """The output that appends to a channel of files. ``side_outputs``: the outputs of the segment's late and rejected
+    rows."""
 
     def __init__(self, plan: Plan, channel: FileChannel, side_outputs: SideOutputs) -> None:
         self.plan, self.channel, self.side_outputs = plan, channel, side_outputs
@@ -114,7 +115,7 @@ class ChannelOutput(Output):
 
     @property
     def places(self) -> Mapping[str, Path]:
-        """Those of late items and rejects."""
+        """The places of late items and rejects."""
         return self.side_outputs.places
 
     def begin(self, starts: Starts) -> None:
@@ -139,12 +140,12 @@ class ChannelOutput(Output):
         self.tidy()
 
     def visible(self, batch: int) -> str | None:
-        """By its manifest."""
+        """Whether its manifest exists."""
         there = (self.channel.manifests / f"{batch:08d}.jsonl").exists()
         return f"channel {self.channel.path.name}" if there else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:
-        """Remove what attempts that failed have left."""
+        """Remove the files of failed attempts."""
         shutil.rmtree(self.staged, ignore_errors=True)
         for left in self.channel.path.glob("manifest-*"):
             left.unlink()

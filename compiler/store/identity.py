@@ -1,13 +1,13 @@
-"""What each source of a run reads and each sink writes, as its checkpoint knows it.
+"""The identities of the inputs and outputs of a run, kept in its checkpoint.
 
 ::
 
     CHECKPOINT/inputs.json     {"clicks": {"kind": "topic", "name": "clicks", "id": "vPeOCWypqUOSepEvx0cbog"}}
     CHECKPOINT/outputs.json    {"totals": {"kind": "table", "name": "/data/totals", "id": "4e1c..."}}
 
-Places in an input mean nothing in another one: record 17 of a topic is another record when the topic was made anew. What was
-answered lies in the output, and is not in another one. So a run that goes on is refused where a source or sink is given
-something else than it began with.
+An offset of one input means nothing in another one: record 17 is another record if the topic was made anew. Earlier
+answers are in the old output, and not in another one. So a run that goes on is refused if a source or sink has another
+input or output than it began with.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tracetypes.errors import RunError
 __all__ = ["keep"]
 
 def keep(note: Path, what: str, given: Mapping[str, Identity], *, begun: bool) -> None:
-    """Compare what is given by the names of sources or sinks with what a checkpoint knows in ``note``, and write down what is
-    new. ``what``: ``source`` or ``sink``; ``begun``: has anything been read? Until then nothing is known. Raises
-    :class:`RunError` ``TT218``."""
+    """Compare the inputs or outputs, by the names of sources or sinks, with those that a checkpoint has in ``note``,
+    and record new ones. ``what``: ``source`` or ``sink``. ``begun``: whether anything has been read; before that
+    nothing is recorded. Raises :class:`RunError` ``TT218``."""
     known = {name: Identity(**one) for name, one in (read_json(note) or {}).items()}
     for name, now in given.items():
         changed = difference(known[name], now) if begun and name in known else None

@@ -1,18 +1,18 @@
-"""The files that a run has listed and taken, in its checkpoint.
+"""The files that a run has listed and read, in its checkpoint.
 
 ::
 
     CHECKPOINT/inputs/READING/steps/00000012/0.jsonl   a listing: the source splits of a micro-batch, a file for each task
-    CHECKPOINT/inputs/READING/files.jsonl              a line for each file that was taken; the last one holds
-    CHECKPOINT/commits/00000031.json, under "files"    the same of the last micro-batches
+    CHECKPOINT/inputs/READING/files.jsonl              a line for each file that was read; the last line of a file counts
+    CHECKPOINT/commits/00000031.json, under "files"    the same for the last micro-batches
 
-The driver lists the files of a source and publishes those that are new, or new lines of known ones, as a listing, which appears
-at once under its number. Spark takes the listings as its source of files, each once, and its log names listings only. Tasks read
-the splits and tell what they took; that is committed with the micro-batch. A listing that is committed is removed.
+The driver lists the files of a source. It publishes new files, or new lines of known ones, as a listing, which appears
+at once under its number. Spark takes the listings as its source of files, each once, so its log names listings only.
+Tasks read the splits and report what they read; the micro-batch commits that. A committed listing is removed.
 
-A known file is compared by size and time each time files are listed, and by its hash where these differ. At a start, what
-is not committed is listed again as the files are now, unless somebody may have seen rows of it: then they must be as they were
-(``TT231``).
+Whenever files are listed, a known file is compared by size and time, and by its hash if these differ. At a start, files
+without a commit are listed again as they are now, unless rows of them may have been visible: then they must be as they
+were (``TT231``).
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ SMALLEST, LARGEST = 4 << 20, 128 << 20
 class InputFiles:
     """The files of one reading of a source.
 
-    ``home``: where its records lie; ``path``: a file, or a directory; ``is_text``: lines, not Parquet; ``tasks``: how many read
-    at once; ``at_once``: files of a listing at most, None: by their size; ``appended``: lines may be appended to files that were
-    taken; ``follows``: more of a file may come while the run goes on or later, so that a last line without an end is left where
-    lines may be appended.
+    ``home``: the directory of its records. ``path``: a file, or a directory. ``is_text``: lines, not Parquet.
+    ``tasks``: how many read at once. ``at_once``: the largest number of files in a listing, None: by their size.
+    ``appended``: whether lines may be appended to known files. ``follows``: more of a file may come while the run goes
+    on or later; so, if lines may be appended, a last line without an end waits.
     """
 
     home: Path
@@ -97,13 +97,13 @@ class InputFiles:
 
     @property
     def waiting(self) -> set[str]:
-        """The files of listings that are not committed."""
+        """The files of listings without a commit."""
         numbers = [number for number in self.listings.numbers() if number > self.done]
         return {str(file) for number in numbers for file in self.listings.place(number).iterdir()}
 
     @staticmethod
     def of(checkpoint: Path, label: str, **options: Any) -> InputFiles:
-        """Those of a reading of a source, by its label."""
+        """The files of a reading of a source, by its label."""
         return InputFiles(checkpoint.absolute() / "inputs" / quote(label, safe=""), **options)
 
     # ------------------------------------------------------------------------------------------------ a start
@@ -118,9 +118,10 @@ class InputFiles:
     ) -> None:
         """Go on where a run was.
 
-        ``records``: numbers and contents of the last commit records, about this reading, in order; ``backend``: the files that
-        the backend's log names as taken; ``ended``: the last epoch that is over for it; ``visible``: what may have been seen of
-        the next one; ``needed``: that must be computed again even if its record is there. Raises :class:`RunError` ``TT231``.
+        ``records``: numbers and contents of the last commit records, about this reading, in order. ``backend``: the
+        files that the backend's log names. ``ended``: the last epoch that is over for the backend. ``visible``: where
+        rows of the next epoch may have been seen. ``needed``: an epoch that must be computed again even if its record
+        exists. Raises :class:`RunError` ``TT231``.
         """
         self.listings.begin()
         self.load(records)
@@ -144,7 +145,7 @@ class InputFiles:
         self._list_growth()
 
     def load(self, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        """Learn which files were taken."""
+        """Load which files were read."""
         lines: list[str] = []
         if self._log.exists():
             lines = self._log.read_text(encoding="utf-8").splitlines()
@@ -172,7 +173,7 @@ class InputFiles:
         return [[path, *attrs.astuple(self.known[path])] for path in paths]
 
     def keep(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Keep what commit records hold that are about to be removed."""
+        """Keep the content of commit records that will be removed."""
         lines = [json.dumps(line) for about in records for line in about["files"]]
         if lines:
             with self._log.open("a", encoding="utf-8") as log:
@@ -227,7 +228,7 @@ class InputFiles:
                 self._publish(more)
 
     def drop(self) -> bool:
-        """Go on without files that are gone before anything of them was committed. Was there one?"""
+        """Go on without files that are gone before anything of them was committed. Returns whether there was one."""
         with self.lock:
             dropped = False
             for number in {*self.pending.values()}:
@@ -243,7 +244,7 @@ class InputFiles:
     # ---------------------------------------------------------------------------------------------- listings
 
     def look(self) -> None:
-        """Publish what is new. Raises :class:`RunError` ``TT230`` where a file that was taken has changed."""
+        """Publish new files and lines. Raises :class:`RunError` ``TT230`` if a known file has changed."""
         with self.lock:
             for some in self._cut(self._new()):
                 total = sum(stat.st_size - start for _, _, stat, start in some)
@@ -269,7 +270,7 @@ class InputFiles:
             yield some
 
     def unread(self) -> str | None:
-        """A file that :meth:`look` would publish. Raises as it does."""
+        """A file that :meth:`look` would publish, or None. Raises the same errors."""
         with self.lock:
             return next((path for _, path, _, _ in self._new()), None)
 
@@ -338,7 +339,7 @@ class InputFiles:
     # ----------------------------------------------------------------------------------------------- commits
 
     def taken(self, splits: Sequence[TakenSplit]) -> dict[str, Any]:
-        """What a commit record says of the files of a micro-batch, by what tasks say that they took."""
+        """The part of a commit record about the files of a micro-batch, from the reports of tasks."""
         heads = [{"hash": one.hash, **one.split} for one in splits]
         with self.lock:
             files: dict[str, list[Mapping[str, Any]]] = {}
@@ -356,7 +357,7 @@ class InputFiles:
             return {"listing": listing, "files": self._plain(files)}
 
     def committed(self, about: Mapping[str, Any]) -> None:
-        """A micro-batch has been committed. What the one before it has taken is not asked for again."""
+        """Note that a micro-batch has been committed. What the one before it has read is no longer needed."""
         with self.lock:
             for path, *_ in about["files"]:
                 if self.pending.get(path, 0) <= about["listing"]:  # else more of it is listed
@@ -368,15 +369,15 @@ class InputFiles:
 
 
 def records_of(checkpoint: Path, label: str) -> list[tuple[int, dict[str, Any]]]:
-    """What the commit records of a query say of the files of a reading, by micro-batch."""
+    """The parts of a query's commit records about the files of a reading, by micro-batch."""
     paths = sorted((checkpoint / "commits").glob("[0-9]*.json"))
     records = [(int(path.stem), read_json(path).get("files", {})) for path in paths]
     return [(number, files[label]) for number, files in records if label in files]
 
 
 def unread(checkpoint: Path, plan: Plan, inputs: Mapping[str, str], *, appended: bool) -> str | None:
-    """A file that came after the end of a finished query, which nobody will read. It needs no Spark. Raises :class:`RunError`
-    ``TT230`` where a file that was taken has changed."""
+    """A file that came after the end of a finished query, which nobody will read. Needs no Spark. Raises
+    :class:`RunError` ``TT230`` if a known file has changed."""
     for leaf in plan.sources:
         records, path = records_of(checkpoint, leaf.label), inputs.get(leaf.source.name)
         first = None if path is None else next(walk(path), None)

@@ -1,10 +1,10 @@
-"""A checkpoint read from outside a run: what it says of itself, and the states of its stages.
+"""A checkpoint read from outside a run: its description, and the states of its stages.
 
-The state of each key group of a stage is one pickled :class:`StageState`, which the backend reads as of the last epoch that was
-committed. A flow without stages has its state in the commit record.
+The state of each key group of a stage is one pickled :class:`StageState`, which the backend reads as of the last
+committed epoch. A dataflow without stages has its state in the commit record.
 
-Unpickling runs what the bytes say. Only what a run wrote is read; of a directory from somebody else a ``graph.json`` proves
-nothing.
+Unpickling executes what the bytes name. Read only what a run wrote: in a directory from somebody else a ``graph.json``
+proves nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Blobs", "Kept", "StageAbout", "StateLog", "open_all", "open_checkpoi
 
 
 class StateLog(EpochLog, Protocol):
-    """What a backend keeps of a query, and how many states."""
+    """A backend's record of a query, with the number of its states."""
 
     @property
     def stores(self) -> int:
@@ -52,7 +52,7 @@ class StageAbout:
 
 @attrs.frozen
 class Kept:
-    """A checkpoint. ``batch``: the last micro-batch that was committed. ``straight``: its state lies in the commit record."""
+    """A checkpoint. ``batch``: the last committed micro-batch. ``straight``: whether its state is in the commit record."""
 
     path: Path
     run: str
@@ -62,12 +62,12 @@ class Kept:
     straight: bool
 
     def only(self, number: int | None) -> tuple[StageAbout, ...]:
-        """The stage of a number, or all of them."""
+        """The stage of this number, or all stages."""
         return tuple(stage for stage in self.stages if number is None or stage.number == number)
 
     def check(self, plan: Plan | None, program: Path) -> None:
-        """Could a plan go on with the checkpoint (None: there is none of that name)? ``program``: where the run as a whole has
-        its checkpoint. Raises :class:`RunError` ``TT211``."""
+        """Check that a plan could go on with the checkpoint (None: there is no plan of that name). ``program``: the
+        checkpoint of the whole run. Raises :class:`RunError` ``TT211``."""
         known = Fingerprint.of(read_json(self.path / "graph.json")["graph"])
         names = {name: Path(directory).name for name, directory in (queries_of(program) or {}).items()}
         sends = "sink" not in known.kept
@@ -85,9 +85,9 @@ class Kept:
 
 
 def open_all(path: str, logs: Callable[[Path], StateLog], number: int | None = None) -> dict[str, Kept]:
-    """The checkpoints of the queries of a run by name; a run of one query has no name for it. ``number``: of those that have
-    such a stage. Raises :class:`UsageError` ``TT408`` as :func:`open_checkpoint` does, and where there is no such stage; of
-    several queries, those that hold nothing yet are left out."""
+    """The checkpoints of the queries of a run by name; the name is empty if there is one query. ``number``: only those
+    with such a stage. Raises :class:`UsageError` ``TT408`` like :func:`open_checkpoint`, and if there is no such
+    stage. Of several queries, those without any state are left out."""
     queries = {name: Path(path, directory) for name, directory in sorted((queries_of(Path(path)) or {}).items())}
     found: dict[str, Kept] = {}
     for name, query in queries.items():
@@ -102,7 +102,8 @@ def open_all(path: str, logs: Callable[[Path], StateLog], number: int | None = N
 
 
 def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> Kept:
-    """What a directory says of itself. Raises :class:`UsageError` ``TT408`` when it is no checkpoint of ours, or empty."""
+    """The description of a checkpoint. Raises :class:`UsageError` ``TT408`` if the directory is not a checkpoint, or
+    empty."""
     root = Path(path)
     look(root)
     try:

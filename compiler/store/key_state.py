@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of one key."""
+"""What a checkpoint has of one key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["KeyState", "find_key", "of_key"]
 
 @attrs.frozen
 class KeyState:
-    """What is kept of a key: the state of an operator, or (``end``) what is held for a block that is open."""
+    """The state of an operator for a key, or (``end``) what an open block holds of it."""
 
     stage: int
     group: int
@@ -53,10 +53,10 @@ class KeyState:
 def find_key(
     blobs: Blobs, queries: Mapping[str, Kept], text: str, number: int | None, plans: Mapping[str, Plan]
 ) -> Iterator[tuple[str, KeyState]]:
-    """What the queries of a run keep of a key, which is given as text, as Python shows it or as JSON; each with the query's name.
-    Raises :class:`UsageError` ``TT408``.
+    """What the queries of a run keep of a key, each with the query's name. The key is its text, the form that Python
+    shows, or JSON. Raises :class:`UsageError` ``TT408``.
 
-    ``plans``: where there is one, states that lie in columns are shown as the author's objects, else as their scalars.
+    ``plans``: with a plan, states in columns are shown as the author's objects, otherwise as their scalars.
     """
     matches = _matching(text)
     found, others = False, dict[Any, None]()

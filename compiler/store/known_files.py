@@ -1,4 +1,4 @@
-"""Files that were taken, as a run knows them, and as they are now."""
+"""Files as a run has read them, and as they are now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ __all__ = ["Known", "covered", "cut", "looks", "lost", "stat_of", "walk"]
 
 @attrs.define
 class Known:
-    """A file that was taken: size and time then; ``parts`` as in a split; ``splits``: start, end and hash of each."""
+    """A file that was read, with its size and time then. ``parts`` as in a split. ``splits``: start, end and hash of
+    each."""
 
     size: int
     time: int
@@ -26,11 +27,11 @@ class Known:
 
     @property
     def end(self) -> int:
-        """Up to where text was taken."""
+        """The end of the text that was read."""
         return max(end for _, end, _ in self.splits)
 
     def is_in(self, path: str, most: int | None = None) -> bool:
-        """Does a file hold what was taken? ``most``: only the last so many splits are looked at."""
+        """Whether a file still has what was read. ``most``: compare only this many of the last splits."""
         some = self.splits[:1] if self.parts else self.splits if most is None else self.splits[-most:]
         try:
             return all(proof(path, self.parts, start, end) == hash for start, end, hash in some)
@@ -38,9 +39,9 @@ class Known:
             return False
 
     def begins(self, path: str, *, proved: bool) -> bool:
-        """Does a file that has grown begin with what was taken? A run looks at all of it once, and once that is ``proved`` at
-        the last splits. It makes one of those that are of a size, so that few are kept, and a growing file is read again as
-        often as the logarithm of its size."""
+        """Whether a longer file begins with what was read. A run compares all of it once, and once that is ``proved``
+        only the last splits. It joins splits of equal size, so that few are kept, and reads a growing file again
+        only as often as the logarithm of its size."""
         sizes = [end - start for start, end, _ in self.splits]
         most = 1
         while most < len(sizes) and sizes[-most - 1] <= sum(sizes[-most:]):
@@ -54,7 +55,7 @@ class Known:
 
 
 def lost(split: Split, stat: os.stat_result | None, seen: str) -> RunError:
-    """Rows are there, and cannot be computed again."""
+    """The error for visible rows that cannot be computed again."""
     now = "is gone" if stat is None else f"has changed: it is {shown(stat.st_size, stat.st_mtime_ns)}"
     return RunError(
         "TT231",
@@ -65,7 +66,7 @@ def lost(split: Split, stat: os.stat_result | None, seen: str) -> RunError:
 
 
 def walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """A file, or all files below a directory, each once: with its place and what the system knows of it."""
+    """A file, or all files below a directory, each once: with its place and the system's data about it."""
     root = os.path.abspath(path.removeprefix("file://"))
     if not os.path.isdir(root):
         stat = stat_of(root)
@@ -100,12 +101,12 @@ def looks(stat: os.stat_result) -> tuple[int, int]:
 
 
 def covered(splits: Sequence[Split]) -> tuple[Any, ...]:
-    """What of a file some splits of it read."""
+    """The part of a file that some splits of it read."""
     return {(one.size, one.changed, one.grows) for one in splits}, max((one.end for one in splits), default=0)
 
 
 def cut(whole: Split, most: int) -> Iterator[Split]:
-    """A split of text as splits of about so many bytes, which end where lines do."""
+    """A split of text as splits of about this many bytes, which end where lines do."""
     start = whole.start
     with open(whole.path, "rb", buffering=0) as file:
         while whole.end - start > most + most // 2:

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: of each micro-batch, of each operator; as JSON lines, and for Prometheus."""
+"""Metrics of a run, for each micro-batch and operator; as JSON lines, and for Prometheus."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ __all__ = [
 
 @attrs.frozen
 class OperatorMetrics:
-    """What an operator of a stage did in a micro-batch. ``items``: that it took (the first one of a stage: aggregates of them
-    where they are combined before the exchange); ``emitted``: that it gave; ``keys``: of which it has a state after it."""
+    """What an operator of a stage did in a micro-batch. ``items``: items that it took (for the first operator of a
+    stage, aggregates of them if they are combined before the exchange). ``emitted``: items that it emitted.
+    ``keys``: of which it has a state afterwards."""
 
     operator: str
     items: int
@@ -41,8 +42,9 @@ class OperatorMetrics:
 
 @attrs.frozen
 class StageMetrics:
-    """What the key groups of a stage did in a micro-batch. ``items``: that came, or aggregates of them; ``emitted``: that it sent
-    on; ``markers``: that it closed; ``marker``: the last one so far (microseconds); ``bytes``: of state after it."""
+    """What the key groups of a stage did in a micro-batch. ``items``: items that came, or aggregates of them.
+    ``emitted``: items sent on. ``markers``: closed markers. ``marker``: the last one so far (microseconds).
+    ``bytes``: of state afterwards."""
 
     stage: int
     items: int
@@ -55,10 +57,10 @@ class StageMetrics:
 
 @attrs.frozen
 class Batch:
-    """What one micro-batch did. ``marker``: the last marker that was closed at the sink (microseconds), if any; ``query``: the
-    segment of a program that has several, else empty; ``newest``: event times so far, by source (microseconds), also of the
-    sources of the queries that it reads from; ``read``: rows by source; ``written``: rows that went to the sink; ``verified``:
-    how many rows were compared with plain Python, and the seconds of processor time that it took."""
+    """What one micro-batch did. ``marker``: the last marker closed at the sink (microseconds), if any. ``query``: the
+    segment of a program with several, else empty. ``newest``: event times so far, by source (microseconds), also of
+    the sources of the queries that it reads from. ``read``: rows by source. ``written``: rows that went to the sink.
+    ``verified``: how many rows were compared with plain Python, and the processor seconds for it."""
 
     number: int
     rows: int
@@ -119,7 +121,7 @@ def _of_stage(stage: Stage, groups: Sequence[Metrics]) -> StageMetrics:
 
 
 def operators_of(stage: Stage) -> list[str]:
-    """The names of the steps of a stage; numbered from the second of a name on."""
+    """The names of the steps of a stage. Equal names get numbers from the second one on."""
     found: list[str] = []
     for step in stage.steps:
         name, count = title(step.node), 1
@@ -131,7 +133,7 @@ def operators_of(stage: Stage) -> list[str]:
 
 
 def instant(micros: int) -> str:
-    """An event time for people."""
+    """An event time as text."""
     try:
         return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)).isoformat(" ") + "Z"
     except OverflowError:
@@ -139,8 +141,8 @@ def instant(micros: int) -> str:
 
 
 def json_lines(path: str) -> Callable[[Batch], None]:
-    """A function that appends a line for each micro-batch to a file, with the time at which it was out (seconds since the
-    epoch). Raises :class:`UsageError` ``TT402``; the function raises :class:`RunError` ``TT209``."""
+    """A function that appends a line for each micro-batch to a file, with the time at which it was out (seconds since
+    the epoch). Raises :class:`UsageError` ``TT402``; the function raises :class:`RunError` ``TT209``."""
     try:
         Path(path).open("a").close()
     except OSError as error:
@@ -163,7 +165,7 @@ def json_lines(path: str) -> Callable[[Batch], None]:
 def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Batch], None]:
     """A function that shows each micro-batch at ``http://ADDRESS:PORT/metrics``.
 
-    Raises :class:`UsageError` ``TT401`` without the library, ``TT402`` when the port is taken or is none.
+    Raises :class:`UsageError` ``TT401`` without the library, ``TT402`` if the port is taken or impossible.
     """
     if not 0 < port < 65536:
         raise UsageError("TT402", f"--prometheus {port} is no port", fix="give a port from 1 to 65535")

@@ -1,4 +1,4 @@
-"""A run at a glance: a row for each source, operator and sink, with what it has done so far."""
+"""The progress of a run as a table: a row for each source, operator and sink, with its totals so far."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ COLUMNS = ("items", "out", "markers", "up to", "lag", "keys", "state", "late", "
 
 @attrs.define
 class Row:
-    """What is known of a source, operator or sink; None where it has no such thing. ``items`` and ``out`` are sums over the
-    run, and so are ``markers``, ``late`` and ``rejected``; the others are as of now."""
+    """The numbers of a source, operator or sink; None for those that it does not have. ``items`` and ``out`` are sums
+    over the run, and so are ``markers``, ``late`` and ``rejected``; the others are the current ones."""
 
     name: str
     items: int | None = None
@@ -34,7 +34,7 @@ class Row:
 
     @property
     def cells(self) -> list[str]:
-        """As text, in the order of the columns."""
+        """The cells as text, in the order of the columns."""
         counts = [_count(one) for one in (self.items, self.out, self.markers)]
         time = "" if self.marker is None else instant(self.marker)
         lag = "" if self.lag is None else f"{self.lag:,.1f} s"
@@ -94,7 +94,7 @@ def _rows_of_stage(plan: Plan, number: int) -> list[Row]:
 
 
 class Table:
-    """The rows of all queries of a program, as its micro-batches come."""
+    """The rows of all queries of a program, updated with each micro-batch."""
 
     def __init__(self, program: Program) -> None:
         pairs = zip(program.segments, program.plans, strict=True)
@@ -108,7 +108,7 @@ class Table:
         self.queries[batch.query].add(batch)
 
     def lines(self) -> list[str]:
-        """The table as text, with columns as wide as they must be."""
+        """The table as text, with columns as wide as necessary."""
         rows: list[tuple[str, list[str]]] = [("", list(COLUMNS))]
         for query in self.queries.values():
             batches = f"{query.batches:,} micro-batch{'' if query.batches == 1 else 'es'}"

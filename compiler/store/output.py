@@ -1,4 +1,4 @@
-"""What an output is, and what all outputs of files share."""
+"""The interface of an output, and the parts that all outputs of files share."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class Output(ABC):
 
     @property
     def places(self) -> Mapping[str, Path]:
-        """Directories that belong to one run at a time, by what they are. To make an output writes nothing into them."""
+        """Directories that belong to one run at a time, by their purpose. The constructor of an output writes nothing
+        into them."""
         return {}
 
     @property
@@ -59,59 +60,59 @@ class Output(ABC):
 
     @property
     def identity(self) -> Identity | None:
-        """Which topic or table it is, or that it is files; None where that does not matter. Asked when the run has begun."""
+        """The identity of its topic or table, or of files; None if it does not matter. Called after the run has begun."""
         return None
 
     def begin(self, starts: Starts) -> None:  # noqa: B027
-        """The run has these places, and goes on with them. Raises :class:`RunError` ``TT209`` where it cannot."""
+        """Prepare the places for this run. Raises :class:`RunError` ``TT209``."""
 
     @abstractmethod
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
-        """Show a batch. Idempotent in ``batch``."""
+        """Write a micro-batch. Idempotent in ``batch``."""
 
     def visible(self, batch: int) -> str | None:
-        """Where something of a batch may have been seen already; None where nobody has seen any of it."""
+        """Where rows of a micro-batch may be visible already; None if none is."""
         return None
 
     def tidy(self) -> None:  # noqa: B027
-        """Remove what attempts that failed have left. Called when no batch is under way."""
+        """Remove the files of failed attempts. Called when no micro-batch is under way."""
 
 
 class Attempts:
-    """Which batches may have left files: the first that this process takes, and one that it takes once more. To look for files
-    each time would cost more with each file of the output."""
+    """Which micro-batches may have left files: the first one that this process writes, and one that it writes again. To
+    look for files each time would cost more with each file of the output."""
 
     def __init__(self) -> None:
         self.last: int | None = None
 
     def may_have_left(self, batch: int) -> bool:
-        """May an attempt that failed have left files of this batch, which is taken now?"""
+        """Whether a failed attempt may have left files of this micro-batch."""
         before, self.last = self.last, batch
         return before is None or batch <= before
 
 
 class SideOutputs:
-    """Where late and rejected rows go: a directory each, and in it one for each source."""
+    """The outputs of late and rejected rows: a directory for each kind, and in it one for each source."""
 
     def __init__(self, late: Path, rejects: Path, run: str) -> None:
         self.late, self.rejects, self.run, self.attempts = late, rejects, run, Attempts()
 
     @property
     def places(self) -> dict[str, Path]:
-        """As of an output."""
+        """As for :class:`Output`."""
         return {"the directory of late items": self.late, "the directory of rejects": self.rejects}
 
     def begin(self) -> None:
-        """As of an output."""
+        """As for :class:`Output`."""
         for directory in (self.late, self.rejects):
             writable(directory)
 
     def visible(self, batch: int) -> str | None:
-        """As of an output."""
+        """As for :class:`Output`."""
         return shown_in([*_below(self.late), *_below(self.rejects)], self.run, batch)
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path) -> None:
-        """Write those of a batch. ``staged``: where workers have put files."""
+        """Write those of a micro-batch. ``staged``: the directory into which workers have put files."""
         if self.attempts.may_have_left(batch):
             for directory in [*_below(self.late), *_below(self.rejects)]:
                 for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
@@ -133,13 +134,13 @@ class SideOutputs:
             move(aside, directory / source / f"part-{self.run}-{batch:08d}-0000.jsonl")
 
     def tidy(self) -> None:
-        """Remove what attempts that failed have left."""
+        """Remove the files of failed attempts."""
         for directory in (self.late, self.rejects):
             shutil.rmtree(directory / HIDDEN / self.run, ignore_errors=True)
 
 
 def shown_in(directories: Iterable[Path], run: str, batch: int) -> str | None:
-    """The first of some directories that has files of a batch."""
+    """The first of some directories that has files of a micro-batch."""
     return next((str(one) for one in directories if any(one.glob(f"part-{run}-{batch:08d}-*"))), None)
 
 
@@ -157,7 +158,7 @@ def _side_rows(about: Sequence[SideRows | File], staged: Path) -> Iterator[SideR
 
 
 def move(file: Path, to: Path) -> None:
-    """Move a file that is whole to its place, where nobody sees it before."""
+    """Move a whole file to its place, where it becomes visible."""
     with file.open("rb") as whole:
         os.fsync(whole.fileno())
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +175,7 @@ def items_of(plan: Plan, messages: Sequence[Message]) -> Iterator[tuple[int, int
 
 
 def rows_of(plan: Plan, messages: Sequence[Message]) -> list[pa.RecordBatch]:
-    """The rows that came to the driver, in as few batches as can be."""
+    """The rows that came to the driver, in as few record batches as possible."""
     batches = [message.body.batch for message in messages if isinstance(message.body, Rows)]
     found: list[pa.RecordBatch] = (
         pa.Table.from_batches(batches, schema_of_rows(plan.layout)).combine_chunks().to_batches()
@@ -205,7 +206,7 @@ def staged_rows(delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
 
 
 def rows_sent(messages: Iterable[Message]) -> int:
-    """How many rows of the sink there are in the messages of a batch, and in the files that they name."""
+    """The number of rows of the sink in the messages of a micro-batch, and in the files that they name."""
     count = 0
     for message in messages:
         match message.body:

@@ -1,9 +1,10 @@
-"""Where a run's output goes, exactly once: files that are moved into place batch by batch, a topic, a table, or a list in memory.
+"""The outputs of a run, exactly once: files that are moved into place with each micro-batch, a topic, a table, or a
+list in memory.
 
-Few rows of a batch come to the driver, which writes them; many lie in files that workers wrote. When the batch is
-known to be sound, its files are moved to the output directory under names that hold the run and the batch, and a commit record
-is written into the checkpoint. A batch that was begun and not committed is removed and written again. A reader may see some
-files of a batch before the others; it never sees one twice.
+Few rows of a micro-batch come to the driver, which writes them; many are in files that workers wrote. When no part of
+the micro-batch must be read again, its files are moved to the output directory, under names with the run and the
+number, and a commit record is written into the checkpoint. The files of a micro-batch without a record are removed, and
+it is written again. A reader may see some files of a micro-batch before the others; it never sees one twice.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class FileOutput(Output):
 
     @property
     def identity(self) -> Identity:
-        """Files may be moved."""
+        """Files have no identity: they may be moved."""
         return Identity("files")
 
     def begin(self, starts: Starts) -> None:
@@ -94,22 +95,22 @@ class FileOutput(Output):
         self.side_outputs.begin()
 
     def visible(self, batch: int) -> str | None:
-        """By the names of files."""
+        """Whether there are files with the number in their names."""
         return shown_in([self.path], self.run, batch) or self.side_outputs.visible(batch)
 
     def undo(self, batch: int) -> None:
-        """Remove what a batch that did not commit may have left."""
+        """Remove the files of a micro-batch without a commit."""
         if self.attempts.may_have_left(batch):
             for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
                 left.unlink()
 
     def tidy(self) -> None:
-        """Remove what attempts that failed have left."""
+        """Remove the files of failed attempts."""
         shutil.rmtree(self.staged, ignore_errors=True)
         self.side_outputs.tidy()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
-        """Show a batch."""
+        """Write a micro-batch."""
         self.undo(batch)
         files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
         for number, file in enumerate(files):
@@ -128,7 +129,7 @@ class MemoryOutput(Output):
         self.taken: set[int] = set()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
-        """Collect a batch."""
+        """Collect a micro-batch."""
         if batch in self.taken:
             return
         self.taken.add(batch)
@@ -143,13 +144,13 @@ class MemoryOutput(Output):
 
     @property
     def answer(self) -> Answer:
-        """What has come so far."""
+        """The answer so far."""
         return self.collector.answer(self.plan.region.stream)
 
 
 class TopicOutput(Output):
-    """A topic of Kafka; late and rejected rows go to directories. The rows of a micro-batch come to the driver, which sends
-    them in one transaction."""
+    """A Kafka topic; late and rejected rows go to directories. The rows of a micro-batch come to the driver, which
+    sends them in one transaction."""
 
     delivery = SEND
 
@@ -159,12 +160,12 @@ class TopicOutput(Output):
 
     @property
     def places(self) -> Mapping[str, Path]:
-        """Those of late items and rejects."""
+        """The places of late items and rejects."""
         return self.side_outputs.places
 
     @property
     def identity(self) -> Identity:
-        """By which the broker knows it."""
+        """The topic, with the broker's id."""
         return self.topic.identity
 
     def begin(self, starts: Starts) -> None:
@@ -173,15 +174,15 @@ class TopicOutput(Output):
         self.topic.transactions.begin(starts)
 
     def visible(self, batch: int) -> str | None:
-        """By the offset that is committed with the rows."""
+        """Whether the offset committed with the rows says so."""
         return str(self.topic.address) if self.topic.transactions.holds(batch) else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:
-        """Remove what attempts that failed have left."""
+        """Remove the files of failed attempts."""
         self.side_outputs.tidy()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
-        """Send a batch."""
+        """Send a micro-batch."""
         self.side_outputs.take(messages, batch, frontiers, Path())
         last = self.plan.stages[-1].number
         told = [message.body for message in messages if isinstance(message.body, StageProgress)]
@@ -201,17 +202,17 @@ class TableOutput(Output):
 
     @property
     def places(self) -> Mapping[str, Path]:
-        """Those of late items and rejects. Several runs may write to a table."""
+        """The places of late items and rejects. Several runs may write to a table."""
         return self.side_outputs.places
 
     @property
     def written(self) -> Mapping[str, Path]:
-        """The table too."""
+        """The places, and the table."""
         return {"the table": self.path, **self.places}
 
     @property
     def identity(self) -> Identity:
-        """What the table is called by itself."""
+        """The table, with its id."""
         return self.table.identity
 
     def begin(self, starts: Starts) -> None:
@@ -221,16 +222,16 @@ class TableOutput(Output):
         self.table.begin(starts)
 
     def visible(self, batch: int) -> str | None:
-        """By the transaction of the table."""
+        """Whether the transaction of the table says so."""
         return str(self.path) if self.table.holds(batch) else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:
-        """Remove what attempts that failed have left."""
+        """Remove the files of failed attempts."""
         shutil.rmtree(self.staged, ignore_errors=True)
         self.side_outputs.tidy()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
-        """Show a batch: what has no commit yet is taken back first."""
+        """Write a micro-batch. Takes back first what has no commit yet."""
         self.side_outputs.take(messages, batch, frontiers, self.staged)
         if not self.table.holds(batch):
             if self.attempts.may_have_left(batch):
@@ -286,7 +287,7 @@ def open_output(plan: Plan, path: str, run: str, late: str | None = None, reject
 
 
 def refuse_nested(plan: Plan) -> None:
-    """CSV has flat columns only."""
+    """Refuse nested columns in CSV."""
     for field in schema_of_rows(plan.layout):
         if pa.types.is_nested(field.type):
             raise RunError(

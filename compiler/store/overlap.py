@@ -1,4 +1,4 @@
-"""What a run reads and what it writes lie apart: otherwise it would read what it writes."""
+"""Checks that the inputs of a run do not overlap with its outputs. Otherwise it would read what it writes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["is_file", "local", "refuse_overlaps"]
 
 
 def local(address: str) -> str | None:
-    """The path that an input or output names; None for what is no local file or directory."""
+    """The local path of an input or output; None if it has none."""
     return connector_of(address).path(address)
 
 
 def is_file(address: str) -> bool:
-    """Does it name a local file or directory of files?"""
+    """Whether an input or output is a local file or directory of files."""
     return local(address) is not None and connector_of(address).is_directory
 
 
 def refuse_overlaps(inputs: Mapping[str, str], places: Mapping[str, str]) -> None:
-    """Refuse an input that lies in a place that is written, and the reverse; links are followed. ``inputs``: by source;
-    ``places``: by what they are for. Raises :class:`UsageError` ``TT222``."""
+    """Refuse an input inside a place that the run writes, and the reverse. Follows links. ``inputs``: by source.
+    ``places``: by their purpose. Raises :class:`UsageError` ``TT222``."""
     written = {what: path for what, address in places.items() if (path := local(address)) is not None}
     for source, address in inputs.items():
         path = local(address)

@@ -2,12 +2,13 @@
 
 ::
 
-    CHECKPOINT/commits/00000031.json    what came of an epoch
+    CHECKPOINT/commits/00000031.json    the result of an epoch
     CHECKPOINT/control/                 a file in here ends the sources
     CHECKPOINT/finished                 the drain was answered
     CHECKPOINT/differences.json         where traced answers differed from plain Python
 
-What a backend keeps beside it is its own: the store asks it only which epochs were begun and ended (:class:`EpochLog`).
+A backend has its own records beside these. The store asks it only which epochs were begun and ended
+(:class:`EpochLog`).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ KEPT = 100
 
 
 class RunStore:
-    """The checkpoint of one query: its graph, commits, the drain. ``changed``: in what the graph is another than that which was
-    here before."""
+    """The checkpoint of one query: its graph, commits, the drain. ``changed``: the changes of the graph since the last
+    start."""
 
     output: Output
     """Where it goes on, when it has begun."""
@@ -51,17 +52,17 @@ class RunStore:
 
     @property
     def control(self) -> Path:
-        """A file in here drains the sources."""
+        """The directory in which a file drains the sources."""
         return self.path / "control"
 
     @property
     def differences(self) -> list[Difference]:
-        """Where traced answers differed from plain Python in this run, also before it was started again."""
+        """The differences between traced answers and plain Python in this run, also before it was started again."""
         path = self.path / "differences.json"
         return [Difference(*one["difference"]) for one in json.loads(path.read_text())] if path.exists() else []
 
     def differs(self, difference: Difference) -> str:
-        """Keep a difference; what of the run was committed before it."""
+        """Record a difference, with what of the run was committed before it."""
         known = [{"difference": one.parts} for one in self.differences]
         write_json(self.path / "differences.json", [*known, {"difference": difference.parts}])
         number, _ = self.next
@@ -71,16 +72,16 @@ class RunStore:
 
     @property
     def drained(self) -> bool:
-        """Have the sources ended?"""
+        """Whether the sources have ended."""
         return any(file.stat().st_size for file in self.control.iterdir() if not file.name.startswith("."))
 
     @property
     def finished(self) -> bool:
-        """Has the drain been answered?"""
+        """Whether the drain has been answered."""
         return (self.path / "finished").exists()
 
     def finish(self) -> None:
-        """The drain has been answered."""
+        """Record that the drain has been answered."""
         write_json(self.path / "finished", {})
 
     def drain(self) -> None:
@@ -90,7 +91,7 @@ class RunStore:
         os.replace(temporary, self.control / f"drain-{len(os.listdir(self.control))}")
 
     def undrain(self) -> None:
-        """Take back a drain that nobody has answered: the sources may go on."""
+        """Take back a drain without an answer: the sources may go on."""
         for file in self.control.iterdir():
             file.write_text("")  # the backend's log may name it
 
@@ -100,7 +101,7 @@ class RunStore:
         return found
 
     def commit(self, epoch: int, record: dict[str, Any]) -> None:
-        """Record that an epoch is out. Of the records before it only the last ones are kept."""
+        """Record that an epoch is out. Only the last records are kept."""
         records = self.path / "commits"
         write_json(records / f"{epoch:08d}.json", record)
         names = sorted(os.listdir(records))
@@ -118,27 +119,28 @@ class RunStore:
         return records_of(self.path, label)
 
     def before(self, epoch: int) -> dict[str, Any]:
-        """The last commit record before an epoch; empty when there is none. A rescale is an epoch without a record."""
+        """The last commit record before an epoch; empty if there is none. A rescale is an epoch without a record."""
         found = (self.committed(number) for number in range(epoch - 1, -1, -1))
         return next((record for record in found if record is not None), {})
 
     @property
     def next(self) -> tuple[int, dict[str, Any]]:
-        """The number of the epoch that runs next, and the newest event times before it."""
+        """The number of the next epoch, and the newest event times before it."""
         number = self.log.ended + 1
         return number, self.before(number).get("newest", {})
 
     def visible(self) -> str | None:
-        """Where something may have been seen of an epoch that was begun and is not over."""
+        """Where rows of an unfinished epoch may have been seen."""
         number, _ = self.next
         return self.output.visible(number) if self.log.begun >= number else None
 
     def keep(self, inputs: Mapping[str, Identity]) -> None:
-        """Keep which inputs the run began with, or see that they are the same. Raises :class:`RunError` ``TT218``."""
+        """Record which inputs the run began with, or check that they are the same. Raises :class:`RunError` ``TT218``."""
         keep(self.path / "inputs.json", "source", inputs, begun=self.log.begun >= 0)
 
     def begin(self, output: Output, sink: str) -> None:
-        """Go on with an output, which must be what the run began with. Raises :class:`RunError` ``TT209``, ``TT218``."""
+        """Go on with an output, which must be the one that the run began with. Raises :class:`RunError` ``TT209``,
+        ``TT218``."""
         begun = self.log.begun
 
         def compare() -> None:

@@ -1,4 +1,4 @@
-"""Small files of a run, which are there whole or not at all, and directories that can be written."""
+"""Small files of a run, which exist whole or not at all, and writable directories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["read_json", "writable", "write_json", "write_lines", "write_synced"]
 
 
 def writable(directory: Path) -> None:
-    """Make a directory. Raises :class:`RunError` ``TT209`` when it cannot be written."""
+    """Make a directory. Raises :class:`RunError` ``TT209`` if it cannot be written."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         probe = directory / f"._tracetypes-{uuid.uuid4().hex}"
@@ -30,7 +30,8 @@ def writable(directory: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What :func:`write_json` has written, None where there is no file. Raises :class:`RunError` ``TT225`` for anything else."""
+    """The content that :func:`write_json` wrote, None if there is no file. Raises :class:`RunError` ``TT225`` for
+    anything else."""
     try:
         found = json.loads(path.read_bytes())
         if not isinstance(found, dict):
@@ -47,7 +48,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a small file so that it is there whole or not at all, also after a power cut."""
+    """Write a small file so that it exists whole or not at all, also after a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with temporary.open("w") as file:
@@ -58,14 +59,14 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines so that the file is there whole or not at all, also after a power cut."""
+    """Write lines so that the file exists whole or not at all, also after a power cut."""
     hidden = path.with_name(f".{path.name}")
     write_synced(hidden, lines)
     os.replace(hidden, path)
 
 
 def write_synced(path: Path, lines: Iterable[str]) -> None:
-    """Write lines, which are on the disk when this returns."""
+    """Write lines, and return when they are on the disk."""
     with path.open("w", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)
         file.flush()

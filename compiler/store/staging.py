@@ -1,8 +1,9 @@
-"""What workers do with rows for an output: few go to the driver with the other messages, many into a file at the worker.
+"""Workers stage rows for an output: few rows go to the driver with the other messages, many go into a file that the
+worker writes.
 
-So a micro-batch is one Spark job, and rows never pass through Java on their way to a file. A file lies in a hidden directory of
-the output under a name of its own, and a message names it. The driver moves the files that reached it by such a message, and
-removes all others: they come from attempts that failed.
+So a micro-batch is one Spark job, and rows never pass through Java on their way to a file. A file lies in a hidden
+directory of the output under a name of its own, and a message has the name. The driver moves the files whose names
+reached it, and removes all others, which come from failed attempts.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ INLINE = 1 << 20
 
 
 class Showing(Protocol):
-    """Which columns of rows a file gets."""
+    """The columns of rows that a file gets."""
 
     def of(self, batch: Any, /) -> Any:
-        """An Arrow record batch of rows as stages send them, as one of the file's."""
+        """The file's record batch of rows, from an Arrow record batch as stages send it."""
 
 
 @attrs.frozen
 class Delivery:
-    """What becomes of rows, late rows and rejects: ``send`` them to the driver; ``drop`` them, for benchmarks; or ``stage`` them,
-    into files in ``directory`` where there are more than ``inline`` bytes of them in a micro-batch. ``format`` and ``shown``: of
-    the files of rows."""
+    """The way of rows, late rows and rejects: ``send`` them to the driver; ``drop`` them, for benchmarks; or ``stage``
+    them, into files in ``directory`` if they have more than ``inline`` bytes in a micro-batch. ``format`` and
+    ``shown``: of the files of rows."""
 
     rows: Literal["send", "drop", "stage"]
     shown: Showing | None = None
@@ -49,7 +50,7 @@ class Delivery:
 
     @classmethod
     def staged(cls, layout: Layout, sink: Sink, format: Format, directory: str) -> Delivery:
-        """Into files where there are many."""
+        """A delivery into files, if there are many rows."""
         return cls("stage", Shown(layout, sink), format, directory)
 
 
@@ -57,7 +58,7 @@ SEND, DROP = Delivery("send"), Delivery("drop")
 
 
 def deliver(delivery: Delivery, messages: Iterable[Message], share: int) -> Iterator[Message]:
-    """The messages for the driver. ``share``: how many such calls share a micro-batch, about."""
+    """The messages for the driver. ``share``: about how many such calls share a micro-batch."""
     if delivery.rows == "send":
         yield from messages
         return
@@ -81,7 +82,7 @@ def deliver(delivery: Delivery, messages: Iterable[Message], share: int) -> Iter
 
 
 def unwritable(error: OSError) -> RunError:
-    """What the system says of a place of an output, as an error of ours."""
+    """The error for a place of an output that cannot be written, with the system's reason."""
     place = f"{error.filename}: " if error.filename else ""
     return RunError(
         "TT209",
@@ -162,7 +163,7 @@ class _Heap:
             yield Message(0, File(self.holds, self.source, self.name, self.count))
 
     def abandon(self) -> None:
-        """Remove what is not whole."""
+        """Remove an unfinished file."""
         if self.file is not None:
             with suppress(Exception):
                 self.file.close()

@@ -1,12 +1,12 @@
-"""The starts of a run, by which a topic or table tells whoever wrote to it last.
+"""The starts of a run. By their numbers a topic or table records who wrote last.
 
 ::
 
     CHECKPOINT/starts.json     {"starts": [4611, 873, ...]}: a random number for each start, the last one last
 
-Two drivers may write for one run in spite of the locks: with a copy of its checkpoint, or on a mount that does not lock. Each
-micro-batch is written once all the same, but not always with the rows that the other driver believes to be in it. So the
-last one to start shuts out the one before, and a checkpoint does not go on where another one has written.
+Two drivers may write for one run in spite of the locks: with a copy of its checkpoint, or on a mount without locks.
+Each micro-batch is written once all the same, but maybe not with the rows that the other driver expects in it. So the
+last start shuts out the one before, and a checkpoint does not go on where another driver has written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST = 100
 
 
 def next_start(checkpoint: Path, begun: int) -> Starts:
-    """The starts of a checkpoint, with a new one, which is kept before anybody hears of it."""
+    """The starts of a checkpoint, with a new one, which is recorded before it is used."""
     note = checkpoint / "starts.json"
     before = (read_json(note) or {"starts": []})["starts"]
     known = (*before[1 - MOST :], secrets.randbelow(2**60) + 1)

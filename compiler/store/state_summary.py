@@ -1,4 +1,4 @@
-"""What each stage of a checkpoint holds, in short."""
+"""A summary of the state of each stage of a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["StageSummary", "keys_of", "summaries"]
 
 @attrs.frozen
 class StageSummary:
-    """What a stage holds. ``operators``: each with its number of keys, and whether it has them as columns in some key group.
-    ``sizes``: bytes by key group. ``open``: ends of the open blocks for which something is held. ``closed``: the last marker
-    that was closed. ``keys``: some of the ``distinct`` keys."""
+    """The state of a stage. ``operators``: each with its number of keys, and whether it has them as columns in some key
+    group. ``sizes``: bytes by key group. ``open``: ends of the open blocks that hold something. ``closed``: the last
+    closed marker. ``keys``: some of the ``distinct`` keys."""
 
     stage: StageAbout
     operators: tuple[tuple[str, int, bool], ...]
@@ -47,7 +47,7 @@ class StageSummary:
         }
 
     def lines(self, limit: int) -> Iterator[str]:
-        """For people. ``limit``: of blocks and key groups that are shown."""
+        """The summary as text. ``limit``: the largest number of blocks and key groups to show."""
         size, groups = sum(self.sizes.values()), len(self.sizes)
         closed = "no block closed yet" if self.closed is None else f"closed up to {when(self.closed)}"
         yield f"stage {self.stage.number}: {size:,} bytes in {groups} key group{'' if groups == 1 else 's'}, {closed}"
@@ -68,7 +68,7 @@ def _listed(texts: list[str], total: int) -> str:
 
 
 def summaries(blobs: Blobs, kept: Kept, number: int | None = None, *, keys: int = 10) -> Iterator[StageSummary]:
-    """What each stage holds, or one of them. ``keys``: how many keys are named."""
+    """The summary of each stage, or of one. ``keys``: how many keys are named."""
     for stage in kept.only(number):
         sizes: dict[int, int] = {}
         counts = [0] * len(stage.operators)

@@ -23,7 +23,7 @@ def when(end: int) -> str:
 
 
 def iso(end: int) -> str | None:
-    """A marker for JSON; None for one that has not come."""
+    """A marker for JSON; None if it has not come yet."""
     if end >= OPEN:
         return None
     try:
@@ -33,7 +33,7 @@ def iso(end: int) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """Any value as JSON can hold it."""
+    """Any value as JSON can express it."""
     match value:
         case None | bool() | int() | str():
             return value

@@ -1,14 +1,14 @@
-"""Channels as topics of Kafka: the sender's epoch is a transaction, and its readers take whole transactions.
+"""Channels as Kafka topics. An epoch of the sender is a transaction, and the readers read whole transactions.
 
 ::
 
     PREFIX-RUN-CHANNEL, one partition:    rows  rows  markers |  rows  markers |  markers | ...
                                           a transaction       |                |
 
-A record holds rows in Arrow, as stages send them, or as JSON the markers that the epoch has closed; a header says which.
-The driver sends them as :mod:`~tracetypes.compiler.connectors.kafka_sink` sends rows of a sink. What can be read of a partition
-ends between two transactions, so that rows and the markers that close their blocks are taken together. Tasks share the offsets
-of an epoch: within it the order does not matter.
+A record has rows in Arrow, as stages send them, or the markers that the epoch has closed, as JSON; a header says which.
+The driver sends them as :mod:`~tracetypes.compiler.connectors.kafka_sink` sends rows of a sink. The readable part of a
+partition ends between two transactions, so that readers get rows together with the markers that close their blocks.
+Tasks share the offsets of an epoch, because its order does not matter.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ LASTING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": 
 
 @attrs.frozen
 class Topics:
-    """``kafka://host:port[/prefix]``: where channels are topics. ``config``: as of :class:`.kafka.Address`."""
+    """``kafka://host:port[/prefix]``: the place of channels that are topics. ``config``: as in :class:`.kafka.Address`."""
 
     servers: str
     prefix: str
@@ -68,7 +68,7 @@ class Topics:
 
     @classmethod
     def of(cls, text: str) -> Topics:
-        """From text. Raises :class:`UsageError` ``TT402``, and ``TT401`` where the client is not installed."""
+        """From text. Raises :class:`UsageError` ``TT402``, and ``TT401`` if the client is not installed."""
         parts = urlsplit(text)
         prefix, options = unquote(parts.path.strip("/")), dict(parse_qsl(parts.query, keep_blank_values=True))
         config = options.pop("config", None)
@@ -93,7 +93,7 @@ class Topics:
 
 
 class TopicChannel(Channel):
-    """A topic. ``path``: a directory of the checkpoint, where it is noted which topic it is."""
+    """A topic. ``path``: a directory of the checkpoint, with the id of the topic."""
 
     def __init__(self, name: str, address: Address, path: Path) -> None:
         self.name, self.address, self.watch = name, address, Watch(address, writing=True)
@@ -102,7 +102,7 @@ class TopicChannel(Channel):
         self.open(path / "topic.json")
 
     def open(self, note: Path) -> None:
-        """Make the topic when the run begins, and afterwards see that it is still the same."""
+        """Make the topic when the run begins, and afterwards check that it is still the same."""
         about = self.watch.described()
         if note.exists():
             if about is None:
@@ -125,7 +125,7 @@ class TopicChannel(Channel):
         self.id = about.id
 
     def output(self, plan: Plan, run: str, side_outputs: SideOutputs) -> Output:
-        """The near end."""
+        """The output that appends to the channel."""
         return ChannelSink(plan, Transactions(self.address, f"tracetypes-{run}-{self.name}", 0), side_outputs)
 
     def remove(self, before: int) -> None:
@@ -135,13 +135,13 @@ class TopicChannel(Channel):
             self.removed = before
 
     def discard(self) -> None:
-        """Remove the topic, if we may: it holds nothing that anybody needs."""
+        """Remove the topic, if we have the right: nobody needs its content."""
         with suppress(RunError):
             self.watch.delete()
 
 
 class ChannelSink(Output):
-    """The near end. The rows of an epoch come to the driver, which sends them in one transaction."""
+    """The output that appends to a topic. The rows of an epoch come to the driver, which sends them in one transaction."""
 
     delivery = SEND
 
@@ -150,7 +150,7 @@ class ChannelSink(Output):
 
     @property
     def places(self) -> Mapping[str, Path]:
-        """Those of late items and rejects."""
+        """The places of late items and rejects."""
         return self.side_outputs.places
 
     def begin(self, starts: Starts) -> None:
@@ -159,15 +159,15 @@ class ChannelSink(Output):
         self.transactions.begin(starts)
 
     def visible(self, batch: int) -> str | None:
-        """By the offset that is committed with the rows."""
+        """Whether the offset committed with the rows says so."""
         return str(self.transactions.address) if self.transactions.holds(batch) else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:
-        """Remove what attempts that failed have left."""
+        """Remove the files of failed attempts."""
         self.side_outputs.tidy()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
-        """Send a batch."""
+        """Send a micro-batch."""
         self.side_outputs.take(messages, batch, frontiers, Path())
         markers, rows = markers_of(self.plan, messages, batch), rows_of(self.plan, messages)
         if rows or markers["markers"] or markers["complete"]:
@@ -195,7 +195,7 @@ class Records(Contents):
         self.address = address
 
     def read(self, entry: Entry) -> Iterator[Entry | pa.RecordBatch]:
-        """What the records of a range of offsets hold."""
+        """The rows and markers of a range of offsets."""
         for record in records(self.address, 0, entry["start"], entry["until"]):
             kind, value = dict(record.headers() or ()).get(KIND), record.value() or b""
             if kind == ROWS:
@@ -218,19 +218,19 @@ class ChannelSplits:
 
     @cached_property
     def topic(self) -> TopicSplits:
-        """The topic, where epochs are planned."""
+        """The topic, in the process that plans epochs."""
         return TopicSplits(self.address, None, self.id)
 
     def begin(self) -> Entry:
-        """All there ever was."""
+        """The first offset that the topic ever had."""
         return {"channel": self.channel, "next": 0}
 
     def end(self, since: Entry) -> Entry:
-        """Where the next epoch ends."""
+        """The end of the next epoch."""
         return {**since, "next": self.topic.after(Place({0: since["next"]})).next[0]}
 
     def splits(self, since: Entry, until: Entry) -> list[tuple[str]]:
-        """For so many tasks as are worth it. :class:`Records` reads them."""
+        """Splits for as many tasks as are useful. :class:`Records` reads them."""
         first, last = since["next"], until["next"]
         step = max(SHARE, -(-(last - first) // self.tasks))
         return [(json.dumps({"start": at, "until": min(at + step, last)}),) for at in range(first, last, step)]

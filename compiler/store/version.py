@@ -1,11 +1,11 @@
-"""The format of a checkpoint: which version of ours can read what one holds.
+"""The format of a checkpoint, which decides whether this version of tracetypes can read it.
 
 ::
 
     CHECKPOINT/format.json     {"format": 1, "tracetypes": "0.1.0"}: the format, and which version of ours wrote it
 
-It is the first file of a checkpoint, and is looked at before anything else is read from it. A checkpoint of another format is
-refused. A format that is to be migrated gets its migration in :func:`look`.
+It is the first file of a checkpoint, and is read before anything else. A checkpoint of another format is refused. To
+migrate a format, add the migration to :func:`look`.
 """
 
 from __future__ import annotations
