@@ -25,7 +25,7 @@ from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.plan.explain import stateless_runs
-from tracetypes.compiler.plan.plan import links
+from tracetypes.compiler.plan.plan import SourceLink, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, hashes, scatter
@@ -131,6 +131,7 @@ def kernel_of(kind: str, period: int, delay: int) -> SourceKernel:
         flow.sink("out", stream)
     planned = plan(check(flow), parallelism=2, key_groups=3)
     (link,) = links(planned.stages[0].region)
+    assert isinstance(link, SourceLink)
     return SourceKernel(planned.stages[0], link, 3)
 
 
@@ -283,6 +284,7 @@ def visits(kind: str) -> SourceKernel:
     flow.sink("out", stream if kind == "mapped" else stream.through(Count()))
     planned = plan(check(flow), parallelism=2, key_groups=3)
     (link,) = links(planned.stages[0].region)
+    assert isinstance(link, SourceLink)
     return SourceKernel(planned.stages[0], link, 3)
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark import SparkContext, TaskContext
 
 from tracetypes import Dataflow, U, check, every
-from tracetypes.compiler.plan.plan import Plan, links
+from tracetypes.compiler.plan.plan import Plan, SourceLink, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import wire
 from tracetypes.compiler.spark.scan import End, ParquetScan
@@ -49,7 +49,9 @@ def planned(names: dict[str, str]) -> Plan:
 def tasks(made: Plan, parcel: ShippedPlan) -> list[Any]:
     """Those of the first stage."""
     stage = made.stages[0]
-    scan = ParquetScan(End(made, stage, links(stage.region)[0], [0, 1], SEND))
+    link = links(stage.region)[0]
+    assert isinstance(link, SourceLink)
+    scan = ParquetScan(End(made, stage, link, [0, 1], SEND))
     return [scan.packed(parcel), KeyedTask(made, stage, [0, 1], SEND).packed(parcel)]
 
 

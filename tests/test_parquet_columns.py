@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tracetypes import Dataflow, RunError, U, Unit, check, every, parquet
 from tracetypes.compiler.columns.arrow import from_array, has_gaps
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
-from tracetypes.compiler.plan.plan import FromSource, links
+from tracetypes.compiler.plan.plan import SourceLink, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.scan import End, ParquetScan
 from tracetypes.compiler.store.staging import SEND
@@ -48,7 +48,7 @@ def read(kind: Any, path: Path, zone: str | None) -> tuple[list[Any], bool]:
     flow.sink("out", flow.source("rows", U[Unit, one], markers=every(seconds=1, time=time), format=parquet(zone=zone)))
     planned = plan(check(flow))
     (link,) = links(planned.stages[0].region)
-    assert isinstance(link.leaf, FromSource)
+    assert isinstance(link, SourceLink)
     scan = ParquetScan(End(planned, planned.stages[0], link, [0], SEND))
     schema = schema_of(kind)
     columns = [group.column(0) for group in scan.tables(str(path), 0, 1)]

@@ -28,6 +28,7 @@ from tracetypes.trace import StreamType
 
 __all__ = [
     "EVERY",
+    "ChannelLink",
     "FromChannel",
     "FromSource",
     "FromStage",
@@ -37,7 +38,9 @@ __all__ = [
     "Operator",
     "Plan",
     "Region",
+    "SourceLink",
     "Stage",
+    "StageLink",
     "Step",
     "United",
     "links",
@@ -204,12 +207,38 @@ class Stage:
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class Link:
+class _Link:
     """A way from a leaf of a region to its root: the leaf and the stateless operators between them, in order."""
 
     number: int
-    leaf: Leaf
     path: tuple[Mapped, ...]
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class SourceLink(_Link):
+    """From a source."""
+
+    leaf: FromSource
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class StageLink(_Link):
+    """From an earlier stage."""
+
+    leaf: FromStage
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class ChannelLink(_Link):
+    """From a channel."""
+
+    leaf: FromChannel
+
+
+Link: TypeAlias = SourceLink | StageLink | ChannelLink
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -260,7 +289,7 @@ def links(region: Region) -> tuple[Link, ...]:
         elif isinstance(node, United):
             for upstream in node.upstreams:
                 reader[upstream] = at
-    found: list[tuple[Leaf, tuple[Mapped, ...]]] = []
+    ways: list[tuple[Leaf, tuple[Mapped, ...]]] = []
     behind: dict[int, tuple[Mapped, ...]] = {}
     """The operators behind each merge: what joins a chain shares the rest of it."""
     for at in range(last, -1, -1):
@@ -279,5 +308,15 @@ def links(region: Region) -> tuple[Link, ...]:
         if isinstance(node, United):
             behind[at] = whole
         else:
-            found.append((node, whole))
-    return tuple(Link(number=at, leaf=leaf, path=path) for at, (leaf, path) in enumerate(reversed(found)))
+            ways.append((node, whole))
+    return tuple(_link(number, leaf, path) for number, (leaf, path) in enumerate(reversed(ways)))
+
+
+def _link(number: int, leaf: Leaf, path: tuple[Mapped, ...]) -> Link:
+    match leaf:
+        case FromSource():
+            return SourceLink(number=number, leaf=leaf, path=path)
+        case FromStage():
+            return StageLink(number=number, leaf=leaf, path=path)
+        case FromChannel():
+            return ChannelLink(number=number, leaf=leaf, path=path)

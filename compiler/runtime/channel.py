@@ -7,7 +7,7 @@ from typing import Any
 
 from tracetypes.compiler.columns.arrow import END, POSITION, from_rows, pairs_of_rows
 from tracetypes.compiler.columns.conversion import from_arrow
-from tracetypes.compiler.plan.plan import FromChannel, Link, Stage
+from tracetypes.compiler.plan.plan import ChannelLink, Stage
 from tracetypes.compiler.runtime.messages import Markers, Message
 from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, through
 from tracetypes.compiler.runtime.partitioner import Partitioner
@@ -22,8 +22,7 @@ __all__ = ["ChannelKernel"]
 class ChannelKernel:
     """The far end of a channel: rows that another query has sent in, messages to the stage's key groups out."""
 
-    def __init__(self, stage: Stage, link: Link, key_groups: int, verifier: Verifier | None = None) -> None:
-        assert isinstance(link.leaf, FromChannel)
+    def __init__(self, stage: Stage, link: ChannelLink, key_groups: int, verifier: Verifier | None = None) -> None:
         self.leaf, self.link, self.key_groups, self.verifier = link.leaf, link, key_groups, verifier
         self.seen = None if verifier is None else verifier.along(link.path)
         sums = None if verifier is None else verifier.sums(stage)

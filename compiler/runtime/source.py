@@ -16,7 +16,7 @@ from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emitted
-from tracetypes.compiler.plan.plan import FromSource, Link, Stage
+from tracetypes.compiler.plan.plan import SourceLink, Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import Placed as PlacedChunk
@@ -94,14 +94,13 @@ class SourceKernel:
     def __init__(
         self,
         stage: Stage,
-        link: Link,
+        link: SourceLink,
         key_groups: int,
         straight: Layout | None = None,
         verifier: Verifier | None = None,
     ) -> None:
         """``straight``: the layout of the sink, where its rows need not pass the stage (:func:`is_straight`). ``verifier``: the
         worker's."""
-        assert isinstance(link.leaf, FromSource)
         self.leaf, self.link, self.key_groups = link.leaf, link, key_groups
         self.name, self.aloud = link.leaf.source.name, not link.leaf.quiet
         positioned = stage.restores and isinstance(link.leaf.source.ordered_by, RowPosition)

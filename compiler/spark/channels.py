@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from tracetypes.compiler.columns.arrow import schema_of_rows
 from tracetypes.compiler.connectors.kafka import Address
-from tracetypes.compiler.plan.plan import FromChannel, Link, Plan, Stage
+from tracetypes.compiler.plan.plan import ChannelLink, Plan, Stage
 from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.verification import Verifier
@@ -128,7 +128,7 @@ class ChannelTopic(DataSource):
 class ChannelScan(Task):
     """``mapInArrow`` of a channel: lines in, messages to the key groups out."""
 
-    def __init__(self, plan: Plan, stage: Stage, link: Link, ids: list[int], contents: Contents) -> None:
+    def __init__(self, plan: Plan, stage: Stage, link: ChannelLink, ids: list[int], contents: Contents) -> None:
         self.plan, self.stage, self.link, self.ids, self.contents = plan, stage, link, ids, contents
 
     @cached_property
@@ -146,7 +146,6 @@ class ChannelScan(Task):
 
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         """What the lines of a task say."""
-        assert isinstance(self.link.leaf, FromChannel)
         schema = schema_of_rows(self.link.leaf.layout)
         for batch in batches:
             for line in batch.column(0).to_pylist():
@@ -160,7 +159,7 @@ class ChannelScan(Task):
 
 
 def received(
-    spark: SparkSession, parcel: ShippedPlan, stage: Stage, link: Link, ids: list[int], reader: ChannelReader
+    spark: SparkSession, parcel: ShippedPlan, stage: Stage, link: ChannelLink, ids: list[int], reader: ChannelReader
 ) -> DataFrame:
     """The messages of a channel."""
     scan = ChannelScan(parcel.plan, stage, link, ids, reader.channel.contents).packed(parcel)

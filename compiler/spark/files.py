@@ -33,7 +33,7 @@ from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.connectors.files import existing
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
-from tracetypes.compiler.plan.plan import FromSource, Link
+from tracetypes.compiler.plan.plan import FromSource, SourceLink
 from tracetypes.compiler.spark.catalyst import tree
 from tracetypes.compiler.spark.catalyst_operations import NotNative
 from tracetypes.compiler.spark.input import Input
@@ -143,7 +143,7 @@ class FileInput(Input):
         reader = self.spark.readStream.format("text").option("recursiveFileLookup", "true").option("maxFileAge", "1d")
         return reader.option("maxFilesPerTrigger", tasks).load(literal(str(steps)))
 
-    def frame(self, link: Link) -> tuple[DataFrame, bool]:
+    def frame(self, link: SourceLink) -> tuple[DataFrame, bool]:
         """The rows, with the piece that each belongs to: see :mod:`tracetypes.compiler.spark.scan`. And whether Catalyst computes
         the first operator of the link."""
         reader = self.spark.readStream.option("recursiveFileLookup", "true").option("maxFileAge", "36500d")
@@ -189,10 +189,9 @@ class FileInput(Input):
             ) from error
 
 
-def emitted(link: Link) -> list[Column]:
+def emitted(link: SourceLink) -> list[Column]:
     """What the first operator of a link emits, as Catalyst's expressions of the layout's columns: a list of pairs, and whether
     a row must be run in Python. Nothing where it is opaque, or has no exact equivalent in Spark."""
-    assert isinstance(link.leaf, FromSource)
     if not link.path or isinstance(link.path[0].traced, Opaque) or not link.leaf.gives_items:
         return []
     layout, stream = link.leaf.layout, link.path[0].stream

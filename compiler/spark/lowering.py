@@ -20,7 +20,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.plan.facts import is_straight
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Stage, links
+from tracetypes.compiler.plan.plan import ChannelLink, SourceLink, Stage, StageLink, links
 from tracetypes.compiler.spark.channels import ChannelReader, received
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.input import Input
@@ -51,7 +51,8 @@ def lower(
     ids = groups_to_ids(plan.key_groups)
     if is_straight(plan):
         (stage,) = plan.stages
-        arriving = [_scanned(parcel, stage, link, inputs, files, ids, delivery) for link in links(stage.region)]
+        sources = [link for link in links(stage.region) if isinstance(link, SourceLink)]
+        arriving = [_scanned(parcel, stage, link, inputs, files, ids, delivery) for link in sources]
         return reduce(DataFrame.unionAll, [*arriving, _drain(spark, control, ids[:1])])
     frames: dict[int, DataFrame] = {}
     for stage in plan.stages:
@@ -73,14 +74,14 @@ def _stage(
 ) -> DataFrame:
     plan, arriving = parcel.plan, list[DataFrame]()
     for link in links(stage.region):
-        match link.leaf:
-            case FromSource():
+        match link:
+            case SourceLink():
                 arriving.append(_scanned(parcel, stage, link, inputs, files, ids, SEND))
-            case FromChannel(name=name):
-                arriving.append(received(spark, parcel, stage, link, ids, channels[name]))
-            case FromStage(stage=earlier):
-                arriving.append(frames[earlier])
-    if any(isinstance(link.leaf, FromSource) for link in links(stage.region)):
+            case ChannelLink(leaf=leaf):
+                arriving.append(received(spark, parcel, stage, link, ids, channels[leaf.name]))
+            case StageLink(leaf=leaf):
+                arriving.append(frames[leaf.stage])
+    if any(isinstance(link, SourceLink) for link in links(stage.region)):
         arriving.append(_drain(spark, control, ids))
     together = reduce(DataFrame.unionAll, arriving)
     grouped = together.groupBy("group")
@@ -97,14 +98,13 @@ def _stage(
 def _scanned(
     parcel: ShippedPlan,
     stage: Stage,
-    link: Link,
+    link: SourceLink,
     inputs: Mapping[str, Input],
     files: Mapping[str, InputFiles],
     ids: list[int],
     delivery: Delivery,
 ) -> DataFrame:
     """The messages of a source."""
-    assert isinstance(link.leaf, FromSource)
     end = End(parcel.plan, stage, link, ids, delivery)
     frame, scan = inputs[link.leaf.source.name].scanned(end, files.get(link.leaf.label))
     return frame.mapInArrow(scan.packed(parcel), MESSAGES)

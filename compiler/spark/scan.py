@@ -35,7 +35,7 @@ from tracetypes.compiler.connectors.text import (
     fit_of_json,
 )
 from tracetypes.compiler.plan.facts import is_straight
-from tracetypes.compiler.plan.plan import FromSource, Link, Plan, Stage
+from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Message, Piece
 from tracetypes.compiler.runtime.source import SourceKernel, Taken
@@ -56,7 +56,7 @@ class End:
 
     plan: Plan
     stage: Stage
-    link: Link
+    link: SourceLink
     ids: list[int]
     delivery: Delivery
 
@@ -66,6 +66,7 @@ class Scan(Task):
 
     def __init__(self, end: End) -> None:
         self.plan, self.stage, self.link, self.ids = end.plan, end.stage, end.link, end.ids
+        self.leaf = end.link.leaf
         self.straight = end.plan.layout if is_straight(end.plan) else None
         self.delivery, self.width = end.delivery, end.plan.width
 
@@ -76,12 +77,6 @@ class Scan(Task):
     def verifier(self) -> Verifier | None:
         """Made once in each worker."""
         return Verifier.of(self.plan)
-
-    @property
-    def leaf(self) -> FromSource:
-        """The source."""
-        assert isinstance(self.link.leaf, FromSource)
-        return self.link.leaf
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All pieces of a task."""

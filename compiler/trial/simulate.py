@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.pickled import dumps, loads
 from tracetypes.compiler.columns.arrow import array
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, links
+from tracetypes.compiler.plan.plan import ChannelLink, FromStage, Plan, SourceLink, links
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.chunks import Chunk
@@ -217,12 +217,12 @@ def _step(
             waiting: dict[int, list[Message]] = {stage.number: [] for stage in plan.stages}
             for stage in plan.stages:
                 for link in links(stage.region):
-                    if isinstance(link.leaf, FromSource):
+                    if isinstance(link, SourceLink):
                         parts = sliced.get(link.leaf.label, [])
                         for part in range(len(parts)):
                             read = _read(plan, stage.number, link, parts, part, number, collector, before, chance)
                             waiting[stage.number].extend(read)
-                    elif isinstance(link.leaf, FromChannel):
+                    elif isinstance(link, ChannelLink):
                         for sent in come.get(link.leaf.name, ()):
                             receiver = ChannelKernel(stage, link, plan.key_groups, Verifier.of(plan))
                             waiting[stage.number].extend(receiver.markers(sent.markers, sent.complete, sent.silence))
@@ -270,7 +270,7 @@ def _target(plan: Plan, number: int) -> int | None:
 def _read(
     plan: Plan,
     stage: int,
-    link: Link,
+    link: SourceLink,
     parts: list[list[list[Any]]],
     part: int,
     number: int,
@@ -278,7 +278,6 @@ def _read(
     before: Mapping[str, Mapping[Piece, int | None]],
     chance: random.Random,
 ) -> list[Message]:
-    assert isinstance(link.leaf, FromSource)
     source, keyed = link.leaf.source, link.leaf.layout.keyed
     read = reader(source).read
     messages: list[Message] = []

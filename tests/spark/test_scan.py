@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from tracetypes import Dataflow, OperatorFailed, OpStateless, U, Unit, check, every, interpret_rows, parquet
 from tracetypes.compiler.columns.arrow import decode
 from tracetypes.compiler.connectors.source_rows import taker
-from tracetypes.compiler.plan.plan import Plan, links
+from tracetypes.compiler.plan.plan import Plan, SourceLink, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Items
@@ -169,6 +169,7 @@ def test_a_file_as_pandas_writes_it_by_default(spark: SparkSession, tmp_path: Pa
 
 def test_the_operator_becomes_columns_of_spark() -> None:
     (link,) = links(planned().stages[0].region)
+    assert isinstance(link, SourceLink)
     assert len(emitted(link)) == 2
 
 
@@ -216,6 +217,7 @@ def noted() -> Plan:
 
 def scan_of(planned: Plan) -> tuple[ParquetScan, SourceKernel]:
     (link,) = links(planned.stages[0].region)
+    assert isinstance(link, SourceLink)
     return ParquetScan(End(planned, planned.stages[0], link, [0, 1], SEND)), SourceKernel(planned.stages[0], link, 2)
 
 
