@@ -42,7 +42,7 @@ import pyarrow.parquet as pq
 
 from benchmarks._compare import Setting, difference, say, scratch, versions
 from benchmarks.by_hand import yahoo as by_hand
-from benchmarks.yahoo import RECOUNTS, SECONDS, UP_TO_LAST_EVENT
+from benchmarks.yahoo import RECOUNTS, SECONDS
 from examples import yahoo, yahoo_data
 from examples.yahoo_data import START, Tables
 from tracetypes.compiler.spark.session import session
@@ -158,8 +158,6 @@ def compare(root: Path, out: Path, known: Tables, query: str, engine: str, wait:
     # Nobody drains Spark by hand: windows that the watermark has not passed are not told yet.
     undue = f'"end" * 1000 > {newest - wait * 1_000}' if engine == "spark" else "false"
     recount = RECOUNTS[query]
-    if engine not in ("ours", "spark"):  # these tell at the end of all files the windows behind the last event too
-        recount = recount.replace(UP_TO_LAST_EVENT, "")
     columns = ("key" if engine == "ours" else "campaign_id") + ' AS campaign_id, "end", views'
     events = f"{root}/events/*.parquet"
     found = difference(recount, out, columns, undue=undue, events=events, ads=ads)

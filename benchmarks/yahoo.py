@@ -50,8 +50,6 @@ COUNTS = ", ".join(
 )
 SUMS = ", ".join(f"sum({name}) OVER past AS {name}" for name in ("views", "clicks", "purchases"))
 
-UP_TO_LAST_EVENT = "WHERE pane + 1 + later.n <= (SELECT max(event_time) // 1000 + 1 FROM events)"
-
 RECOUNTS = {
     "I": f"SELECT campaign_id, {EVENTS} FROM events JOIN ads USING (ad_id)",
     "II": f"""
@@ -65,13 +63,12 @@ RECOUNTS = {
         SELECT location, {SUMS}, min(f) OVER past AS first, max(l) OVER past AS last
         FROM touched WINDOW past AS (PARTITION BY location ORDER BY span)
         """,
-    "IV": f"""
+    "IV": """
         WITH panes AS (
             SELECT campaign_id, event_time // 1000 AS pane, count(*) AS views
             FROM events JOIN ads USING (ad_id) WHERE event_type = 'view' GROUP BY ALL)
         SELECT campaign_id, pane + 1 + later.n AS "end", sum(views)::BIGINT AS views
-        FROM panes, range(10) AS later(n)
-        {UP_TO_LAST_EVENT} GROUP BY ALL
+        FROM panes, range(10) AS later(n) GROUP BY ALL
         """,
     "V": """
         SELECT campaign_id, (event_time // 10000 + 1) * 10 AS "end", count(*) AS views
@@ -122,7 +119,9 @@ def compare(query: str, got: Path, root: Path, known: Tables, span: float, *, ou
     if query == "VI":
         tables["clusters"] = clusters(tables)
     wanted = RECOUNTS[query].format(span=round(span * 1_000))
-    undue = '"end" > (SELECT max(event_time) // 1000 FROM events)' if query in ("IV", "V", "VI") else "false"
+    # Nobody drains Spark by hand: windows that the watermark has not passed are not there yet.
+    late = not ours and query in ("IV", "V", "VI")
+    undue = '"end" > (SELECT max(event_time) // 1000 FROM events)' if late else "false"
     return difference(wanted, got, columns, undue=undue, **tables)
 
 

@@ -345,6 +345,9 @@ class LastTenBlocks(OpKeyedUnordered[str, int, str, Views, Panes, int]):
         if views > 0:
             emit(key, Views(marker.timestamp, views))
 
+    def linger(self) -> int:
+        return 9
+
 
 @attrs.frozen
 class EachBlock(OpKeyedUnordered[str, int, str, Views, int, int]):
