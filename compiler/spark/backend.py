@@ -24,8 +24,8 @@ __all__ = ["SparkBackend"]
 
 @attrs.define(eq=False)
 class SparkBackend:
-    """Starts queries in a session. ``told``: called after each micro-batch; ``differed``: with traced operators that go on in
-    Python. The others are as of a run."""
+    """Starts queries in a session. ``told``: called after each micro-batch. ``differed``: called with traced operators
+    that go on in Python. The other parameters are those of a run."""
 
     spark: SparkSession
     told: Callable[[Batch], None]
@@ -39,7 +39,7 @@ class SparkBackend:
     """Queries by the channel that they feed."""
 
     def unsupported(self, program: Program) -> Sequence[str]:
-        """Whatever can be planned runs."""
+        """Nothing: every plan can run."""
         return ()
 
     def start(

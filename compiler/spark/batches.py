@@ -1,4 +1,4 @@
-"""What happens with each micro-batch: its messages are taken, written and committed."""
+"""The work of each micro-batch: its messages are taken, written and committed."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ __all__ = ["Ending", "MicroBatches", "tell"]
 
 
 class Ending:
-    """Ends the sources with the micro-batch that takes the last files, so that the end needs none of its own.
+    """Ends the sources with the micro-batch that takes the last files, so that the end needs no micro-batch of its own.
 
-    What Spark has taken stands in its checkpoint. Where that cannot be told (a file system that is not local), nothing is
-    ended here, and the run ends the sources when nothing is left to do.
+    Spark's checkpoint says what Spark has taken. If that is unknown (a file system that is not local), nothing is ended
+    here, and the run ends the sources when nothing is left to do.
     """
 
     def __init__(self, inputs: Mapping[str, Input], store: RunStore, log: SparkLog, *, drain: bool) -> None:
@@ -45,7 +45,7 @@ class Ending:
         self.read: set[Path] = set()
 
     def begin(self) -> None:
-        """List the files, unless nobody may read new ones any more."""
+        """List the files, unless no new ones may be read any more."""
         listed = self.store.files.values()
         for files in listed if not self.store.drained else ():
             files.look()
@@ -53,7 +53,7 @@ class Ending:
         self.left += [(files.tasks, files.waiting) for files in listed]
 
     def look(self) -> None:
-        """End the sources if the coming micro-batch takes the last files."""
+        """End the sources if the next micro-batch takes the last files."""
         if not self.drain or self.store.drained:
             return
         logs = self.log.source_logs
@@ -66,7 +66,7 @@ class Ending:
 
 
 class MicroBatches:
-    """What ``foreachBatch`` calls."""
+    """The function of ``foreachBatch``."""
 
     def __init__(
         self,
@@ -136,7 +136,8 @@ class MicroBatches:
             joint.reader.trim(self.log)
 
     def take(self, messages: DataFrame, number: int) -> tuple[dict[str, Any], tuple[StageMetrics, ...]]:
-        """Compute a micro-batch, in one job, and send out what came of it: its commit record, and what its stages tell."""
+        """Compute a micro-batch, in one job, and write its rows. Returns its commit record, and the metrics of its
+        stages."""
         before = self.store.before(number)
         arrived = [
             decode(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
@@ -162,7 +163,7 @@ class MicroBatches:
     def close(
         self, arrived: list[Message], before: dict[str, Any]
     ) -> tuple[dict[str, Any], list[Message], dict[tuple[int, Piece], int]]:
-        """Close the blocks from the sources' reports, where the sources send rows of the sink."""
+        """Close the blocks from the sources' reports, if the sources send rows of the sink."""
         kernel = StageKernel(self.plan, self.plan.stages[0])
         state = loads(base64.b64decode(before["state"])) if "state" in before else kernel.fresh()
         sent = list(kernel.step(state, 0, [m for m in arrived if isinstance(m.body, Report | Drain)]))
@@ -178,7 +179,7 @@ class MicroBatches:
         return record, [*sent, kernel.metrics(state, 0, len(blob))], kernel.epoch.frontiers
 
     def record(self, messages: Sequence[Message], before: dict[str, Any]) -> dict[str, Any]:
-        """What is told of a batch, from the stages' progress."""
+        """The report of a micro-batch, from the stages' progress."""
         record: dict[str, Any] = {
             "rows": 0,
             "read": {},
@@ -211,6 +212,7 @@ def _latest(newest: Mapping[str, list[int | None]]) -> dict[str, int]:
 
 
 def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Mapping[str, Any] | None = None) -> None:
-    """Let the workers of the coming batch know the newest event times before it, of each part of each reading of a source."""
+    """Send the workers of the next micro-batch the newest event times before it, of each part of each reading of a
+    source."""
     known = {"batch": batch, "newest": newest, "pieces": pieces or {}}
     spark.sparkContext.setLocalProperty(BEFORE, json.dumps(known))

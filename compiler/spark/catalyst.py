@@ -1,17 +1,18 @@
 """Expressions as Spark columns, evaluated in the JVM.
 
-A column here has Python's value or is *undefined*, and says so: rows that are undefined must be run in Python. It throws for
-no row, also in ANSI mode. Undefined is where the expression has no value (``expr.Undefined``), and also
+A column has Python's value or says that it is *undefined*; undefined rows must run in Python. It throws for no row,
+also in ANSI mode. Undefined are rows for which the expression has no value (``expr.Undefined``), and also
 
 * ``lower`` and ``upper`` of text that is not ASCII: Java's and Python's Unicode differ;
 * quotients of integers beyond ``2**53``, which need more than one rounding;
 * ``replace`` of the empty string.
 
-:class:`NotNative` is raised where an operation has no exact equivalent at all (exact sums; very large tables and expressions).
+:class:`NotNative` is raised if an operation has no exact equivalent at all (exact sums; very large tables and
+expressions).
 
-A table becomes two literals: buckets of keys by CRC-32, and an array of values by place; a look-up costs one hash and one or
-two comparisons, without a join. The session's time zone must be UTC, and a column of a schema that is not optional must hold
-no nulls.
+A table becomes two literals: buckets of keys by CRC-32, and an array of values by place. A look-up costs one hash and
+one or two comparisons, without a join. The session's time zone must be UTC, and a column of a schema that is not
+optional must have no nulls.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ MOST_NODES: Final = 4_000
 @final
 @attrs.frozen(eq=False)
 class Native:
-    """A column. ``undefined``: a Boolean column, never null, for which rows it must be run in Python; None for no row. What
-    ``value`` holds there means nothing; where it is null elsewhere, the value is None."""
+    """A column. ``undefined``: a Boolean column, never null, of the rows that must run in Python; None for no row. In
+    these rows ``value`` means nothing; in other rows null is None."""
 
     value: Column
     undefined: Column | None
@@ -74,12 +75,12 @@ class Native:
 @final
 @attrs.frozen(eq=False)
 class NativeTree:
-    """What an ``OpStateless`` emits for each row.
+    """The emissions of an ``OpStateless`` for each row.
 
-    ``undefined`` as in :class:`Native`; the other columns mean nothing there. ``condition``: does the row emit? Never null
-    otherwise. ``key`` (None where emissions have none) and ``value``: what it emits, of the Spark types of the schemas; None
-    when a leaf emits more than once. ``pairs``: all emissions in order, an array of structs of ``key`` (where there are
-    keys) and ``value``.
+    ``undefined`` as in :class:`Native`; in undefined rows the other columns mean nothing. ``condition``: whether the
+    row emits; null only in undefined rows. ``key`` (None if emissions have none) and ``value``: the emission, in the
+    Spark types of the schemas; None if a leaf emits more than once. ``pairs``: all emissions in order, an array of
+    structs of ``key`` (if there are keys) and ``value``.
     """
 
     condition: Column

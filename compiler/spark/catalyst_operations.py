@@ -20,9 +20,11 @@ __all__ = ["ACTS", "NotNative", "Term", "choice", "constant_term", "either", "ex
 @final
 @attrs.frozen(eq=False)
 class Term:
-    """A column under construction. It is null where the expression is undefined or its value None; ``sure``: it never is.
+    """A column under construction. It is null if the expression is undefined or its value is None. ``sure``: it is
+    never null.
 
-    ``undefined``: of what may be None only, where it is undefined; otherwise that is where it is null. ``size``: nodes.
+    ``undefined``: only for terms that may be None, the rows that are undefined; for other terms these are the null
+    rows. ``size``: nodes.
     """
 
     kind: Kind | None
@@ -44,8 +46,8 @@ def same(value: Column) -> Column:
 @final
 @attrs.frozen(eq=False)
 class Act:
-    """How an operation becomes a column. ``total``: it is null only where an argument is. ``uses``: how often it mentions its
-    arguments. ``nulls``: it takes the terms, for it must know which of them may be null."""
+    """How an operation becomes a column. ``total``: it is null only if an argument is null. ``uses``: how often it
+    mentions its arguments. ``nulls``: it takes the terms, because it must know which of them may be null."""
 
     make: Callable[..., Column]
     total: bool = True
@@ -296,7 +298,8 @@ def choice(kind: Kind | None, args: list[Term]) -> Term:
 
 
 def extreme(op: str, kind: Kind | None, a: Term, b: Term) -> Term:
-    """Spark's own of these takes NaN for larger than all others, and either of two zeros."""
+    """The extreme of two columns. In Spark's own functions NaN is larger than all others, and either of two zeros may
+    win."""
     if a.kind is None or a.kind != b.kind:
         raise NotNative(f"{op} of {type(a.kind).__name__}, {type(b.kind).__name__}")
     present = [Term(x.kind, x.value, True, x.size) for x in (a, b)]
@@ -314,4 +317,4 @@ def extreme(op: str, kind: Kind | None, a: Term, b: Term) -> Term:
 
 
 class NotNative(Exception):
-    """Spark has no exact equivalent. The reason is for a person."""
+    """Spark has no exact equivalent. The text is the reason."""

@@ -20,7 +20,7 @@ __all__ = ["entries_of", "place_of"]
 
 
 def place_of(keys: Mapping[Any, int], key: Term) -> Column:
-    """The place of a key, an int; null where the table does not have it, or where the key is null."""
+    """The place of a key, an int. Null if the table does not have it, or if the key is null."""
     if not keys:
         return F.lit(None).cast("int")
     value = key.value.cast("int").cast("bigint") if isinstance(key.kind, Boolean) else key.value
@@ -50,7 +50,7 @@ def _literal(value: Any, kind: str) -> Column:
 @final
 @attrs.frozen(eq=False)
 class Entries:
-    """Values by place: of an array of what JSON has for them."""
+    """Values by place, of an array of the JSON of these values."""
 
     values: Column
     finish: Callable[[Column], Column]

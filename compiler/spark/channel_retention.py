@@ -1,4 +1,4 @@
-"""What of a channel is kept: everything that a reader has not taken for good."""
+"""Retention of channels: a channel keeps everything that a reader has not committed yet."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["ChannelRetention"]
 
 @attrs.define(eq=False)
 class ChannelRetention:
-    """A channel between queries. ``sender``: Spark's log of the query that sends, where places are the numbers of its
-    micro-batches; ``readers``: logs of those that read it, and how often each does."""
+    """A channel between queries. ``sender``: Spark's log of the query that sends, whose places are the numbers of its
+    micro-batches. ``readers``: logs of the queries that read it, and how often each does."""
 
     reader: ChannelReader
     sender: SparkLog | None = None
     readers: list[tuple[SparkLog, int]] = attrs.Factory(list)
 
     def clean(self) -> None:
-        """Remove what all readers have taken for good."""
+        """Remove what all readers have committed."""
         needed: list[int] = []
         for log, readings in self.readers:
             places = self.reader.taken(log)

@@ -1,4 +1,4 @@
-"""Channels as Spark reads them: their entries as lines, each once, and what a query has taken of them for good."""
+"""Channels as Spark reads them: their entries as lines, each once, and what a query has committed of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["ChannelReader", "ChannelScan", "reader_of", "received"]
 
 
 class ChannelReader(ABC):
-    """The far end of a channel."""
+    """Reads a channel."""
 
     channel: Channel
 
@@ -44,14 +44,15 @@ class ChannelReader(ABC):
 
     @abstractmethod
     def taken(self, log: SparkLog) -> list[int]:
-        """For each time that a query reads the channel the place before which it needs nothing any more. ``log``: the query's."""
+        """For each time that a query reads the channel, the place before which it needs nothing any more. ``log``: the
+        query's."""
 
     def trim(self, log: SparkLog) -> None:  # noqa: B027
-        """Shorten what Spark has noted about this channel for a query that is between two micro-batches."""
+        """Shorten Spark's records of this channel for a query, between two of its micro-batches."""
 
 
 class FileReader(ChannelReader):
-    """Manifests are taken as Spark's source of files."""
+    """Reads manifests by Spark's source of files."""
 
     def __init__(self, channel: FileChannel) -> None:
         self.channel: FileChannel = channel
@@ -59,13 +60,14 @@ class FileReader(ChannelReader):
             left.unlink()
 
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
-        """Spark notes files by name for a day behind the newest one, and takes none that is older."""
+        """The lines of manifests. Spark records the names of files for a day before the newest one, and ignores older
+        files."""
         manifests = literal(str(self.channel.manifests))
         lines = spark.readStream.format("text").option("maxFileAge", "1d").load(manifests)
         return lines.repartition(tasks) if tasks > 1 else lines  # a manifest is one small file, and names many large ones
 
     def taken(self, log: SparkLog) -> list[int]:
-        """Manifests are taken in the order of their numbers."""
+        """As in :class:`ChannelReader`. Manifests are read in the order of their numbers."""
         directory = self.channel.manifests.absolute()
         places: list[int] = []
         for files in log.taken_files():
@@ -79,25 +81,25 @@ class FileReader(ChannelReader):
 
 
 class TopicReader(ChannelReader):
-    """Ranges of offsets are taken as a source of Python. Spark notes an offset of each reader."""
+    """Reads ranges of offsets by a Python data source. Spark records an offset for each reader."""
 
     def __init__(self, channel: TopicChannel) -> None:
         self.channel: TopicChannel = channel
 
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
-        """Those of all partitions of a micro-batch."""
+        """The ranges of all partitions of a micro-batch."""
         spark.dataSource.register(ChannelTopic)
         address = json.dumps(attrs.asdict(self.channel.address))
         about = {"channel": self.channel.name, "address": address, "id": self.channel.id, "tasks": str(tasks)}
         return spark.readStream.format(ChannelTopic.name()).options(**about).load()
 
     def taken(self, log: SparkLog) -> list[int]:
-        """By the offsets, which name the channel."""
+        """As in :class:`ChannelReader`, by the offsets, which name the channel."""
         return [one["next"] for one in log.taken if one is not None and one.get("channel") == self.channel.name]
 
 
 def reader_of(channel: Channel) -> ChannelReader:
-    """By the kind of channel."""
+    """The reader for the kind of a channel."""
     return READERS[type(channel)](channel)
 
 
@@ -112,11 +114,11 @@ class ChannelTopic(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """By which Spark knows it."""
+        """The name in Spark."""
         return "tracetypes-channel"
 
     def schema(self) -> str:
-        """Of its rows."""
+        """The schema of its rows."""
         return "line string"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -133,7 +135,7 @@ class ChannelScan(Task):
 
     @cached_property
     def verifier(self) -> Verifier | None:
-        """Made once in each worker."""
+        """The verifier, made once in each worker."""
         return Verifier.of(self.plan)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -145,7 +147,7 @@ class ChannelScan(Task):
             yield from sent(self.messages(batches), self.ids)
 
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
-        """What the lines of a task say."""
+        """The messages of the lines of a task."""
         schema = schema_of_rows(self.link.leaf.layout)
         for batch in batches:
             for line in batch.column(0).to_pylist():

@@ -1,12 +1,12 @@
 """Delta tables on local or mounted disks as sources and as the sink.
 
-As sources: the log of a table says in which order its files came, by version and within a version by the order of its actions.
-That is the source order. Spark only keeps the place in the log (a Python data source whose rows are names of files), and the
-workers read the files as they read any Parquet. A version that takes rows away has no place in a stream, and is refused.
+As sources: the log of a table has the order of its files, by version and within a version by the order of its actions.
+That is the source order. Spark only keeps the place in the log (a Python data source whose rows are names of files),
+and the workers read the files like any Parquet. A version that removes rows has no place in a stream, and is refused.
 
-As the sink: files are written as for a sink of Parquet, moved into the table's directory, and one commit adds them, together
-with the number of the micro-batch as the version of an application of the run's own. A micro-batch whose commit went through
-is not committed again.
+As the sink: files are written as for a sink of Parquet and moved into the table's directory. One commit adds them, and
+sets an application transaction of the run to the number of the micro-batch. A micro-batch whose commit went through is
+not committed again.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class TableInput(Input):
 
     @property
     def identity(self) -> Identity:
-        """Which table it is."""
+        """The identity of the table."""
         return Identity("table", str(self.path), self.table)
 
     @property
     def at_once(self) -> bool:
-        """Does one micro-batch take all that there is?"""
+        """Whether one micro-batch takes all rows."""
         return self.files_per_step is None
 
     def frame(self) -> DataFrame:
@@ -91,7 +91,7 @@ class TableInput(Input):
 
 
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
-        """Files of versions."""
+        """The files of versions."""
         return self.frame(), TableScan(end)
 
 
@@ -100,11 +100,11 @@ class Table(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """By which Spark knows it."""
+        """The name in Spark."""
         return "tracetypes-table"
 
     def schema(self) -> str:
-        """Of its rows."""
+        """The schema of its rows."""
         return FILES
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

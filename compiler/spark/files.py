@@ -1,4 +1,4 @@
-"""Files as Spark reads them: paths, headers, schemas, and what can be wrong with them before anything runs."""
+"""Files as Spark reads them: paths, headers, schemas, and the errors that can be found before anything runs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FileInput(Input):
 
     @property
     def identity(self) -> Identity:
-        """Files are known by their names."""
+        """The identity of files, which are known by their names."""
         return Identity("files")
 
     def _format(self) -> Format:
@@ -101,16 +101,16 @@ class FileInput(Input):
 
     @property
     def is_listed(self) -> bool:
-        """Are these files on a local or mounted disk, which the driver lists and the workers read?"""
+        """Whether these files are on a local or mounted disk, so that the driver lists them and the workers read them."""
         return "://" not in self.path.removeprefix("file://") and os.environ.get(SCAN) != "spark"
 
     @property
     def waiting(self) -> tuple[int | None, set[str]] | None:
-        """All, where Spark lists them."""
+        """All files, if Spark lists them."""
         return None if self.is_listed else (self.files_per_step, {os.path.abspath(name) for name in self.names})
 
     def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
-        """Where the driver lists them."""
+        """The files, if the driver lists them."""
         if not self.is_listed:
             return None
         return InputFiles.of(
@@ -125,7 +125,7 @@ class FileInput(Input):
         )
 
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
-        """Listings, or rows."""
+        """Lines of listings, or rows."""
         if files is not None:
             frame = self.listing(files.listings.path, files.tasks)
             if isinstance(self.format, Parquet):
@@ -137,15 +137,15 @@ class FileInput(Input):
         return frame, TextScan(end, self.format, self.header)
 
     def listing(self, steps: Path, tasks: int) -> DataFrame:
-        """The lines of listings. Spark takes one at once, of a file for each of the tasks."""
+        """The lines of listings. Spark takes one listing at a time, which has a file for each of the tasks."""
         if isinstance(self.format, Parquet):
             self._check_first()
         reader = self.spark.readStream.format("text").option("recursiveFileLookup", "true").option("maxFileAge", "1d")
         return reader.option("maxFilesPerTrigger", tasks).load(literal(str(steps)))
 
     def frame(self, link: SourceLink) -> tuple[DataFrame, bool]:
-        """The rows, with the piece that each belongs to: see :mod:`tracetypes.compiler.spark.scan`. And whether Catalyst computes
-        the first operator of the link."""
+        """The rows, with the split of each (:mod:`tracetypes.compiler.spark.scan`). And whether Catalyst computes the
+        first operator of the link."""
         reader = self.spark.readStream.option("recursiveFileLookup", "true").option("maxFileAge", "36500d")
         if self.files_per_step is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_step)
@@ -190,8 +190,8 @@ class FileInput(Input):
 
 
 def emitted(link: SourceLink) -> list[Column]:
-    """What the first operator of a link emits, as Catalyst's expressions of the layout's columns: a list of pairs, and whether
-    a row must be run in Python. Nothing where it is opaque, or has no exact equivalent in Spark."""
+    """The emissions of the first operator of a link, as Catalyst expressions of the layout's columns: a list of pairs,
+    and whether a row must run in Python. Nothing if it is opaque, or has no exact equivalent in Spark."""
     if not link.path or isinstance(link.path[0].traced, Opaque) or not link.leaf.gives_items:
         return []
     layout, stream = link.leaf.layout, link.path[0].stream
@@ -216,8 +216,8 @@ def emitted(link: SourceLink) -> list[Column]:
 
 
 def check_types(leaf: FromSource, path: str, found: dict[str, DataType], *, declare: Collection[str] = ()) -> None:
-    """Do columns fit a source? ``declare``: the columns for which its format may say the zone of times that have none. Raises
-    :class:`RunError` ``TT203``."""
+    """Check that columns fit a source. ``declare``: the columns for which its format may declare the zone of times that
+    have none. Raises :class:`RunError` ``TT203``."""
     format = leaf.source.format
     zone = format.zone if isinstance(format, Parquet) else None
     for name, schema in leaf.layout.columns:
@@ -285,7 +285,7 @@ def _first_line(name: str, format: Csv) -> str:
 
 
 def literal(text: str) -> str:
-    """A path as a pattern that only that path matches."""
+    """A path as a pattern that matches only that path."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", text)
 
 

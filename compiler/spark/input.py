@@ -1,4 +1,4 @@
-"""The input of a source, as Spark takes it."""
+"""The interface of an input, as Spark takes it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ class Input(ABC):
     @property
     @abstractmethod
     def identity(self) -> Identity:
-        """What it is, so that another one is known as such."""
+        """The identity, by which a run notices another input."""
 
     @property
     def at_once(self) -> bool:
-        """Does one micro-batch take all that there is?"""
+        """Whether one micro-batch takes all rows."""
         return True
 
     @property
     def waiting(self) -> tuple[int | None, set[str]] | None:
-        """Files that Spark lists itself: how many a micro-batch takes at most, and which; None for none of these."""
+        """If Spark lists files: how many a micro-batch takes at most, and which; otherwise None."""
         return None
 
     def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
-        """The files of a reading that the driver lists; None where there are none. Options are those of :class:`InputFiles`."""
+        """The files of a reading that the driver lists; None if there are none. Options are those of
+        :class:`InputFiles`."""
         return None
 
     @abstractmethod
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
-        """What Spark finds, a row each, and how workers read these."""
+        """The rows that Spark finds, and how workers read them."""

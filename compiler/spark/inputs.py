@@ -49,7 +49,7 @@ def open_all(
 
 
 def require(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
-    """Every source must have an input, and every input a source. Raises :class:`UsageError` ``TT402``."""
+    """Check that every source has an input, and every input a source. Raises :class:`UsageError` ``TT402``."""
     names = set(sources)
     for name in sorted(set(inputs) - names):
         raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
@@ -58,13 +58,14 @@ def require(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
 
 
 def look_for(source: str, address: str) -> None:
-    """See that there is an input on a local disk. It needs no Spark. Raises :class:`RunError` ``TT208``."""
+    """Check that an input on a local disk exists. Needs no Spark. Raises :class:`RunError` ``TT208``."""
     connector_of(address).look_for(source, address)
 
 
 @attrs.frozen
 class Opening:
-    """What is known where an input is opened. ``scratch``: a directory of the run; ``bounded``: later rows are not read."""
+    """The circumstances in which an input is opened. ``scratch``: a directory of the run. ``bounded``: later rows are
+    not read."""
 
     spark: SparkSession
     leaf: FromSource

@@ -1,6 +1,7 @@
-"""The Java process of the driver: it starts with the session, and ends with or before the process that started it.
+"""The Java process of the driver. It starts with the session, and ends with or before the process that started it.
 
-What is private to Spark's gateway to that process is used here only; :mod:`.log` has what is private to its checkpoint.
+Only this module uses what is private to Spark's gateway to that process; :mod:`.log` does so for what is private to its
+checkpoint.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ ends it when its own pipe ends, but may stand still for good where a context was
 
 @contextmanager
 def java(conf: SparkConf, log: Path) -> Iterator[None]:
-    """A Java process for the session that is made inside, unless there is one. When that fails or is interrupted, it ends.
+    """A context in which a new session has a Java process, which ends if the session fails or is interrupted. Does
+    nothing if there is one.
 
-    ``log``: what it and the Python workers print goes there, for nobody reads it, and a pipe that they held would stay open.
+    ``log``: the file for what it and the Python workers print. Nobody would read a pipe, and they would hold it open.
     """
     log.touch()
     if {"SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"} & os.environ.keys() or SparkContext._gateway is not None:
@@ -112,7 +114,7 @@ def _end(process: subprocess.Popen[bytes], watch: subprocess.Popen[bytes]) -> No
 
 
 def quiet_accumulators(context: SparkContext) -> None:
-    """Print no traceback when the Java process ends before this one."""
+    """Print no traceback if the Java process ends before this one."""
     accumulators = getattr(context, "_accumulatorServer", None)
     if accumulators is not None:
         accumulators.handle_error = lambda *_: None
@@ -124,13 +126,13 @@ def running_context() -> SparkContext | None:
 
 
 def java_process(spark: SparkSession) -> int | None:
-    """The number of the Java process of a session, where it is known."""
+    """The number of the Java process of a session, if it is known."""
     process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
     return process.pid if process is not None else None
 
 
 def java_lock(spark: SparkSession) -> tuple[JavaLock, int | None]:
-    """How the Java process of a session locks files, and its number where it is known."""
+    """The class by which the Java process of a session locks files, and its number if it is known."""
     gateway: Any = spark.sparkContext._gateway
 
     def lock(path: Path) -> Callable[[], None] | None:

@@ -1,14 +1,15 @@
-"""Topics of Kafka as sources and as the sink.
+"""Kafka topics as sources and as the sink.
 
-As sources: Spark plans which offsets a micro-batch reads, and the workers read them.
+As sources: Spark plans which offsets a micro-batch reads, and the workers read the records.
 
-Spark only keeps the offsets (a Python data source whose rows are ranges of offsets, one a partition), as it only lists Parquet
-files; a worker reads its range with librdkafka. A partition is a part of the source with a frontier of its own, and its records
-are in the order of their offsets, so that late rows and blocks do not depend on how micro-batches are cut. A run that does not
-follow its inputs reads up to the offsets that hold when it starts.
+Spark only keeps the offsets (a Python data source whose rows are ranges of offsets, one for each partition), as it only
+lists Parquet files. A worker reads its range with librdkafka. A partition is a part of the source with a frontier of
+its own, and its records are in the order of their offsets, so that late rows and blocks do not depend on how
+micro-batches are cut. A run that does not follow its inputs reads up to the offsets of the moment when it starts.
 
-As the sink: the driver sends the rows of a micro-batch in one transaction, which also commits the number of the batch as an
-offset of a group of the run's own. A batch whose transaction went through is not sent again, whatever became of our own record.
+As the sink: the driver sends the rows of a micro-batch in one transaction, which also commits the number of the
+micro-batch as an offset of a group of the run. A micro-batch whose transaction went through is not sent again, even if
+our own record is lost.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ RANGE = "partition int, start bigint, until bigint, parts int, idle boolean"
 
 
 class TopicInput(Input):
-    """A topic as the input of a source. ``bounded``: up to the offsets that hold now."""
+    """A topic as the input of a source. ``bounded``: up to the current offsets."""
 
     def __init__(self, spark: SparkSession, leaf: FromSource, text: str, *, bounded: bool) -> None:
         self.spark, self.address = spark, Address.of(text)
@@ -77,12 +78,12 @@ class TopicInput(Input):
 
     @property
     def identity(self) -> Identity:
-        """Which topic it is."""
+        """The identity of the topic."""
         return Identity("topic", self.address.topic, self.id)
 
     @property
     def at_once(self) -> bool:
-        """Does one micro-batch take all that there is?"""
+        """Whether one micro-batch takes all records."""
         return self.address.records is None
 
     def frame(self) -> DataFrame:
@@ -102,11 +103,11 @@ class Topic(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """By which Spark knows it."""
+        """The name in Spark."""
         return "tracetypes-topic"
 
     def schema(self) -> str:
-        """Of its rows."""
+        """The schema of its rows."""
         return RANGE
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -120,15 +121,15 @@ class Topic(DataSource):
 
 
 class TopicScan(Scan):
-    """Records. In: ``partition``, ``start``, ``until``, how many partitions there are: ``parts``, and whether this one is
-    ``idle``."""
+    """Reads records. Input columns: ``partition``, ``start``, ``until``, the number of partitions ``parts``, and
+    whether this one is ``idle``."""
 
     def __init__(self, end: End, address: Address) -> None:
         super().__init__(end)
         self.address, self.parts, self.idle = address, 1, False
 
     def part_of(self, piece: Piece) -> tuple[int, int, bool]:
-        """A partition is a part."""
+        """The partition, which is a part of the source."""
         return piece[0], self.parts, self.idle
 
     def pieces(
@@ -167,7 +168,7 @@ class TopicScan(Scan):
     def together(
         self, read: Callable[[Any, Any], Row], format: Kafka, one: Callable[[Message], Taken]
     ) -> Callable[[Sequence[Message]], Iterator[Taken | Chunk]]:
-        """Takes records that are no markers."""
+        """Takes records that are not markers."""
         layout = self.leaf.layout.zoned(format.zone)
         if not isinstance(layout.value, Record) or not layout.opened or format.headers:
             return lambda messages: map(one, messages)

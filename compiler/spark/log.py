@@ -1,4 +1,5 @@
-"""What Spark keeps of a query: the layout of its checkpoint and the numbers of its state stores. Nobody else knows these.
+"""Spark's own log of a query: the layout of its checkpoint and the numbers of its state stores. No other module knows
+these.
 
 ::
 
@@ -8,8 +9,8 @@
     CHECKPOINT/spark/sources/1/9.compact    all files up to micro-batch 9
     CHECKPOINT/spark/state/0/3/8.changelog  state of operator 0, partition 3, after micro-batch 7
 
-Spark promises none of this. ``tests/spark/test_spark_log.py`` runs a query and fails when a new Spark does it otherwise.
-:mod:`.java` has what is private to Spark's Java process.
+Spark promises none of this. ``tests/spark/test_spark_log.py`` runs a query and fails if a new Spark does it
+differently. :mod:`.java` has what is private to Spark's Java process.
 """
 
 from __future__ import annotations
@@ -61,19 +62,19 @@ class SparkLog:
         return max((int(p.name) for p in (self.path / log).glob("[0-9]*")), default=-1)
 
     def offsets(self, batch: int) -> list[Any]:
-        """Up to where each source is read with a micro-batch; None for a source that has sent nothing."""
+        """The end of reading of each source with a micro-batch; None for a source that has sent nothing."""
         offsets = self.path / "offsets" / str(batch)
         lines = offsets.read_text().splitlines()[2:] if offsets.exists() else []
         return [json.loads(line) if line.startswith("{") else None for line in lines]
 
     @property
     def taken(self) -> list[Any]:
-        """Up to where each source is read for good."""
+        """The end of reading of each source that is committed."""
         return self.offsets(self.ended)
 
     def clean(self) -> None:
-        """Remove what a start has left that was killed before Spark had begun a micro-batch. Spark would refuse half a file of
-        its log, and nothing else there means anything yet."""
+        """Remove the files of a start that was killed before Spark had begun a micro-batch. Spark would refuse half a
+        file of its log, and nothing else there means anything yet."""
         if self.begun < 0:
             shutil.rmtree(self.path, ignore_errors=True)
 
@@ -93,7 +94,7 @@ class SparkLog:
                     yield _path(entry)
 
     def took_from(self, directory: Path, batch: int) -> bool:
-        """Has a micro-batch, or one before it, taken a file of a directory?"""
+        """Whether a micro-batch, or one before it, has taken a file of a directory."""
         for at, offset in enumerate(self.offsets(batch)):
             for log in _logs(self.path / "sources" / str(at)) if offset else ():
                 for entry in map(json.loads, _below(log)):
@@ -102,7 +103,7 @@ class SparkLog:
         return False
 
     def taken_files(self) -> Iterator[Iterator[Path]]:
-        """For each source of files the last ones that were taken for good, and some before them, in order."""
+        """For each source of files the last committed files, and some before them, in order."""
         for at, offset in enumerate(self.taken):
             if offset is not None and "logOffset" in offset:
                 last = offset["logOffset"]
@@ -111,9 +112,9 @@ class SparkLog:
                 yield (_path(entry) for entry in entries if entry["batchId"] <= last)
 
     def shorten(self, directory: Path, scratch: Path) -> None:
-        """Shorten the logs of sources that read a directory, between two micro-batches. ``scratch``: on the same disk, where
-        Spark does not look. Spark writes all that it ever noted anew with every tenth micro-batch. It takes what stands in the
-        newest of these files, if there is one, for all that came before."""
+        """Shorten the logs of sources that read a directory, between two micro-batches. ``scratch``: a directory on the
+        same disk that Spark does not read. With every tenth micro-batch Spark writes all names that it ever recorded
+        anew. It takes the newest of these files, if there is one, for all names before it."""
         for source in (self.path / "sources").glob("[0-9]*"):
             compact = next((log for log in reversed(_logs(source)) if log.suffix == ".compact"), None)
             if compact is None or self._shortened.get((source, directory)) == compact:
@@ -141,7 +142,7 @@ class SparkLog:
 
     @property
     def tasks(self) -> int | None:
-        """In how many parts Spark keeps the state; None where there is no state yet."""
+        """The number of parts of the state; None if there is no state yet."""
         begun = self.path / "offsets" / str(self.begun)
         if not (self.path / "state").is_dir() or not begun.exists():
             return None
@@ -152,12 +153,12 @@ class SparkLog:
 
     @property
     def stores(self) -> int:
-        """How many stateful operators have a state."""
+        """The number of stateful operators with a state."""
         return len(list((self.path / "state").glob("[0-9]*")))
 
     def forget(self) -> None:
-        """Remove the state that attempts at the next micro-batch have left. They may have read something else, and Spark leaves a
-        file of state that is there as it is."""
+        """Remove the state that attempts at the next micro-batch have left. They may have read other rows, and Spark
+        does not replace an existing file of state."""
         following = self.ended + 1
         for file in (self.path / "state").rglob("*"):
             version = _STATE.fullmatch(file.name)
@@ -165,11 +166,11 @@ class SparkLog:
                 file.unlink()
 
     def repartition(self, spark: SparkSession, tasks: int) -> None:
-        """Have the state in another number of parts."""
+        """Spread the state over another number of parts."""
         spark._streamingCheckpointManager.repartition(str(self.path), tasks)
 
     def states(self, spark: SparkSession, operator: int, batch: int) -> Iterator[tuple[int, bytes]]:
-        """The state of each group of an operator as of a micro-batch that has ended, by Spark's number of the group."""
+        """The state of each group of an operator after a micro-batch, by Spark's number of the group."""
         reader = spark.read.format("statestore").option("operatorId", operator).option("batchId", batch)
         column = "value.groupState.state"  # of applyInPandasWithState, as which the last operator runs
         if operator:

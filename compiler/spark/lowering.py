@@ -44,9 +44,9 @@ def lower(
     control: str,
     delivery: Delivery,
 ) -> DataFrame:
-    """The messages that leave the last stage of a plan. ``files``: those of readings that the driver lists, by label;
-    ``channels``: where those lie that it reads; ``control``: a directory in which a file means that the sources ended;
-    ``delivery``: what becomes of the sink's rows."""
+    """The messages that leave the last stage of a plan. ``files``: the files of readings that the driver lists, by
+    label. ``channels``: those that the plan reads. ``control``: a directory in which a file means that the sources
+    have ended. ``delivery``: the way of the sink's rows."""
     plan = parcel.plan
     ids = groups_to_ids(plan.key_groups)
     if is_straight(plan):

@@ -1,7 +1,7 @@
-"""What operators print in Spark's Python workers, shown where the run was started.
+"""Shows what operators print in Spark's Python workers, where the run was started.
 
-Workers and the driver share a file: a worker appends whole lines before its task ends, so that all is there when the run ends.
-On a cluster they share none: there it stays in the logs of the executors, as Spark has it.
+Workers and the driver share a file. A worker appends whole lines before its task ends, so everything is there when the
+run ends. On a cluster they share no file, and the lines stay in the logs of the executors.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _one_reader: Final = threading.Lock()
 
 
 class Lines(io.RawIOBase):
-    """Appends whole lines to a file that other processes append to, too."""
+    """Appends whole lines to a file to which other processes append too."""
 
     def __init__(self, path: str) -> None:
         self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self.held = b""
 
     def fileno(self) -> int:
-        """The file's, for processes that an operator starts."""
+        """The number of the file, for processes that an operator starts."""
         return self.file
 
     def writable(self) -> bool:
@@ -50,14 +50,14 @@ class Lines(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Write the lines that are complete, and hold the rest."""
+        """Write the complete lines, and hold the rest."""
         lines, newline, self.held = (self.held + bytes(data)).rpartition(b"\n")
         if newline:
             os.write(self.file, lines + newline)
         return len(data)
 
     def end(self) -> None:
-        """Write a last line that has no end. What Spark's own process prints between tasks goes where it went."""
+        """Write a last line without an end. Then restore the output, for what Spark's own process prints between tasks."""
         if self.held:
             self.write(b"\n")
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
@@ -71,7 +71,7 @@ _texts: Final[list[Any]] = []
 
 
 def print_to_driver() -> Lines | None:
-    """In a worker that shares a file with the driver: from now on it prints there."""
+    """In a worker that shares a file with the driver: print to that file from now on."""
     path = os.environ.get(_NAME)
     if path is not None and not _lines:
         try:
@@ -85,7 +85,7 @@ def print_to_driver() -> Lines | None:
 
 
 def share(context: SparkContext) -> Path | None:
-    """The file that workers of a session share with the driver; None where they may be on other machines."""
+    """The file that workers of a session share with the driver; None if they may be on other machines."""
     if not (context.master or "").startswith("local"):
         return None
     if _NAME not in context.environment:
@@ -97,7 +97,8 @@ def share(context: SparkContext) -> Path | None:
 
 @contextmanager
 def shown(spark: SparkSession, show: Callable[[str], None]) -> Iterator[None]:
-    """Inside, ``show`` is called with each line that workers print. Of several runs at once the first shows those of all."""
+    """A context in which ``show`` is called with each line that workers print. If several runs go on at once, the first
+    one shows all lines."""
     path = share(spark.sparkContext)
     if path is None or not _one_reader.acquire(blocking=False):
         yield

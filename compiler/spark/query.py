@@ -34,7 +34,7 @@ __all__ = ["SLOW", "Query", "RunningQuery", "run_query"]
 
 @attrs.define(eq=False)
 class Query:
-    """What runs as one streaming query. ``upstream``: the queries that it reads from."""
+    """The parts of one streaming query. ``upstream``: the queries that it reads from."""
 
     plan: Plan
     inputs: Mapping[str, Input]
@@ -56,18 +56,18 @@ class Query:
         self.trust({one.operator for one in self.store.differences})
 
     def trust(self, all_but: Collection[str]) -> None:
-        """Run some operators in Python; the others as they were traced."""
+        """Run some operators in Python, and the others as traced."""
         self.plan = self.handler.plan = in_python(self.plan, all_but)
         self.parcel = ShippedPlan(self.plan)
 
     def differs(self, difference: Difference) -> None:
-        """Go on with an operator in Python, for good."""
+        """Run an operator in Python from now on, for good."""
         self.differed(difference, self.store.differs(difference))
         self.parcel.close()
         self.trust({difference.operator})
 
     def look(self) -> None:
-        """Look for new files, where that does not keep the machine busy."""
+        """Look for new files, but not so often that it keeps the machine busy."""
         began = time.monotonic()
         if began < self.rest:
             return
@@ -78,7 +78,7 @@ class Query:
 
 
 class RunningQuery:
-    """A query that was started, in a thread of its own. ``drain`` and ``follow`` as of a run."""
+    """A running query, in a thread of its own. ``drain`` and ``follow`` as for a run."""
 
     def __init__(self, query: Query, *, drain: bool, follow: bool) -> None:
         self.query, self.control, self.failure = query, Control(), None
@@ -105,13 +105,13 @@ class RunningQuery:
         self.control.stop.set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Is it over?"""
+        """Whether it is over."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     @property
     def metrics(self) -> Batch | None:
-        """Of the last micro-batch."""
+        """The metrics of the last micro-batch."""
         return self.query.handler.last
 
 
@@ -121,7 +121,7 @@ no setting for that; a query that begins anew has done nothing yet."""
 
 
 def run_query(query: Query, control: Control, *, drain: bool, follow: bool) -> None:
-    """Run a query until it is done, is stopped or fails. What was sent to the workers for it is removed."""
+    """Run a query until it is done, is stopped or fails. Then remove what was sent to the workers for it."""
     try:
         _attempts(query, control, drain=drain, follow=follow)
     finally:

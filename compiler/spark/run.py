@@ -1,4 +1,4 @@
-"""Runs of programs on Spark: what lies around the segments that the supervisor watches."""
+"""Runs of programs on Spark, around the segments that the supervisor watches."""
 
 from __future__ import annotations
 
@@ -71,20 +71,23 @@ def run_program(
     locks: Locks | None = None,
     control: Control | None = None,
 ) -> Summary:
-    """Run all segments of a program until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C, SIGTERM).
+    """Run all segments of a program until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C,
+    SIGTERM).
 
-    ``inputs``: a path, ``kafka://host:port/topic``, ``delta:path`` or :class:`Rows` for each source; ``outputs``: for each sink
-    a function from its plan and the run's name to an output; ``side_outputs``: from a run's name to where segments that feed a
-    channel put late and rejected rows; ``channels``: topics that they are to be, instead of files in the checkpoint.
-    ``drain``: at the end of the inputs the sources end too, and the open blocks are answered; a checkpoint that was
-    drained takes no further rows. ``files_per_step``: files of a micro-batch at most; ``appended``: read
-    lines that are appended to files of text that were taken, instead of raising ``TT230``. ``told``: called after each batch;
-    ``said``: with each way in which the graph is another than when the run was stopped, and of traced operators that go on in
-    Python; ``limits``: of rows that go aside; ``verify``: whether traced answers are compared with plain Python on a sample;
-    ``locks``: those that the run has taken already; they are released; ``control``: how others end it.
+    ``inputs``: a path, ``kafka://host:port/topic``, ``delta:path`` or :class:`Rows` for each source. ``outputs``: for
+    each sink a function from its plan and the run's name to an output. ``side_outputs``: a function from a run's name
+    to the outputs of late and rejected rows of segments that feed a channel. ``channels``: the place of topics that are
+    channels, instead of files in the checkpoint. ``drain``: at the end of the inputs the sources end too, and open
+    blocks are answered; a drained checkpoint takes no more rows. ``files_per_step``: the largest number of files in a
+    micro-batch. ``appended``: whether to read lines that are appended to known files of text, instead of raising
+    ``TT230``. ``told``: called after each micro-batch. ``said``: called with each change of the graph since the run was
+    stopped, and with traced operators that go on in Python. ``limits``: of late and rejected rows. ``verify``: whether
+    traced answers are compared with plain Python on a sample. ``locks``: those that the run has taken already; they are
+    released. ``control``: how others end it.
 
-    A segment that fails stops the others, and its error is raised: :class:`RunError`, :class:`OperatorFailed` and what a source
-    or sink finds wrong. After an error the run can be started again with the same checkpoint and goes on where it was.
+    A segment that fails stops the others, and its error is raised: :class:`RunError`, :class:`OperatorFailed` and the
+    errors of sources and sinks. After an error the run can be started again with the same checkpoint and goes on where
+    it was.
     """
     require(program.sources, inputs)
     control = control or Control()
@@ -320,7 +323,7 @@ def _nothing_unread(
 def collect(
     spark: SparkSession, plan: Plan, inputs: Mapping[str, Given], *, drain: bool = True, **options: Any
 ) -> MemoryOutput:
-    """Run a plan with a throw-away checkpoint and give what came out: for tests."""
+    """Run a plan with a temporary checkpoint and return its answer: for tests."""
     output = MemoryOutput(plan)
     checkpoint = tempfile.mkdtemp(prefix="tracetypes-")
     try:

@@ -1,8 +1,8 @@
 """How workers read sources: rows of text that Spark has read, columns that Spark has read, or Parquet files themselves.
 
-Parquet on local disks is read by the workers with Arrow, column by column as columns are asked for: Spark only says which
-files there are. That takes less than half of the processor time of Spark's scan and saves the copy of its rows to Python, and
-a row that turns out to be late can still be shown whole, though the query reads two of its columns.
+The workers read Parquet on local disks with Arrow, each column when it is needed; Spark only says which files there
+are. That takes less than half of the processor time of Spark's scan and saves the copy of its rows to Python. A row
+that turns out to be late can still be shown whole, although the query reads two of its columns.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ __all__ = ["ColumnScan", "End", "LinesScan", "ParquetScan", "Scan", "TextScan", 
 
 @attrs.frozen
 class End:
-    """The source end of a link. ``ids``: Spark's number for each key group; ``delivery``: of rows that go straight to the
-    sink."""
+    """The beginning of a link, at its source. ``ids``: Spark's number for each key group. ``delivery``: of rows that go
+    straight to the sink."""
 
     plan: Plan
     stage: Stage
@@ -62,7 +62,7 @@ class End:
 
 
 class Scan(Task):
-    """``mapInArrow`` of a source: what Spark gives in, messages out."""
+    """``mapInArrow`` of a source: Spark's rows in, messages out."""
 
     def __init__(self, end: End) -> None:
         self.plan, self.stage, self.link, self.ids = end.plan, end.stage, end.link, end.ids
@@ -75,16 +75,16 @@ class Scan(Task):
 
     @cached_property
     def verifier(self) -> Verifier | None:
-        """Made once in each worker."""
+        """The verifier, made once in each worker."""
         return Verifier.of(self.plan)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All pieces of a task."""
+        """All splits of a task."""
         with no_collector():
             yield from sent(deliver(self.delivery, self.messages(batches), self.width), self.ids)
 
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
-        """What the pieces of a task say."""
+        """The messages of the splits of a task."""
         read = reader(self.leaf.source).read
         before = _Before(self.leaf.label)
         for piece, taken in self.pieces(batches, read):
@@ -94,29 +94,30 @@ class Scan(Task):
             yield from self.noted()
 
     def noted(self) -> Iterator[Message]:
-        """What there is to say of the piece that was read last."""
+        """The report of the split that was read last."""
         yield from ()
 
     def part_of(self, piece: Piece) -> tuple[int, int, bool]:
-        """Which part of the source a piece belongs to, how many there are, and whether nobody waits for it: files are one part
-        together."""
+        """The part of the source to which a split belongs, the number of parts, and whether it is idle. All files are
+        one part."""
         return 0, 1, False
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
-        """The pieces with their rows, each to be read to its end before the next."""
+        """The splits with their rows. Each must be read to its end before the next one."""
         raise NotImplementedError
 
 
 class SplitScan(Scan):
-    """Local files, which the workers read themselves. In: lines of listings, a source split each."""
+    """Local files, which the workers read themselves. Input: lines of listings, one source split each."""
 
     now: Reading | None = None
     """What is being read."""
 
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
-        """What the splits of a task say, and behind each what was taken. A file that has changed is to blame if one fails."""
+        """The messages of the splits of a task, and after each the report of what was read. If a split fails because
+        its file has changed, that is the error."""
         try:
             yield from super().messages(batches)
         except Exception:
@@ -127,7 +128,7 @@ class SplitScan(Scan):
             self.now = None
 
     def noted(self) -> Iterator[Message]:
-        """What was taken last."""
+        """The report of the last split."""
         if self.now is not None:
             yield self.now.note(self.leaf.label)
         self.now = None
@@ -141,8 +142,8 @@ class SplitScan(Scan):
 
 
 class TextScan(Scan):
-    """Lines. In: ``raw`` (bytes of a line), then ``_time``, ``_file``, ``_start``: the piece that the row belongs to. Rows of
-    a piece are adjacent and in order."""
+    """Lines. Input columns: ``raw`` (bytes of a line), then ``_time``, ``_file``, ``_start``: the split of the row.
+    Rows of a split are adjacent and in order."""
 
     def __init__(self, end: End, format: Csv | JsonLines, header: list[str] | None) -> None:
         super().__init__(end)
@@ -151,7 +152,7 @@ class TextScan(Scan):
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
-        """Takes the lines as they come."""
+        """The splits, from the lines as they come."""
         take = self.parser(read)
 
         def lines(parts: Iterator[tuple[Piece, pa.RecordBatch]]) -> Iterator[list[bytes]]:
@@ -163,7 +164,7 @@ class TextScan(Scan):
     def parser(
         self, read: Callable[[Any, Any], Row]
     ) -> Callable[[Piece, Iterator[list[bytes]]], Iterator[Taken | Chunk]]:
-        """Parses the lines of a piece."""
+        """The parser for the lines of a split."""
         parse = text_parser(self.format, self.leaf.layout, self.header)
 
         def one(raw: bytes) -> Taken:
@@ -184,7 +185,7 @@ class TextScan(Scan):
         return take
 
     def cells(self) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
-        """Takes lines apart."""
+        """The function that splits lines into cells."""
         layout = self.leaf.layout
         names = [name for name, _ in layout.columns]
         if isinstance(self.format, JsonLines):
@@ -193,12 +194,12 @@ class TextScan(Scan):
         return lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(names))
 
     def fits(self) -> list[Fit]:
-        """Of the columns."""
+        """The fits of the columns."""
         fit = fit_of_json if isinstance(self.format, JsonLines) else fit_of_csv
         return [fit(schema) for _, schema in self.leaf.layout.zoned(self.format.zone).columns]
 
     def check_header(self, raw: bytes) -> None:
-        """Every file must have the header of the first."""
+        """Check that every file has the header of the first one."""
         assert isinstance(self.format, Csv)
         found = split_header(self.format, raw.decode("utf-8", "replace"))
         if found != self.header:
@@ -223,8 +224,8 @@ class LinesScan(SplitScan, TextScan):
 
 
 class ColumnScan(Scan):
-    """Columns that Spark has read. In: the columns of the layout; with ``native`` the pairs that the first operator emits and
-    whether Python has to say instead; then ``_time``, ``_file``, ``_start`` as for text."""
+    """Columns that Spark has read. Input columns: those of the layout; with ``native`` the pairs that the first
+    operator emits and whether a row must run in Python; then ``_time``, ``_file``, ``_start`` as for text."""
 
     def __init__(self, end: End, native: bool) -> None:
         super().__init__(end)
@@ -233,7 +234,7 @@ class ColumnScan(Scan):
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
-        """Takes the batches as they come."""
+        """The splits, from the batches as they come."""
         take = taker(self.leaf, read, self.verifier)
 
         def taken(batch: pa.RecordBatch) -> Iterator[Taken | Chunk]:
@@ -269,8 +270,8 @@ class ParquetScan(SplitScan):
     def tables(
         self, path: str, part: int, parts: int, constants: Mapping[str, str | None] | None = None
     ) -> Iterator[Table]:
-        """The row groups of a part of a file, small ones together. ``constants``: columns that the file lacks and their one
-        value, as text."""
+        """The row groups of a part of a file, with small ones joined. ``constants``: columns that the file lacks and
+        their one value, as text."""
         try:
             with open_parquet(path) as file, with_dictionaries(path, file, self.leaf) as coded:
                 count = file.num_row_groups
@@ -284,7 +285,7 @@ class ParquetScan(SplitScan):
 
 
 def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:
-    """Batches cut where the piece changes."""
+    """Batches, cut where the split changes."""
     for batch in _larger(batches):
         count = batch.num_rows
         if count == 0:
@@ -326,5 +327,5 @@ class _Before:
         self.pieces = {tuple(piece): newest for piece, newest in known.get("pieces", {}).get(reading, [])}
 
     def of(self, piece: Piece, part: int) -> int | None:
-        """The newest event time before a piece in its part of the source, as far as is known."""
+        """The newest event time before a split in its part of the source, as far as it is known."""
         return self.pieces.get(piece, self.newest[part] if part < len(self.newest) else None)

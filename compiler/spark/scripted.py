@@ -1,10 +1,10 @@
-"""Scripted sources on Spark: what a script says, as the files of a source.
+"""Scripted sources on Spark: the steps of a script, as the files of a source.
 
-A step is a file, and a micro-batch takes one. Its lines are rows that were read already; a line may say instead that something
-ends here. ::
+A step is a file, and a micro-batch takes one. Its lines are rows that were read already; or a line may end a process.
+::
 
     JOB/sources/NAME/    the steps of a source
-    JOB/processes.json   who may be killed: the ids of the driver and of the JVM
+    JOB/processes.json   the processes that may be killed: the ids of the driver and of the JVM
     JOB/crashes/         a file for each crash that was reached (armed-N) or took place (fired-N): none happens twice
 """
 
@@ -45,13 +45,13 @@ __all__ = ["Crashes", "ScriptInput", "ScriptScan", "Scripted", "write_steps"]
 
 @attrs.frozen
 class Scripted:
-    """The input of each source of a job: what :func:`write_steps` has put into its directory."""
+    """The input of each source of a job: the files that :func:`write_steps` wrote into its directory."""
 
     job: Path
 
 
 class Crashes:
-    """The crashes of a job: each happens once, whoever reaches it first."""
+    """The crashes of a job. Each happens once, in the first process that reaches it."""
 
     def __init__(self, job: Path) -> None:
         self.job, self.place = job, job / "crashes"
@@ -62,21 +62,21 @@ class Crashes:
         return len(list(self.place.glob("fired-*")))
 
     def reach(self, number: int, crash: Crash) -> None:
-        """A source is where a crash is scripted. It happens here, or makes itself ready for a later moment of the step."""
+        """A source has reached a scripted crash. The crash happens here, or waits for a later moment of the step."""
         if crash.when == "reading":
             self.fire(number, crash)
         elif not (self.place / f"fired-{number}").exists():
             write_json(self.place / f"armed-{number}", attrs.asdict(crash))
 
     def moment(self, when: When) -> None:
-        """The driver is at a moment of a micro-batch."""
+        """The driver has reached a moment of a micro-batch."""
         for armed in sorted(self.place.glob("armed-*")):
             crash = Crash(**json.loads(armed.read_text()))
             if crash.when == when:
                 self.fire(int(armed.name.partition("-")[2]), crash)
 
     def fire(self, number: int, crash: Crash) -> None:
-        """Let it happen, unless it has."""
+        """Let the crash happen, unless it has."""
         try:
             os.close(os.open(self.place / f"fired-{number}", os.O_CREAT | os.O_EXCL))
         except FileExistsError:
@@ -117,7 +117,7 @@ class Scripts(Connector):
     kind, scheme, shown = "script", "", "files"
 
     def has(self, given: object) -> bool:
-        """What :func:`write_steps` has written."""
+        """Whether :func:`write_steps` wrote it."""
         return isinstance(given, Scripted)
 
 
@@ -125,7 +125,7 @@ register(Scripts())
 
 
 def write_steps(job: Path, steps: Mapping[str, Sequence[Step]]) -> None:
-    """The files of all sources. Crashes are numbered through."""
+    """Write the files of all sources. Crashes have consecutive numbers."""
     number = 0
     for name, of_source in steps.items():
         directory = job / "sources" / name
@@ -141,7 +141,7 @@ def write_steps(job: Path, steps: Mapping[str, Sequence[Step]]) -> None:
 
 
 class ScriptScan(Scan):
-    """Lines of scripts. In: as for text."""
+    """Lines of scripts. Input columns as for text."""
 
     def __init__(self, end: End, job: Path) -> None:
         super().__init__(end)
@@ -150,7 +150,7 @@ class ScriptScan(Scan):
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
-        """Does what the lines say."""
+        """Execute the lines."""
 
         def take(lines: Sequence[bytes]) -> Iterator[Taken | Chunk]:
             for line in lines:

@@ -1,4 +1,4 @@
-"""A Spark session that the backend can run on: what must be set, and what must be quiet."""
+"""A Spark session for the backend: its necessary settings, and messages that it should not print."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _RUNTIME = {
 def session(*, parallelism: int, master: str | None = None) -> SparkSession:
     """The running session, configured; or a new local one with ``parallelism`` task slots.
 
-    Raises :class:`RunError` ``TT213`` when there is no Java to run it.
+    Raises :class:`RunError` ``TT213`` if there is no Java to run it.
     """
     running = SparkSession.getActiveSession()
     if running is None:

@@ -1,4 +1,4 @@
-"""Splits of a connector, as Spark asks for them."""
+"""Splits of a connector, in the form that Spark asks for."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["SplitReader"]
 
 
 class OneSplit(InputPartition):
-    """What one task reads."""
+    """The split of one task."""
 
     def __init__(self, row: tuple[Any, ...]) -> None:
         self.row = row
 
 
 class SplitReader(DataSourceStreamReader):
-    """Tells Spark which splits there are. Spark keeps the offsets."""
+    """Reports splits to Spark, which keeps the offsets."""
 
     def __init__(self, splits: Splits) -> None:
         self.splits = splits
 
     def initialOffset(self) -> Offset:
-        """Where a new query begins."""
+        """The offset at which a new query begins."""
         return told(self.splits.begin)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Where the next micro-batch ends."""
+        """The offset at which the next micro-batch ends."""
         return told(lambda: self.splits.end(start))
 
     def partitions(self, start: Offset, end: Offset) -> list[OneSplit]:
@@ -40,7 +40,7 @@ class SplitReader(DataSourceStreamReader):
         return told(lambda: [OneSplit(row) for row in self.splits.splits(start, end)])
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """The split itself: a scan reads what is in it."""
+        """The split itself. A scan reads its rows."""
         if isinstance(partition, OneSplit):
             yield partition.row
         settle()

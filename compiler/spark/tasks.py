@@ -27,7 +27,7 @@ __all__ = ["KeyedTask", "Processor"]
 
 
 class KeyedTask(Task):
-    """A stage, one key group and micro-batch at a call: for ``applyInPandasWithState``. ``delivery``: of the last stage."""
+    """A stage, one key group and micro-batch per call: for ``applyInPandasWithState``. ``delivery``: of the last stage."""
 
     def __init__(self, plan: Plan, stage: Stage, ids: list[int], delivery: Delivery) -> None:
         self.plan, self.number, self.ids, self.delivery = plan, stage.number, ids, delivery
@@ -43,7 +43,7 @@ class KeyedTask(Task):
         return {id: group for group, id in enumerate(self.ids)}
 
     def step(self, id: int, frames: Iterable[pd.DataFrame], before: bytes | None) -> tuple[bytes, list[Message]]:
-        """Run the step of a group."""
+        """Run the stage for one key group and micro-batch."""
         group = self.groups[id]
         messages = [
             decode(group, kind, bytes(header or b""), bytes(payload or b""))
@@ -87,7 +87,7 @@ class KeyedTask(Task):
 
 
 class Processor(StatefulProcessor):
-    """The same for ``transformWithStateInPandas``, which may stand before another stateful operator."""
+    """:class:`KeyedTask` for ``transformWithStateInPandas``, which may stand before another stateful operator."""
 
     def __init__(self, task: KeyedTask) -> None:
         self.task = task

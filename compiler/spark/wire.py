@@ -1,4 +1,4 @@
-"""What crosses between Spark and its Python workers: messages as rows, errors as text."""
+"""The traffic between Spark and its Python workers: messages as rows, errors as text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FLUSH = 8 << 20
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Without Python's cycle collector, which walks all the millions of records of a step again and again."""
+    """Turn off Python's cycle collector, which would walk all the millions of records of a step again and again."""
     gc.disable()
     try:
         yield
@@ -54,9 +54,9 @@ T = TypeVar("T")
 
 
 class ShippedPlan:
-    """A plan on its way to the workers: pickled once, for all tasks of a query. A worker that is used again keeps it. Where it is
-    large, as with tables inside, each worker gets it once, as a broadcast; ``embedded``: with each task, for Spark's worker
-    beside the driver, which prepares ``transformWithState``, cannot read broadcasts."""
+    """A plan on its way to the workers: pickled once, for all tasks of a query. A worker that Spark uses again keeps
+    it. Each worker gets a large plan, such as one with tables, once, as a broadcast. ``embedded``: it goes with each
+    task, for Spark's worker beside the driver, which prepares ``transformWithState`` and cannot read broadcasts."""
 
     def __init__(self, plan: Plan, *, embedded: bool = False) -> None:
         self.plan, self.embedded = plan, embedded
@@ -75,7 +75,7 @@ class ShippedPlan:
         return _unpacked, (self.digest, self.data)
 
     def close(self) -> None:
-        """Remove it where it was broadcast to."""
+        """Remove the broadcast, if there is one."""
         if isinstance(self.data, Broadcast):
             with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
                 self.data.destroy()
@@ -104,8 +104,8 @@ def _unpacked(digest: str, data: bytes | Broadcast[bytes]) -> tuple[str, dict[An
 
 
 class Task:
-    """What Spark sends to its workers with every micro-batch. A worker that is used again keeps it, with its kernels, instead of
-    making it anew each time. ``parcel``: the plan that it is of, if that travels by itself."""
+    """What Spark sends to its workers with every micro-batch. A worker that Spark uses again keeps it, with its
+    kernels, instead of making it anew each time. ``parcel``: its plan, if that travels by itself."""
 
     parcel: ShippedPlan | None = None
 
@@ -176,8 +176,9 @@ _settled = threading.Event()
 
 
 def settle() -> None:
-    """Spark calls the cycle collector between any two tasks of a worker, which walks all modules, tables and kernels: 34 ms for
-    the modules alone, as much as a small task takes. They are there to stay, so that it need not look at them."""
+    """Hide all current objects from Python's cycle collector. Spark calls the collector between any two tasks of a
+    worker. It would walk all modules, tables and kernels, which stay: 34 ms for the modules alone, as much as a
+    small task takes."""
     if not _settled.is_set() and TaskContext.get() is not None:
         gc.unfreeze()  # what it no longer keeps
         gc.collect()
@@ -186,11 +187,12 @@ def settle() -> None:
 
 
 class SentError(Exception):
-    """Carries one of our errors, or a request to read again, through Spark as text."""
+    """Carries an error of tracetypes, or a request to read again, through Spark as text."""
 
 
 def guarded(call: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """The iterator that a call gives; our errors on the way are sent as text, and what it prints goes to the driver."""
+    """The iterator of a call. Errors of tracetypes on the way are sent as text, and what the call prints goes to the
+    driver."""
     printed = print_to_driver()
     try:
         yield from call()
@@ -208,7 +210,7 @@ def _sent_as_text(error: CodedError) -> SentError:
 
 
 def told(call: Callable[[], T]) -> T:
-    """What a call gives; our errors are sent as text."""
+    """The result of a call. Errors of tracetypes are sent as text."""
     try:
         return call()
     except CodedError as error:

@@ -1,4 +1,4 @@
-"""How this backend runs a plan, in words. It needs no Spark."""
+"""How this backend runs a plan, in words, for ``explain``. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SparkWording"]
 
 @attrs.frozen
 class SparkWording:
-    """Lines of ``explain``. ``inputs``: what is given to sources, by name, as far as it is known."""
+    """Lines of ``explain``. ``inputs``: the inputs of sources, by name, as far as they are known."""
 
     inputs: Mapping[str, object] = attrs.Factory(dict)
 
@@ -28,7 +28,7 @@ class SparkWording:
         yield "Arrow", "read columns of Parquet"
 
     def exchange(self) -> str:
-        """How messages come to their key groups."""
+        """How messages reach their key groups."""
         return "items and markers in Arrow batches, shuffled by Catalyst"
 
     def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:

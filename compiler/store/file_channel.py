@@ -140,7 +140,7 @@ class ChannelOutput(Output):
         self.tidy()
 
     def visible(self, batch: int) -> str | None:
-        """Whether its manifest exists."""
+        """The channel, if it has the manifest of the epoch."""
         there = (self.channel.manifests / f"{batch:08d}.jsonl").exists()
         return f"channel {self.channel.path.name}" if there else self.side_outputs.visible(batch)
 

@@ -95,7 +95,7 @@ class FileOutput(Output):
         self.side_outputs.begin()
 
     def visible(self, batch: int) -> str | None:
-        """Whether there are files with the number in their names."""
+        """The directory with files of the micro-batch, which have its number in their names; None if there are none."""
         return shown_in([self.path], self.run, batch) or self.side_outputs.visible(batch)
 
     def undo(self, batch: int) -> None:
@@ -174,7 +174,7 @@ class TopicOutput(Output):
         self.topic.transactions.begin(starts)
 
     def visible(self, batch: int) -> str | None:
-        """Whether the offset committed with the rows says so."""
+        """The topic, if the offset committed with the rows shows that the micro-batch is in it."""
         return str(self.topic.address) if self.topic.transactions.holds(batch) else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:
@@ -222,7 +222,7 @@ class TableOutput(Output):
         self.table.begin(starts)
 
     def visible(self, batch: int) -> str | None:
-        """Whether the transaction of the table says so."""
+        """The table, if its transaction shows that the micro-batch is in it."""
         return str(self.path) if self.table.holds(batch) else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:

@@ -159,7 +159,7 @@ class ChannelSink(Output):
         self.transactions.begin(starts)
 
     def visible(self, batch: int) -> str | None:
-        """Whether the offset committed with the rows says so."""
+        """The topic, if the offset committed with the rows shows that the epoch is in it."""
         return str(self.transactions.address) if self.transactions.holds(batch) else self.side_outputs.visible(batch)
 
     def tidy(self) -> None:
