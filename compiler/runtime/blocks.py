@@ -1,4 +1,4 @@
-"""What a stage holds of a block that is open: items, aggregates by key, or items with their places."""
+"""The content of an open block of a stage: items, aggregates by key, or items with their positions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Lists:
         one[1].extend(other[1])
 
     def take(self, block: Any) -> Any:
-        """The block for the first step: pairs."""
+        """The block as input of the first step: pairs."""
         return Pairs([], []) if block is None else Pairs(*block)
 
 
@@ -121,12 +121,12 @@ class Folded:
             one[key] = guarded(self.op, "combine", at, self.op.combine, one[key], agg) if key in one else agg
 
     def take(self, block: Any) -> Any:
-        """The block for the first step: aggregates by key."""
+        """The block as input of the first step: aggregates by key."""
         return {} if block is None else block
 
 
 class Placed:
-    """Holds a block with the place of each item, for a stage that must restore the order of an O edge."""
+    """Holds a block with the position of each item, for a stage that must restore the order of an O edge."""
 
     def __init__(self, stage: Stage) -> None:
         whole = canonical(stage.takes.value)
@@ -151,13 +151,13 @@ class Placed:
         one.extend(other)
 
     def take(self, block: Any) -> Any:
-        """The block for the first step: lists of values by key, in order."""
+        """The block as input of the first step: lists of values by key, in order."""
         placed = sorted(block or (), key=itemgetter(0))
         return Runs.of([key for _, key, _ in placed], [value for _, _, value in placed])
 
 
 def folded_by(stage: Stage) -> Folded | None:
-    """How the first operator folds a block as it comes; None where it wants its items."""
+    """The function by which the first operator aggregates a block as it comes; None if the operator needs the items."""
     op = stage.steps[0].operator if stage.steps else None
     return Folded(op, combining(stage)) if isinstance(op, OpKeyedUnordered) and sums_only(stage) else None
 

@@ -1,4 +1,4 @@
-"""Rows of a source as columns, all the way to the exchange: no Python object a row where no operator asks for one."""
+"""Rows of a source as columns, all the way to the exchange. No row becomes a Python object unless an operator needs it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NEVER = -(2**62)
 
 
 class Chunk:
-    """Adjacent rows of a piece, none of them a reject. ``times``: int64 microseconds. Columns are read when they are asked
-    for: ``load(path)`` gives the Arrow array of ``("key", ...)`` or ``("value", field, ...)``."""
+    """Adjacent rows of a split, none of them a reject. ``times``: int64 microseconds. Columns are read on demand:
+    ``load(path)`` returns the Arrow array of ``("key", ...)`` or ``("value", field, ...)``."""
 
     def __init__(self, times: Any, load: Callable[[Path], Any]) -> None:
         self.times, self.load = times, load
@@ -53,7 +53,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 def inside(column: Any, path: Path) -> Any:
-    """What lies inside a column of structs, its nulls included."""
+    """A field of a column of structs, with the nulls of both."""
     for name in path:
         column = pc.struct_field(column, [str(name)]) if column.null_count else column.field(str(name))
     return column
@@ -61,8 +61,8 @@ def inside(column: Any, path: Path) -> Any:
 
 @attrs.frozen(eq=False)
 class LateRows:
-    """Late rows of a chunk, as columns: their numbers in it, the ends of their blocks, the markers that were sent before, and
-    whether they would be late by what their own piece held before them. ``newest``: of their times."""
+    """Late rows of a chunk, as columns: their numbers in it, the ends of their blocks, the markers that were sent
+    before, and whether they are late by the earlier rows of their own split alone. ``newest``: of their times."""
 
     rows: Any
     ends: Any
@@ -73,7 +73,7 @@ class LateRows:
 
 @attrs.frozen
 class Placed:
-    """A chunk with the end of each row's block, its late rows taken out. ``kept``: which rows are left, None for all."""
+    """A chunk with the end of each row's block, without its late rows. ``kept``: the rows that are left, None for all."""
 
     chunk: Chunk
     kept: Any
@@ -99,8 +99,8 @@ class Placed:
 
 
 def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = None) -> Placed:
-    """Blocks and late rows of a chunk, exactly as row by row. ``newest``: the newest time before the chunk; ``own``: the
-    newest in its piece."""
+    """Blocks and late rows of a chunk, exactly as row by row. ``newest``: the newest time before the chunk. ``own``:
+    the newest in its split."""
     times, start = chunk.times, NEVER if newest is None else newest
     ends = times // how.period
     ends += 1
@@ -141,15 +141,15 @@ def hashes(schema: Schema, keys: Any) -> Any:
 
 
 def mixed(x: Any) -> Any:
-    """:func:`tracetypes.canonical.mix` of many, as uint64."""
+    """:func:`tracetypes.canonical.mix` of many numbers, as uint64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int) -> Iterator[tuple[int, Any]]:
-    """Rows by key group, each group as a record batch: ``key``, then the other columns. Keys that are text may be
-    dictionary encoded; in the batches they are not."""
+    """Rows by key group, each group as a record batch: ``key``, then the other columns. Text keys may be
+    dictionary-encoded; in the batches they are not."""
     groups = (hashes(key, keys) % np.uint64(key_groups)).astype(np.uint16)
     order = pa.array(np.argsort(groups, kind="stable"))
     placed = [column.take(order) for column in (keys, *columns.values())]

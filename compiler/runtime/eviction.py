@@ -1,4 +1,4 @@
-"""Keys that are forgotten: those whose state has become that of a key that was never seen (``forgets_idle``)."""
+"""Eviction of keys whose state equals that of a key that was never seen (``forgets_idle``)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def forget(states: dict[Any, Any], touched: Container[Any], start: Any) -> None:
 
 
 def indistinguishable(one: Any, other: Any) -> bool:
-    """Can no function tell them apart? Stricter than ``==``, for which ``-0.0`` is ``0.0`` and ``True`` is ``1``. What is not
-    known to be the same is not: plain data, and attrs classes and dataclasses of such, may be."""
+    """Whether no function can tell two values apart. Stricter than ``==``, for which ``-0.0`` is ``0.0`` and ``True``
+    is ``1``. Only plain data, and attrs classes and dataclasses of plain data, can be indistinguishable; anything
+    else is not."""
     try:
         return one is other or (bool(one == other) and _same(one, other))
     except Exception:  # an author's ==, or fields that are not set

@@ -1,4 +1,4 @@
-"""How much at once: what the kernels take together, send together, and from when on columns pay."""
+"""Sizes: how much the kernels take and send at once, and from which size on columns are faster."""
 
 from __future__ import annotations
 

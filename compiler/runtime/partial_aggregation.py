@@ -1,4 +1,5 @@
-"""Items as columns on their way from a source to an exchange: through traced operators, then combined by block and key."""
+"""Items as columns between a source and an exchange: they go through traced operators and are then combined by block
+and key."""
 
 from __future__ import annotations
 
@@ -58,8 +59,8 @@ Inputs: TypeAlias = Callable[[Input], Column]
 
 @attrs.frozen(eq=False)
 class Flow:
-    """Items as columns. ``rows``: which row of the chunk each comes from, None for one each; ``inputs``: their columns by
-    the paths of ``key`` and ``value``, each read when it is asked for."""
+    """Items as columns. ``rows``: the row of the chunk of each item, None for one each. ``inputs``: their columns by
+    the paths of ``key`` and ``value``, each read on demand."""
 
     count: int
     rows: Any
@@ -68,7 +69,7 @@ class Flow:
 
 @attrs.frozen(eq=False)
 class KeyedFlow(Flow):
-    """The same where all is read: ``key`` and ``value`` are whole."""
+    """A :class:`Flow` with all columns read: ``key`` and ``value`` are whole."""
 
     key: Columns
     value: Columns
@@ -100,10 +101,10 @@ def read_by(column: Callable[[tuple[str | int, ...]], Any]) -> Inputs:
 def through(
     trees: Sequence[tuple[Tree, StreamType]], flow: KeyedFlow, seen: Seen | None = None, first: int = 0
 ) -> list[KeyedFlow]:
-    """The items that come out of a chain of traced stateless operators, each with the stream that it gives. ``seen``: sees what
-    each of them takes and emits; ``first``: the number of the first one.
+    """The output of a chain of traced stateless operators, each given with its output stream. ``seen`` sees the input
+    and output of each operator; ``first``: the number of the first one.
 
-    Raises :class:`Undefined` when a row must be run in Python.
+    Raises :class:`Undefined` if a row must run in Python.
     """
     flows = [flow]
     for number, (tree, stream) in enumerate(trees, first):
@@ -112,7 +113,7 @@ def through(
 
 
 def through_one(tree: Tree, stream: StreamType, flow: Flow, seen: Seen | None, number: int) -> list[KeyedFlow]:
-    """The items that come out of one of them."""
+    """The output of one operator."""
     made: list[KeyedFlow] = []
     shown: list[Emitted] = []
     for emitted in run(tree, flow.inputs, flow.count).emissions:
@@ -145,9 +146,9 @@ def listed(stream: StreamType, emitted: Any) -> KeyedFlow:
 
 
 def fit(schema: Schema, columns: Columns) -> Columns:
-    """The columns as they conform to a schema: integers become floats where floats are declared.
+    """The columns converted to a schema: integers become floats if the schema is float.
 
-    Raises :class:`Undefined` when they do not.
+    Raises :class:`Undefined` if a value does not fit.
     """
     if isinstance(schema, Optional):
         if isinstance(columns, Column) and columns.kind is None:
@@ -189,7 +190,7 @@ def _masked(schema: Schema, columns: Columns) -> Columns:
 
 
 def fit_key(schema: Schema, columns: Columns) -> Columns:
-    """The same for keys: none is missing or NaN, and ``-0.0`` becomes ``0.0``."""
+    """:func:`fit` for keys: none is missing or NaN, and ``-0.0`` becomes ``0.0``."""
     return _zeros(fit(schema, columns), schema)
 
 
@@ -224,7 +225,8 @@ def _inside(columns: Columns, schema: Schema) -> Columns:
 
 @attrs.frozen(eq=False)
 class Combined:
-    """Aggregates by block and key, as columns: one row a block and key. ``parts`` in the order of the monoid's."""
+    """Aggregates by block and key, as columns with one row for each block and key. ``parts`` in the order of the
+    monoid's."""
 
     ends: Any
     keys: Columns
@@ -235,9 +237,10 @@ class Combined:
 
 
 def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums | None = None) -> Combined:
-    """Lift the items of a flow and combine those of one block and key. ``ends``: int64, the block of each; ``seen``: sees both.
+    """Lift the items of a flow and combine those of one block and key. ``ends``: int64, the block of each. ``seen``
+    sees both.
 
-    Raises :class:`Undefined` when a number leaves its type, or a row must be run in Python.
+    Raises :class:`Undefined` if a number leaves its type, or a row must run in Python.
     """
     lifted = returned(monoid.lift, flow.inputs, flow.count)
     parts = [_part(lifted, part, flow.count) for part in monoid.parts]
@@ -249,7 +252,7 @@ def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums 
 
 
 def reduced(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Combined:
-    """One row a block and key: the columns reduced as the parts say."""
+    """One row for each block and key: the columns reduced as the components of the monoid say."""
     groups = Groups.of(*codes_of(ends, key, count))
     made = tuple(reduce_part(part, column, groups) for part, column in zip(parts, columns, strict=True))
     return Combined(ends[groups.first], take(key, groups.first), made)
@@ -274,7 +277,7 @@ SeenSums: TypeAlias = Callable[[Monoid, Flow, Sequence[Column], Groups, Sequence
 
 
 def reduce_part(part: Part, column: Column, groups: Groups) -> Column:
-    """The scalars of a part, one for each group."""
+    """The scalars of a component, one for each group."""
     number = groups.number
     bare: Any = column.kind
     if part.reduction == "sum" and (made := _sums_of_entries(bare, column.coded, groups)) is not None:
@@ -297,7 +300,7 @@ def reduce_part(part: Part, column: Column, groups: Groups) -> Column:
 
 
 def dtype_of(kind: Kind | None) -> Any:
-    """In which numbers of numpy a kind lies."""
+    """The numpy type of a kind."""
     return np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
 
 
@@ -357,7 +360,7 @@ def _extreme(part: Part, column: Column, groups: Groups) -> Column:
 
 
 def encode_parts(monoid: Monoid, combined: Combined) -> dict[str, Any]:
-    """The columns of a message behind the keys."""
+    """The columns of a message after its keys."""
     columns = {"end": pa.array(combined.ends)}
     for number, (part, column) in enumerate(zip(monoid.parts, combined.parts, strict=True)):
         if isinstance(part.kind, Exact):
@@ -386,7 +389,7 @@ def objects(monoid: Monoid, parts: Sequence[Column], count: int) -> list[Any]:
 
 
 def structured(shape: Value, by_path: dict[tuple[int, ...], Column], path: tuple[int, ...]) -> Columns:
-    """Columns put together as a shape has them; ``path``: where in the whole it stands."""
+    """Columns put together to a structure; ``path``: the place in the whole."""
     if isinstance(shape, Pack):
         parts = tuple(structured(part, by_path, (*path, at)) for at, part in enumerate(shape.parts))
         return Struct(shape.cls, shape.names, parts)

@@ -1,4 +1,4 @@
-"""Items on their way to a stage, or to the sink, as messages: by key group, combined where that makes them fewer."""
+"""Items on their way to a stage, or to the sink, as messages by key group. Items are combined if that makes them fewer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Partitioner:
         self.start()
 
     def start(self) -> None:
-        """Begin anew, with nothing collected."""
+        """Drop what was collected."""
         self.batch = Batch([], [], [], [] if self.positioned else None)
 
     def put(self, key: Any, value: Any, end: int, position: int) -> None:
@@ -55,7 +55,7 @@ class Partitioner:
         self.batch.extend(more)
 
     def columns(self, piece: Piece | None, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
-        """Messages of items that come as columns. Raises :class:`Undefined` before the first one when they have to be
+        """Messages of items that come as columns. Raises :class:`Undefined`, before the first message, if they must be
         taken one by one."""
         if self.monoid is not None:
             yield from self.aggregates(self.monoid, piece, flow, flow.key, ends)
@@ -68,7 +68,7 @@ class Partitioner:
         yield from self.scattered(Items, piece, keys, columns)
 
     def aggregates(self, monoid: Monoid, piece: Piece | None, flow: Flow, key: Columns, ends: Any) -> Iterator[Message]:
-        """The same for items that are combined, of which not all may be read."""
+        """Messages of items that are combined, of which not all columns may be read."""
         combined = combine(monoid, flow, ends, key, self.sums)
         keys = to_arrow(self.stream.key, combined.keys, len(combined))
         yield from self.scattered(Aggregates, piece, keys, encode_parts(monoid, combined))
@@ -81,7 +81,7 @@ class Partitioner:
             yield Message(group, kind(self.link, piece, batch))
 
     def messages(self, piece: Piece | None) -> Iterator[Message]:
-        """All that was collected, and a fresh start."""
+        """The messages of all collected items. Drops the items."""
         batch = self.batch
         self.start()
         if not len(batch):
@@ -135,7 +135,7 @@ class Partitioner:
 
 
 class Straight(Partitioner):
-    """Makes rows of the sink of items that need not pass a stage."""
+    """Makes rows of the sink from items that need not pass a stage."""
 
     def __init__(self, stage: Stage, layout: Layout) -> None:
         super().__init__(stage, 0, 1, False)
@@ -151,7 +151,7 @@ class Straight(Partitioner):
             yield Message(0, Rows(table))
 
     def messages(self, piece: Piece | None) -> Iterator[Message]:
-        """All that was collected, and a fresh start."""
+        """The messages of all collected items. Drops the items."""
         batch = self.batch
         self.start()
         for at in range(0, len(batch), limits.BATCH):

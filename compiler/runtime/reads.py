@@ -1,4 +1,4 @@
-"""The plain side of a comparison: arguments that hold what a traced operator reads, and nothing else."""
+"""Arguments for the plain Python side of a comparison. They have only the fields that the traced operator reads."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ NOTHING: Final = _Nothing()
 @final
 @attrs.frozen(eq=False)
 class Reads:
-    """What a tree reads of its arguments. ``asks``: it asks a table that lies elsewhere."""
+    """The inputs that a tree reads of its arguments. ``asks``: whether it asks a table outside the dataflow."""
 
     inputs: Mapping[tuple[str | int, ...], Input]
     asks: bool
 
     @classmethod
     def of(cls, tree: Tree) -> Reads:
-        """Of a tree."""
+        """The inputs that a tree reads."""
         inputs = {one.path: one for one in tree.touched}
         asks, seen = False, set[int]()
         pending: list[Tree | Value | Expr] = [tree]
@@ -99,7 +99,7 @@ class Reads:
         return cls(inputs, asks)
 
     def sample(self, inputs: Inputs, rows: Any) -> Sample:
-        """What was read, of some rows."""
+        """The inputs of some rows."""
         count = len(rows)
         found: dict[tuple[str | int, ...], list[Any]] = {}
         for path, one in self.inputs.items():
@@ -119,7 +119,7 @@ class Sample:
     read: Mapping[tuple[str | int, ...], list[Any]]
 
     def argument(self, schema: Schema, path: tuple[str | int, ...]) -> Callable[[int], Any]:
-        """A function from a row to an argument, without what was not read."""
+        """A function from a row to an argument, without the fields that were not read."""
         match schema:
             case UnitValue():
                 return lambda at: UNIT
@@ -135,7 +135,7 @@ class Sample:
                 return self.read[path].__getitem__ if path in self.read else _unread
 
     def shown(self, at: int) -> str:
-        """What was read of one row, for a message."""
+        """The inputs of one row, for a message."""
         parts = [f"{'.'.join(map(str, path))}={values[at]!r}" for path, values in self.read.items()]
         return ", ".join(parts) or "(nothing is read)"
 

@@ -1,4 +1,4 @@
-"""Scalars of states and aggregates, a column each."""
+"""Scalars of states and aggregates, each as a column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ __all__ = ["columns_of", "copied", "extended", "full", "like", "put", "sliced"]
 
 
 def columns_of(shape: Value, kinds: Sequence[Kind | None], values: list[Any]) -> list[Column]:
-    """The scalars of Python values of a structure, as columns. Raises :class:`Undefined` for values of another one."""
+    """The scalars of Python values of a structure, as columns. Raises :class:`Undefined` for values with another
+    structure."""
     try:
         return [_column_of(kind, [get(v) for v in values]) for kind, get in zip(kinds, _getters(shape), strict=True)]
     except (AttributeError, IndexError, TypeError):
@@ -90,7 +91,7 @@ def copied(part: Column) -> Column:
 
 
 def like(part: Column, one: Column) -> Any:
-    """Which rows are what the only row of another column is, to the bit; False where that is not known."""
+    """Which rows equal the only row of another column, to the bit; False if that is unknown."""
     if one.valid is not None and not one.valid[0]:
         return np.zeros(_length(part), np.bool_) if part.valid is None else ~part.valid
     values, wanted = part.values, one.values
@@ -111,7 +112,7 @@ def like(part: Column, one: Column) -> Any:
 
 
 def extended(part: Column, fresh: Column, more: int) -> Column:
-    """The column with ``more`` rows of one value behind it."""
+    """The column with ``more`` rows of one value at its end."""
     return concat_column([(part, _length(part)), (take_column(fresh, np.zeros(more, np.int64)), more)])
 
 

@@ -1,4 +1,4 @@
-"""What runs where a stage reads: pieces of sources and records of channels become messages."""
+"""The kernels at the beginning of a link: splits of sources and records of channels become messages."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _objects_of(keys: Columns, values: Columns, rows: slice, /) -> tuple[list[An
 
 
 def passed_over(key: Any, value: Any) -> None:
-    """An :data:`Emit` for items of a source that is read for something else."""
+    """An :data:`Emit` for items of a source that is read for its late items or rejects."""
 
 
 class Collected:
@@ -78,17 +78,18 @@ class Collected:
 
 @attrs.define
 class Taken:
-    """A row as it came, for the late and reject outputs: ``show()`` gives it as text."""
+    """A row as it came, for the late and reject outputs. ``show()`` returns it as text."""
 
     row: Row
     show: Callable[[], str]
 
 
 class SourceKernel:
-    """The source end of a link: rows of one piece in, messages to the stage's key groups out.
+    """The beginning of a link: rows of one split in, messages to the stage's key groups out.
 
-    Where the link is fed by late items or rejects, each goes out with a lower bound for the block that was open when it came:
-    what the other pieces of the step have closed before, the stage will say (:meth:`Frontier.placing`).
+    If the link reads late items or rejects, each goes out with a lower bound for the block that was open when it came.
+    The stage knows what the other splits of the step have closed before, and raises the bound
+    (:meth:`Frontier.placing`).
     """
 
     def __init__(
@@ -139,9 +140,9 @@ class SourceKernel:
         parts: int = 1,
         idle: bool = False,
     ) -> Iterator[Message]:
-        """One piece in its order. ``before``: the newest event time that came before the piece, None for none. ``part`` of
-        ``parts``: where the source is the merge of several, which of them the piece belongs to. ``idle``: the piece is empty,
-        and says that nobody waits for its part."""
+        """The messages of one split, in its order. ``before``: the newest event time that came before the split, None
+        for none. ``part`` of ``parts``: if the source is the merge of several parts, the one of the split. ``idle``:
+        the split is empty and says that its part is idle."""
         how = self.leaf.source.markers
         self.part, self.parts, self.idle = part, parts, idle
         self.open: int | None = None

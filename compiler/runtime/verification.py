@@ -1,12 +1,12 @@
-"""Traced answers beside plain Python, on a sample of what a run computes.
+"""Compares traced answers with plain Python, on a sample of the rows of a run.
 
-The tracer is trusted, and looked at all the same. Where an operator runs as columns, the author's own method is called for
-the first rows of each worker, and later for about one row in so many (:attr:`Plan.verify_every`). Which row that is follows from
-the place of the row in its source, so a retry looks at the same one. Where the two answers differ, :class:`Difference` ends the
-epoch before anything of it is committed; the run does it again with :func:`in_python`.
+If an operator runs as columns, the author's own method is called for the first rows of each worker, and later for one
+row in :attr:`Plan.verify_every`. The place of a row in its source decides whether it is compared, so a retry compares
+the same rows. If the two answers differ, :class:`Difference` ends the epoch before anything of it is committed, and the
+run repeats it with :func:`in_python`.
 
-The plain side sees only the fields that the tracer saw the operator read. Another field that it touches is a difference too:
-the traced answer cannot depend on it. Tables that are asked elsewhere are not asked again.
+The Python side sees only the fields that the tracer saw the operator read. If it touches another field, that is a
+difference too, because the traced answer cannot depend on it. Tables outside the dataflow are not asked again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ SHOWN: Final = 300
 
 
 def verified(verifier: Verifier | None) -> Iterator[Message]:
-    """How much was compared since this was asked last."""
+    """How much was compared since the last call."""
     if verifier is not None and verifier.rows:
         rows, seconds = verifier.counted()
         yield Message(0, Verified(rows, round(seconds, 6)))
@@ -78,10 +78,11 @@ def verified(verifier: Verifier | None) -> Iterator[Message]:
 
 @final
 class Verifier:
-    """Compares what the operators of a plan answer as columns with what they answer in Python. A worker keeps one for each of
-    its tasks: the first rows that it has seen count from there.
+    """Compares the answers of a plan's operators as columns with their answers in Python. A worker keeps one for each
+    of its tasks: the first rows are those that it sees first.
 
-    ``rows``: how many rows were compared since :meth:`counted` was asked; ``seconds``: of processor time that this took.
+    ``rows``: the number of rows compared since the last call of :meth:`counted`. ``seconds``: of processor time for
+    that.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -94,11 +95,11 @@ class Verifier:
 
     @classmethod
     def of(cls, plan: Plan) -> Verifier | None:
-        """None where the plan is not to be verified."""
+        """A verifier for a plan, or None if the plan is not to be verified."""
         return cls(plan) if plan.verify_every else None
 
     def start(self, *place: int) -> None:
-        """What follows lies at a place of its own: a source split, or a key group and its epoch."""
+        """The following rows are at this place: a source split, or a key group and its epoch."""
         self.place = 0
         for part in place:
             self.place = mix(self.place ^ part)
@@ -140,7 +141,7 @@ class Verifier:
     # ----------------------------------------------------------------------------------------- operators
 
     def along(self, path: Sequence[Mapped]) -> Seen:
-        """What looks at the traced operators of a path while items pass through them."""
+        """A function that sees the items of a path at each of its traced operators."""
         reads = [None if isinstance(m.traced, Opaque) else Reads.of(m.traced) for m in path]
         names = [self.names[id(mapped.node.op)] for mapped in path]
 
@@ -156,7 +157,7 @@ class Verifier:
     def stateless(
         self, name: str, mapped: Mapped, read: Reads, flow: Flow, emitted: Sequence[Emitted], rows: Any
     ) -> None:
-        """Compare what an operator emits for some rows."""
+        """Compare the emissions of an operator for some rows."""
         op, takes = mapped.op, mapped.takes
         out: list[Any] = []
         emit = conforming(op, mapped.stream, lambda key, value: out.append((key, value)))
@@ -169,13 +170,13 @@ class Verifier:
             self.compare(name, "on_item", traced[at], (raised, list(out)), partial(sample.shown, at))
 
     def key(self, leaf: FromSource, inputs: Inputs, made: Columns, count: int) -> None:
-        """Compare the keys that ``key=`` of a source gives, as they were made to fit."""
+        """Compare the keys of ``key=`` of a source, after their conversion."""
         function, fit = leaf.source.key, key_conformer(leaf.items.key)
         assert function is not None
         self.function(leaf, "key", lambda value: fit(function(value)), leaf.traced_key, inputs, made, count)
 
     def time(self, leaf: FromSource, inputs: Inputs, made: Columns, count: int) -> None:
-        """Compare the event times that ``every(time=...)`` of a source gives, before they are converted."""
+        """Compare the event times of ``every(time=...)`` of a source, before their conversion."""
         how = leaf.source.markers
         assert isinstance(how, EventTime)
         self.function(leaf, "time", how.time, leaf.traced_time, inputs, made, count)
@@ -190,7 +191,7 @@ class Verifier:
         made: Columns,
         count: int,
     ) -> None:
-        """Compare what a function of the values of a source gives. ``made``: for all rows, by the tree."""
+        """Compare the results of a function of a source's values. ``made``: for all rows, by the tree."""
         assert not isinstance(tree, Opaque)
         name = self.names[id(leaf.source)]
         rows = self.pick(f"{name} {argument}", count)
@@ -208,7 +209,7 @@ class Verifier:
     # ------------------------------------------------------------------------------------- keyed operators
 
     def sums(self, stage: Stage) -> SeenSums | None:
-        """What looks at items while they are combined for the first operator of a stage."""
+        """A function that sees items while they are combined for the first operator of a stage."""
         node = stage.steps[0].node if stage.steps else None
         op = node.op if isinstance(node, Apply) else None
         if not isinstance(op, OpKeyedUnordered):
@@ -272,7 +273,7 @@ class Verifier:
         self.compare(name, "combine", together, _outcome(combine), shown, inexact=inexact)
 
     def closing(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed) -> Callable[[Closed], None]:
-        """What looks at the keys of a block that closes."""
+        """A function that sees the keys of a block that closes."""
         name = self.names[id(op)]
         update, on_marker = Reads.of(keyed.update), Reads.of(keyed.on_marker)
 
@@ -310,7 +311,8 @@ class Verifier:
     def compare(
         self, name: str, method: str, traced: Any, python: Outcome, asked: Callable[[], str], *, inexact: bool = False
     ) -> None:
-        """Raises :class:`Difference` unless both answers are alike. ``asked`` gives what the operator was asked, as text."""
+        """Raises :class:`Difference` unless both answers are alike. ``asked`` returns the input of the operator, as
+        text."""
         raised, answer = python
         if raised is None and alike(traced, answer, inexact=inexact):
             return
@@ -355,8 +357,8 @@ def _bare(kind: Any) -> Any:
 
 
 def alike(a: Any, b: Any, *, inexact: bool = False) -> bool:
-    """Are two answers the same, type by type and bit by bit? Any NaN is like another. ``inexact``: floats may differ by the order
-    in which they were added."""
+    """Whether two answers are the same, type by type and bit by bit. All NaNs are alike. ``inexact``: floats may differ
+    by the order in which they were added."""
     if type(a) is not type(b):
         return False
     if type(a) is float:

@@ -81,7 +81,7 @@ class Undefined(Exception):
 @final
 @attrs.frozen
 class Exact:
-    """Stands where a schema does for an :class:`tracetypes.ExactSum`, which only aggregates and states hold."""
+    """The kind of an :class:`tracetypes.ExactSum`, in place of a schema. Only aggregates and states have it."""
 
 
 Kind: TypeAlias = Schema | Exact
@@ -90,7 +90,7 @@ Kind: TypeAlias = Schema | Exact
 @final
 @attrs.frozen
 class Input:
-    """A scalar of what an operator is given. ``path``: the name of the argument, then fields of records and places in
+    """A scalar of an argument of the operator. ``path``: the name of the argument, then fields of records and places in
     tuples: ``("value", "ts")``, ``("state", 0)``."""
 
     path: tuple[str | int, ...]
@@ -137,7 +137,7 @@ Value: TypeAlias = Expr | Pack
 @final
 @attrs.frozen(eq=False)
 class Emission:
-    """One call of ``emit``; ``key`` None where the template's emit takes a value only."""
+    """One call of ``emit``. ``key`` is None if the template's emit takes a value only."""
 
     key: Value | None
     value: Value
@@ -146,8 +146,8 @@ class Emission:
 @final
 @attrs.frozen(eq=False)
 class Leaf:
-    """The end of a path through an operator: what it emitted, in order, and what it returned. ``raises``: it ends in an
-    exception (or in something that must be done in Python); then nothing else counts."""
+    """The end of a path through an operator: its emissions, in order, and its result. ``raises``: the path ends in an
+    exception (or in something that must run in Python); then nothing else counts."""
 
     emissions: tuple[Emission, ...] = ()
     result: Value | None = None
@@ -158,7 +158,7 @@ class Leaf:
 @final
 @attrs.frozen(eq=False)
 class Branch:
-    """A decision. The condition is evaluated for the rows that get here, and only for these."""
+    """A decision. The condition is evaluated only for the rows that reach it."""
 
     condition: Expr
     then: Tree
@@ -174,7 +174,7 @@ Tree: TypeAlias = Leaf | Branch
 
 
 def evaluate(value: Value, inputs: Callable[[Input], Any]) -> Any:
-    """What a value is for one row; ``inputs`` gives its scalars, None where an optional one is missing.
+    """The value for one row. ``inputs`` returns its scalars, None if an optional one is missing.
 
     Records are rebuilt by their constructors. Raises :class:`Undefined`.
     """
@@ -182,9 +182,9 @@ def evaluate(value: Value, inputs: Callable[[Input], Any]) -> Any:
 
 
 def run(tree: Tree, inputs: Callable[[Input], Any]) -> tuple[list[tuple[Any, Any]], Any]:
-    """What an operator emits for one row, in order, as pairs of key (None without one) and value, and what it returns.
+    """The emissions of an operator for one row, in order, as pairs of key (None without one) and value, and its result.
 
-    Raises :class:`Undefined`, also where the row must be done in Python.
+    Raises :class:`Undefined`, also if the row must run in Python.
     """
     known: dict[int, Any] = {}
     while isinstance(tree, Branch):

@@ -1,10 +1,11 @@
-"""Functions of Python that expressions apply value by value: the very functions, of text, numbers and time.
+"""Python functions of text, numbers and time, which expressions apply value by value.
 
-An operation of this table is the function itself, for the scalar meaning of expressions and over columns alike, so that there
-is nothing to get wrong; a column with few distinct values is looked at by these. It has no value where the function raises,
-and where what it gives is no value of its type: an integer beyond 64 bits, a complex number, a time of another zone.
+An operation of this table is the function itself, for the scalar meaning of expressions and over columns alike, so the
+two cannot differ. For a column with few distinct values it is applied to these. A row has no value if the function
+raises, or if the result is not a value of its type: an integer beyond 64 bits, a complex number, a time of another
+zone.
 
-Names are those of Python where there is one (``str.title``, ``math.sqrt``), with the object of a method as first argument.
+Names are those of Python if there is one (``str.title``, ``math.sqrt``), with the object of a method as first argument.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ SCALARS: Final[Mapping[Schema, type[Any]]] = {_B: bool, _I: int, _F: float, _S: 
 @attrs.frozen(eq=False)
 class Function:
     """``call``: the function. ``takes``: the kinds of its arguments, None for any of ``SCALARS``; the last ones, from
-    ``least`` on, may be left out. ``more``: the last may be given several times. ``total``: it has a value for all arguments.
-    ``fixed``: places of arguments that must be constants, for they say how large the result is, or what kind of text."""
+    ``least`` on, may be left out. ``more``: the last may be given several times. ``total``: it has a value for all
+    arguments. ``fixed``: places of arguments that must be constants, because they decide how large the result is, or
+    what kind of text."""
 
     call: Callable[..., Any]
     takes: tuple[Schema | None, ...]
@@ -57,7 +59,7 @@ class Function:
         return made
 
     def kinds(self, count: int) -> tuple[Schema | None, ...] | None:
-        """The kinds of so many arguments; None where it does not take as many."""
+        """The kinds of this many arguments; None if it does not take as many."""
         most = len(self.takes)
         if count < self.least or (count > most and not self.more):
             return None

@@ -1,8 +1,9 @@
-"""Identity: what makes two things one.
+"""Identity: when two things are the same for a cache.
 
-Nothing is cached under ``==``: an author may define it, fields with ``eq=False`` do not count in it, and ``1``, ``1.0`` and
-``True`` are equal. Nothing is cached from one plan to the next either: a global or a cell of a closure may change between
-them. A cache is keyed by an object itself (:class:`Same`), by a scalar with its type and bits (:func:`exact`), or by text.
+Nothing is cached under ``==``: an author may define it, fields with ``eq=False`` do not count in it, and ``1``, ``1.0``
+and ``True`` are equal. Nothing is cached from one plan to the next either: a global or a cell of a closure may change
+between them. The key of a cache is an object itself (:class:`Same`), a scalar with its type and bits (:func:`exact`),
+or a text.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Same:
 
 
 def exact(value: Any) -> Hashable:
-    """A scalar as a key: equal for scalars that nobody can tell apart. Anything else is the :class:`Same` object."""
+    """A scalar as a key: equal for scalars that no function can tell apart. Anything else is the :class:`Same` object."""
     cls = type(value)
     if cls is float:
         return cls, struct.pack("<d", value)
@@ -59,7 +60,7 @@ def exact(value: Any) -> Hashable:
 
 
 def parts_of(value: Any) -> dict[str, Any]:
-    """All that an object holds by name: in its ``__dict__`` and in the slots of its classes."""
+    """The named values of an object: in its ``__dict__`` and in the slots of its classes."""
     found: dict[str, Any] = {}
     for cls in reversed(type(value).__mro__):
         slots = cls.__dict__.get("__slots__", ())
@@ -78,8 +79,8 @@ def alike(op: Any) -> Hashable:
 @final
 @attrs.define(eq=False)
 class Once:
-    """The analyses of one plan, each done once for all operators that are alike. What a function or a table holds does not
-    change while a plan is made; later it may, so that no :class:`Once` is used for two plans."""
+    """The analyses of one plan, each done once for all operators that are alike. The content of a function or table
+    does not change while a plan is made. It may change later, so no :class:`Once` is used for two plans."""
 
     _done: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
 

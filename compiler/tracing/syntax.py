@@ -1,14 +1,14 @@
-"""The author's functions once more, with every operation handed to a tracer.
+"""Rewrites the author's functions so that every operation goes to a tracer.
 
-:func:`rewritten` finds the source of a function, makes sure that it is the source, and compiles it again so that what
-overloading cannot see (``is``, ``in``, ``and``, conditions, calls, reading of attributes and items, f-strings) becomes a
-call of a method of the global ``TRACER``::
+:func:`rewritten` finds the source of a function, makes sure that it is the source, and compiles it again, so that
+operations that overloading cannot see (``is``, ``in``, ``and``, conditions, calls, reading of attributes and items,
+f-strings) become calls of methods of the global ``TRACER``::
 
     if a is None or a.x in TABLE:    ->    if TRACER.truth(TRACER.any_of(TRACER.compare("Is", a, None), ...)):
         emit(key, f(a))              ->        TRACER.call(emit, key, TRACER.call(f, a))
 
-What is done to objects from outside (setting attributes, ``nonlocal``) and what would hide an exception (``try``, ``with``)
-is refused; where possible only when it is reached.
+Operations on objects from outside (setting attributes, ``nonlocal``) and operations that would hide an exception
+(``try``, ``with``) are refused; if possible only when they are reached.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PREFIX: Final = "<traced>"
 
 
 def is_rewritten(code: types.CodeType) -> bool:
-    """Did :func:`rewritten` make it?"""
+    """Whether :func:`rewritten` made it."""
     return code.co_filename.startswith(PREFIX)
 
 

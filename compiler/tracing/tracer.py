@@ -1,14 +1,15 @@
-"""Tracing: an operator's Python methods, called with symbolic arguments, as the trees of :mod:`tracetypes.compiler.tracing.expr`.
+"""Tracing: an operator's Python methods, called with symbolic arguments, become trees of
+:mod:`tracetypes.compiler.tracing.expr`.
 
-A method is run once for each way through it. Its arguments are symbols that record what is done with them; a condition on
-symbols is a decision, and the method is run again for each outcome that was not seen yet. The author's functions are
-compiled again first (:mod:`tracetypes.compiler.tracing.syntax`), so that every operation passes through the ``Tracer`` of
-:mod:`tracetypes.compiler.tracing.symbolic`.
+The tracer runs a method once for each path through it. The arguments are symbols that record what is done with them. A
+condition on symbols is a decision, and the method runs again for each outcome that was not seen yet. The tracer first
+compiles the author's functions again (:mod:`tracetypes.compiler.tracing.syntax`), so that every operation passes
+through the ``Tracer`` of :mod:`tracetypes.compiler.tracing.symbolic`.
 
-A tree is never wrong. For every row :func:`tracetypes.compiler.tracing.expr.run` gives what the method would have given, or it is
-undefined: where Python raises, where an integer leaves 64 bits, and where the answer would depend on something that
-expressions cannot say (is a NaN in a tuple the same object as another; is an integer beyond 2**53 less than a float). What
-cannot be traced raises :class:`Untraceable` with the reason and the author's line.
+A tree is never wrong. For every row :func:`tracetypes.compiler.tracing.expr.run` gives the result of the method, or it
+is undefined: if Python raises, if an integer leaves 64 bits, or if the answer depends on something that expressions
+cannot express (whether two NaNs in tuples are the same object; whether an integer beyond 2**53 is less than a float). A
+method that cannot be traced raises :class:`Untraceable` with the reason and the author's line.
 """
 
 from __future__ import annotations
@@ -60,8 +61,9 @@ _STAND_INS = tuple(
 def trace(function: Callable[..., Any], arguments: Sequence[Shape], *, emits: Emits, limit: int = 64) -> Tree:
     """The tree of a function of these arguments.
 
-    ``emits``: a last argument ``emit`` is added that takes a key and a value, or a value only; None: it is not. With
-    ``"pairs"`` what the function returns does not count. ``limit``: the most paths. Raises :class:`Untraceable`.
+    ``emits``: adds a last argument ``emit``, which takes a key and a value, or a value only; None: no such argument.
+    With ``"pairs"`` the result of the function does not count. ``limit``: the largest number of paths. Raises
+    :class:`Untraceable`.
     """
     return _Explorer(function, tuple(arguments), emits, limit).tree()
 

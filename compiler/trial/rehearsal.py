@@ -1,12 +1,13 @@
-"""Running a scripted job in processes of its own, where crashes are real, until it is done.
+"""Runs a scripted job in processes of its own, where crashes are real, until it is done.
 
 ::
 
     JOB/job              the dataflow and how to run it, pickled
     JOB/sinks/NAME/      a channel for each sink: rows in Parquet, and a manifest of each micro-batch with its markers
-    JOB/late, JOB/rejects, JOB/checkpoint; JOB/error, what the run itself found wrong
+    JOB/late, JOB/rejects, JOB/checkpoint; JOB/error, an error of the run itself
 
-``python -m tracetypes.compiler.trial.rehearsal JOB`` makes an attempt, and after a crash that leaves Spark alive another.
+``python -m tracetypes.compiler.trial.rehearsal JOB`` makes an attempt, and after a crash that leaves Spark alive
+another.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ PATIENCE = 600.0
 
 @attrs.frozen
 class Job:
-    """What is to be run. ``steps``: of each source, what it does in each micro-batch."""
+    """A dataflow with its script. ``steps``: for each source, what it does in each micro-batch."""
 
     flow: Dataflow
     steps: Mapping[str, Sequence[Step]]
@@ -62,7 +63,7 @@ class Job:
 
     @property
     def program(self) -> Program:
-        """What the dataflow compiles to."""
+        """The program of the dataflow."""
         return program(check(self.flow), parallelism=self.parallelism, key_groups=self.key_groups)
 
 
@@ -73,20 +74,20 @@ class Crashing(Output):
         self.inner, self.crashes, self.delivery = inner, crashes, inner.delivery
 
     def begin(self, starts: Starts) -> None:
-        """As of the output."""
+        """As for the output."""
         self.inner.begin(starts)
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
-        """Show a batch."""
+        """Write a micro-batch."""
         self.inner.take(messages, batch, frontiers)
         self.crashes.moment("written")
 
     def visible(self, batch: int) -> str | None:
-        """As of the output."""
+        """As for the output."""
         return self.inner.visible(batch)
 
     def tidy(self) -> None:
-        """Remove what attempts that failed have left."""
+        """Remove the files of failed attempts."""
         self.inner.tidy()
 
 
@@ -115,8 +116,8 @@ def attempt(place: Path) -> None:
 
 
 def main(place: Path) -> int:
-    """Attempts in this process, as long as they crash and Spark lives. The exit status: 0 when the job is done, 3 when it has
-    to be taken up by another process."""
+    """Attempts in this process, as long as they crash and Spark lives. The exit status: 0 if the job is done, 3 if
+    another process must go on."""
     crashes = Crashes(place)
     while True:
         before = crashes.fired
@@ -137,7 +138,7 @@ def main(place: Path) -> int:
 
 
 def jvm_is_gone(pid: int) -> bool:
-    """Has a process ended, whether or not anybody has asked for its status?"""
+    """Whether a process has ended, even if nobody has asked for its status."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
@@ -145,8 +146,8 @@ def jvm_is_gone(pid: int) -> bool:
 
 
 def rehearse(job: Job, place: Path) -> int:
-    """Run a job in processes of its own, in a directory, until it is done. Gives the number of crashes. Raises what the run
-    raises by itself."""
+    """Run a job in processes of its own, in a directory, until it is done. Returns the number of crashes. Raises the
+    errors of the run itself."""
     crashes = Crashes(place)
     crashes.place.mkdir()
     write_steps(place, job.steps)
@@ -195,7 +196,7 @@ def answers(job: Job, place: Path) -> dict[str, Trace[Element]]:
 
 
 def side_outputs(place: Path, which: str) -> Counter[tuple[str, str]]:
-    """The rows that went aside, ``late`` or ``rejects``: by source and reason."""
+    """The late or rejected rows (``late`` or ``rejects``), by source and reason."""
     found: Counter[tuple[str, str]] = Counter()
     for part in (place / which).glob("*/part-*"):
         found.update((part.parent.name, json.loads(line)["reason"]) for line in part.read_text().splitlines())

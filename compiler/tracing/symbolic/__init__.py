@@ -1,1 +1,1 @@
-"""Symbolic values: how Python code is run without values, for :mod:`tracetypes.compiler.tracing.tracer`."""
+"""Symbolic values, with which :mod:`tracetypes.compiler.tracing.tracer` runs Python code without values."""

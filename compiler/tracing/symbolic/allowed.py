@@ -1,7 +1,7 @@
-"""What is allowed: the operations whose meaning the tracer knows, one table for each kind of value.
+"""The allowed operations: those whose meaning the tracer knows, in one table for each kind of value.
 
-What stands in no table is refused, and there is one way to refuse (:meth:`Core.refuse`). A value that is not known never meets
-code that is neither compiled again nor listed here.
+Everything else is refused, in one way (:meth:`Core.refuse`). A symbol never meets code that is neither compiled again
+nor listed here.
 """
 
 from __future__ import annotations
@@ -118,12 +118,12 @@ SELF_MATCHING: Final = (bool, bytearray, bytes, dict, float, frozenset, int, lis
 
 
 def is_sequence(cls: type[Any]) -> bool:
-    """Does a sequence pattern match its instances?"""
+    """Whether a sequence pattern matches instances of a class."""
     return bool(cls.__flags__ & _SEQUENCE)
 
 
 def is_mapping(cls: type[Any]) -> bool:
-    """Does a mapping pattern match its instances?"""
+    """Whether a mapping pattern matches instances of a class."""
     return bool(cls.__flags__ & _MAPPING)
 
 
@@ -131,7 +131,7 @@ def is_mapping(cls: type[Any]) -> bool:
 
 
 def is_instance(cls: type[Any], classes: Any) -> bool | None:
-    """``isinstance`` of every value whose class is exactly ``cls``; None where that depends on the value, or on code."""
+    """``isinstance`` of every value whose class is exactly ``cls``; None if it depends on the value, or on other code."""
     if isa(classes, tuple):
         return _first(cls, classes)
     if isa(classes, types.UnionType) or typing.get_origin(classes) is typing.Union:
@@ -163,7 +163,8 @@ _COMPARED: Final = (
 
 @functools.lru_cache(maxsize=1024)
 def compares_as_known(cls: type[Any]) -> bool:
-    """Do only Python's own comparisons, or generated ones without a key, look at its instances and what they hold?"""
+    """Whether only Python's own comparisons, or generated ones without a key, compare instances of a class and their
+    content."""
     for name in COMPARING:
         method = getattr(cls, name)
         if isa(method, types.FunctionType):
@@ -175,7 +176,7 @@ def compares_as_known(cls: type[Any]) -> bool:
 
 
 def plain_enum(value: Any) -> Any:
-    """A member of an enum of text or integers that compares as these do, as that; every other value as it is."""
+    """The text or integer of an enum member that compares like it; any other value unchanged."""
     cls: Any = type(value)
     if issubclass(cls, enum.Enum):
         for plain in (str, int):
@@ -221,7 +222,7 @@ _OWNERS: Final[tuple[Any, ...]] = (
 
 
 def may_call(function: Any) -> bool:
-    """May what is neither the author's nor a record be called with constants?"""
+    """Whether something that is neither the author's nor a record may be called with constants."""
     owner: Any = getattr(function, "__self__", None)
     name = getattr(function, "__name__", "")
     if isa(owner, type):
@@ -237,7 +238,7 @@ def may_call(function: Any) -> bool:
 
 
 def constructs_as_known(cls: type[Any]) -> bool:
-    """Is what makes an instance generated, or Python's own?"""
+    """Whether the constructor of a class is generated, or Python's own."""
     if module_of(cls) in PURE or issubclass(cls, enum.Enum | BaseException):
         return True
     if type(cls).__call__ is not type.__call__ and type(cls) is not abc.ABCMeta:

@@ -1,4 +1,4 @@
-"""What the tracer knows of Python: operators, builtins, classes, and which of them have no effect."""
+"""The tracer's knowledge of Python: operators, builtins, classes, and which of them have no effect."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ _ATTRS: Final = attrs.fields.__code__.co_filename
 
 
 def is_generated(function: Any) -> bool:
-    """Was the function written by attrs, dataclasses or collections?"""
+    """Whether attrs, dataclasses or collections wrote the function."""
     code = getattr(function, "__code__", None)
     return code is not None and (
         code.co_filename.startswith("<attrs generated")
@@ -304,9 +304,9 @@ def fields_or_none(function: Any) -> tuple[str, ...] | None:
 
 
 def problem_of(cls: type[Any], *, construct: bool) -> str | None:
-    """Why instances of a record class cannot be made from symbols, or from their own fields again.
+    """Why instances of a record class cannot be made from symbols, or from their own fields again; or None.
 
-    ``construct``: the author calls the class; otherwise the fields have been through its constructor already.
+    ``construct``: the author calls the class. Otherwise the fields have been through its constructor already.
     """
     if attrs.has(cls):
         if any(not a.init or a.alias != a.name for a in attrs.fields(cls)):
@@ -352,13 +352,13 @@ class _Slots(NamedTuple):
 
 
 def super_of(value: Any) -> tuple[tuple[type[Any], ...], Any]:
-    """Where ``super()`` looks, and the object that it is of."""
+    """The class and the object of ``super()``."""
     first, owner, cls = (vars(super)[f"__{name}__"].__get__(value) for name in ("thisclass", "self", "self_class"))
     return cls.__mro__[cls.__mro__.index(first) + 1 :], owner
 
 
 def is_total(expr: Expr) -> bool:
-    """Has it a value for all inputs?"""
+    """Whether it has a value for all inputs."""
     pending, seen = [expr], set[int]()
     while pending:
         at = pending.pop()

@@ -1,4 +1,4 @@
-"""One way through a function that is traced, and how it ends."""
+"""One path through a traced function, and how it ends."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["Raised", "Stop", "Undo", "Untraceable", "Way", "isa", "reach"]
 
 
 class Untraceable(Exception):
-    """The function cannot be written as a tree; the text says why, for a person."""
+    """The function cannot be written as a tree. The text is the reason."""
 
 
 def isa(value: Any, classes: Any) -> bool:
-    """``isinstance`` of what a value really is: symbols say that they are of the author's classes."""
+    """``isinstance`` for the real class of a value: symbols claim the author's classes."""
     return issubclass(type(value), classes)
 
 
 class Stop(BaseException):
-    """Untraceable, on its way out; no ``except Exception`` holds it up."""
+    """Carries an Untraceable out of the author's code, where no ``except Exception`` catches it."""
 
 
 class Raised(BaseException):
-    """This path ends in an exception, or must be done in Python."""
+    """The path ends in an exception, or must run in Python."""
 
 
 class Undo(BaseException):
-    """This cannot be done on trial."""
+    """An operation that cannot be done on trial."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""What stands for values that are not known: all that is done with them arrives at the tracer."""
+"""Proxies for unknown values. Every operation on them goes to the tracer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Observer(Protocol):
-    """Who is told what is done with proxies: the tracer."""
+    """The receiver of operations on proxies: the tracer."""
 
     @abstractmethod
     def truth(self, value: Any) -> bool:
@@ -61,7 +61,7 @@ def _needs(what: str) -> Callable[..., Any]:
 
 
 class Proxy:
-    """Stands for a value that is not known. What is done to it in code that was not compiled again arrives here."""
+    """Stands for an unknown value. Receives the operations of code that was not compiled again."""
 
     __slots__ = ("_tracer",)
     _tracer: Observer
@@ -119,7 +119,7 @@ class TracedSymbol(Proxy):
 
 @final
 class TracedDeferred(Proxy):
-    """A value of optional schema that nobody looked at. ``item``: what it is where it is not None."""
+    """A value of optional schema for which it is not decided whether it is None. ``item``: the value if it is not None."""
 
     __slots__ = ("_expr", "_item", "_settled")
 
@@ -140,7 +140,7 @@ class TracedDuration(Proxy):
 
 @final
 class TracedParts(Proxy):
-    """The list that ``str.split`` or ``rsplit`` (``_name``) gives, of a text and what else it was called with."""
+    """The list of ``str.split`` or ``rsplit`` (``_name``), for a text and the other arguments of the call."""
 
     __slots__ = ("_how", "_name", "_text")
 

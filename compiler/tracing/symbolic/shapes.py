@@ -1,4 +1,4 @@
-"""What a function is traced with."""
+"""The arguments with which a function is traced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Given:
 @final
 @attrs.frozen(eq=False)
 class Fixed:
-    """An argument that is known now and never another."""
+    """An argument with a known, constant value."""
 
     value: Any
 
@@ -33,9 +33,9 @@ class Fixed:
 @final
 @attrs.frozen(eq=False)
 class Nested:
-    """An aggregate or a state: tuples and records as in ``template``, whose leaves say the kinds of the scalars.
+    """An aggregate or a state: tuples and records as in ``template``, whose leaves are the kinds of the scalars.
 
-    A leaf None of no kind is always None.
+    A leaf None, without a kind, is always None.
     """
 
     name: str
@@ -46,7 +46,7 @@ Shape: TypeAlias = Given | Fixed | Nested
 
 
 def shape_of(value: Value, name: str) -> Value:
-    """The same structure with inputs ``(name, field or place, ...)`` for its scalars. A None of no kind stays."""
+    """The same structure with inputs ``(name, field or place, ...)`` for its scalars. A None without a kind stays."""
     return _shape(value, (name,))
 
 

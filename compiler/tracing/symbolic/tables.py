@@ -1,4 +1,4 @@
-"""Tables: what is looked up by a key that is not known yet."""
+"""Tables: containers that are looked into by a key that is not known yet."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def _content(value: Any) -> Any:
 
 
 class Table:
-    """Equal to another table where nobody can tell them apart. What it holds is looked at only if there is as much in both."""
+    """A constant table. Equal to another one if no function can tell them apart; contents are compared only if their
+    sizes are equal."""
 
     def __init__(self, entries: Mapping[Any, Any]) -> None:
         self.entries = entries
@@ -61,7 +62,7 @@ class Table:
 
     @functools.cached_property
     def content(self) -> Any:
-        """None where that cannot be said."""
+        """The content as a key of a cache. None if there is none."""
         try:
             return tuple((_content(k), _content(v)) for k, v in self.entries.items())
         except TypeError:
