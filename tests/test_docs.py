@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib.util
 import json
@@ -339,6 +340,23 @@ def test_the_table_of_modules_has_every_module_once() -> None:
     }
     there = {next((one for one in folders if module.startswith(one)), module) for module in modules}
     assert set(named) == there
+
+
+def test_what_is_where_it_is_said_to_be() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.partition("\n## Where is what\n")[2].partition("\n## ")[0]
+    answers = re.findall(r"`([\w/]+)`: ((?:`[\w.]+`(?: and )?)+)", table)
+    assert len(answers) > 20
+    for module, names in answers:
+        path = ROOT / module if module.startswith("tracetypes/") else ROOT / "compiler" / module
+        tree: ast.AST = ast.parse(path.with_suffix(".py").read_text(encoding="utf-8"))
+        for name in re.findall(r"`([\w.]+)`", names):
+            node = tree
+            for part in name.split("."):
+                inside = (one for one in ast.iter_child_nodes(node) if isinstance(one, ast.FunctionDef | ast.ClassDef))
+                found = next((one for one in inside if one.name == part), None)
+                assert found is not None, f"{module}: {name}"
+                node = found
 
 
 # ------------------------------------------------------------------------------------------------- operators

@@ -1,4 +1,5 @@
-"""The records of a partition of a topic."""
+"""Reads the records of a range of offsets of a partition. ``tracetypes.sources.record_reader`` says what item a record
+is."""
 
 from __future__ import annotations
 

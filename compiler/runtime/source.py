@@ -1,4 +1,5 @@
-"""The kernels at the beginning of a link: splits of sources and records of channels become messages."""
+"""The kernel at the beginning of a link. It gives each item of a source split its block, finds late items, and sends
+items and reports to the key groups. (``connectors`` and ``tracetypes.sources`` turn rows into items before that.)"""
 
 from __future__ import annotations
 
