@@ -127,13 +127,11 @@ def source(flow: Dataflow, name: str = "events", seconds: float = 5) -> Stream[U
 def told(
     build: Callable[[Stream[U[str, Event]]], Stream[Any]], rows: Sequence[Event], seconds: float = 5
 ) -> dict[tuple[int, str], list[Any]]:
-    """What the definition tells for events up to the marker of the last one, by the second of the marker and the key, in order;
-    only what is not empty."""
+    """What the definition tells for events, by the second of the marker and the key, in order; only what is not empty."""
     flow = Dataflow("told")
     flow.sink("out", build(source(flow, seconds=seconds)))
     trace = interpret_rows(check(flow), {"events": list(rows)})[0]["out"]
-    last = max((row.ts for row in rows), default=0) // seconds * seconds + seconds
-    return {at: found for at, found in by_marker(trace.items).items() if at[0] <= last}
+    return by_marker(trace.items)
 
 
 def by_marker(elements: Sequence[Any]) -> dict[tuple[int, str], list[Any]]:
@@ -151,9 +149,9 @@ def by_marker(elements: Sequence[Any]) -> dict[tuple[int, str], list[Any]]:
     return found
 
 
-def markers(rows: Sequence[Event], seconds: int = 5) -> range:
-    """The times of the markers that end blocks of these rows."""
+def markers(rows: Sequence[Event], seconds: int = 5, silent: int = 0) -> range:
+    """The times of the markers that end blocks of these rows, and of so many silent ones."""
     if not rows:
         return range(0)
     first, last = (least(r.ts for r in rows) // seconds for least in (min, max))
-    return range((first + 1) * seconds, (last + 1) * seconds + 1, seconds)
+    return range((first + 1) * seconds, (last + 1 + silent) * seconds + 1, seconds)

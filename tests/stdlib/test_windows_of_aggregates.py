@@ -52,7 +52,7 @@ def test_a_window_is_what_evaluate_says_of_its_items(name: str, rows: list[Event
     aggregate = AGGREGATES[name]
     wanted = {
         (end, key): [evaluate(aggregate, inside)]
-        for end in markers(rows)
+        for end in markers(rows, silent=panes)
         for key in "ab"
         if (inside := [r for r in rows if r.key == key and end - panes * 5 <= r.ts < end])
     }
