@@ -72,7 +72,7 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
             first, last, agg = state
             return min(first, time), max(last, time), self.aggregate.combine(agg, lifted)
         if state is not None:
-            self.tell(state, emit)
+            self.end(state, emit)
         return time, time, self.aggregate.combine(self.aggregate.identity(), lifted)
 
     def on_marker(
@@ -80,7 +80,7 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
     ) -> tuple[int, int, A] | None:
         if state is None or marker.micros - state[1] <= self.gap:
             return state
-        self.tell(state, emit)
+        self.end(state, emit)
         return None
 
     def linger(self) -> dt.timedelta:
@@ -90,29 +90,29 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
     def next_due(self, state: tuple[int, int, A] | None, key: K) -> int | None:
         return None if state is None else state[1] + self.gap + 1
 
-    def tell(self, state: tuple[int, int, A], emit: EmitValue[R]) -> None:
+    def end(self, state: tuple[int, int, A], emit: EmitValue[R]) -> None:
         """Emit a session."""
         first, last, agg = state
-        told: Any = Session(datetime_of(first), datetime_of(last), self.aggregate.result(agg))
-        emit(told)
+        result: Any = Session(datetime_of(first), datetime_of(last), self.aggregate.result(agg))
+        emit(result)
 
 
 def session(
     aggregate: Aggregate[V, A, W], *, gap: Span, time: Callable[[V], Time], unit: TimeUnit = "s"
 ) -> OrderedOperator[V, Session[W]]:
-    """Sessions of each key: items of which each follows within ``gap`` (seconds or a timedelta) of the one before.
+    """Sessions of each key: a session is a row of items of which each follows within ``gap`` of the one before.
 
-    ``time`` and ``unit``: as in :func:`tracetypes.every`; the stream must be sorted by the same time. A session is told
-    by the item that is too late for it, or at the first marker that lies more than ``gap`` after its last item: nothing
-    that comes after that marker can belong to it. A session that is open when the sources end is not told.
-    Raises :class:`UsageError` ``TT121`` for a negative gap.
+    ``gap``: seconds or a timedelta. ``time`` and ``unit``: as in :func:`tracetypes.every`; the stream must be sorted by the same
+    time. A session is emitted when it is over: at the item that comes too late for it, or at the first marker that lies more than
+    ``gap`` behind its last item. When the input ends, the sessions that are still open are emitted, too. Raises
+    :class:`UsageError` ``TT121`` for a negative gap.
 
-    Here the value is the time. The session of 0 and 1 is over at marker 4, that of 4 would be at marker 7:
+    Here the value is the time. The session of 0 and 1 is over at marker 4, that of 4 at marker 7:
 
     >>> sessions = session(count(), gap=2, time=lambda time: time)
-    >>> visits = preview(sessions, O[str, int], [("a", 0), ("a", 1)], [], [], [("a", 4)], [], [])
-    >>> [[(key, visit.end.second, visit.value) for key, visit in block] for block in visits]
-    [[], [], [], [('a', 1, 2)], [], []]
+    >>> visits = preview(sessions, O[str, int], [("a", 0), ("a", 1)], [], [], [], [("a", 4)])
+    >>> [(at, visit.end.second, visit.value) for at, block in enumerate(visits, 1) for key, visit in block]
+    [(4, 1, 2), (7, 4, 1)]
     """
     return on_ordered(SessionWindow(aggregate, seconds_as_micros("gap", gap, 0), time, unit))
 
@@ -134,14 +134,14 @@ class CountWindow(OpKeyedOrdered[K, V, R, tuple[int, A]]):
         count, agg = state[0] + 1, self.aggregate.combine(state[1], self.aggregate.lift(value))
         if count < self.items:
             return count, agg
-        told: Any = self.aggregate.result(agg)
-        emit(told)
+        result: Any = self.aggregate.result(agg)
+        emit(result)
         return self.initial_state()
 
 
 Queue: TypeAlias = tuple[int, list[A], list[A], A]
-"""How many items came since a window was told; the last items in two stacks: on the first the aggregate of each of its items
-with those that came behind it there, the oldest item on top; on the second items as they are; and the aggregate of the second."""
+"""How many items came since a window was emitted; the last items in two stacks, and the aggregate of the second stack. The first
+has the old items, the oldest on top, each as the aggregate from there on. The second has the new items as they are."""
 
 
 @attrs.frozen
@@ -172,8 +172,8 @@ class SlidingCountWindow(OpKeyedOrdered[K, V, R, Queue[A]]):
         total, since = combine(total, lifted), since + 1
         if since < self.slide:
             return since, old, new, total
-        told: Any = self.aggregate.result(combine(old[-1], total) if old else total)
-        emit(told)
+        result: Any = self.aggregate.result(combine(old[-1], total) if old else total)
+        emit(result)
         return 0, old, new, total
 
 
@@ -181,8 +181,8 @@ def count_window(aggregate: Aggregate[V, A, W], *, items: int, slide: int | None
     """After every ``slide``-th item of a key the aggregate of its last ``items`` items.
 
     Without ``slide`` windows follow one another: the first ``items`` items, the next, and so on. Where fewer than ``items``
-    items came so far the aggregate is that of all. A window is told with its last item, so that one which is not full when the
-    sources end is not told. Raises :class:`UsageError` ``TT121`` for fewer than one item.
+    items came so far, the aggregate is that of all. A window is emitted with its last item. So a window that is not full when the
+    input ends is not emitted: no item says that it is complete. Raises :class:`UsageError` ``TT121`` for fewer than one item.
 
     >>> preview(count_window(sum(to=int), items=2), O[str, int], [("a", 1), ("a", 2), ("a", 3)], [("a", 4)])
     [[('a', 3)], [('a', 7)]]
@@ -198,19 +198,19 @@ def count_window(aggregate: Aggregate[V, A, W], *, items: int, slide: int | None
 
 @attrs.define
 class OpenWindows(Generic[V, A]):
-    """The windows of a key that are not told yet, by number; window 0 begins at the offset from the epoch."""
+    """The open windows of a key, by number; window 0 begins at the offset from the epoch."""
 
     over: float = -math.inf
     """Windows before this number are over."""
     aggregates: dict[int, A] = attrs.Factory(dict)
-    """Of the values up to the last marker."""
+    """Of the values before the last marker."""
     values: list[V] = attrs.Factory(list)
     """Those since then: to fold them in together costs less than to combine one after the other."""
 
 
 @attrs.frozen
 class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
-    """Windows of ``size`` microseconds by the values' own time, told ``grace`` later; see :func:`time_window`."""
+    """Windows of ``size`` microseconds by the values' own time, emitted ``grace`` later; see :func:`time_window`."""
 
     aggregate: Aggregate[V, A, Any]
     size: int
@@ -219,7 +219,7 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
     unit: TimeUnit
     ends: bool
     offset: int = 0
-    may_change = ("grace",)  # the state says which windows are over, so that none is told again
+    may_change = ("grace",)  # the state says which windows are over, so that none is emitted again
 
     def type_arguments(self) -> Mapping[str, Any]:
         return typed(self.aggregate, Windowed if self.ends else None)
@@ -240,11 +240,11 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
                 aggregates[number] = self.aggregate.fold(before, list(values))
         over = max(state.over, (marker.micros - self.grace - self.offset) // self.size)
         for number in sorted(number for number in aggregates if number < over):
-            told: Any = self.aggregate.result(aggregates.pop(number))
+            result: Any = self.aggregate.result(aggregates.pop(number))
             if self.ends:
                 start = number * self.size + self.offset
-                told = windowed(start, start + self.size, told)
-            emit(told)
+                result = windowed(start, start + self.size, result)
+            emit(result)
         return OpenWindows(over, aggregates)
 
     def linger(self) -> dt.timedelta:
@@ -298,20 +298,21 @@ def time_window(
     begin at the multiples of ``size`` since the epoch, plus ``offset``; they need not fit the period of the markers. This is
     for values that come behind the markers which end the blocks of their times, such as those that :func:`interpolate`
     fills in when the next reading is there; otherwise :func:`tumbling` does with less. ``grace``: how far a value may lie
-    behind the last marker. Each window of a key is told once, at the first marker that lies ``grace`` behind its end, those
-    of one marker in their order; one without items is not told, nor is one whose marker has not come when the sources end.
-    An item that lies still further behind, in a window that such a marker has ended for its key, is dropped. ``ends``: tell
-    :class:`Windowed`.
+    behind the last marker; it must not lie ahead of the marker that ends its block. Each window of a key that has items is
+    emitted once, at the first marker that lies ``grace`` behind its end, and those of one marker in their order. When the input
+    ends, the windows that are still open are emitted, too. An item that lies still further behind, in a window that such a
+    marker has ended for its key, is dropped. ``ends``: emit :class:`Windowed`.
 
-    The values of a window are added up in the order of the stream, so that here :func:`fast_sum` tells the same bits at
+    The values of a window are added up in the order of the stream, so that here :func:`fast_sum` gives the same bits at
     every parallelism. Raises :class:`UsageError` ``TT121`` for a size that is not positive and a negative grace.
 
     Here the value is the time, and markers come at 1, 2, 3, 4 and 5. The 0 behind marker 1 counts, the one behind marker 3 is
     dropped:
 
     >>> windows = time_window(count(), size=2, time=lambda time: time, grace=1)
-    >>> preview(windows, O[str, int], [("a", 0)], [("a", 0), ("a", 1)], [("a", 2)], [("a", 0)], [("a", 2)])
-    [[], [], [('a', 3)], [], [('a', 2)]]
+    >>> found = preview(windows, O[str, int], [("a", 0)], [("a", 0), ("a", 1)], [("a", 2)], [("a", 0)], [("a", 2)])
+    >>> [(at, *pair) for at, block in enumerate(found, 1) for pair in block]
+    [(3, 'a', 3), (5, 'a', 2)]
     """
     length, begin = seconds_as_micros("size", size), seconds_as_micros("offset", offset, -(2**62))
     return on_ordered(TimeWindow(aggregate, length, seconds_as_micros("grace", grace, 0), time, unit, ends, begin))

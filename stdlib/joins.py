@@ -1,14 +1,15 @@
 """Joins of two streams by key and event time.
 
 Both joins merge the two streams, sort each key and block by time (right before left at equal times) and run one ordered
-operator. What they promise rests on the markers: after marker ``#t`` no item of a time before ``t`` comes any more. That
-is so when the sources of both sides have ``every(...)`` of one period, with the times that the join is given; then an item
-lies in the block of its time on either side, and the answer is that of the whole history: the join of all left with all
-right items that were not late, in whatever block they lie. Sources of different periods are refused. Where markers are in
-band, or the times are not those of the markers, an item may come after a marker that is newer than itself; then a pair of
-it with an item that was already forgotten is missing, and nothing that is told is wrong.
+operator. What they promise rests on the markers: no item of a time before ``t`` comes after marker ``#t``. This holds when the
+sources of both sides have ``every(...)`` of one period, with the times that the join is given. Then each item lies in the block
+of its time on either side, and the answer is the join of the whole histories: of all left with all right items that were not
+late, in whatever block they lie. Sources of different periods are refused. Where markers are in band, or the times are not
+those of the markers, an item may come after a marker that is newer than itself. Then pairs of it with items that were already
+forgotten are missing; all pairs that are emitted are right.
 
-A key's state holds only what the future may still need, and is pruned at each marker.
+A pair is emitted when its second item comes. So nothing is left to emit when the input ends. A key's state holds only what the
+future may still need, and is pruned at each marker.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def interval_join(
     of the left one's time ``t``, both ends included.
 
     ``before`` and ``after``: seconds or timedeltas; one of them may be negative, so that the interval lies to one side.
-    ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of :func:`tracetypes.every`. A pair is told in the
+    ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of :func:`tracetypes.every`. A pair is emitted in the
     block of the later of its items, in the order in which the later items come. What is promised about items in different blocks:
     see the module.
 
@@ -241,7 +242,7 @@ def asof_join(
 
     ``tolerance`` (seconds or a timedelta): a right item that is older than that is none. Of several right items of one time
     the last in the canonical order of values counts. ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of
-    :func:`tracetypes.every`. Left items are told in their own block, in the order of their times. What is promised about
+    :func:`tracetypes.every`. Left items are emitted in their own block, in the order of their times. What is promised about
     items in different blocks: see the module.
 
     Raises :class:`UsageError` ``TT121`` for a negative tolerance and for sources of different periods.

@@ -184,8 +184,8 @@ class Scan(OpKeyedOrdered[K, V, R, A]):
 
     def on_item(self, state: A, key: K, value: V, emit: EmitValue[R]) -> A:
         agg = self.aggregate.combine(state, self.aggregate.lift(value))
-        told: Any = self.aggregate.result(agg)
-        emit(told)
+        result: Any = self.aggregate.result(agg)
+        emit(result)
         return agg
 
 

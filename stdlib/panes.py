@@ -1,9 +1,9 @@
 """Windows of time over an :class:`~tracetypes.stdlib.aggregates.Aggregate`, tumbling and sliding, made of **panes**.
 
-A pane is the aggregate of one block of a key, and a marker ends it. So size, slide and offset of a window are whole numbers of
-marker periods: windows of 60 s every 25 s want a marker every 5 s, their greatest common divisor, or more often.
-Windows begin at the multiples of the slide, plus the offset, counted from the epoch.
-A pane is computed once and shared by all windows that it belongs to (Li et al., "No Pane, No Gain", SIGMOD Record 2005).
+A pane is the aggregate of one block of a key, and a marker ends it. So size, slide and offset of a window are multiples of the
+period of the markers: windows of 60 s every 25 s need a marker every 5 s, their greatest common divisor, or more often.
+Windows begin at the multiples of the slide since the epoch, plus the offset. A pane is computed once, and all windows that it
+belongs to share it (Li et al., "No Pane, No Gain", SIGMOD Record 2005).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Method: TypeAlias = Literal["panes", "two stacks", "subtract"]
 
 
 MOST_PANES = 64
-"""Up to so many panes a window is a tuple that is added up at each marker."""
+"""Up to so many panes a window is a tuple, whose panes are combined where the window ends."""
 
 
 class Invertible(Aggregate[V, A, W]):
@@ -109,16 +109,16 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
             return
         count, agg = self.window(new_state)
         if count > 0:
-            told: Any = self.aggregate.result(agg)
+            result: Any = self.aggregate.result(agg)
             if self.ends:
-                told = windowed(start, marker.micros, told)
-            emit(key, told)
+                result = windowed(start, marker.micros, result)
+            emit(key, result)
 
 
 @attrs.frozen
 class SlidingPanes(_Windows[K, V, R, tuple[tuple[int, A], ...], A]):
-    """The panes in a tuple of fixed length: for each key and marker a copy of it, and ``panes`` times ``combine`` where
-    a window is told."""
+    """The panes in a tuple of fixed length. Each key and marker costs a copy of it, and each emitted window ``panes`` times
+    ``combine``."""
 
     def initial_state(self) -> tuple[tuple[int, A], ...]:
         return (self.identity(),) * self.panes
@@ -135,11 +135,11 @@ class SlidingPanes(_Windows[K, V, R, tuple[tuple[int, A], ...], A]):
 
 @attrs.frozen
 class SlidingTwoStacks(_Windows[K, V, R, TwoStacks[A], A]):
-    """A queue of panes as two stacks, for any aggregate: amortised three times ``combine`` for each key and marker,
+    """A queue of panes as two stacks, for any aggregate. Each key and marker costs three times ``combine`` on average,
     whatever the number of panes.
 
-    Old panes are on the first stack as aggregates of all panes from there on, new ones on the second beside their
-    aggregate. When the first is empty the second is turned over on it: that marker costs ``panes`` times ``combine``.
+    The first stack has the old panes, each as the aggregate of all panes from there on. The second has the new ones, beside their
+    aggregate. When the first is empty, the second is turned over on it, and that marker costs ``panes`` times ``combine``.
     """
 
     def initial_state(self) -> TwoStacks[A]:
@@ -163,8 +163,8 @@ class SlidingTwoStacks(_Windows[K, V, R, TwoStacks[A], A]):
 
 @attrs.frozen
 class SlidingSubtracting(_Windows[K, V, R, TwoStacks[A], A]):
-    """For an :class:`Invertible` aggregate: one ``combine`` and one ``subtract`` for each key and marker. The panes are a
-    queue as in :class:`SlidingTwoStacks`, as they are; beside it the aggregate of all of them."""
+    """For an :class:`Invertible` aggregate: each key and marker costs one ``combine`` and one ``subtract``. The state is a queue
+    of the panes, as in :class:`SlidingTwoStacks`, and the aggregate of all of them."""
 
     def initial_state(self) -> TwoStacks[A]:
         return stack_of((self.identity(),) * self.panes), None, self.identity()
@@ -251,17 +251,17 @@ def tumbling(
     ends: bool = False,
     method: Method | None = None,
 ) -> KeyedOperator[V, Any]:
-    """Windows that follow one another: each item of a key belongs to one window. At the end of a window the aggregate of each
-    key that has items in it is told.
+    """Windows that follow one another. Each item of a key belongs to one window. At the end of a window the operator emits the
+    aggregate of each key that has items in it.
 
     ``size``: seconds or a timedelta; or ``panes``: a number of blocks. Windows begin at the multiples of their size since the
-    epoch, plus ``offset``. The other parameters and the errors: as in :func:`sliding`.
+    epoch, plus ``offset``. The other parameters and the errors are those of :func:`sliding`.
 
-    Markers are a second apart here. The first window is the one from 0 to 2:
+    Markers are a second apart here, and the first window lasts from 0 to 2:
 
-    >>> preview(tumbling(sum(to=int), size=2), U[str, int], [("a", 1)], [("a", 2)], [("a", 4)], [])
+    >>> preview(tumbling(sum(to=int), size=2), U[str, int], [("a", 1)], [("a", 2)], [("a", 4)])
     [[], [('a', 3)], [], [('a', 4)]]
-    >>> preview(tumbling(sum(to=int), size=2, offset=1), U[str, int], [("a", 1)], [("a", 2)], [("a", 4)], [])
+    >>> preview(tumbling(sum(to=int), size=2, offset=1), U[str, int], [("a", 1)], [("a", 2)], [("a", 4)])
     [[('a', 1)], [], [('a', 6)], []]
     """
     slide: Any = panes if size is None else size
@@ -331,28 +331,30 @@ def sliding(
     ends: bool = False,
     method: Method | None = None,
 ) -> KeyedOperator[V, Any]:
-    """Windows that overlap: one of ``size`` begins every ``slide``. At the end of a window the aggregate of each key that has
-    items in it is told.
+    """Windows that overlap: one of ``size`` begins every ``slide``. At the end of a window the operator emits the aggregate of
+    each key that has items in it.
 
     ``size`` and ``slide``: seconds or timedeltas; or ``panes`` and ``slide``: numbers of blocks. Without ``slide`` a window
     ends at every marker. Windows begin at the multiples of ``slide`` since the epoch, plus ``offset`` (seconds or a timedelta).
-    A window that begins before the first item is told with what there is.
+    A window that begins before the first item holds what there is. When the input ends, the windows that are still open are
+    emitted, too.
 
-    ``period`` (seconds or a timedelta) is that of the markers, where it cannot be known from the sources upstream: where these
-    send their markers in band. ``ends``: tell :class:`Windowed`, the aggregate with the start and the end of the window,
-    instead of the aggregate alone. ``method``: ``"panes"`` (:class:`SlidingPanes`; the default up to 64 panes),
-    ``"two stacks"`` (:class:`SlidingTwoStacks`; the default beyond) or ``"subtract"`` (:class:`SlidingSubtracting`; the
-    default beyond for an :class:`Invertible` aggregate). All tell the same.
+    ``period`` (seconds or a timedelta) is that of the markers. It is needed where the sources upstream send their markers in
+    band. ``ends``: emit :class:`Windowed`, the aggregate with the start and the end of the window, instead of the aggregate
+    alone. ``method``: ``"panes"`` (:class:`SlidingPanes`; the default up to 64 panes), ``"two stacks"``
+    (:class:`SlidingTwoStacks`; the default beyond) or ``"subtract"`` (:class:`SlidingSubtracting`; the default beyond for an
+    :class:`Invertible` aggregate). All emit the same.
 
-    Raises :class:`UsageError` ``TT121`` for sizes below 1 or below a microsecond and for a method that does not fit the
-    aggregate; and where a window needs the period of the markers, which all but ``panes`` without ``slide`` do, and it is not
-    known. ``TT125`` where size, slide or offset is no multiple of the period.
+    Raises :class:`UsageError` ``TT121`` for a size below 1 or below a microsecond, and for a method that does not fit the
+    aggregate. All windows but ``panes`` without ``slide`` need the period of the markers, and ``TT121`` says so where it is not
+    known. ``TT125``: size, slide or offset is no multiple of the period.
 
     Markers are a second apart here:
 
-    >>> preview(sliding(sum(to=int), size=2), U[str, int], [("a", 1)], [("a", 2)], [], [])
-    [[('a', 1)], [('a', 3)], [('a', 2)], []]
-    >>> [[(_, window)]] = preview(sliding(sum(to=int), size=2, ends=True), U[str, int], [("a", 1)])
+    >>> preview(sliding(sum(to=int), size=2), U[str, int], [("a", 1)], [("a", 2)])
+    [[('a', 1)], [('a', 3)], [('a', 2)]]
+    >>> first, _ = preview(sliding(sum(to=int), size=2, ends=True), U[str, int], [("a", 1)])
+    >>> key, window = first[0]
     >>> print(window.start, "to", window.end, "has", window.value)
     1969-12-31 23:59:59+00:00 to 1970-01-01 00:00:01+00:00 has 1
     """

@@ -32,12 +32,12 @@ def windowed(start: int, end: int, value: Any) -> Any:
     return Windowed(datetime_of(start), datetime_of(end), value)
 
 
-def typed(aggregate: Aggregate[Any, Any, Any], told_as: Any = None) -> Mapping[str, Any]:
+def typed(aggregate: Aggregate[Any, Any, Any], emitted_as: Any = None) -> Mapping[str, Any]:
     """What an operator over an aggregate knows of its types: ``V``, unless the aggregate takes anything, and ``R``, its
-    results, in the generic record ``told_as`` if there is one."""
-    taken, told = types_of(aggregate)
-    result = {"R": told if told_as is None else told_as[told]}
-    return result if taken in (Any, object) else {"V": taken, **result}
+    results, in the generic record ``emitted_as`` if there is one."""
+    taken, result = types_of(aggregate)
+    named = {"R": result if emitted_as is None else emitted_as[result]}
+    return named if taken in (Any, object) else {"V": taken, **named}
 
 
 def whole(name: str, number: object, least: int = 1) -> None:
