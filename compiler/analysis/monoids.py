@@ -138,8 +138,7 @@ def monoid_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], key: Schema, v
     return Monoid(lift, shape, tuple(parts))
 
 
-def _renamed(at: Expr, name: str) -> Input:
-    assert isinstance(at, Input)
+def _renamed(at: Input, name: str) -> Input:
     return Input((name, *at.path[1:]), at.kind)
 
 

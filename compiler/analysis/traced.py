@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import attrs
 
@@ -24,9 +24,8 @@ class Opaque:
     reason: str
 
 
-def traced(op: Operator, takes: StreamType) -> Tree | Opaque:
+def traced(op: OpStateless[Any, Any, Any, Any], takes: StreamType) -> Tree | Opaque:
     """What a stateless operator does with an item, as expressions if possible."""
-    assert isinstance(op, OpStateless)
     try:
         return trace_on_item(op, takes.key, takes.value)
     except Untraceable as why:
@@ -47,7 +46,8 @@ def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: St
     """The methods of a keyed unordered operator for its aggregates, if its states can be columns."""
     if isinstance(monoid, Opaque):
         return monoid
-    assert isinstance(op, OpKeyedUnordered)
+    if not isinstance(op, OpKeyedUnordered):
+        return Opaque("its items are ordered")
     try:
         return keyed_of(op, monoid, takes.key, gives)
     except Untraceable as why:

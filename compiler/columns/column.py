@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
@@ -111,6 +111,11 @@ class Struct:
     names: tuple[str, ...]
     parts: tuple[Columns | None, ...]
     valid: Any = None
+
+    @property
+    def read(self) -> Iterator[Columns]:
+        """The parts that were read."""
+        return (part for part in self.parts if part is not None)
 
 
 Columns: TypeAlias = Column | Struct

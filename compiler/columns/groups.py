@@ -89,8 +89,7 @@ def _scalars(columns: Columns) -> Iterator[Column]:
     if isinstance(columns, Struct):
         if columns.valid is not None:
             yield Column(Boolean(), columns.valid)
-        for part in columns.parts:
-            assert part is not None
+        for part in columns.read:
             yield from _scalars(part)
     else:
         yield columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -20,55 +21,79 @@ from tracetypes.records import INT_MAX, INT_MIN, Boolean, Bytes, Date, Float, In
 __all__ = ["Index", "entries_of", "index_of", "table_entries", "table_keys"]
 
 
-class Index:
-    """The places of a table's keys. For integer keys either ``sorted`` and ``order``, or ``dense`` from ``low`` on; for
-    text keys ``array``. ``missing``: the place for other keys, after all of them."""
+class Index(ABC):
+    """The places of a table's keys. ``missing``: the place for other keys, after all of them."""
 
-    def __init__(self, keys: dict[Any, int], text: bool, missing: int) -> None:
-        self.keys = keys
-        self.missing = missing
-        self.text = text
-        self.array = self.dense = self.sorted = self.order = None
-        self.low = 0
+    def __init__(self, keys: dict[Any, int], missing: int) -> None:
+        self.keys, self.missing = keys, missing
+
+    @staticmethod
+    def of(keys: dict[Any, int], text: bool, missing: int) -> Index:
+        """An index of the kind that fits the keys."""
+        if not keys:
+            return _Empty(keys, missing)
         if text:
-            self.array = pa.array(list(keys), pa.string())
-            # The place behind the last one is -1 as well.
-            self.order = np.array([*keys.values(), missing], np.int64)
-        elif keys:
-            low, high = min(keys), max(keys)
-            known = np.array(list(keys), np.int64)
-            order = np.array(list(keys.values()), np.int64)
-            if high - low <= 4 * len(keys) + 1024:
-                self.low = low
-                self.dense = np.full(high - low + 2, missing, np.int64)
-                self.dense[known - low] = order
-            else:
-                by = np.argsort(known)
-                self.sorted, self.order = known[by], order[by]
+            return _Texts(keys, missing)
+        low, high = min(keys), max(keys)
+        return _Dense(keys, missing, low, high) if high - low <= 4 * len(keys) + 1024 else _Sorted(keys, missing)
 
     def place(self, key: Any) -> int:
+        """The place of a key."""
         return self.keys.get(key, self.missing)
 
+    @abstractmethod
     def places(self, keys: Any, count: int) -> Any:
         """int64: the place of each key."""
-        if not self.keys:
-            return np.full(count, self.missing, np.int64)
-        if self.text:
-            # Arrow hashes all keys of the table first; Python has them hashed.
-            if 6 * count < len(self.keys) + 600:
-                get = self.keys.get
-                missing = self.missing
-                return np.array([get(key, missing) for key in keys.tolist()], np.int64)
-            found = pc.index_in(keys, value_set=self.array)
-            at = found.fill_null(-1).to_numpy() if found.null_count else found.to_numpy()
-            assert self.order is not None
-            return self.order[at]
-        if self.dense is not None:
-            high = self.low + len(self.dense) - 2
-            inside = (keys >= self.low) & (keys <= high)
-            return self.dense[np.where(inside, keys, high + 1) - self.low]
-        assert self.sorted is not None
-        assert self.order is not None
+
+
+class _Empty(Index):
+    def places(self, keys: Any, count: int) -> Any:
+        return np.full(count, self.missing, np.int64)
+
+
+class _Texts(Index):
+    """``array``: the keys; ``order``: their places."""
+
+    def __init__(self, keys: dict[Any, int], missing: int) -> None:
+        super().__init__(keys, missing)
+        self.array = pa.array(list(keys), pa.string())
+        # The place behind the last one is -1 as well.
+        self.order = np.array([*keys.values(), missing], np.int64)
+
+    def places(self, keys: Any, count: int) -> Any:
+        # Arrow hashes all keys of the table first; Python has them hashed.
+        if 6 * count < len(self.keys) + 600:
+            get = self.keys.get
+            missing = self.missing
+            return np.array([get(key, missing) for key in keys.tolist()], np.int64)
+        numbers = pc.index_in(keys, value_set=self.array)
+        return self.order[numbers.fill_null(-1).to_numpy() if numbers.null_count else numbers.to_numpy()]
+
+
+class _Dense(Index):
+    """Integers near each other. ``order``: the places of all integers from ``low`` on."""
+
+    def __init__(self, keys: dict[Any, int], missing: int, low: int, high: int) -> None:
+        super().__init__(keys, missing)
+        self.low, self.high = low, high
+        self.order = np.full(high - low + 2, missing, np.int64)
+        self.order[np.array(list(keys), np.int64) - low] = np.array(list(keys.values()), np.int64)
+
+    def places(self, keys: Any, count: int) -> Any:
+        inside = (keys >= self.low) & (keys <= self.high)
+        return self.order[np.where(inside, keys, self.high + 1) - self.low]
+
+
+class _Sorted(Index):
+    """Other integers. ``sorted``: the keys; ``order``: their places."""
+
+    def __init__(self, keys: dict[Any, int], missing: int) -> None:
+        super().__init__(keys, missing)
+        known = np.array(list(keys), np.int64)
+        by = np.argsort(known)
+        self.sorted, self.order = known[by], np.array(list(keys.values()), np.int64)[by]
+
+    def places(self, keys: Any, count: int) -> Any:
         at = np.minimum(np.searchsorted(self.sorted, keys), len(self.sorted) - 1)
         return np.where(self.sorted[at] == keys, self.order[at], self.missing)
 
@@ -112,7 +137,7 @@ def index_of(same: Same, kind: Kind | None) -> Index | None:
     """The index of a table that nobody changes, because the tracer has made it. Cached by identity: tables have no
     hash, and comparing takes longer than a look-up."""
     keys = table_keys(same.value, kind)
-    return None if keys is None else Index(keys, isinstance(kind, String), len(same.value))
+    return None if keys is None else Index.of(keys, isinstance(kind, String), len(same.value))
 
 
 @lru_cache(maxsize=1024)

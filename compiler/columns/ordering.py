@@ -181,8 +181,7 @@ def canonical_columns(columns: Columns, count: int) -> list[Any]:
     schemas that have none."""
     if isinstance(columns, Struct):
         found = []
-        for part in columns.parts:
-            assert part is not None
+        for part in columns.read:
             found += canonical_columns(part, count)
     elif columns.scalar or isinstance(columns.kind, UnitValue):
         found = []

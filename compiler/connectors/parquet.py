@@ -127,7 +127,8 @@ def converted(column: Any, schema: Schema, zone: str | None) -> Any:
         case Optional(item):
             return converted(column, item, zone)
         case Timestamp() if pa.types.is_timestamp(found) and found.tz is None:
-            assert zone is not None
+            if zone is None:
+                raise pa.ArrowInvalid("times without a zone")
             return pc.assume_timezone(column.cast(pa.timestamp("us")), zone).cast(wanted)
         case ListOf(item):
             lengths = column.value_lengths().fill_null(0).cast(pa.int32())

@@ -24,7 +24,7 @@ from tracetypes.compiler.runtime.chunks import Chunk, inside
 from tracetypes.compiler.runtime.partial_aggregation import fit_key, read_by
 from tracetypes.compiler.runtime.source import Taken
 from tracetypes.compiler.runtime.verification import Verifier
-from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.compiler.tracing.expr import Tree, Undefined
 from tracetypes.conformance import name_of
 from tracetypes.markers import MICROS, EventTime
 from tracetypes.parsing import Row
@@ -132,9 +132,14 @@ def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Ta
 @attrs.frozen
 class Columns:
     """Makes a :class:`Chunk` from columns of the layout. This is possible only if the functions for key and event time
-    are traced, and every value that fits the columns' types fits the records."""
+    are traced, and every value that fits the columns' types fits the records. ``key``: the function for the key with
+    its tree, if the source has one."""
 
     leaf: FromSource
+    value: Record
+    how: EventTime
+    time: Tree
+    key: tuple[Callable[[Any], Any], Tree] | None
     numbers: dict[str, int]
     verifier: Verifier | None = None
 
@@ -142,19 +147,23 @@ class Columns:
     def of(cls, leaf: FromSource, verifier: Verifier | None = None) -> Columns | None:
         """None if rows must be checked one by one."""
         how, layout, source = leaf.source.markers, leaf.layout, leaf.source
-        if not never_refuses(layout.value) or not never_refuses(layout.key):
+        value, time, key = layout.value, leaf.traced_time, None
+        if not never_refuses(value) or not never_refuses(layout.key):
             return None
         if not isinstance(how, EventTime) or not layout.opened or isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
             return None
-        if isinstance(leaf.traced_time, Opaque) or (source.key is not None and isinstance(leaf.traced_key, Opaque)):
+        if isinstance(time, Opaque) or not isinstance(value, Record):
             return None
-        return cls(leaf, {name: at for at, (name, _) in enumerate(layout.columns)}, verifier)
+        if source.key is not None:
+            if isinstance(leaf.traced_key, Opaque):
+                return None
+            key = source.key, leaf.traced_key
+        return cls(leaf, value, how, time, key, {name: at for at, (name, _) in enumerate(layout.columns)}, verifier)
 
     def chunk(self, table: Table) -> Chunk | None:
         """The chunk of columns. None if a row of them might be rejected."""
-        layout, value = self.leaf.layout, self.leaf.layout.value
-        assert isinstance(value, Record)
-        if any(_has_gaps(table, at, schema) for at, (_, schema) in enumerate(layout.columns)):
+        value = self.value
+        if any(_has_gaps(table, at, schema) for at, (_, schema) in enumerate(self.leaf.layout.columns)):
             return None
 
         def load(path: tuple[str | int, ...]) -> Any:
@@ -174,44 +183,41 @@ class Columns:
     def keys(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
         """The keys. Raises :class:`Undefined` if one of them might not be a key."""
         schema, count = self.leaf.items.key, table.num_rows
-        if self.leaf.source.key is None:
-            found = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
+        if self.key is None:
+            column = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
             if isinstance(schema, Integer | Boolean | String | Timestamp | UnitValue):
-                return found
-            return to_arrow(schema, fit_key(schema, from_arrow(schema, found)), count)
-        assert not isinstance(self.leaf.traced_key, Opaque)
+                return column
+            return to_arrow(schema, fit_key(schema, from_arrow(schema, column)), count)
+        function, tree = self.key
         inputs = read_by(load)
-        made = run(self.leaf.traced_key, inputs, count).result
-        if made is None:
+        result = run(tree, inputs, count).result
+        if result is None:
             raise Undefined(0)
-        key = fit_key(schema, made)
+        key = fit_key(schema, result)
         if self.verifier is not None:
-            self.verifier.key(self.leaf, inputs, key, count)
+            self.verifier.key(self.leaf, function, tree, inputs, key, count)
         return to_coded_arrow(schema, key, count)
 
     def times(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
         """The event times in microseconds. Raises :class:`Undefined` if one of them is out of bounds, or is not a time."""
-        how = self.leaf.source.markers
-        assert isinstance(how, EventTime)
-        assert not isinstance(self.leaf.traced_time, Opaque)
         inputs = read_by(load)
-        made = run(self.leaf.traced_time, inputs, table.num_rows).result
-        if not isinstance(made, Column) or made.scalar or made.valid is not None:
+        column = run(self.time, inputs, table.num_rows).result
+        if not isinstance(column, Column) or column.scalar or column.valid is not None:
             raise Undefined(0)
         if self.verifier is not None:
-            self.verifier.time(self.leaf, inputs, made, table.num_rows)
-        factor, bound = MICROS[how.unit], 2**61
-        match made.kind:
+            self.verifier.function(self.leaf, "time", self.how.time, self.time, inputs, column, table.num_rows)
+        factor, bound = MICROS[self.how.unit], 2**61
+        match column.kind:
             case Timestamp():
-                return made.values
+                return column.values
             case Integer():
-                if len(made.values) and max(-int(made.values.min()), int(made.values.max())) > bound // factor:
+                if len(column.values) and max(-int(column.values.min()), int(column.values.max())) > bound // factor:
                     raise Undefined(0)
-                return made.values * factor
+                return column.values * factor
             case Float():
-                if not np.isfinite(made.values).all():
+                if not np.isfinite(column.values).all():
                     raise Undefined(0)
-                times = np.rint(made.values * factor)
+                times = np.rint(column.values * factor)
                 if len(times) and np.abs(times).max() > bound:
                     raise Undefined(0)
                 return times.astype(np.int64)

@@ -219,20 +219,19 @@ def _combining(stage: Stage) -> Iterator[str]:
 
 def _why(stage: Stage, at: int) -> str:
     step = stage.steps[at]
-    if isinstance(step.node, Sort):
-        return "by is called for each item; numbers, times and text that it gives are sorted as columns"
-    if isinstance(step.node, Restore):
-        return "each item is kept with its place in the source"
-    assert isinstance(step.node, Apply)
-    op = step.node.op
-    if isinstance(op, OpKeyedOrdered):
-        return "the items of a key are taken one after the other"
-    if overrides(op, "on_item"):
-        return "it emits for single items"
-    if at > 0:
-        return "its items come from the operator before it"
-    assert isinstance(step.keyed, Opaque)
-    return step.keyed.reason
+    match step.operator:
+        case Sort():
+            return "by is called for each item; numbers, times and text that it gives are sorted as columns"
+        case Restore():
+            return "each item is kept with its place in the source"
+        case OpKeyedOrdered():
+            return "the items of a key are taken one after the other"
+        case OpKeyedUnordered() as op if overrides(op, "on_item"):
+            return "it emits for single items"
+        case OpKeyedUnordered():
+            if at == 0 and isinstance(step.keyed, Opaque):
+                return step.keyed.reason
+            return "its items come from the operator before it"
 
 
 def _tasks(plan: Plan) -> str:

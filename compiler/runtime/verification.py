@@ -46,7 +46,7 @@ from tracetypes.compiler.runtime.reads import Reads
 from tracetypes.compiler.runtime.stateless import conforming
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import key_conformer
-from tracetypes.markers import EventTime, Marker
+from tracetypes.markers import Marker
 from tracetypes.nodes import Apply
 from tracetypes.records import Float, Optional
 from tracetypes.templates import OpKeyedUnordered
@@ -169,30 +169,24 @@ class Verifier:
             raised, _ = _outcome(op.on_item, key(at), value(at), emit)
             self.compare(name, "on_item", traced[at], (raised, list(out)), partial(sample.shown, at))
 
-    def key(self, leaf: FromSource, inputs: Inputs, made: Columns, count: int) -> None:
+    def key(
+        self, leaf: FromSource, function: Callable[[Any], Any], tree: Tree, inputs: Inputs, keys: Columns, count: int
+    ) -> None:
         """Compare the keys of ``key=`` of a source, after their conversion."""
-        function, fit = leaf.source.key, key_conformer(leaf.items.key)
-        assert function is not None
-        self.function(leaf, "key", lambda value: fit(function(value)), leaf.traced_key, inputs, made, count)
-
-    def time(self, leaf: FromSource, inputs: Inputs, made: Columns, count: int) -> None:
-        """Compare the event times of ``every(time=...)`` of a source, before their conversion."""
-        how = leaf.source.markers
-        assert isinstance(how, EventTime)
-        self.function(leaf, "time", how.time, leaf.traced_time, inputs, made, count)
+        fit = key_conformer(leaf.items.key)
+        self.function(leaf, "key", lambda value: fit(function(value)), tree, inputs, keys, count)
 
     def function(
         self,
         leaf: FromSource,
         argument: str,
         function: Callable[[Any], Any],
-        tree: Tree | Opaque,
+        tree: Tree,
         inputs: Inputs,
-        made: Columns,
+        results: Columns,
         count: int,
     ) -> None:
-        """Compare the results of a function of a source's values. ``made``: for all rows, by the tree."""
-        assert not isinstance(tree, Opaque)
+        """Compare the results of a function of a source's values. ``results``: for all rows, by the tree."""
         name = self.names[id(leaf.source)]
         rows = self.pick(f"{name} {argument}", count)
         if rows is None:
@@ -201,7 +195,7 @@ class Verifier:
         if read.asks:
             return
         with self.timed():
-            sample, traced = read.sample(inputs, rows), values_of(take(made, rows), len(rows))
+            sample, traced = read.sample(inputs, rows), values_of(take(results, rows), len(rows))
             value = sample.argument(leaf.items.value, ("value",))
             for at in range(len(rows)):
                 self.compare(name, argument, traced[at], _outcome(function, value(at)), partial(sample.shown, at))

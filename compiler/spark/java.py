@@ -104,8 +104,8 @@ def _end(process: subprocess.Popen[bytes], watch: subprocess.Popen[bytes]) -> No
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     for one in (process, watch):
         with suppress(OSError):
-            assert one.stdin is not None
-            one.stdin.close()
+            if one.stdin is not None:
+                one.stdin.close()
         try:
             one.wait(PATIENCE)
         except subprocess.TimeoutExpired:

@@ -32,7 +32,7 @@ from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
 from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
 from tracetypes.compiler.store.small_files import writable, write_synced
-from tracetypes.compiler.store.staging import Delivery
+from tracetypes.compiler.store.staging import Staging
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 
@@ -111,7 +111,7 @@ class ChannelOutput(Output):
     def __init__(self, plan: Plan, channel: FileChannel, side_outputs: SideOutputs) -> None:
         self.plan, self.channel, self.side_outputs = plan, channel, side_outputs
         self.staged = channel.path / "staged"
-        self.delivery = Delivery("stage", AsSent(), Parquet(), str(self.staged))
+        self.delivery: Staging = Staging(AsSent(), Parquet(), str(self.staged))
 
     @property
     def places(self) -> Mapping[str, Path]:

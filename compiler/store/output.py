@@ -20,7 +20,7 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import File, Message, Rows, SideRows
 from tracetypes.compiler.runtime.side_rows import Frontiers, lines, placed
 from tracetypes.compiler.store.small_files import writable
-from tracetypes.compiler.store.staging import Delivery
+from tracetypes.compiler.store.staging import Delivery, Staging
 from tracetypes.compiler.wire.messages import from_frames
 
 __all__ = [
@@ -183,15 +183,13 @@ def rows_of(plan: Plan, messages: Sequence[Message]) -> list[pa.RecordBatch]:
     return found
 
 
-def rows_file(plan: Plan, delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
+def rows_file(plan: Plan, delivery: Staging, messages: Sequence[Message]) -> list[Path]:
     """A staged file of the rows that came to the driver, if any."""
     whole = rows_of(plan, messages)
     if not whole:
         return []
     path = Path(delivery.directory, f"rows-{uuid.uuid4().hex}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    assert delivery.format is not None
-    assert delivery.shown is not None
     file = open_rows(delivery.format, str(path))
     for batch in whole:
         file.write(delivery.shown.of(batch))
@@ -199,7 +197,7 @@ def rows_file(plan: Plan, delivery: Delivery, messages: Sequence[Message]) -> li
     return [path]
 
 
-def staged_rows(delivery: Delivery, messages: Sequence[Message]) -> list[Path]:
+def staged_rows(delivery: Staging, messages: Sequence[Message]) -> list[Path]:
     """The files of rows that workers have staged."""
     files = [message.body for message in messages if isinstance(message.body, File)]
     return [Path(delivery.directory, file.name) for file in files if file.holds == "rows"]

@@ -48,7 +48,7 @@ from tracetypes.compiler.store.output import (
     staged_rows,
 )
 from tracetypes.compiler.store.small_files import writable
-from tracetypes.compiler.store.staging import DROP, SEND, Delivery
+from tracetypes.compiler.store.staging import DROP, SEND, Staging
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
 
@@ -77,7 +77,7 @@ class FileOutput(Output):
             )
         self.side_outputs = SideOutputs(late_place, rejects_place, run)
         self.staged = self.path / HIDDEN / run
-        self.delivery = Delivery.staged(plan.layout, plan.sink, self.format, str(self.staged))
+        self.delivery: Staging = Staging.of(plan.layout, plan.sink, self.format, str(self.staged))
 
     @property
     def places(self) -> Mapping[str, Path]:
@@ -198,7 +198,7 @@ class TableOutput(Output):
         self.plan, self.run, self.table, self.attempts = plan, run, TableSink(plan, address, run), Attempts()
         self.path = self.table.path
         self.staged = self.path / HIDDEN / run
-        self.delivery = Delivery.staged(plan.layout, plan.sink, Parquet(), str(self.staged))
+        self.delivery: Staging = Staging.of(plan.layout, plan.sink, Parquet(), str(self.staged))
 
     @property
     def places(self) -> Mapping[str, Path]:

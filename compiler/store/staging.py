@@ -12,7 +12,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol, TypeAlias, final
 
 import attrs
 
@@ -23,7 +23,7 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Format, Layout
 from tracetypes.nodes import Sink
 
-__all__ = ["DROP", "SEND", "Delivery", "deliver", "unwritable"]
+__all__ = ["DROP", "SEND", "Delivery", "Staging", "deliver", "unwritable"]
 
 INLINE = 1 << 20
 """Bytes of rows that all tasks of a micro-batch together send to the driver at most, about."""
@@ -36,42 +36,63 @@ class Showing(Protocol):
         """The file's record batch of rows, from an Arrow record batch as stages send it."""
 
 
+@final
 @attrs.frozen
-class Delivery:
-    """The way of rows, late rows and rejects: ``send`` them to the driver; ``drop`` them, for benchmarks; or ``stage``
-    them, into files in ``directory`` if they have more than ``inline`` bytes in a micro-batch. ``format`` and
+class Send:
+    """Rows, late rows and rejects go to the driver."""
+
+
+@final
+@attrs.frozen
+class Drop:
+    """They go nowhere: for benchmarks."""
+
+
+@final
+@attrs.frozen
+class Staging:
+    """They go into files in ``directory``, if they have more than ``inline`` bytes in a micro-batch. ``format`` and
     ``shown``: of the files of rows."""
 
-    rows: Literal["send", "drop", "stage"]
-    shown: Showing | None = None
-    format: Format | None = None
-    directory: str = ""
+    shown: Showing
+    format: Format
+    directory: str
     inline: int = INLINE
 
     @classmethod
-    def staged(cls, layout: Layout, sink: Sink, format: Format, directory: str) -> Delivery:
-        """A delivery into files, if there are many rows."""
-        return cls("stage", Shown(layout, sink), format, directory)
+    def of(cls, layout: Layout, sink: Sink, format: Format, directory: str) -> Staging:
+        """Into files of a sink."""
+        return cls(Shown(layout, sink), format, directory)
 
 
-SEND, DROP = Delivery("send"), Delivery("drop")
+Delivery: TypeAlias = Send | Drop | Staging
+"""The way of rows, late rows and rejects out of the last stage."""
+
+SEND, DROP = Send(), Drop()
 
 
 def deliver(delivery: Delivery, messages: Iterable[Message], share: int) -> Iterator[Message]:
     """The messages for the driver. ``share``: about how many such calls share a micro-batch."""
-    if delivery.rows == "send":
-        yield from messages
-        return
+    match delivery:
+        case Send():
+            yield from messages
+        case Drop():
+            yield from (message for message in messages if _place_of(message.body) is None)
+        case Staging():
+            yield from _staged(delivery, messages, share)
+
+
+def _staged(delivery: Staging, messages: Iterable[Message], share: int) -> Iterator[Message]:
     heaps: dict[tuple[Holds, str], _Heap] = {}
     try:
         for message in messages:
             place = _place_of(message.body)
             if place is None:
                 yield message
-            elif delivery.rows == "stage":
-                if place not in heaps:
-                    heaps[place] = _Heap(delivery, *place, delivery.inline // share)
-                heaps[place].put(message)
+                continue
+            if place not in heaps:
+                heaps[place] = _Heap(delivery, *place, delivery.inline // share)
+            heaps[place].put(message)
         for heap in heaps.values():
             yield from heap.end()
     except OSError as error:
@@ -114,49 +135,44 @@ def _size(body: Body) -> int:
 class _Heap:
     """Rows, or late or rejected rows of one source."""
 
-    def __init__(self, delivery: Delivery, holds: Holds, source: str, inline: int) -> None:
+    def __init__(self, delivery: Staging, holds: Holds, source: str, inline: int) -> None:
         self.delivery, self.holds, self.source, self.inline = delivery, holds, source, inline
-        self.held: list[Message] = []
+        self.waiting: list[Message] = []
         self.size = self.count = 0
         self.file: RowFile | None = None
         self.name = ""
 
     def put(self, message: Message) -> None:
         if self.file is not None:
-            self.write(message)
+            self.write(self.file, message)
             return
-        self.held.append(message)
+        self.waiting.append(message)
         self.size += _size(message.body)
         if self.size > self.inline:
             self.name = f"{self.holds}-{uuid.uuid4().hex}"
             os.makedirs(self.delivery.directory, exist_ok=True)
             self.file = self.open(os.path.join(self.delivery.directory, self.name))
-            for one in self.held:
-                self.write(one)
-            self.held = []
+            for one in self.waiting:
+                self.write(self.file, one)
+            self.waiting = []
 
     def open(self, path: str) -> RowFile:
-        if self.holds == "rows":
-            assert self.delivery.format is not None
-            return open_rows(self.delivery.format, path)
-        return _AsideFile(path)
+        return open_rows(self.delivery.format, path) if self.holds == "rows" else _AsideFile(path)
 
-    def write(self, message: Message) -> None:
-        assert self.file is not None
+    def write(self, file: RowFile, message: Message) -> None:
         match message.body:
             case Rows(batch):
-                assert self.delivery.shown is not None
                 self.count += batch.num_rows
-                self.file.write(self.delivery.shown.of(batch))
+                file.write(self.delivery.shown.of(batch))
             case SideRows(batch=batch):
                 self.count += batch.num_rows
-                self.file.write(message)
+                file.write(message)
             case body:
                 raise AssertionError(f"unexpected message {type(body).__name__}")
 
     def end(self) -> Iterator[Message]:
         if self.file is None:
-            yield from self.held
+            yield from self.waiting
         else:
             self.file.close()
             self.file = None
