@@ -103,6 +103,11 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
     def linger(self) -> int:
         return self.panes - 1
 
+    def tumbles(self) -> tuple[int, int] | None:
+        if self.period is None or self.slide != self.panes:
+            return None
+        return self.panes * self.period, self.offset
+
     def on_marker(self, new_state: S, key: K, marker: Marker, emit: Emit[K, R]) -> None:
         start = marker.micros if self.period is None else marker.micros - self.panes * self.period
         if self.period is not None and (start - self.offset) % (self.slide * self.period):

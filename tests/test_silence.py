@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from tests.graphs import Alarm, Announce, Heartbeat, Total, above_thousand, is_t
 from tracetypes import (
     Dataflow,
     Item,
+    LawBroken,
     Marker,
     OpKeyedOrdered,
     Stream,
@@ -25,6 +27,7 @@ from tracetypes import (
     interpret_rows,
     merge,
     sort,
+    stdlib,
 )
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.runtime import silent
@@ -45,6 +48,7 @@ from tracetypes.silence import (
     unrolled,
 )
 from tracetypes.templates import Linger
+from tracetypes.testing import check_laws, laws
 from tracetypes.trace import Element
 
 SECOND = 1_000_000
@@ -276,3 +280,80 @@ def test_silence_that_is_not_sent_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(frontier.Timed, "silence", lambda self, parts: ())
     with pytest.raises(AssertionError):
         answer(chain(Alarm[str](5)), **{"in": [("a", 0), ("b", 3)]})
+
+
+# ------------------------------------------------------------------------------------------------- whole windows
+
+
+@attrs.frozen
+class PerWindow(Total[str]):
+    """The sum of the last ``blocks`` blocks of a second, at each multiple of their length."""
+
+    blocks: int = 3
+    said: int = 3
+
+    def initial_state(self) -> Any:
+        return (0,) * self.blocks
+
+    def update_state(self, state: Any, agg: int) -> Any:
+        return (*state[1:], agg)
+
+    def on_marker(self, new_state: Any, key: str, marker: Marker, emit: Callable[[str, int], None]) -> None:
+        if marker.timestamp % self.blocks == 0 and sum(new_state):
+            emit(key, sum(new_state))
+
+    def linger(self) -> Linger:
+        return self.blocks - 1
+
+    def tumbles(self) -> tuple[int, int]:
+        return self.said * SECOND, 0
+
+
+@attrs.frozen
+class SoFar(PerWindow):
+    """It does not forget the windows before."""
+
+    def update_state(self, state: Any, agg: int) -> Any:
+        return (0, 0, state[-1] + agg)
+
+    def linger(self) -> Linger:
+        return self.blocks - 1
+
+
+ROWS = {"in": [(f"k{random.Random(n).randrange(9)}", 1 + n // 4) for n in range(400)]}
+
+
+def test_blocks_of_a_window_are_joined() -> None:
+    flow = Dataflow("windows")
+    stream = flow.source("in", U[str, int], markers=at(1))
+    flow.sink("out", stream.through(PerWindow()))
+    flow.sink("top", stream.through(PerWindow(blocks=7, said=7)).through(Total[str]()))
+    found = answer(flow, **ROWS)
+    assert sum(one[1] for one in found["out"] if isinstance(one, tuple)) == sum(v for _, v in ROWS["in"])
+    compiled = program(check(flow))
+    assert [stage.tumbles for plan in compiled.plans for stage in plan.stages if stage.steps][:1] == [(3 * SECOND, 0)]
+
+
+def test_columns_of_whole_windows() -> None:
+    """Many keys share a window, so that it is held as columns; a window of the library."""
+    flow = Dataflow("windows")
+    rows = {"in": [(f"k{n % 700}", 1 + n // 900) for n in range(9_000)]}
+    windows = stdlib.tumbling(stdlib.sum(to=int), size=4, offset=1)
+    flow.sink("out", flow.source("in", U[str, int], markers=at(1)).through(windows))
+    assert len([one for one in answer(flow, **rows)["out"] if isinstance(one, tuple)]) > 2_000
+
+
+@pytest.mark.parametrize("seconds", [2, 6])
+def test_markers_off_the_grid_of_the_windows_join_nothing(seconds: int) -> None:
+    flow = Dataflow("windows")
+    flow.sink("out", flow.source("in", U[str, int], markers=at(seconds)).through(PerWindow()))
+    (plan,) = program(check(flow)).plans
+    assert [stage.tumbles for stage in plan.stages] == [None]
+
+
+def test_an_operator_that_does_not_tumble_as_it_says() -> None:
+    items = st.tuples(st.sampled_from("ab"), st.integers(1, 9))
+    check_laws(PerWindow(), items=items, max_examples=60)
+    (law,) = [law for law in laws(SoFar(), items=items) if law.name == "windows"]
+    with pytest.raises(LawBroken, match=r"TT314 SoFar: it says that it tumbles, and joined blocks change what it answers"):
+        law.check(60)

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from tracetypes.markers import EventTime
+from tracetypes.markers import EventTime, InBand
 from tracetypes.nodes import Apply, Fused, Graph, Node, Sink, Source, steps_of
 from tracetypes.templates import Linger, OpKeyedOrdered, OpKeyedUnordered
 
@@ -40,6 +40,7 @@ __all__ = [
     "blocks_of",
     "cut",
     "emitted_in",
+    "has_markers_in_band",
     "linger_of",
     "markers_in",
     "needs",
@@ -182,3 +183,8 @@ def needs(steps: Sequence[Step], periods: Iterable[int], beyond: Mapping[str, Ne
 def periods_in(steps: Iterable[Step]) -> set[int]:
     """The periods of all sources that have markers by event time."""
     return {node.markers.period for node, _ in steps if isinstance(node, Source) and isinstance(node.markers, EventTime)}
+
+
+def has_markers_in_band(steps: Iterable[Step]) -> bool:
+    """Is there a source with markers in band?"""
+    return any(isinstance(node, Source) and isinstance(node.markers, InBand) for node, _ in steps)

@@ -167,6 +167,14 @@ class OpKeyedUnordered(Typed, ABC, Generic[K, V, L, W, S, A]):
     def on_marker(self, new_state: S, key: K, marker: Marker, emit: Emit[L, W]) -> None:
         """Emit at a marker. Called for every key seen so far, also when the block held nothing for it."""
 
+    def tumbles(self) -> tuple[int, int] | None:
+        """Size and offset, in microseconds, of windows that follow one another, for an operator that answers whole windows: it
+        emits only at the markers that end one, nothing for a key without items in it, and there what follows from the items of
+        the window alone: ``on_marker(update_state(initial_state(), agg), ...)`` with the aggregate of all its items. Then the
+        blocks of a window may be joined, and no key is visited between. A law tests it. Windows begin at the multiples of the
+        size plus the offset; the stream has a marker at each end of a window."""
+        return None
+
     def linger(self) -> Linger:
         """How long the operator may still emit at markers when its input has ended: a number of blocks, or a time.
 

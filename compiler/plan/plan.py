@@ -190,7 +190,9 @@ class Step:
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class Stage:
-    """A keyed stage. ``takes``: the stream at its head, after the region. A stage without steps only closes blocks."""
+    """A keyed stage. ``takes``: the stream at its head, after the region. A stage without steps only closes blocks. ``tumbles``:
+    the first operator answers whole windows of this size and offset, so that items come with the end of their window for that of
+    their block."""
 
     number: int
     region: Region
@@ -198,6 +200,7 @@ class Stage:
     gives: StreamType
     steps: tuple[Step, ...]
     parallelism: int
+    tumbles: tuple[int, int] | None = None
 
     @property
     def restores(self) -> bool:

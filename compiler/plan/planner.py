@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import attrs
+
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque, keyed_in, monoid_in, traced
 from tracetypes.compiler.graph.passes import compile_graph
 from tracetypes.compiler.graph.specification import require
+from tracetypes.compiler.plan.facts import speaks, sums_only
 from tracetypes.compiler.plan.plan import (
     FromChannel,
     FromSource,
@@ -34,8 +37,8 @@ from tracetypes.formats import Layout
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Apply, Gather, Merge, Node, Receive, Restore, Sink, Sort, Source, Split, title
 from tracetypes.records import Schema
-from tracetypes.silence import NOTHING, Need, needs, periods_in, unrolled
-from tracetypes.templates import OpStateless
+from tracetypes.silence import NOTHING, Need, has_markers_in_band, needs, periods_in, unrolled
+from tracetypes.templates import OpKeyedUnordered, OpStateless
 from tracetypes.trace import StreamType, stream_type
 
 __all__ = ["DEFAULT_KEY_GROUPS", "plan", "plan_of"]
@@ -99,11 +102,13 @@ def plan_of(
     once: Once | None = None,
     beyond: Mapping[str, Need] | None = None,
     periods: Collection[int] = (),
+    banded: bool = False,
 ) -> Plan:
     """The plan of a graph to which any of the passes were applied, parallelisation among them. ``quiet``: sources whose late
     and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of; ``beyond``: the silence that
-    the readers of its channel need; ``periods``: of sources that send into channels that it reads."""
-    planner = _Planner(compiled, parallelism, key_groups, quiet, once or Once(), beyond or {}, periods)
+    the readers of its channel need; ``periods``: of sources that send into channels that it reads; ``banded``: such a source has
+    markers in band."""
+    planner = _Planner(compiled, parallelism, key_groups, quiet, once or Once(), beyond or {}, periods, banded)
     return require(PLAN, planner.run(), "the planner")
 
 
@@ -117,6 +122,7 @@ class _Planner:
         once: Once,
         beyond: Mapping[str, Need],
         periods: Collection[int],
+        banded: bool,
     ) -> None:
         self.streams, self.types = compiled.streams, compiled.types
         self.parallelism, self.key_groups = parallelism, key_groups
@@ -126,7 +132,9 @@ class _Planner:
         unrolled_ = unrolled(compiled.graph)
         for step, inputs in unrolled_:
             self.nodes[step.id], self.inputs[step.id] = step, inputs
-        self.silence = needs(unrolled_, {*periods_in(unrolled_), *periods}, beyond).out
+        self.periods = {*periods_in(unrolled_), *periods}
+        self.banded = banded or has_markers_in_band(unrolled_)
+        self.silence = needs(unrolled_, self.periods, beyond).out
         self.stages: list[Stage] = []
         self.readings: Counter[str] = Counter()
 
@@ -271,8 +279,20 @@ class _Planner:
             steps=tuple(steps),
             parallelism=min(max(asked, default=self.parallelism), self.key_groups),
         )
+        made = attrs.evolve(made, tumbles=self.tumbles(made))
         self.stages.append(made)
         return FromStage(stage=made.number, stream=gives)
+
+
+    def tumbles(self, stage: Stage) -> tuple[int, int] | None:
+        """The windows of a stage whose blocks may be joined. All markers that come must lie on the grid of the windows."""
+        first = stage.steps[0].operator if stage.steps else None
+        window = first.tumbles() if isinstance(first, OpKeyedUnordered) and sums_only(stage) else None
+        if window is None or self.banded or speaks(stage.region):
+            return None
+        aside = any(isinstance(leaf, FromSource) and not leaf.gives_items for leaf in stage.region.leaves)
+        fits = all(not size_or_offset % period for size_or_offset in window for period in self.periods)
+        return window if fits and not aside else None
 
 
 def function_in(function: Callable[[Any], Any], value: Schema) -> Tree | Opaque:

@@ -13,7 +13,7 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups
 from tracetypes.compiler.tracing.identity import Once
 from tracetypes.nodes import Graph, Receive
-from tracetypes.silence import NOTHING, Need, needs, periods_in, unrolled
+from tracetypes.silence import NOTHING, Need, has_markers_in_band, needs, periods_in, unrolled
 
 __all__ = ["Program", "alone", "program", "silence_beyond"]
 
@@ -69,7 +69,8 @@ def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT
     require_groups(parallelism, key_groups)
     once = Once()
     segments, shared = cut(checked, once)
-    periods = periods_in(unrolled(checked.graph))
+    steps = unrolled(checked.graph)
+    periods, banded = periods_in(steps), has_markers_in_band(steps)
     beyond = silence_beyond(segments, periods)
     plans = tuple(
         plan_of(
@@ -80,6 +81,7 @@ def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT
             once=once,
             beyond=beyond,
             periods=periods,
+            banded=banded,
         )
         for segment in segments
     )

@@ -126,7 +126,11 @@ class Columnar:
         keyed: Keyed,
         sums: SeenSums | None = None,
         closed: Callable[[Closed], None] | None = None,
+        *,
+        tumbles: bool = False,
     ) -> None:
+        """``tumbles``: blocks are whole windows, so that no state is kept."""
+        self.tumbles = tumbles
         self.op, self.keyed, self.sums, self.closed = op, keyed, sums, closed
         self.paths = [path for path, _ in leaves(keyed.state)]
         self.kinds = [at.kind for _, at in leaves(keyed.state)]
@@ -191,6 +195,10 @@ class Columnar:
     def _close(self, state: ColumnState, ends: list[int], out: Callable[[int, Columns, Columns, int], None]) -> None:
         keyed = self.keyed
         due = self._due(state, ends[-1])
+        if self.tumbles:
+            if due is not None:
+                self._windows(due, ends, out)
+            return
         known = state.count
         slots, starts, born = self._slots(state, due, ends)
         for number, end in enumerate(ends):
@@ -215,6 +223,18 @@ class Columnar:
                 state.start = self.op.update_state(state.start, self.op.identity())
         if keyed.forgets:
             self._forget(state, slots[starts[-2] :])
+
+    def _windows(self, due: Combined, ends: list[int], out: Callable[[int, Columns, Columns, int], None]) -> None:
+        """Close blocks that are whole windows: each key starts anew."""
+        start = self._fresh(self.op.initial_state())
+        starts = [*np.searchsorted(due.ends, ends, "left").tolist(), len(due)]
+        for end, first, last in zip(ends, starts, starts[1:], strict=False):
+            count = last - first
+            if count:
+                one = _rows(due, np.arange(first, last))
+                parts = [take_column(part, np.zeros(count, np.int64)) for part in start]
+                window = ColumnState(one.keys, count, parts, None, [], self.shape)
+                self._block(window, np.arange(count), one.parts, end, out, whole=True)
 
     def _forget(self, state: ColumnState, touched: Any) -> None:
         """Remove the keys whose state is that of a key to come, but for those that the last block touched. Few of many stay

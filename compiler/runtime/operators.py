@@ -167,8 +167,11 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
     return run
 
 
-def unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: Step, *, folded: bool) -> Runner:
-    """Runs an unordered operator; ``folded``: the block comes as aggregates by key."""
+def unordered_runner(
+    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: Step, *, folded: bool, tumbles: bool = False
+) -> Runner:
+    """Runs an unordered operator; ``folded``: the block comes as aggregates by key; ``tumbles``: it is a whole window, so that
+    no state is kept."""
     emits_items, skips = overrides(op, "on_item"), op.skips_untouched
     forgets = op.forgets_idle and not skips  # a key that is not visited does not become idle
     fold = Folded(op, None)
@@ -198,9 +201,10 @@ def unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: S
                 fold.hold(held, 0, (0, 0, 0), Batch(keys, values, [0] * len(keys)))
                 sums = held.get(0, {})
             start, current = kept.start, kept.states
-            if skips:
-                touched: Iterable[Any] = sums
-            else:
+            touched: Iterable[Any] = sums
+            if tumbles:
+                current = {}
+            elif not skips:
                 for key in sums:
                     if key not in current:
                         current[key] = start
@@ -213,7 +217,7 @@ def unordered_runner(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: S
                 state = current[key] = update_state(current.get(key, start), agg)
                 method = "on_marker"
                 on_marker(state, key, marker, emit)
-            if not skips:
+            if not skips and not tumbles:
                 method, where = "update_state", "marker {marker}"
                 kept.start = op.update_state(start, op.identity())
                 if forgets:

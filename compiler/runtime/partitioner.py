@@ -26,6 +26,11 @@ from tracetypes.formats import Layout
 __all__ = ["Folding", "Partitioner", "Straight"]
 
 
+def ends_of_windows(ends: Any, size: int, offset: int) -> Any:
+    """The ends of the windows in which blocks lie, from the ends of the blocks, as a column."""
+    return -((offset - ends) // size) * size + offset
+
+
 class Partitioner:
     """Collects items on their way to a stage and makes messages of them, by key group."""
 
@@ -37,6 +42,7 @@ class Partitioner:
         self.stream, self.link, self.key_groups, self.positioned = stage.takes, link, key_groups, positioned
         self.hash = stable_hash(self.stream.key)
         self.group_of: dict[Any, int] = {}
+        self.tumbles = stage.tumbles
         self.monoid = combining(stage)
         folded = folded_by(stage) if self.monoid is None else None
         self.folding = None if folded is None else Folding(folded)
@@ -57,6 +63,8 @@ class Partitioner:
     def columns(self, piece: Piece | None, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
         """Messages of items that come as columns. Raises :class:`Undefined`, before the first message, if they must be
         taken one by one."""
+        if self.tumbles is not None:
+            ends = ends_of_windows(ends, *self.tumbles)
         if self.monoid is not None:
             yield from self.aggregates(self.monoid, piece, flow, flow.key, ends)
             return
@@ -69,6 +77,8 @@ class Partitioner:
 
     def aggregates(self, monoid: Monoid, piece: Piece | None, flow: Flow, key: Columns, ends: Any) -> Iterator[Message]:
         """Messages of items that are combined, of which not all columns may be read."""
+        if self.tumbles is not None:
+            ends = ends_of_windows(ends, *self.tumbles)
         combined = combine(monoid, flow, ends, key, self.sums)
         keys = to_arrow(self.stream.key, combined.keys, len(combined))
         yield from self.scattered(Aggregates, piece, keys, encode_parts(monoid, combined))
@@ -86,6 +96,8 @@ class Partitioner:
         self.start()
         if not len(batch):
             return
+        if self.tumbles is not None:
+            batch.ends = ends_of_windows(np.array(batch.ends, np.int64), *self.tumbles).tolist()
         if self.monoid is not None and len(batch) >= limits.MANY:
             try:
                 yield from self.combined(piece, batch)

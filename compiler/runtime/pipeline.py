@@ -29,15 +29,14 @@ class Pipeline:
     """The operators of a stage in their order, and the emitter behind them."""
 
     def __init__(self, plan: Plan, stage: Stage, verifier: Verifier | None) -> None:
-        self.steps = stage.steps
+        self.steps, self.tumbles = stage.steps, stage.tumbles is not None
         self.ordered = {
             at: ordered_runner(op, step)
             for at, step in enumerate(stage.steps)
             if isinstance(op := step.operator, OpKeyedOrdered)
         }
         self.runs = [
-            self.ordered[at] if at in self.ordered else _runner(step, folded=not at and sums_only(stage))
-            for at, step in enumerate(stage.steps)
+            self.ordered[at] if at in self.ordered else _runner(stage, at, step) for at, step in enumerate(stage.steps)
         ]
         self.emitter = _emitter(plan, stage, verifier)
 
@@ -105,7 +104,7 @@ class Pipeline:
             case OpKeyedOrdered() as op if overrides(op, "on_marker"):
                 ordered = self.ordered[at]
                 return WhenDue(op, ordered, states[at], until) if overrides(op, "next_due") else Always(run, until)
-            case OpKeyedUnordered() as op if not op.skips_untouched:
+            case OpKeyedUnordered() as op if not op.skips_untouched or (self.tumbles and not at):
                 return Always(run, until)
             case _:
                 return Never(run)
@@ -125,7 +124,7 @@ def _initial(step: Step) -> Any:
             return None
 
 
-def _runner(step: Step, *, folded: bool) -> Runner:
+def _runner(stage: Stage, at: int, step: Step) -> Runner:
     match step.operator:
         case Restore():
             return lambda states, at, flowing, marker: flowing
@@ -134,7 +133,8 @@ def _runner(step: Step, *, folded: bool) -> Runner:
         case OpKeyedOrdered() as op:
             return ordered_runner(op, step)
         case OpKeyedUnordered() as op:
-            return unordered_runner(op, step, folded=folded)
+            tumbles = stage.tumbles is not None and not at
+            return unordered_runner(op, step, folded=not at and sums_only(stage), tumbles=tumbles)
 
 
 def _emitter(plan: Plan, stage: Stage, verifier: Verifier | None) -> Emitter:

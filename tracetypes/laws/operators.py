@@ -15,11 +15,11 @@ from tracetypes.laws.law import Law
 from tracetypes.laws.monoid import associates, commutes, has_identity
 from tracetypes.laws.order import ignores_order, keeps_keys_apart
 from tracetypes.laws.purity import emits_its_types, is_pure, never_raises, stays_frozen
-from tracetypes.laws.silence import Timed, says_when_it_is_due, speaks_no_longer
+from tracetypes.laws.silence import Timed, answers_whole_windows, says_when_it_is_due, speaks_no_longer
 from tracetypes.laws.strategies import streams_of
 from tracetypes.laws.subject import Subject, subject_of
 from tracetypes.markers import TimeUnit
-from tracetypes.templates import Operator, OpKeyedOrdered, OpStateless, overrides
+from tracetypes.templates import Operator, OpKeyedOrdered, OpKeyedUnordered, OpStateless, overrides
 
 __all__ = ["check_laws", "law_tests", "laws"]
 
@@ -118,6 +118,9 @@ def _of_silence(op: Operator, time: Timed | None, unit: TimeUnit, law: Callable[
     if overrides(op, "linger") and (isinstance(op.linger(), int) or time is not None):
         examine = partial(speaks_no_longer, time, unit)
         found.append(law("silence", "TT314", "behind what it lingers for it emits nothing", examine))
+    if isinstance(op, OpKeyedUnordered) and op.tumbles() is not None:
+        joined = "run(items) == run(items) with the blocks of a window joined"
+        found.append(law("windows", "TT314", joined, answers_whole_windows))
     if isinstance(op, OpKeyedOrdered) and overrides(op, "next_due"):
         found.append(law("due", "TT314", "run(items) == run(items) without markers before next_due", says_when_it_is_due))
     return found

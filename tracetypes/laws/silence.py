@@ -18,7 +18,7 @@ from tracetypes.records import show
 from tracetypes.silence import blocks_of
 from tracetypes.trace import Element, Item, blocks
 
-__all__ = ["Timed", "says_when_it_is_due", "speaks_no_longer"]
+__all__ = ["Timed", "answers_whole_windows", "says_when_it_is_due", "speaks_no_longer"]
 
 LATER: Final = (1, 2, 3, 10, 100, 10_000, 1_000_000)
 """More silent blocks, by their distance from those that the operator lingers for."""
@@ -116,6 +116,64 @@ def says_when_it_is_due(subject: Subject, stream: Elements, law: str) -> LawBrok
         ),
         fix="let next_due return the earliest time of a marker at which on_marker does anything; or do not define it",
     )
+
+
+def answers_whole_windows(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
+    """An operator that tumbles answers the same when the blocks of each window are joined."""
+    size, offset = subject.op.tumbles()
+    linger = subject.op.linger()
+    count = linger + 1 if isinstance(linger, int) else 2
+    if count > MOST or size % count:
+        return None
+    by_block = list(_in_blocks(stream))
+    apart: list[Element] = []
+    for end in range(1, max((end for end, _ in by_block), default=0) + count + 1):
+        apart += [item for at, item in by_block if at == end]
+        apart.append(Marker(offset + end * (size // count)))
+    whole = subject.run(apart)
+    subject.world.reset()
+    op, emitter = subject.op, Collector(subject.op, subject.gives)
+    open_: dict[Any, Any] = {}
+    for element in copied(apart):
+        at = repr(element)
+        if isinstance(element, Item):
+            lifted = guarded(op, "lift", at, op.lift, element.key, element.value)
+            before = open_[element.key] if element.key in open_ else guarded(op, "identity", at, op.identity)
+            open_[element.key] = guarded(op, "combine", at, op.combine, before, lifted)
+        elif not (element.micros - offset) % size:
+            for key, agg in open_.items():
+                start = guarded(op, "initial_state", at, op.initial_state)
+                state = guarded(op, "update_state", at, op.update_state, start, agg)
+                guarded(op, "on_marker", at, op.on_marker, state, key, element, emitter.pair)
+            open_.clear()
+            emitter.out.append(element)
+        else:
+            emitter.out.append(element)
+    if subject.equal(whole, tuple(emitter.out)):
+        return None
+    return LawBroken(
+        "TT314",
+        message_of(
+            f"{subject.name}: it says that it tumbles, and joined blocks change what it answers",
+            law,
+            [
+                ("items", text_of(apart)),
+                ("by blocks", text_of([one for one in whole if isinstance(one, Item)])),
+                ("by windows", text_of([one for one in emitter.out if isinstance(one, Item)])),
+            ],
+        ),
+        fix="answer whole windows from their items alone; or do not define tumbles()",
+    )
+
+
+def _in_blocks(stream: Elements) -> Iterable[tuple[int, Item]]:
+    """Items with the numbers of their blocks, from 1."""
+    number = 1
+    for element in stream:
+        if isinstance(element, Item):
+            yield number, element
+        else:
+            number += 1
 
 
 def _run(subject: Subject, stream: Sequence[Element], *, skipping: bool) -> Elements:
