@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tracetypes
 from tests.graphs import Alarm, Announce, Heartbeat, Total, above_thousand, is_thousand
 from tracetypes import (
     Dataflow,
@@ -357,3 +358,11 @@ def test_an_operator_that_does_not_tumble_as_it_says() -> None:
     (law,) = [law for law in laws(SoFar(), items=items) if law.name == "windows"]
     with pytest.raises(LawBroken, match=r"TT314 SoFar: it says that it tumbles, and joined blocks change what it answers"):
         law.check(60)
+
+
+def test_explain_says_how_long_a_source_falls_silent() -> None:
+    flow = Dataflow("windows")
+    flow.sink("out", flow.source("in", U[str, int], markers=at(2)).through(stdlib.tumbling(stdlib.count(), size=6)))
+    said = tracetypes.explain(flow)
+    assert "end       silence of 2 blocks behind its last one" in said
+    assert "joined    the blocks of each window of 6 s" in said

@@ -119,6 +119,8 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
         match link.leaf:
             case FromSource(source=source):
                 yield f"    {title(source)} : {edge_given(source)}   markers: {show_markers(source.markers)}"
+                if link.leaf.silence:
+                    yield from _lines([("end", f"silence of {_many(link.leaf.silence, 'block')} behind its last one")])
                 yield from _lines(wording.source(source))
             case FromChannel(name=name, edge=edge):
                 yield f"    channel {name!r} : {edge}"
@@ -131,6 +133,8 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
     many = len(stage.region.leaves) > 1
     steps = [*(["MRG"] if many else []), *[_step(stage, at) for at in range(len(stage.steps))]]
     yield f"    stage {stage.number}, one stateful operator by key group, {_tasks(plan)} : {_edge(stage)}"
+    if stage.tumbles is not None:
+        yield from _lines([("joined", f"the blocks of each window of {stage.tumbles[0] / 1e6:g} s")])
     if not stage.steps:
         yield f"        Arrow     {' ; '.join([*steps, 'close blocks'])}"
         return
