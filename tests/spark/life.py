@@ -31,6 +31,7 @@ from tests.spark.flows import Reading, Sum, id_of, ts_of
 from tests.spark.support import all_defined, row, rows_in, rows_of, side_outputs
 from tracetypes import Dataflow, OpStateless, U, check, every, sort
 from tracetypes.compiler.spark.log import SparkLog
+from tracetypes.stdlib import Session, count, session, sliding, sum, tumbling
 from tracetypes.trace import closed
 
 REFUSED = 9
@@ -70,7 +71,30 @@ def two_sinks(rows: Any, flow: Dataflow) -> None:
     flow.sink("large", both.through(Big()), marker="at")
 
 
-GRAPHS: dict[str, Callable[[Any, Dataflow], None]] = {one.__name__: one for one in (sums, chain, straight, two_sinks)}
+@attrs.frozen
+class Counts(OpStateless[str, Session[int], str, int]):
+    """How many items each session has."""
+
+    def on_item(self, key: str, value: Session[int], emit: Callable[[str, int], None]) -> None:
+        emit(key, value.value)
+
+
+def windows(rows: Any, flow: Dataflow) -> None:
+    """Windows, and windows of them behind a channel: both are answered in the silence behind the end."""
+    both = rows.through(tumbling(count(), panes=3))
+    flow.sink("windows", both, marker="at")
+    flow.sink("longer", both.through(sliding(sum(to=int), panes=9, slide=3)), marker="at")
+
+
+def sessions(rows: Any, flow: Dataflow) -> None:
+    """Sessions, the last of which are over in the silence behind the end."""
+    over = rows.through(sort(by=ts_of)).through(session(count(), gap=25, time=ts_of))
+    flow.sink("sessions", over.through(Counts()), marker="at")
+
+
+GRAPHS: dict[str, Callable[[Any, Dataflow], None]] = {
+    one.__name__: one for one in (sums, chain, straight, two_sinks, windows, sessions)
+}
 
 
 def graph(name: str, version: int) -> Dataflow:
