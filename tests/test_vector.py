@@ -349,7 +349,7 @@ def runs_on(
     emissions: list[dict[int, Any]] = [{} for _ in kept]
     for one in ran.emissions:
         places = range(len(kept)) if one.rows is None else one.rows.tolist()
-        keys = [None] * len(places) if one.key is None else values_of(one.key, len(places))
+        keys = values_of(one.key, len(places))
         for place, key, value in zip(places, keys, values_of(one.value, len(places)), strict=True):
             assert one.number not in emissions[place]
             emissions[place][one.number] = (key, value)

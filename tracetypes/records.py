@@ -302,14 +302,3 @@ def _fields(cls: type[Any], path: str) -> list[tuple[str, Any]] | None:
     if not names:
         raise _refuse(path, cls, "it has no fields", "use Unit for a stream without a key")
     return [(name, hints[name]) for name in names]
-
-
-# ------------------------------------------------------------------------------------------- conformance
-
-
-# --------------------------------------------------------------------------------------- canonical order
-
-
-# -------------------------------------------------------------------------------------------------- hash
-
-# --------------------------------------------------------------------------------------- plain values

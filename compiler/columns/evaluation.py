@@ -9,7 +9,7 @@ batch in Python.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Final, final
 
 import attrs
 import numpy as np
@@ -31,16 +31,19 @@ from tracetypes.records import Boolean
 
 __all__ = ["Emitted", "Ran", "evaluate", "returned", "run"]
 
+_NOTHING: Final = Column(None, None)
+
 
 @final
 @attrs.frozen(eq=False)
 class Emitted:
     """The emissions of one call of ``emit``. ``rows``: int64, the rows that reached the call, ascending; None for all.
-    ``number``: which emission of its row it is. The columns are as long as ``rows``."""
+    ``number``: which emission of its row it is. The columns are as long as ``rows``; ``key`` is
+    that of None where values alone are emitted."""
 
     rows: Any
     number: int
-    key: Columns | None
+    key: Columns
     value: Columns
 
 
@@ -81,7 +84,7 @@ def run(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
                 run.undefined(rows.number(0))
                 continue
             for number, emission in enumerate(leaf.emissions):
-                key = None if emission.key is None else rows.columns(emission.key)
+                key = _NOTHING if emission.key is None else rows.columns(emission.key)
                 emissions.append(Emitted(rows.absolute, number, key, rows.columns(emission.value)))
             result = None if leaf.result is None else rows.columns(leaf.result)
             results.append((leaf, result, rows.absolute, rows.count))
@@ -92,8 +95,8 @@ def run(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
         first = next(leaf.result for leaf, _ in leaves if leaf.result is not None)
         return Ran((), evaluate(first, inputs, 0))
     if len(results) == 1:
-        return Ran(tuple(emissions), results[0][1] or Column(None, None))
-    parts = [(Column(None, None) if result is None else result, at) for _, result, at, _ in results]
+        return Ran(tuple(emissions), results[0][1] or _NOTHING)
+    parts = [(_NOTHING if result is None else result, at) for _, result, at, _ in results]
     return Ran(tuple(emissions), merged_columns(parts, count))
 
 

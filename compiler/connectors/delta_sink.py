@@ -1,4 +1,9 @@
-"""Delta tables as sinks. Each epoch is one commit, with the application's transaction."""
+"""Delta tables as sinks.
+
+Files are written as for a sink of Parquet and moved into the table's directory. One commit adds them, and sets an
+application transaction of the run to the number of the epoch. An epoch whose commit went through is not committed
+again.
+"""
 
 from __future__ import annotations
 

@@ -5,17 +5,28 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from tracetypes.compiler.connectors import kafka
 from tracetypes.compiler.connectors.kafka import Address
+from tracetypes.compiler.connectors.source_rows import in_columns
+from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
+from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.formats import Kafka
+from tracetypes.parsing import of_bytes
+from tracetypes.records import Record
+from tracetypes.sources import record_reader
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-__all__ = ["records", "shown"]
+__all__ = ["RecordReader", "records"]
 
 POLLED = 10_000
 """Records that a worker takes from the client at once."""
@@ -91,7 +102,7 @@ def _consumer(address: Address) -> Iterator[Consumer]:
         _CONSUMERS[known] = consumer
 
 
-def shown(message: Message) -> str:
+def _shown(message: Message) -> str:
     """A record for the reject output."""
     text = {name: None if raw is None else raw.decode("utf-8", "backslashreplace") for name, raw in _raw(message)}
     place = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
@@ -100,3 +111,51 @@ def shown(message: Message) -> str:
 
 def _raw(message: Message) -> list[tuple[str, bytes | None]]:
     return [("key", message.key()), ("value", message.value())]
+
+
+class RecordReader:
+    """Records of a topic as rows of a source."""
+
+    def __init__(self, leaf: FromSource, address: Address, verifier: Verifier | None = None) -> None:
+        self.leaf, self.address = leaf, address
+        self.format = leaf.source.format if isinstance(leaf.source.format, Kafka) else Kafka()
+        self.row_of = record_reader(leaf.source, leaf.layout)
+        self.together = self._together(verifier)
+
+    def read(self, partition: int, start: int, until: int) -> Iterator[Taken | Chunk]:
+        """Those of a range of offsets."""
+        buffer: list[Message] = []
+        for message in records(self.address, partition, start, until):
+            if any(name == self.format.marker for name, _ in message.headers() or ()):
+                yield from self.together(buffer)
+                yield self.one(message)
+                buffer = []
+            else:
+                buffer.append(message)
+                if len(buffer) == AT_ONCE:
+                    yield from self.together(buffer)
+                    buffer = []
+        yield from self.together(buffer)
+
+    def one(self, message: Message) -> Taken:
+        """A record by itself."""
+        row = self.row_of(message.key(), message.value(), message.headers() or ())
+        return Taken(row, partial(_shown, message))
+
+    def _together(self, verifier: Verifier | None) -> Callable[[Sequence[Message]], Iterator[Taken | Chunk]]:
+        """Takes records that are not markers."""
+        layout = self.leaf.layout.zoned(self.format.zone)
+        if not isinstance(layout.value, Record) or not layout.opened or self.format.headers:
+            return lambda messages: map(self.one, messages)
+        names = [name for name, _ in layout.value.fields]
+        fits = [fit_of_json(schema) for _, schema in layout.value.fields]
+        if layout.keyed:
+            fits = [Fit(lambda cells: None, lambda raw: of_bytes(layout.key, raw, ".key")), *fits]
+
+        def cells(messages: Sequence[Message]) -> tuple[list[int], list[list[Any]]]:
+            kept, columns = columns_of_json([decoded(message.value()) for message in messages], names)
+            if layout.keyed:
+                columns = [[messages[at].key() for at in kept], *columns]
+            return kept, columns
+
+        return in_columns(self.leaf, Dialect(cells, fits, self.one), verifier)

@@ -1,4 +1,8 @@
-"""Topics as sinks. Each epoch is one transaction."""
+"""Topics as sinks.
+
+The driver sends the rows of an epoch in one transaction, which also commits the number of the epoch as an offset of a
+group of the run. An epoch whose transaction went through is not sent again, even if our own record is lost.
+"""
 
 from __future__ import annotations
 

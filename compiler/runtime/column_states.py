@@ -356,7 +356,6 @@ class Columnar:
         for emitted in run(keyed.on_marker, _finder(given), count).emissions:
             size = count if emitted.rows is None else len(emitted.rows)
             if size:
-                assert emitted.key is not None
                 key, value = fit_key(keyed.gives.key, emitted.key), fit(keyed.gives.value, emitted.value)
                 out(end, key, value, size)
                 shown.append(Emitted(emitted.rows, emitted.number, key, value))

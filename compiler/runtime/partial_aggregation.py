@@ -120,7 +120,6 @@ def through_one(tree: Tree, stream: StreamType, flow: Flow, seen: Seen | None, n
         count = flow.count if emitted.rows is None else len(emitted.rows)
         if not count:
             continue
-        assert emitted.key is not None
         key, value = fit_key(stream.key, emitted.key), fit(stream.value, emitted.value)
         rows = flow.rows
         if emitted.rows is not None:

@@ -330,7 +330,6 @@ def _emissions(emitted: Sequence[Emitted], rows: Any) -> list[list[Any]]:
     """What was emitted for each of some rows, in order."""
     made: list[list[Any]] = [[] for _ in range(len(rows))]
     for one in emitted:
-        assert one.key is not None
         at = list(range(len(rows)))
         if one.rows is None:
             found = rows

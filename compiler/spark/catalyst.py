@@ -362,9 +362,3 @@ def _type(schema: Schema) -> DataType:
 
 def _type_of(kind: Kind | None) -> DataType | str:
     return "void" if kind is None or isinstance(kind, Exact) else _type(kind)
-
-
-# ----------------------------------------------------------------------------------------------- tables
-
-
-# ------------------------------------------------------------------------------------------- operations

@@ -1,12 +1,8 @@
-"""Delta tables on local or mounted disks as sources and as the sink.
+"""Delta tables on local or mounted disks as sources.
 
-As sources: the log of a table has the order of its files, by version and within a version by the order of its actions.
+The log of a table has the order of its files, by version and within a version by the order of its actions.
 That is the source order. Spark only keeps the place in the log (a Python data source whose rows are names of files),
 and the workers read the files like any Parquet. A version that removes rows has no place in a stream, and is refused.
-
-As the sink: files are written as for a sink of Parquet and moved into the table's directory. One commit adds them, and
-sets an application transaction of the run to the number of the micro-batch. A micro-batch whose commit went through is
-not committed again.
 """
 
 from __future__ import annotations
@@ -15,13 +11,14 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import chain as chained
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from tracetypes.compiler.connectors.delta import Log, opened, path_of
 from tracetypes.compiler.connectors.delta_splits import TableSplits
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.source_rows import taker
@@ -38,19 +35,9 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 from tracetypes.parsing import Row
 
-if TYPE_CHECKING:
-    pass
-from tracetypes.compiler.connectors.delta import Log, opened, path_of
-
 __all__ = ["TableInput", "TableScan"]
 
 FILES = "path string, version bigint, number bigint, partition string"
-
-
-# ----------------------------------------------------------------------------------------------------- log
-
-
-# -------------------------------------------------------------------------------------------------- source
 
 
 class TableInput(Input):
@@ -125,6 +112,3 @@ class TableScan(ParquetScan):
             for row in batch.to_pylist():
                 tables = self.tables(row["path"], 0, 1, json.loads(row["partition"]))
                 yield (row["version"], row["number"], 0), chained.from_iterable(map(take, tables))
-
-
-# ---------------------------------------------------------------------------------------------------- sink

@@ -1,23 +1,16 @@
-"""Kafka topics as sources and as the sink.
-
-As sources: Spark plans which offsets a micro-batch reads, and the workers read the records.
+"""Kafka topics as sources. Spark plans which offsets a micro-batch reads, and the workers read the records.
 
 Spark only keeps the offsets (a Python data source whose rows are ranges of offsets, one for each partition), as it only
 lists Parquet files. A worker reads its range with librdkafka. A partition is a part of the source with a frontier of
 its own, and its records are in the order of their offsets, so that late rows and blocks do not depend on how
 micro-batches are cut. A run that does not follow its inputs reads up to the offsets of the moment when it starts.
-
-As the sink: the driver sends the rows of a micro-batch in one transaction, which also commits the number of the
-micro-batch as an offset of a group of the run. A micro-batch whose transaction went through is not sent again, even if
-our own record is lost.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -25,9 +18,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.kafka import Address
+from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import TopicSplits
-from tracetypes.compiler.connectors.source_rows import in_columns
-from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
+from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
@@ -37,27 +31,13 @@ from tracetypes.compiler.spark.scan import End, Scan
 from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.store.inputs import InputFiles
 from tracetypes.errors import UsageError
-from tracetypes.formats import Kafka
 from tracetypes.markers import InBand
-from tracetypes.parsing import Row, of_bytes
-from tracetypes.records import Record
+from tracetypes.parsing import Row
 from tracetypes.sources import record_reader
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-from tracetypes.compiler.connectors.kafka import Address
-from tracetypes.compiler.connectors.kafka_records import records, shown
-from tracetypes.compiler.connectors.kafka_topic import Watch
 
 __all__ = ["TopicInput", "TopicScan"]
 
 RANGE = "partition int, start bigint, until bigint, parts int, idle boolean"
-
-
-# ------------------------------------------------------------------------------------------------ addresses
-
-
-# -------------------------------------------------------------------------------------------------- driver
 
 
 class TopicInput(Input):
@@ -117,9 +97,6 @@ class Topic(DataSource):
         return SplitReader(TopicSplits(Address.of(self.options["address"]), ends, self.options["id"]))
 
 
-# ------------------------------------------------------------------------------------------------- workers
-
-
 class TopicScan(Scan):
     """Reads records. Input columns: ``partition``, ``start``, ``until``, the number of partitions ``parts``, and
     whether this one is ``idle``."""
@@ -136,54 +113,9 @@ class TopicScan(Scan):
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
         """Reads the records of each range."""
-        row_of = record_reader(self.leaf.source, self.leaf.layout)
-        format = self.leaf.source.format if isinstance(self.leaf.source.format, Kafka) else Kafka()
-
-        def one(message: Message) -> Taken:
-            row = row_of(message.key(), message.value(), message.headers() or ())
-            return Taken(row, partial(shown, message))
-
-        together = self.together(read, format, one)
-
-        def take(partition: int, start: int, until: int) -> Iterator[Taken | Chunk]:
-            held: list[Message] = []
-            for message in records(self.address, partition, start, until):
-                if any(name == format.marker for name, _ in message.headers() or ()):
-                    yield from together(held)
-                    yield one(message)
-                    held = []
-                else:
-                    held.append(message)
-                    if len(held) == AT_ONCE:
-                        yield from together(held)
-                        held = []
-            yield from together(held)
-
+        reader = RecordReader(self.leaf, self.address, self.verifier)
         for batch in batches:
             for row in batch.to_pylist():
                 self.parts, self.idle = row["parts"], row["idle"]
-                taken = iter(()) if self.idle else take(row["partition"], row["start"], row["until"])
+                taken = iter(()) if self.idle else reader.read(row["partition"], row["start"], row["until"])
                 yield (row["partition"], row["start"], 0), taken
-
-    def together(
-        self, read: Callable[[Any, Any], Row], format: Kafka, one: Callable[[Message], Taken]
-    ) -> Callable[[Sequence[Message]], Iterator[Taken | Chunk]]:
-        """Takes records that are not markers."""
-        layout = self.leaf.layout.zoned(format.zone)
-        if not isinstance(layout.value, Record) or not layout.opened or format.headers:
-            return lambda messages: map(one, messages)
-        names = [name for name, _ in layout.value.fields]
-        fits = [fit_of_json(schema) for _, schema in layout.value.fields]
-        if layout.keyed:
-            fits = [Fit(lambda cells: None, lambda raw: of_bytes(layout.key, raw, ".key")), *fits]
-
-        def cells(messages: Sequence[Message]) -> tuple[list[int], list[list[Any]]]:
-            kept, columns = columns_of_json([decoded(message.value()) for message in messages], names)
-            if layout.keyed:
-                columns = [[messages[at].key() for at in kept], *columns]
-            return kept, columns
-
-        return in_columns(self.leaf, Dialect(cells, fits, one), self.verifier)
-
-
-# ---------------------------------------------------------------------------------------------------- sink
