@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +21,11 @@ from hypothesis import strategies as st
 
 from tracetypes import RunError
 from tracetypes.compiler.connectors import splits
+from tracetypes.compiler.connectors.files import by_name
 from tracetypes.compiler.connectors.splits import Reading, Split
 from tracetypes.compiler.runtime.messages import TakenSplit
 from tracetypes.compiler.store import inputs, known_files
-from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.inputs import InputFiles, by_time
 from tracetypes.compiler.store.known_files import walk
 
 ROWS = [f"row {n}" for n in range(40)]
@@ -474,7 +476,7 @@ def test_a_file_in_splits_has_the_lines_of_the_whole(
     path = tmp_path_factory.mktemp("in") / "in.jsonl"
     path.write_bytes(content)
     stat = path.stat()
-    whole = Split(1, str(path), stat.st_mtime_ns, stat.st_size, stat.st_mtime_ns, 0, stat.st_size)
+    whole = Split(1, str(path), 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size)
     with pytest.MonkeyPatch.context() as small:
         small.setattr(splits, "BLOCK", block)
         found = [row for split in known_files.cut(whole, most) for some in Reading(split).lines() for row in some]
@@ -504,6 +506,57 @@ def test_files_come_by_time_and_so_many_at_once(tmp_path: Path) -> None:
         ["7.jsonl", "8.jsonl"],
         ["6.jsonl"],
     ]
+
+
+def test_names_are_in_the_order_of_people() -> None:
+    names = "a/b-2.csv a/b-10.csv a/b-10x.csv a1/a.csv a10.csv b.csv b01.csv b1.csv b2².csv b3.csv ba.csv é1.csv"
+    shuffled = [f"/in/{name}" for name in names.split()]
+    random.Random(2).shuffle(shuffled)
+    assert sorted(shuffled, key=by_name) == [f"/in/{name}" for name in names.split()]
+
+
+def placed(job: Job) -> list[str]:
+    """The files of all listings in the order of their pieces."""
+    listed = [split for number in job.files.listings.numbers() for split in job.files.listings.splits(number)]
+    assert len({split.piece for split in listed}) == len(listed)
+    return [Path(split.path).name for split in sorted(listed, key=lambda split: split.piece)]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, None])
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (by_time, ["10.jsonl", "9.jsonl", "1.jsonl", "2.jsonl"]),
+        (lambda path, modified: by_name(path), ["1.jsonl", "2.jsonl", "9.jsonl", "10.jsonl"]),
+    ],
+)
+def test_files_that_are_found_together_are_put_in_order(
+    tmp_path: Path, at_once: int | None, place: Callable[[str, int], Any], expected: list[str]
+) -> None:
+    """However they are cut into listings. Files that come later are behind them."""
+    job = Job(tmp_path, at_once=at_once, place=place)
+    for at, name in enumerate([10, 9, 1, 2]):
+        job.put(f"{name}.jsonl", text([str(name)]), at=at + 1)
+    job.files.look()
+    assert placed(job) == expected
+    job.put("0.jsonl", text(["0"]), at=0)
+    job.files.look()
+    assert placed(job) == [*expected, "0.jsonl"]
+
+
+def test_another_order_is_that_of_files_which_are_not_listed_yet(tmp_path: Path) -> None:
+    """A run that crashed goes on in the order that its listings have, also where a file is listed again."""
+    job = Job(tmp_path, at_once=2, place=lambda path, modified: by_name(path))
+    for at, name in enumerate("dcba"):
+        job.put(f"{name}.jsonl", text([name]), at=at + 1)
+    job.files.look()
+    job.options["place"] = by_time
+    job.put("b.jsonl", text(["b", "more"]), at=1)
+    job.start()
+    for at, name in enumerate("yx"):
+        job.put(f"{name}.jsonl", text([name]), at=at + 1)
+    job.files.look()
+    assert placed(job) == [f"{name}.jsonl" for name in "abcdyx"]
 
 
 @pytest.mark.parametrize(("ending", "most"), [("jsonl", 20), ("parquet", 5)])

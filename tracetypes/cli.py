@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tracetypes.check import Checked, check, violations
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
@@ -128,6 +128,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--files-per-step", type=_positive, metavar="N", help="read at most N files a micro-batch")
     one.add_argument(
+        "--order",
+        action="append",
+        default=[],
+        metavar="SOURCE=ORDER",
+        help="in which order the files of a source are read: by name, modified (their time), or time (the least event time in "
+        "them); default: name, with --follow as they come",
+    )
+    one.add_argument(
         "--appended",
         choices=["error", "read"],
         default="error",
@@ -218,16 +226,15 @@ def _positive(text: str) -> int:
 # ------------------------------------------------------------------------------------------------- targets
 
 
-def _pairs(given: list[str], option: str) -> dict[str, str]:
+def _pairs(given: list[str], option: str, what: str = "PATH") -> dict[str, str]:
     found: dict[str, str] = {}
     for one in given:
         name, equals, path = one.partition("=")
         if not equals or not name or not path:
-            raise UsageError("TT402", f"{option} {one}", fix=f"write {option} NAME=PATH")
+            raise UsageError("TT402", f"{option} {one}", fix=f"write {option} NAME={what}")
         if name in found:
-            raise UsageError(
-                "TT402", f"{option} {name}=... is given twice", fix="give it once; a directory may hold many files"
-            )
+            fix = "give it once; a directory may hold many files" if what == "PATH" else "give it once"
+            raise UsageError("TT402", f"{option} {name}=... is given twice", fix=fix)
         found[name] = path
     return found
 
@@ -308,6 +315,7 @@ def _run_job(given: argparse.Namespace, control: Control) -> int:
         late=given.late,
         rejects=given.rejects,
         files_per_step=given.files_per_step,
+        order=cast(Any, _pairs(given.order, "--order", "ORDER")),
         appended=given.appended,
         max_late=given.max_late,
         max_rejects=given.max_rejects,

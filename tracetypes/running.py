@@ -33,6 +33,7 @@ from tracetypes.check import Checked, check, edge_of, violations
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Csv, Layout, Parquet, format_of
 from tracetypes.graph import SHOWN, Dataflow, Stream
+from tracetypes.markers import InBand
 from tracetypes.parsing import split_header, text_parser
 from tracetypes.records import Mismatch, UnitValue, schema_of, show_type
 from tracetypes.redaction import redact
@@ -85,6 +86,7 @@ class RunOptions(TypedDict, total=False):
     late: str
     rejects: str
     files_per_step: int
+    order: Mapping[str, Literal["name", "modified", "time"]]
     appended: Literal["error", "read"]
     max_late: int
     max_rejects: int
@@ -239,6 +241,7 @@ class Job:
     late: str | None = attrs.field(default=None, kw_only=True)
     rejects: str | None = attrs.field(default=None, kw_only=True)
     files_per_step: int | None = attrs.field(default=None, kw_only=True)
+    order: Mapping[str, Literal["name", "modified", "time"]] = attrs.field(factory=dict, kw_only=True)
     appended: Literal["error", "read"] = attrs.field(default="error", kw_only=True)
     max_late: int | None = attrs.field(default=None, kw_only=True)
     max_rejects: int | None = attrs.field(default=None, kw_only=True)
@@ -269,8 +272,35 @@ class Job:
             raise UsageError("TT402", "--follow never drains", fix="leave --no-drain out")
         if self.appended not in ("error", "read"):
             raise UsageError("TT402", f"appended is {self.appended!r}", fix="give 'error' or 'read'")
+        self._orders()
         places = [path for path in self.paths.values() if _is_directory(path)]
         self.home = next(iter(places), None)
+
+    def _orders(self) -> None:
+        """Of the files of each source. A run that follows takes files as they come; any other takes them by name."""
+        from tracetypes.compiler.connectors.files import ORDERS
+
+        sources = {source.name: source for plan in self.program.plans for source in (leaf.source for leaf in plan.sources)}
+        for name, order in self.order.items():
+            option = f"--order {name}={order}"
+            if name not in sources:
+                raise UsageError("TT402", f"{option}: there is no source {name!r}", fix=f"the sources are {', '.join(sources)}")
+            if order not in ORDERS:
+                raise UsageError("TT402", f"{option}: there is no such order", fix=f"give one of {', '.join(ORDERS)}")
+            if name in self.inputs and not _is_local_files(self.inputs[name]):
+                raise UsageError(
+                    "TT402", f"{option}: its input is no files of a local or mounted disk", fix=f"leave {option} out"
+                )
+            if self.follow and order != "modified":
+                raise UsageError(
+                    "TT402", f"{option}: a run with --follow takes files as they come", fix="leave it or --follow out"
+                )
+            if order == "time" and isinstance(sources[name].markers, InBand):
+                fix = f"give --order {name}=name"
+                raise UsageError("TT402", f"{option}: its markers are in band, and its rows have no times", fix=fix)
+        if not self.follow:
+            here = {name for name in sources if _is_local_files(self.inputs.get(name))}
+            self.order = {**dict.fromkeys(here, "name"), **self.order}
 
     def _distinct(self) -> None:
         places: dict[str, str] = {}
@@ -414,6 +444,7 @@ class Job:
                 drain=self.drain,
                 follow=self.follow,
                 files_per_step=self.files_per_step,
+                orders=self.order,
                 appended=self.appended == "read",
                 told=told,
                 said=said,
@@ -462,6 +493,13 @@ def _is_directory(path: str) -> bool:
     from tracetypes.compiler.connectors.registry import connector_of
 
     return connector_of(path).is_directory
+
+
+def _is_local_files(given: object) -> bool:
+    from tracetypes.compiler.connectors.registry import connector_of
+
+    connector = connector_of(given)
+    return isinstance(given, str) and connector.kind == "files" and connector.path(given) is not None
 
 
 def _is_remote(path: str) -> bool:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import re
+from pathlib import Path, PurePath
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tracetypes.errors import RunError
 
-__all__ = ["existing"]
+__all__ = ["ORDERS", "Order", "by_name", "existing"]
+
+Order: TypeAlias = Literal["name", "modified", "time"]
+"""In which order files are read that are found together: by name, modification time, or the least event time in them."""
+
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
+
+
+def by_name(path: str) -> Any:
+    """What sorts paths as people do: a directory after the other, and numbers in names as numbers (``part-2``, ``part-10``)."""
+    parts = (re.findall("[0-9]+|[^0-9]", part) for part in PurePath(path).parts)
+    return [[(ord("0"), int(some)) if some[0] in "0123456789" else (ord(some), 0) for some in part] for part in parts], path
 
 
 def existing(source: str, path: str) -> list[str]:

@@ -17,7 +17,7 @@ from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
 from tracetypes.records import Bytes, Optional, Schema, String, UnitValue
 
-__all__ = ["RowGroup", "RowGroups", "Table", "repeated", "together", "with_dictionaries"]
+__all__ = ["RowGroup", "RowGroups", "Table", "repeated", "tables", "together", "with_dictionaries"]
 
 
 class Table(Protocol):
@@ -159,6 +159,22 @@ def together(groups: Iterable[RowGroup]) -> Iterator[RowGroup | RowGroups]:
         size += group.bytes
     if held:
         yield RowGroups(held) if len(held) > 1 else held[0]
+
+
+def tables(
+    leaf: FromSource, path: str, part: int = 0, parts: int = 1, constants: Mapping[str, str | None] | None = None
+) -> Iterator[RowGroup | RowGroups]:
+    """The row groups of a part of a file, small ones together. ``constants``: columns that the file lacks and their one value,
+    as text."""
+    try:
+        with open_parquet(path) as file, with_dictionaries(path, file, leaf) as coded:
+            count = file.num_row_groups
+            chosen = range(count * part // parts, count * (part + 1) // parts)
+            yield from together(RowGroup(path, file, group, leaf, coded, constants or {}) for group in chosen)
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(
+            "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"
+        ) from error
 
 
 def repeated(text: str | None, kind: Any, count: int) -> Any:

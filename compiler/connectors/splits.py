@@ -70,8 +70,8 @@ def is_compressed(path: str) -> bool:
 class Split:
     """A part of a file.
 
-    ``listing``: which listing names it. ``time``: the file's modification time in nanoseconds at its first listing,
-    which decides its place among others. ``size`` and ``changed``: of the file, as it must be when it is read.
+    ``listing``: which listing names it. ``rank``: the number of its file in there, in the order of the
+    source. ``size`` and ``changed``: of the file, as it must be when it is read.
     ``parts``: 0 for text, whose bytes from ``start`` to ``end`` are read; otherwise part ``start`` of this many parts
     of the row groups is read. ``grows``: lines may be appended meanwhile; then ``sample`` is a hash of some places,
     which distinguishes a longer file from another one.
@@ -79,7 +79,7 @@ class Split:
 
     listing: int
     path: str
-    time: int
+    rank: int
     size: int
     changed: int
     start: int
@@ -99,9 +99,8 @@ class Split:
 
     @property
     def piece(self) -> Piece:
-        """Its place in the source: time, file, place in the file."""
-        name = hashlib.blake2b(os.fsencode(self.path), digest_size=8).digest()
-        return self.time // 1000, int.from_bytes(name, "big", signed=True), self.start
+        """Its place in the source: listing, file, place in the file."""
+        return self.listing, self.rank, self.start
 
     @property
     def weight(self) -> int:

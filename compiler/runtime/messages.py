@@ -38,7 +38,7 @@ __all__ = [
 
 
 Piece = tuple[int, int, int]
-"""Places a piece of a source in the order of arrival: modification time, file, offset (or any three integers)."""
+"""Places a piece of a source in its order: listing, file, offset (or any three integers)."""
 
 
 NOWHERE: Final[Piece] = (0, 0, 0)

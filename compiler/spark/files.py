@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -30,15 +31,16 @@ from pyspark.sql.types import (
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import arrow_type
-from tracetypes.compiler.connectors.files import existing
+from tracetypes.compiler.connectors.files import Order, by_name, existing
 from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.least_time import least_time
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
 from tracetypes.compiler.plan.plan import FromSource, SourceLink
 from tracetypes.compiler.spark.catalyst import tree
 from tracetypes.compiler.spark.catalyst_operations import NotNative
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
-from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.inputs import InputFiles, by_time
 from tracetypes.compiler.tracing import expr
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
@@ -62,9 +64,15 @@ PLACE = {
 class FileInput(Input):
     """A file, or a directory with all files below it, as the input of a source."""
 
-    def __init__(self, spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None) -> None:
-        self.spark, self.leaf, self.path, self.files_per_step = spark, leaf, path, files_per_step
+    def __init__(
+        self, spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None, order: Order = "modified"
+    ) -> None:
+        self.spark, self.leaf, self.path, self.files_per_step, self.order = spark, leaf, path, files_per_step, order
         self.names = existing(leaf.source.name, path)
+        if order != "modified" and self.is_listed:
+            self.names.sort(key=by_name)
+        self.least: dict[tuple[str, int], int | None] = {}
+        """The least times that are known, by path and modification time: a source may be read several times."""
         self.format: Format = self._format()
         self.header = self._header()
 
@@ -122,7 +130,21 @@ class FileInput(Input):
             at_once=self.files_per_step,
             appended=appended,
             follows=follows,
+            place=self.place,
         )
+
+    def place(self, path: str, modified: int) -> Any:
+        """What sorts files that are found together. Files without a time are the first ones."""
+        match self.order:
+            case "modified":
+                return by_time(path, modified)
+            case "name":
+                return by_name(path)
+            case "time":
+                if (path, modified) not in self.least:
+                    self.least[path, modified] = least_time(self.leaf, self.format, self.header, path)
+                least = self.least[path, modified]
+                return least is not None, least, by_name(path)
 
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
         """Lines of listings, or rows."""

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 from pyspark.sql import SparkSession
 
+from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.connectors.rows import Rows
 from tracetypes.compiler.plan.plan import FromSource, Plan
@@ -35,14 +36,16 @@ def open_all(
     inputs: Mapping[str, Given],
     scratch: str,
     files_per_step: int | None,
+    orders: Mapping[str, Order],
     *,
     bounded: bool,
 ) -> dict[str, Input]:
-    """The inputs of sources by name. ``bounded``: without what comes later."""
+    """The inputs of sources by name. ``orders``: of files, by modification time if not told otherwise; ``bounded``: without what
+    comes later."""
     leaves = {leaf.source.name: leaf for plan in plans for leaf in plan.sources}
     return {
         name: OPENED[connector_of(inputs[name]).kind](
-            Opening(spark, leaf, scratch, files_per_step, bounded), inputs[name]
+            Opening(spark, leaf, scratch, files_per_step, orders.get(name, "modified"), bounded), inputs[name]
         )
         for name, leaf in leaves.items()
     }
@@ -71,11 +74,12 @@ class Opening:
     leaf: FromSource
     scratch: str
     files_per_step: int | None
+    order: Order
     bounded: bool
 
     def files(self, given: Any) -> Input:
         """From a path."""
-        return FileInput(self.spark, self.leaf, given, self.files_per_step)
+        return FileInput(self.spark, self.leaf, given, self.files_per_step, self.order)
 
     def topic(self, given: Any) -> Input:
         """From an address."""

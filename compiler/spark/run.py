@@ -17,6 +17,7 @@ from tracetypes.compiler.backend.backend import refuse_unsupported
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.summary import Limits, Summary, counter, warner
 from tracetypes.compiler.backend.supervisor import Supervisor
+from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, alone
@@ -63,6 +64,7 @@ def run_program(
     drain: bool = True,
     follow: bool = False,
     files_per_step: int | None = None,
+    orders: Mapping[str, Order] | None = None,
     appended: bool = False,
     told: Callable[[Batch], None] | None = None,
     said: Callable[[str], None] | None = None,
@@ -79,7 +81,8 @@ def run_program(
     to the outputs of late and rejected rows of segments that feed a channel. ``channels``: the place of topics that are
     channels, instead of files in the checkpoint. ``drain``: at the end of the inputs the sources end too, and open
     blocks are answered; a drained checkpoint takes no more rows. ``files_per_step``: the largest number of files in a
-    micro-batch. ``appended``: whether to read lines that are appended to known files of text, instead of raising
+    micro-batch. ``orders``: the order of the files of a source, by modification time unless
+    given. ``appended``: whether to read lines that are appended to known files of text, instead of raising
     ``TT230``. ``told``: called after each micro-batch. ``said``: called with each change of the graph since the run was
     stopped, and with traced operators that go on in Python. ``limits``: of late and rejected rows. ``verify``: whether
     traced answers are compared with plain Python on a sample. ``locks``: those that the run has taken already; they are
@@ -112,7 +115,7 @@ def run_program(
         joints, targets = _targets(program, claims, outputs, side_outputs, channels, inputs, locks)
         claims.write()
         started = time.monotonic()
-        opened = open_all(spark, program.plans, inputs, scratch, files_per_step, bounded=not follow)
+        opened = open_all(spark, program.plans, inputs, scratch, files_per_step, orders or {}, bounded=not follow)
         stores = {
             segment.name: _begun(plan, claims.queries[segment.name], targets[segment.name], segment.name, opened)
             for segment, plan in zip(program.segments, program.plans, strict=True)

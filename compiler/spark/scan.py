@@ -8,8 +8,8 @@ that turns out to be late can still be shown whole, although the query reads two
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from itertools import chain as chained
 from itertools import groupby, pairwise
 from typing import Any
@@ -20,20 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from tracetypes.compiler.connectors.parquet import open_parquet
-from tracetypes.compiler.connectors.row_groups import RowGroup, Table, together, with_dictionaries
-from tracetypes.compiler.connectors.source_rows import in_columns, parsed_row, taker
+from tracetypes.compiler.connectors.row_groups import Table, tables
+from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.connectors.splits import Reading, Split
-from tracetypes.compiler.connectors.text import (
-    AT_ONCE,
-    Dialect,
-    Fit,
-    columns_of_csv,
-    columns_of_json,
-    decoded,
-    fit_of_csv,
-    fit_of_json,
-)
+from tracetypes.compiler.connectors.text_rows import TextRows
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
 from tracetypes.compiler.runtime.chunks import Chunk
@@ -42,9 +32,8 @@ from tracetypes.compiler.runtime.source import SourceKernel, Taken
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
 from tracetypes.compiler.store.staging import Delivery, deliver
-from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines
-from tracetypes.parsing import Row, cell_splitter, is_blank, split_header, text_parser
+from tracetypes.parsing import Row
 from tracetypes.sources import reader
 
 __all__ = ["ColumnScan", "End", "LinesScan", "ParquetScan", "Scan", "TextScan", "runs"]
@@ -153,62 +142,17 @@ class TextScan(Scan):
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
         """The splits, from the lines as they come."""
-        take = self.parser(read)
+        rows = self.rows(read)
 
         def lines(parts: Iterator[tuple[Piece, pa.RecordBatch]]) -> Iterator[list[bytes]]:
             return (batch.column(0).to_pylist() for _, batch in parts)
 
         for piece, parts in groupby(runs(batches), key=lambda run: run[0]):
-            yield piece, take(piece, lines(parts))
+            yield piece, rows.of(lines(parts), begins=piece[2] == 0)
 
-    def parser(
-        self, read: Callable[[Any, Any], Row]
-    ) -> Callable[[Piece, Iterator[list[bytes]]], Iterator[Taken | Chunk]]:
-        """The parser for the lines of a split."""
-        parse = text_parser(self.format, self.leaf.layout, self.header)
-
-        def one(raw: bytes) -> Taken:
-            return Taken(parsed_row(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
-
-        together = in_columns(self.leaf, Dialect(self.cells(), self.fits(), one), self.verifier)
-
-        def take(piece: Piece, lines: Iterator[list[bytes]]) -> Iterator[Taken | Chunk]:
-            headed = self.header is None or piece[2] != 0
-            for some in lines:
-                rows = [raw for raw in some if not is_blank(self.format, raw)]
-                if not headed and rows:
-                    headed = True
-                    self.check_header(rows.pop(0))
-                for at in range(0, len(rows), AT_ONCE):
-                    yield from together(rows[at : at + AT_ONCE])
-
-        return take
-
-    def cells(self) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
-        """The function that splits lines into cells."""
-        layout = self.leaf.layout
-        names = [name for name, _ in layout.columns]
-        if isinstance(self.format, JsonLines):
-            return lambda rows: columns_of_json(list(map(decoded, rows)), names)
-        split = cell_splitter(self.format, layout, self.header)
-        return lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(names))
-
-    def fits(self) -> list[Fit]:
-        """The fits of the columns."""
-        fit = fit_of_json if isinstance(self.format, JsonLines) else fit_of_csv
-        return [fit(schema) for _, schema in self.leaf.layout.zoned(self.format.zone).columns]
-
-    def check_header(self, raw: bytes) -> None:
-        """Check that every file has the header of the first one."""
-        assert isinstance(self.format, Csv)
-        found = split_header(self.format, raw.decode("utf-8", "replace"))
-        if found != self.header:
-            raise RunError(
-                "TT203",
-                f"source {self.leaf.source.name!r}: a file has the columns {', '.join(found)}; "
-                f"the first file has {', '.join(self.header or [])}",
-                fix="give all files of a source the same columns in the same order",
-            )
+    def rows(self, read: Callable[[Any, Any], Row]) -> TextRows:
+        """What takes lines."""
+        return TextRows(self.leaf, self.format, self.header, read, self.verifier)
 
 
 class LinesScan(SplitScan, TextScan):
@@ -218,9 +162,9 @@ class LinesScan(SplitScan, TextScan):
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
         """Reads the files."""
-        take = self.parser(read)
+        rows = self.rows(read)
         for reading in self.readings(batches):
-            yield reading.split.piece, take(reading.split.piece, reading.lines())
+            yield reading.split.piece, rows.of(reading.lines(), begins=reading.split.start == 0)
 
 
 class ColumnScan(Scan):
@@ -272,16 +216,7 @@ class ParquetScan(SplitScan):
     ) -> Iterator[Table]:
         """The row groups of a part of a file, with small ones joined. ``constants``: columns that the file lacks and
         their one value, as text."""
-        try:
-            with open_parquet(path) as file, with_dictionaries(path, file, self.leaf) as coded:
-                count = file.num_row_groups
-                chosen = range(count * part // parts, count * (part + 1) // parts)
-                groups = (RowGroup(path, file, group, self.leaf, coded, constants or {}) for group in chosen)
-                yield from together(groups)
-        except (OSError, pa.ArrowException) as error:
-            raise RunError(
-                "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"
-            ) from error
+        return tables(self.leaf, path, part, parts, constants)
 
 
 def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:

@@ -42,7 +42,7 @@ from tracetypes.compiler.store.listings import Listings
 from tracetypes.compiler.store.small_files import read_json, write_lines
 from tracetypes.formats import Parquet, format_of
 
-__all__ = ["InputFiles", "records_of", "unread"]
+__all__ = ["InputFiles", "by_time", "records_of", "unread"]
 
 LARGE = 256 << 20
 """Bytes from which a Parquet file is read by several tasks at once."""
@@ -53,11 +53,16 @@ EPOCH = 1 << 30
 DENSE = 4
 """How much more a byte of Parquet or of an archive is than a byte of text, about."""
 
-New: TypeAlias = tuple[int, str, os.stat_result, int]
-"""A file, or new lines of one: time, path, what the system says, and the first byte."""
+New: TypeAlias = tuple[str, os.stat_result, int]
+"""A file, or new lines of one: path, what the system says, and the first byte."""
 
 SMALLEST, LARGEST = 4 << 20, 128 << 20
 """Bytes of text that a task reads at once, at least and at most, about."""
+
+
+def by_time(path: str, modified: int) -> Any:
+    """Files in the order of their modification times."""
+    return modified, path
 
 
 @attrs.define(eq=False)
@@ -67,7 +72,8 @@ class InputFiles:
     ``home``: the directory of its records. ``path``: a file, or a directory. ``is_text``: lines, not Parquet.
     ``tasks``: how many read at once. ``at_once``: the largest number of files in a listing, None: by their size.
     ``appended``: whether lines may be appended to known files. ``follows``: more of a file may come while the run goes
-    on or later; so, if lines may be appended, a last line without an end waits.
+    on or later; so, if lines may be appended, a last line without an end waits. ``place``: sorts files that are found
+    together, by path and modification time.
     """
 
     home: Path
@@ -77,6 +83,7 @@ class InputFiles:
     at_once: int | None = None
     appended: bool = False
     follows: bool = False
+    place: Callable[[str, int], Any] = by_time
     known: dict[str, Known] = attrs.field(init=False, factory=dict)
     pending: dict[str, int] = attrs.field(init=False, factory=dict)
     """The listing that names a file which is not committed."""
@@ -206,7 +213,7 @@ class InputFiles:
             elif stat is not None and path not in self.pending:  # else it is what had been appended to a file that was seen
                 start = min(split.start for split in mine)
                 if not start or self._compared(path, stat, self.known[path]) is not None:
-                    now = self._split(number, path, stat, start, LARGEST)
+                    now = self._split((number, mine[0].rank), path, stat, start, LARGEST)
                     again += mine if covered(mine) == covered(now) else now
         if again != splits:
             self.listings.swap(number, again)
@@ -221,7 +228,7 @@ class InputFiles:
             was, now = shown(end, mine[0].changed), shown(stat.st_size, stat.st_mtime_ns)
             if not self.appended:
                 raise changed(path, was, now)
-            more = self._split(self.last + 1, path, stat, end, LARGEST)
+            more = self._split((self.last + 1, 0), path, stat, end, LARGEST)
             if more and not ends_a_line(path, end):
                 raise changed(path, was, now, more=", and its last line was not whole when it was taken")
             if more:
@@ -246,11 +253,12 @@ class InputFiles:
     def look(self) -> None:
         """Publish new files and lines. Raises :class:`RunError` ``TT230`` if a known file has changed."""
         with self.lock:
-            for some in self._cut(self._new()):
-                total = sum(stat.st_size - start for _, _, stat, start in some)
+            new = sorted(self._new(), key=lambda one: self.place(one[0], one[1].st_mtime_ns))
+            for some in self._cut(new):
+                total = sum(stat.st_size - start for _, stat, start in some)
                 most = max(SMALLEST, min(LARGEST, -(-total // self.tasks)))
-                number = self.last + 1
-                splits = [one for _, path, stat, start in some for one in self._split(number, path, stat, start, most)]
+                place = self.last + 1
+                splits = [one for rank, new in enumerate(some) for one in self._split((place, rank), *new, most)]
                 if splits:
                     self._publish(splits)
 
@@ -259,7 +267,7 @@ class InputFiles:
         some: list[New] = []
         size, most = 0, self.tasks * EPOCH
         for one in files:
-            _, path, stat, start = one
+            path, stat, start = one
             more = (stat.st_size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
             if some and (len(some) == self.at_once or (self.at_once is None and size + more > most)):
                 yield some
@@ -272,10 +280,10 @@ class InputFiles:
     def unread(self) -> str | None:
         """A file that :meth:`look` would publish, or None. Raises the same errors."""
         with self.lock:
-            return next((path for _, path, _, _ in self._new()), None)
+            return next((path for path, _, _ in self._new()), None)
 
     def _new(self) -> list[New]:
-        """Time, path, what the system says, and first byte of what is new, in order."""
+        """What is new."""
         new: list[New] = []
         touched: list[str] = []
         for path, stat in walk(self.path):
@@ -283,17 +291,17 @@ class InputFiles:
             if path in self.pending or self.seen.get(path) == looks(stat):
                 continue
             if known is None:
-                new.append((stat.st_mtime_ns, path, stat, 0))
+                new.append((path, stat, 0))
             elif looks(stat) != (known.size, known.time):
                 start = self._compared(path, stat, known)
                 if start is not None:
-                    new.append((stat.st_mtime_ns, path, stat, start))
+                    new.append((path, stat, start))
                 elif stat.st_size == known.size:
                     known.time = stat.st_mtime_ns
                     touched.append(path)
                 self.seen[path] = looks(stat)
         self.keep([{"files": self._plain(touched)}])
-        return sorted(new, key=lambda one: one[:2])
+        return new
 
     def _publish(self, splits: list[Split]) -> None:
         """A listing more."""
@@ -317,9 +325,10 @@ class InputFiles:
             raise changed(path, was, now, more=", and its last line was not whole when it was taken")
         return known.end
 
-    def _split(self, number: int, path: str, stat: os.stat_result, start: int, most: int) -> list[Split]:
-        """The splits of a file from a place on."""
-        one = Split(number, path, stat.st_mtime_ns, stat.st_size, stat.st_mtime_ns, start, stat.st_size)
+    def _split(self, place: tuple[int, int], path: str, stat: os.stat_result, start: int, most: int) -> list[Split]:
+        """The splits of a file from a place on. ``place``: a listing, and the number of the file in it."""
+        number, rank = place
+        one = Split(number, path, rank, stat.st_size, stat.st_mtime_ns, start, stat.st_size)
         if not self.is_text:
             parts = self.tasks if stat.st_size > LARGE else 1
             return [attrs.evolve(one, start=part, end=part + 1, parts=parts) for part in range(parts)]

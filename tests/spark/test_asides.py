@@ -45,6 +45,7 @@ def test_dead_letters_by_the_command_line(tmp_path: Path, cli: Cli) -> None:
         "tests.spark.dags:dead_letters_flow",
         "-i",
         f"readings={tmp_path / 'in'}",
+        *("--order", "readings=modified"),
         *[part for output in outputs for part in output],
         *("--late", tmp_path / "aside" / "late", "--rejects", tmp_path / "aside" / "rejects"),
         *("--checkpoint", tmp_path / "checkpoint"),

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
+from typing import Literal
 
 import attrs
 import pytest
@@ -24,13 +25,13 @@ from tracetypes import (
     Emit,
     OpKeyedUnordered,
     OpStateless,
-    Result,
     RunError,
     TraceTypesError,
     U,
     Unit,
     UsageError,
     every,
+    in_band,
 )
 from tracetypes.markers import Marker
 
@@ -223,14 +224,60 @@ def wait_for(condition: Callable[[], bool]) -> None:
         (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, backend="x"), "TT402 there is no backend 'x'"),
         (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, speed=1), "TT402 there is no option 'speed'"),  # type: ignore[call-arg]
         (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, appended="x"), "TT402 appended is 'x'"),  # type: ignore[arg-type]
+        (
+            lambda f: tracetypes.run(f, {"clicks": "in"}, {"counts": []}, order={"click": "name"}),
+            "TT402 --order click=name: there is no source 'click'",
+        ),
+        (
+            lambda f: tracetypes.run(f, {"clicks": "in"}, {"counts": []}, order={"clicks": "size"}),  # type: ignore[dict-item]
+            "TT402 --order clicks=size: there is no such order",
+        ),
+        (
+            lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, order={"clicks": "time"}),
+            "TT402 --order clicks=time: its input is no files of a local or mounted disk",
+        ),
+        (
+            lambda f: tracetypes.run(f, {"clicks": "s3a://x/y"}, {"counts": []}, order={"clicks": "name"}),
+            "TT402 --order clicks=name: its input is no files of a local or mounted disk",
+        ),
+        (
+            lambda f: tracetypes.start(f, {"clicks": "in"}, {"counts": []}, order={"clicks": "name"}),
+            "TT402 --order clicks=name: a run with --follow takes files as they come",
+        ),
         (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": "noop:"}), "TT402 noop: keeps no checkpoint"),
         (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": "s3://x"}), "TT402 --output s3://x is not local"),
     ],
 )
-def test_TT402_what_is_refused(run: Callable[[Dataflow], Result], said: str) -> None:
+def test_TT402_what_is_refused(run: Callable[[Dataflow], object], said: str) -> None:
     with pytest.raises(UsageError) as refused:
         run(clicks_of())
     assert str(refused.value).startswith(said)
+
+
+def test_TT402_rows_without_times_have_no_least_one() -> None:
+    flow = Dataflow("banded")
+    markers = in_band(is_marker=lambda value: value.ts < 0, time=lambda value: value.ts)
+    flow.sink("out", flow.source("in", U[str, Click], key=lambda value: value.user, markers=markers))
+    with pytest.raises(UsageError, match="TT402 --order in=time: its markers are in band"):
+        tracetypes.run(flow, {"in": "in"}, {"out": []}, order={"in": "time"})
+
+
+@pytest.mark.parametrize(("order", "late"), [({}, 0), ({"clicks": "time"}, 0), ({"clicks": "modified"}, 18)])
+def test_files_that_were_copied_are_read_in_order(
+    spark: SparkSession, tmp_path: Path, order: dict[str, Literal["name", "modified", "time"]], late: int
+) -> None:
+    """Three files in order; the copies have modification times that run backwards."""
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        path = tmp_path / f"in/part-{9 + number}.jsonl"
+        path.write_text("".join(f'{{"user":"a","ts":{number * 9 + n}}}\n' for n in range(9)))
+        os.utime(path, (9 - number, 9 - number))
+    flow = Dataflow("copied")
+    tens = every(seconds=1, time=lambda value: value.ts)
+    flow.sink("out", flow.source("clicks", U[str, Click], key=lambda value: value.user, markers=tens))
+    rows: list[tuple[str, Click]] = []
+    result = tracetypes.run(flow, {"clicks": tmp_path / "in"}, {"out": rows}, order=order)
+    assert (sum(result.late.values()), len(rows)) == (late, 27 - late)
 
 
 def test_read_refuses_what_is_no_record(tmp_path: Path) -> None:

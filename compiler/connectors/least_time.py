@@ -1,0 +1,96 @@
+"""The least event time in a file of a source, by which files can be put in order before they are read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tracetypes.compiler.analysis.traced import Opaque
+from tracetypes.compiler.connectors.parquet import open_parquet
+from tracetypes.compiler.connectors.row_groups import tables
+from tracetypes.compiler.connectors.source_rows import taker
+from tracetypes.compiler.connectors.splits import Reading, Split
+from tracetypes.compiler.connectors.text_rows import TextRows
+from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.tracing.expr import Input, Leaf
+from tracetypes.formats import Format, Parquet
+from tracetypes.markers import MICROS, EventTime
+from tracetypes.sources import reader
+
+__all__ = ["least_time"]
+
+NANOS = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
+"""Of the units that Parquet has for times."""
+
+
+def least_time(leaf: FromSource, format: Format, header: list[str] | None, path: str) -> int | None:
+    """In microseconds; None where no row has a time. The statistics of a Parquet file tell it where the time is a column; any
+    other file is read. Raises what reading it raises."""
+    if isinstance(format, Parquet):
+        try:
+            with open_parquet(path) as file:
+                known = _by_statistics(leaf, file)
+        except (OSError, pa.ArrowException):
+            known = None  # who reads it says what is wrong
+        return known if known is not None else _least(_rows_of_parquet(leaf, path))
+    read = reader(leaf.source).read
+    try:
+        stat = os.stat(path)
+    except FileNotFoundError:
+        return None  # as above
+    whole = Reading(Split(0, path, 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size))
+    return _least(TextRows(leaf, format, header, read).of(whole.lines(), begins=True))
+
+
+def _rows_of_parquet(leaf: FromSource, path: str) -> Iterator[Taken | Chunk]:
+    take = taker(leaf, reader(leaf.source).read)
+    for table in tables(leaf, path):
+        yield from take(table)
+
+
+def _least(rows: Iterable[Taken | Chunk]) -> int | None:
+    least: int | None = None
+    for one in rows:
+        if isinstance(one, Chunk):
+            time = int(one.times.min()) if len(one) else None
+        else:
+            time = None if one.row.kind == "reject" else one.row.time
+        if time is not None and (least is None or time < least):
+            least = time
+    return least
+
+
+def _by_statistics(leaf: FromSource, file: pq.ParquetFile) -> int | None:
+    """None where they do not tell."""
+    how, tree = leaf.source.markers, leaf.traced_time
+    assert isinstance(how, EventTime)
+    if isinstance(tree, Opaque) or not isinstance(tree, Leaf) or not isinstance(tree.result, Input):
+        return None
+    argument, *names = tree.result.path
+    if argument != "value" or len(names) != 1:
+        return None
+    at = [number for number in range(len(file.schema)) if file.schema.column(number).path == names[0]]
+    if len(at) != 1:
+        return None
+    found: list[int] = []
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        statistics = group.column(at[0]).statistics
+        if group.num_rows and (statistics is None or not statistics.has_min_max):
+            return None
+        if group.num_rows:
+            found.append(statistics.min_raw)
+    if not found:
+        return None
+    if pa.types.is_signed_integer(file.schema_arrow.field(names[0]).type):
+        return min(found) * MICROS[how.unit]
+    kind = json.loads(file.schema.column(at[0]).logical_type.to_json())
+    if kind.get("isAdjustedToUTC") and kind.get("timeUnit") in NANOS:
+        return min(found) * NANOS[kind["timeUnit"]] // 1_000
+    return None

@@ -1,0 +1,85 @@
+"""Lines of the files of a source as rows: chunks of columns where that can be, else one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from tracetypes.compiler.connectors.source_rows import in_columns, parsed_row
+from tracetypes.compiler.connectors.text import (
+    AT_ONCE,
+    Dialect,
+    Fit,
+    columns_of_csv,
+    columns_of_json,
+    decoded,
+    fit_of_csv,
+    fit_of_json,
+)
+from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.errors import RunError
+from tracetypes.formats import Csv, JsonLines
+from tracetypes.parsing import Row, cell_splitter, is_blank, split_header, text_parser
+
+__all__ = ["TextRows"]
+
+
+class TextRows:
+    """Parses the lines of a source. ``header``: that of its first file of CSV; ``read``: makes rows of keys and values."""
+
+    def __init__(
+        self,
+        leaf: FromSource,
+        format: Csv | JsonLines,
+        header: list[str] | None,
+        read: Callable[[Any, Any], Row],
+        verifier: Verifier | None = None,
+    ) -> None:
+        self.leaf, self.format, self.header = leaf, format, header
+        parse = text_parser(format, leaf.layout, header)
+
+        def one(raw: bytes) -> Taken:
+            return Taken(parsed_row(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
+
+        self.take = in_columns(leaf, Dialect(self._cells(), self._fits(), one), verifier)
+
+    def of(self, lines: Iterable[list[bytes]], *, begins: bool) -> Iterator[Taken | Chunk]:
+        """The rows of a piece. ``begins``: the first line of a file is among them."""
+        headed = self.header is None or not begins
+        for some in lines:
+            rows = [raw for raw in some if not is_blank(self.format, raw)]
+            if not headed and rows:
+                headed = True
+                self._check_header(rows.pop(0))
+            for at in range(0, len(rows), AT_ONCE):
+                yield from self.take(rows[at : at + AT_ONCE])
+
+    def _cells(self) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
+        """Takes lines apart."""
+        layout = self.leaf.layout
+        names = [name for name, _ in layout.columns]
+        if isinstance(self.format, JsonLines):
+            return lambda rows: columns_of_json(list(map(decoded, rows)), names)
+        split = cell_splitter(self.format, layout, self.header)
+        return lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(names))
+
+    def _fits(self) -> list[Fit]:
+        """Of the columns."""
+        fit = fit_of_json if isinstance(self.format, JsonLines) else fit_of_csv
+        return [fit(schema) for _, schema in self.leaf.layout.zoned(self.format.zone).columns]
+
+    def _check_header(self, raw: bytes) -> None:
+        """Every file must have the header of the first."""
+        assert isinstance(self.format, Csv)
+        found = split_header(self.format, raw.decode("utf-8", "replace"))
+        if found != self.header:
+            raise RunError(
+                "TT203",
+                f"source {self.leaf.source.name!r}: a file has the columns {', '.join(found)}; "
+                f"the first file has {', '.join(self.header or [])}",
+                fix="give all files of a source the same columns in the same order",
+            )
