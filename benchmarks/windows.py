@@ -27,9 +27,9 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.spark.session import session
 from tracetypes.compiler.store.outputs import open_output
-from tracetypes.stdlib.panes import tumbling
 from tracetypes.stdlib.per_block import aggregate
 from tracetypes.stdlib.sums import sum
+from tracetypes.stdlib.time_windows import tumbling
 
 MINUTES = 10
 """Of event time, whatever the number of events."""

@@ -11,13 +11,14 @@ from tracetypes.stdlib.item_windows import Session, count_window, session, time_
 from tracetypes.stdlib.joins import AsOf, Joined, asof_join, interval_join
 from tracetypes.stdlib.lookups import Postgres, Sqlite, lookup_join
 from tracetypes.stdlib.ordered import deduplicate, diff, ewm_mean, interpolate, pairwise, scan
-from tracetypes.stdlib.panes import Invertible, sliding, tumbling
+from tracetypes.stdlib.panes import Invertible
 from tracetypes.stdlib.per_block import aggregate, running
 from tracetypes.stdlib.preview import preview
 from tracetypes.stdlib.products import both, struct
 from tracetypes.stdlib.sketches import approx_count_distinct, count_distinct, quantile, quantiles
 from tracetypes.stdlib.stateless import enrich, filter, flat_map, key_by, map, map_values
 from tracetypes.stdlib.sums import count, fast_sum, mean, sum, variance
+from tracetypes.stdlib.time_windows import sliding, tumbling
 from tracetypes.stdlib.trees import Lagged, Predicted, RegressionTree, lagged, predict, train_regression_tree, tree_of
 from tracetypes.stdlib.windows import Windowed
 

@@ -16,7 +16,7 @@ from tracetypes.edges import U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker, Span
-from tracetypes.stdlib.panes import period_of
+from tracetypes.stdlib.periods import period_of
 from tracetypes.stdlib.signatures import KeyedOperator
 from tracetypes.stdlib.windows import seconds_as_micros, whole
 from tracetypes.templates import Emit, OpKeyedUnordered

@@ -26,7 +26,7 @@ from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
-from tracetypes.stdlib.panes import periods_of
+from tracetypes.stdlib.periods import periods_of
 from tracetypes.stdlib.windows import seconds_as_micros
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpStateless
 

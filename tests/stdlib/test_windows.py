@@ -32,8 +32,9 @@ from tracetypes.stdlib.item_windows import (
     session,
     time_window,
 )
-from tracetypes.stdlib.panes import SlidingPanes, SlidingSubtracting, SlidingTwoStacks, sliding, tumbling
+from tracetypes.stdlib.panes import SlidingPanes, SlidingSubtracting, SlidingTwoStacks
 from tracetypes.stdlib.stacks import Stack, stack_of
+from tracetypes.stdlib.time_windows import sliding, tumbling
 from tracetypes.stdlib.windows import Windowed
 from tracetypes.testing import check_deployments, check_laws
 from tracetypes.trace import StreamType

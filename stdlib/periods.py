@@ -1,0 +1,63 @@
+"""The periods of the markers of a stream, which say how long its blocks are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tracetypes.errors import UsageError
+from tracetypes.graph import Stream
+from tracetypes.markers import EventTime
+from tracetypes.nodes import Source, ancestors
+
+__all__ = ["multiples_of", "period_of", "periods_of"]
+
+
+def multiples_of(period: int, spans: Mapping[str, int]) -> None:
+    """Refuse a window whose size, slide or offset (microseconds) is no multiple of the period of the markers."""
+    names = {span: name for name, span in reversed([*spans.items()])}  # a tumbling window has one size and no slide
+    wrong = [f"{name} is {_seconds(span)}" for span, name in names.items() if span % period]
+    if wrong:
+        fits = _seconds(math.gcd(*spans.values()))
+        raise UsageError(
+            "TT125",
+            f"{' and '.join(sorted(wrong))}, and markers come every {_seconds(period)}",
+            fix=f"let the sources send a marker every {fits}, the greatest common divisor of size, slide and offset, or at a "
+            "period that divides it; say windows by size=, not by panes=",
+        )
+
+
+def _seconds(micros: int) -> str:
+    return f"{micros / 1_000_000:.6f}".rstrip("0").rstrip(".") + " s"
+
+
+def periods_of(upstream: Stream[Any]) -> set[int | None]:
+    """The periods in microseconds of the markers of all sources of a stream; None for markers in band."""
+    sources = [node for node in ancestors(upstream.flow.graph, upstream.id) if isinstance(node, Source)]
+    return {source.markers.period if isinstance(source.markers, EventTime) else None for source in sources}
+
+
+def period_of(upstream: Stream[Any], given: int | None = None) -> int:
+    """The period of the markers of a stream in microseconds. ``given``: what the author says of markers in band."""
+    found = periods_of(upstream)
+    known = sorted(period for period in found if period is not None)
+    if len(known) > 1:
+        raise UsageError(
+            "TT121",
+            f"the sources upstream send markers every {' and '.join(map(_seconds, known))}: their blocks are not of one length",
+            fix="give all sources every(seconds=...) of one period",
+        )
+    if None in found and given is None:
+        raise UsageError(
+            "TT121",
+            "a source upstream sends its markers in band: it is not known which of them end a window",
+            fix="pass period= (seconds) if they are regular, or use every(seconds=...)",
+        )
+    if known and given not in (None, known[0]):
+        raise UsageError(
+            "TT121",
+            f"period is {_seconds(given or 0)}, and the sources upstream send markers every {_seconds(known[0])}",
+            fix="leave period= out",
+        )
+    return known[0] if given is None else given
