@@ -145,12 +145,12 @@ class SideRows:
 
     Of rejects that is the ``reason``. A late item came when its ``block`` had ended: ``closed`` was sent before, as far as its
     piece knows. What earlier pieces of the epoch closed is known to the stage, or to the driver where there is none. ``own``: the
-    item would be late by what its own piece held before it.
+    item would be late by what its own piece held before it. ``link``: None once that was done.
     """
 
     holds: Holds
     source: str
-    link: int
+    link: int | None
     piece: Piece
     batch: Any
 

@@ -113,7 +113,10 @@ def _shown(text: str) -> str:
 
 def placed(rows: SideRows, frontiers: Frontiers) -> SideRows:
     """With what earlier pieces of the epoch closed, as far as it is known."""
+    if rows.link is None:
+        return rows
     closed = frontiers.get((rows.link, rows.piece))
+    rows = attrs.evolve(rows, link=None)  # a later stage has other links
     if rows.holds != "late" or closed is None:
         return rows
     at = rows.batch.schema.get_field_index("closed")
