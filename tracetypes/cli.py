@@ -147,7 +147,12 @@ def _parser() -> argparse.ArgumentParser:
         help="leave open blocks open at the end, so that the same command goes on later",
     )
     one.add_argument("--follow", action="store_true", help="wait for more files until stopped")
-    one.add_argument("--max-late", type=_count, metavar="N", help="stop when more than N items of a run were late")
+    one.add_argument(
+        "--max-late",
+        type=_count_or_part,
+        metavar="N",
+        help="stop when more than N items of a run were late; with a point, such as 0.01: that part of its rows",
+    )
     one.add_argument(
         "--max-rejects", type=_count, metavar="N", help="stop when more than N rows of a run were rejected"
     )
@@ -211,6 +216,15 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0")
     return int(text)
+
+
+def _count_or_part(text: str) -> int | float:
+    try:
+        return _count(text)
+    except argparse.ArgumentTypeError:
+        if text.replace(".", "", 1).isdecimal() and float(text) <= 1:
+            return float(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 and no part such as 0.01") from None
 
 
 def _positive(text: str) -> int:

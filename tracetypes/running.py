@@ -88,7 +88,7 @@ class RunOptions(TypedDict, total=False):
     files_per_step: int
     order: Mapping[str, Literal["name", "modified", "time"]]
     appended: Literal["error", "read"]
-    max_late: int
+    max_late: int | float
     max_rejects: int
     verify: bool
     channels: str
@@ -243,7 +243,7 @@ class Job:
     files_per_step: int | None = attrs.field(default=None, kw_only=True)
     order: Mapping[str, Literal["name", "modified", "time"]] = attrs.field(factory=dict, kw_only=True)
     appended: Literal["error", "read"] = attrs.field(default="error", kw_only=True)
-    max_late: int | None = attrs.field(default=None, kw_only=True)
+    max_late: int | float | None = attrs.field(default=None, kw_only=True)
     max_rejects: int | None = attrs.field(default=None, kw_only=True)
     verify: bool = attrs.field(default=True, kw_only=True)
     channels: str | None = attrs.field(default=None, kw_only=True)
@@ -272,6 +272,9 @@ class Job:
             raise UsageError("TT402", "--follow never drains", fix="leave --no-drain out")
         if self.appended not in ("error", "read"):
             raise UsageError("TT402", f"appended is {self.appended!r}", fix="give 'error' or 'read'")
+        if isinstance(self.max_late, float) and not 0 <= self.max_late <= 1:
+            fix = "give a number of rows, or a part of all rows such as 0.01"
+            raise UsageError("TT402", f"--max-late {self.max_late} is no part of the rows", fix=fix)
         self._orders()
         places = [path for path in self.paths.values() if _is_directory(path)]
         self.home = next(iter(places), None)
@@ -447,7 +450,7 @@ class Job:
                 orders=self.order,
                 appended=self.appended == "read",
                 told=told,
-                said=said,
+                said=said or _loud,
                 limits=Limits(self.max_late, self.max_rejects),
                 verify=self.verify,
                 locks=locks,
@@ -479,6 +482,12 @@ class Job:
             differences=list(dict.fromkeys(one.name for one in summary.differences)),
             open=dict(summary.open),
         )
+
+
+def _loud(text: str) -> None:
+    """Warnings of a run that nobody else hears."""
+    if text.startswith("TT"):
+        print(redact(text), file=sys.stderr)
 
 
 def _rows(given: Any) -> tuple[Any, ...]:

@@ -31,6 +31,8 @@ class Summary:
     """How many rows were compared with plain Python, and the seconds of processor time that it took."""
     open: dict[str, int] = attrs.Factory(dict)
     """How many keys wait for longer silence, by operator: where sources have markers in band, or the run does not drain."""
+    readings: Mapping[str, int] = attrs.Factory(dict)
+    """How often each source is read, if more than once."""
     differences: list[Difference] = attrs.Factory(list)
     """Where traced answers differed from plain Python; these operators went on in Python."""
 
@@ -44,6 +46,10 @@ class Summary:
         for mine, theirs in ((self.read, batch.read), (self.late, batch.late), (self.rejects, batch.rejects)):
             for source, count in theirs.items():
                 mine[source] = mine.get(source, 0) + count
+
+    def rows_of(self, source: str) -> int:
+        """How many rows of a source were read, each counted once."""
+        return max(1, self.read.get(source, 0) // self.readings.get(source, 1))
 
 
 def warner(summary: Summary, said: Callable[[str], None] | None) -> Callable[[Difference, str], None]:
@@ -71,16 +77,23 @@ def shown_difference(difference: Difference, before: str) -> str:
 
 @attrs.frozen
 class Limits:
-    """How many late or rejected rows may come before a run stops. None: any number."""
+    """How many late or rejected rows may come before a run stops. None: any number; a float: that part of all rows."""
 
-    late: int | None = None
+    late: int | float | None = None
     rejects: int | None = None
 
     def check(self, summary: Summary) -> None:
         """Raises :class:`RunError` ``TT217`` if there were too many."""
         for what, most, counts in (("late", self.late, summary.late), ("rejected", self.rejects, summary.rejects)):
             found = sum(counts.values())
-            if most is not None and found > most:
+            rows = sum(map(summary.rows_of, summary.read))
+            if isinstance(most, float) and found > most * rows:
+                raise RunError(
+                    "TT217",
+                    f"{found:,} of {rows:,} rows were {what} ({found / max(1, rows):.1%}), and at most {most:.4g} of them may be",
+                    fix="look at them where they went; the same command goes on behind them, and counts anew",
+                )
+            if isinstance(most, int) and found > most:
                 by = ", ".join(f"{source} {count:,}" for source, count in counts.items())
                 raise RunError(
                     "TT217",
@@ -94,8 +107,10 @@ def counter(
     told: Callable[[Batch], None] | None,
     limits: Limits | None,
     above: Mapping[str, Sequence[str]] | None = None,
+    look: Callable[[Summary, Batch], None] = lambda summary, batch: None,
 ) -> Callable[[Batch], None]:
-    """``above``: the sources above each query, the newest times of which are told with its micro-batches."""
+    """``above``: the sources above each query, the newest times of which are told with its micro-batches. ``look``: called with
+    each batch that was counted."""
     lock, newest = threading.Lock(), dict[str, int]()
 
     def count(batch: Batch) -> None:
@@ -107,6 +122,7 @@ def counter(
             summary.add(batch)
             if told is not None:
                 told(batch)
+            look(summary, batch)
             if limits is not None:
                 limits.check(summary)
 

@@ -18,7 +18,7 @@ from tracetypes.markers import Marker
 from tracetypes.plain import to_plain
 from tracetypes.records import Schema
 
-__all__ = ["Frontiers", "SideBuffer", "late_rows", "lines", "placed", "reasons", "rejected_rows", "texts"]
+__all__ = ["Frontiers", "Lateness", "SideBuffer", "late_rows", "lines", "placed", "reasons", "rejected_rows", "texts"]
 
 ROWS, BYTES = 20_000, 1 << 22
 """Rows of a message at most; characters of rows that came one by one."""
@@ -122,6 +122,23 @@ def placed(rows: SideRows, frontiers: Frontiers) -> SideRows:
     at = rows.batch.schema.get_field_index("closed")
     later = pc.max_element_wise(rows.batch.column(at), pa.scalar(closed, pa.int64()))
     return attrs.evolve(rows, batch=rows.batch.set_column(at, "closed", later))
+
+
+@attrs.define
+class Lateness:
+    """What is known of late rows. ``own``: how many would be late by their own piece; ``behind``: the most microseconds from the
+    end of a block to the marker that was sent before its row."""
+
+    rows: int = 0
+    own: int = 0
+    behind: int = 0
+
+    def add(self, rows: SideRows) -> None:
+        """Take late rows that are :func:`placed`."""
+        columns = [rows.batch.column(name) for name in ("closed", "block")]
+        self.rows += rows.batch.num_rows
+        self.own += pc.sum(rows.batch.column("own")).as_py() or 0
+        self.behind = max(self.behind, pc.max(pc.subtract(*columns)).as_py() or 0)
 
 
 def reasons(rows: SideRows) -> list[str]:

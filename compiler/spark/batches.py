@@ -121,6 +121,7 @@ class MicroBatches:
                 record["read"],
                 record["written"],
                 self.verified,
+                dict(self.output.lateness),
             )
             self.told(self.last)
         elif not is_straight(self.plan):

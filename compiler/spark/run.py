@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from tracetypes.compiler.backend.backend import refuse_unsupported
 from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.backend.lateness import LateWatch
 from tracetypes.compiler.backend.summary import Limits, Summary, counter, warner
 from tracetypes.compiler.backend.supervisor import Supervisor
 from tracetypes.compiler.connectors.files import Order
@@ -108,8 +111,9 @@ def run_program(
         claims = claim_program(root, program, SparkLog)
         if all(one.finished for one in claims.queries.values()):
             raise finished(root)
-        summary = Summary()
-        count = counter(summary, told, limits, program.sources_above)
+        summary = Summary(readings=Counter(leaf.source.name for plan in program.plans for leaf in plan.sources))
+        late = LateWatch.of(program, _orders_of(inputs, orders or {}), said or (lambda _: None))
+        count = counter(summary, told, limits, program.sources_above, late.look)
         backend = SparkBackend(spark, count, warner(summary, said), drain, follow, verify, names=claims.plain is not None)
         refuse_unsupported(backend, program)
         joints, targets = _targets(program, claims, outputs, side_outputs, channels, inputs, locks)
@@ -138,6 +142,7 @@ def run_program(
             joint.clean()
             if all(store.finished for store in stores.values()):
                 joint.reader.channel.discard()
+        late.end(summary)
         summary.stopped = control.stop.is_set()
         if not (summary.stopped or follow) and (not drain or any(map(ends_in_band, program.plans))):
             summary.open = _left_open(spark, program, stores)
@@ -290,6 +295,12 @@ def _undrain(stores: Collection[RunStore]) -> None:
             return
     for store in stores:
         store.undrain()
+
+
+def _orders_of(inputs: Mapping[str, Given], orders: Mapping[str, Order]) -> dict[str, str]:
+    """The orders of sources that may have several files."""
+    paths = {name: one.removeprefix("file://") for name, one in inputs.items() if isinstance(one, str)}
+    return {name: orders.get(name, "modified") for name, path in paths.items() if os.path.isdir(path)}
 
 
 def _say(said: Callable[[str], None] | None, changed: Iterable[str]) -> None:

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
+from tracetypes.compiler.runtime.side_rows import Lateness
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
 from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
 from tracetypes.compiler.store.small_files import writable, write_synced
@@ -138,6 +139,11 @@ class ChannelOutput(Output):
                 write_synced(hidden, [json.dumps(line) for line in lines])
                 os.replace(hidden, manifest)
         self.tidy()
+
+    @property
+    def lateness(self) -> Mapping[str, Lateness]:
+        """As its side outputs know it."""
+        return self.side_outputs.lateness
 
     def visible(self, batch: int) -> str | None:
         """The channel, if it has the manifest of the epoch."""

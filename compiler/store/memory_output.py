@@ -12,7 +12,7 @@ from typing import Any
 from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message, SideRows
-from tracetypes.compiler.runtime.side_rows import placed, reasons, texts
+from tracetypes.compiler.runtime.side_rows import Lateness, placed, reasons, texts
 from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, items_of
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.rejects import SideOutputRow
@@ -36,11 +36,17 @@ class ListOutput(Output):
     ) -> None:
         self.plan, self.rows, self.late, self.rejects, self.directories = plan, rows, late, rejects, directories
         self.batches: set[int] = set()
+        self._lateness: dict[str, Lateness] = {}
 
     @property
     def places(self) -> Mapping[str, Path]:
         """Those of late items and rejects."""
         return {} if self.directories is None else self.directories.places
+
+    @property
+    def lateness(self) -> Mapping[str, Lateness]:
+        """By what was taken."""
+        return self._lateness
 
     def begin(self, starts: Starts) -> None:
         """Make the directories."""
@@ -64,7 +70,10 @@ class ListOutput(Output):
             match message.body:
                 case SideRows(holds, source) as some:
                     rows = self.late if holds == "late" else self.rejects
-                    rows.extend(map(SideOutputRow, repeat(source), reasons(placed(some, frontiers)), texts(some)))
+                    known = placed(some, frontiers)
+                    rows.extend(map(SideOutputRow, repeat(source), reasons(known), texts(known)))
+                    if holds == "late":
+                        self._lateness.setdefault(source, Lateness()).add(known)
                 case _:
                     pass
 

@@ -13,6 +13,7 @@ import attrs
 
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.messages import Message, Metrics
+from tracetypes.compiler.runtime.side_rows import Lateness
 from tracetypes.errors import RunError, UsageError
 from tracetypes.nodes import title
 
@@ -60,7 +61,8 @@ class Batch:
     """What one micro-batch did. ``marker``: the last marker closed at the sink (microseconds), if any. ``query``: the
     segment of a program with several, else empty. ``newest``: event times so far, by source (microseconds), also of
     the sources of the queries that it reads from. ``read``: rows by source. ``written``: rows that went to the sink.
-    ``verified``: how many rows were compared with plain Python, and the processor seconds for it."""
+    ``verified``: how many rows were compared with plain Python, and the processor seconds for it. ``lateness``: what
+    is known so far of late rows, by source."""
 
     number: int
     rows: int
@@ -75,6 +77,7 @@ class Batch:
     read: Mapping[str, int] = attrs.Factory(dict)
     written: int = 0
     verified: tuple[int, float] = (0, 0.0)
+    lateness: Mapping[str, Lateness] = attrs.Factory(dict)
 
     def lag_of(self, marker: int | None) -> float | None:
         """Seconds of event time between the newest item and a marker."""
@@ -91,7 +94,7 @@ class Batch:
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         stages = [attrs.asdict(one) | {"lag": self.lag_of(one.marker)} for one in self.stages]
-        return attrs.asdict(self) | {"lag": self.lag, "stages": stages}
+        return attrs.asdict(self, filter=lambda field, _: field.name != "lateness") | {"lag": self.lag, "stages": stages}
 
 
 def stage_metrics(plan: Plan, messages: Iterable[Message]) -> tuple[StageMetrics, ...]:

@@ -18,7 +18,7 @@ from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.row_files import open_rows
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import File, Message, Rows, SideRows
-from tracetypes.compiler.runtime.side_rows import Frontiers, lines, placed
+from tracetypes.compiler.runtime.side_rows import Frontiers, Lateness, lines, placed
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import Delivery, Staging
 from tracetypes.compiler.wire.messages import from_frames
@@ -70,6 +70,11 @@ class Output(ABC):
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Write a micro-batch. Idempotent in ``batch``."""
 
+    @property
+    def lateness(self) -> Mapping[str, Lateness]:
+        """What is known so far of late rows, by source."""
+        return {}
+
     def visible(self, batch: int) -> str | None:
         """Where rows of a micro-batch may be visible already; None if none is."""
         return None
@@ -96,6 +101,7 @@ class SideOutputs:
 
     def __init__(self, late: Path, rejects: Path, run: str) -> None:
         self.late, self.rejects, self.run, self.attempts = late, rejects, run, Attempts()
+        self.lateness: dict[str, Lateness] = {}
 
     @property
     def places(self) -> dict[str, Path]:
@@ -130,7 +136,10 @@ class SideOutputs:
             aside.parent.mkdir(parents=True, exist_ok=True)
             with aside.open("w", encoding="utf-8") as file:
                 for one in _side_rows(some, staged):
-                    file.writelines(lines(placed(one, frontiers)))
+                    rows = placed(one, frontiers)
+                    file.writelines(lines(rows))
+                    if rows.holds == "late":
+                        self.lateness.setdefault(source, Lateness()).add(rows)
             move(aside, directory / source / f"part-{self.run}-{batch:08d}-0000.jsonl")
 
     def tidy(self) -> None:

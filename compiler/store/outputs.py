@@ -33,7 +33,7 @@ from tracetypes.compiler.runtime.messages import (
     StageProgress,
     Verified,
 )
-from tracetypes.compiler.runtime.side_rows import placed
+from tracetypes.compiler.runtime.side_rows import Lateness, placed
 from tracetypes.compiler.store import output
 from tracetypes.compiler.store.answers import Answer, Collector
 from tracetypes.compiler.store.output import (
@@ -93,6 +93,11 @@ class FileOutput(Output):
         """Make the directories."""
         writable(self.path)
         self.side_outputs.begin()
+
+    @property
+    def lateness(self) -> Mapping[str, Lateness]:
+        """As its side outputs know it."""
+        return self.side_outputs.lateness
 
     def visible(self, batch: int) -> str | None:
         """The directory with files of the micro-batch, which have its number in their names; None if there are none."""
@@ -173,6 +178,11 @@ class TopicOutput(Output):
         self.side_outputs.begin()
         self.topic.transactions.begin(starts)
 
+    @property
+    def lateness(self) -> Mapping[str, Lateness]:
+        """As its side outputs know it."""
+        return self.side_outputs.lateness
+
     def visible(self, batch: int) -> str | None:
         """The topic, if the offset committed with the rows shows that the micro-batch is in it."""
         return str(self.topic.address) if self.topic.transactions.holds(batch) else self.side_outputs.visible(batch)
@@ -220,6 +230,11 @@ class TableOutput(Output):
         writable(self.path)
         self.side_outputs.begin()
         self.table.begin(starts)
+
+    @property
+    def lateness(self) -> Mapping[str, Lateness]:
+        """As its side outputs know it."""
+        return self.side_outputs.lateness
 
     def visible(self, batch: int) -> str | None:
         """The table, if its transaction shows that the micro-batch is in it."""

@@ -35,6 +35,7 @@ from tracetypes.compiler.connectors.kafka_splits import Place, TopicSplits
 from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
+from tracetypes.compiler.runtime.side_rows import Lateness
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
 from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, rows_of
 from tracetypes.compiler.store.small_files import write_json
@@ -157,6 +158,11 @@ class ChannelSink(Output):
         """Shut out other drivers."""
         self.side_outputs.begin()
         self.transactions.begin(starts)
+
+    @property
+    def lateness(self) -> Mapping[str, Lateness]:
+        """As its side outputs know it."""
+        return self.side_outputs.lateness
 
     def visible(self, batch: int) -> str | None:
         """The topic, if the offset committed with the rows shows that the epoch is in it."""

@@ -214,6 +214,13 @@ def test_TT217_too_many_rows_aside(tmp_path: Path, cli: Cli, option: str, what: 
     assert len(side_outputs(tmp_path / "s/_late", "readings")) == len(side_outputs(tmp_path / "s/_rejects", "readings")) == 1
 
 
+def test_TT217_a_part_of_the_rows(tmp_path: Path, cli: Cli) -> None:
+    stopped = cli(*given(tmp_path), "--max-late", "0.001")
+    assert (stopped.code, "TT217 1 of " in stopped.err) == (1, True)
+    for wrong in ("1.5", "-0.1", "x"):
+        assert cli(*given(tmp_path), "--max-late", wrong).code == 2
+
+
 def test_a_bound_that_holds(tmp_path: Path, cli: Cli) -> None:
     done = cli(*given(tmp_path), "--max-late", 1, "--max-rejects", 1, "--progress", "none")
     assert done.code == 0

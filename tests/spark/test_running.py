@@ -264,7 +264,8 @@ def test_TT402_rows_without_times_have_no_least_one() -> None:
 
 @pytest.mark.parametrize(("order", "late"), [({}, 0), ({"clicks": "time"}, 0), ({"clicks": "modified"}, 18)])
 def test_files_that_were_copied_are_read_in_order(
-    spark: SparkSession, tmp_path: Path, order: dict[str, Literal["name", "modified", "time"]], late: int
+    spark: SparkSession, tmp_path: Path, order: dict[str, Literal["name", "modified", "time"]], late: int,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Three files in order; the copies have modification times that run backwards."""
     (tmp_path / "in").mkdir()
@@ -277,6 +278,8 @@ def test_files_that_were_copied_are_read_in_order(
     flow.sink("out", flow.source("clicks", U[str, Click], key=lambda value: value.user, markers=tens))
     rows: list[tuple[str, Click]] = []
     result = tracetypes.run(flow, {"clicks": tmp_path / "in"}, {"out": rows}, order=order)
+    err = capsys.readouterr().err
+    assert ("TT242 warning: 18 of 27 rows" in err, "--order clicks=time" in err, "delay=26) keeps all" in err) == (late > 0,) * 3
     assert (sum(result.late.values()), len(rows)) == (late, 27 - late)
 
 

@@ -1,0 +1,92 @@
+"""The warning of a run of which many rows are late: how many, why, and what keeps them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from tracetypes.compiler.backend.summary import Summary
+from tracetypes.compiler.plan.program import Program
+from tracetypes.compiler.runtime.side_rows import Lateness
+from tracetypes.compiler.store.metrics import Batch
+from tracetypes.markers import EventTime
+
+__all__ = ["LateWatch"]
+
+SHARE, FEW = 0.01, 100
+"""Of the rows, from which on late ones are too many to be meant; rows from which a run says so before its end."""
+
+WORDS = {"name": "by name", "modified": "by modification time", "time": "by the least time in them"}
+
+
+@attrs.define(eq=False)
+class LateWatch:
+    """Warns (``TT242``) once while a run goes on, and at its end. ``markers``: of sources with event time; ``orders``: of sources
+    with several files; ``shares``: late rows by source, and the rows that they are part of."""
+
+    markers: Mapping[str, EventTime]
+    orders: Mapping[str, str]
+    said: Callable[[str], None]
+    _warned: set[str] = attrs.field(init=False, factory=set)
+    _known: dict[tuple[str, str], Lateness] = attrs.field(init=False, factory=dict)
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+
+    @classmethod
+    def of(cls, program: Program, orders: Mapping[str, str], said: Callable[[str], None]) -> LateWatch:
+        """For a program."""
+        markers: dict[str, EventTime] = {}
+        for leaf in (leaf for plan in program.plans for leaf in plan.sources):
+            if isinstance(leaf.source.markers, EventTime):
+                markers[leaf.source.name] = leaf.source.markers
+        return cls(markers, orders, said)
+
+    def look(self, summary: Summary, batch: Batch) -> None:
+        """Take an epoch."""
+        with self._lock:
+            for source, found in batch.lateness.items():
+                self._known[batch.query, source] = found
+            for source, count in summary.late.items():
+                if count >= FEW and source not in self._warned and self._is_much(summary, source):
+                    self._warned.add(source)
+                    self.said(self._text(summary, source, "so far"))
+
+    def end(self, summary: Summary) -> None:
+        """The run is over."""
+        with self._lock:
+            for source in summary.late:
+                if self._is_much(summary, source):
+                    self.said(self._text(summary, source, "in the whole run"))
+
+    @staticmethod
+    def _is_much(summary: Summary, source: str) -> bool:
+        return summary.late[source] > SHARE * summary.rows_of(source)
+
+    def _text(self, summary: Summary, source: str, when: str) -> str:
+        count, rows = summary.late[source], summary.rows_of(source)
+        mine = [one for (_, name), one in self._known.items() if name == source]
+        own, known = sum(one.own for one in mine), sum(one.rows for one in mine)
+        order = self.orders.get(source)
+        why = "newer rows lie before them"
+        if known and 2 * own >= known:
+            why = "newer rows lie before them in their own file or partition"
+        elif known and order is not None:
+            why = f"newer rows lie in files before theirs; the files are read {WORDS[order]}"
+        fixes = ["--max-late 0.01 stops such a run"]
+        how = self.markers.get(source)
+        if mine and how is not None:
+            enough = max(one.behind for one in mine) + how.period + how.delay
+            fixes.insert(0, f"every(..., delay={_seconds(enough)}) keeps all of them (it is {_seconds(how.delay)})")
+        if order is not None and order != "time" and 2 * own < known:
+            fixes.insert(0, f"--order {source}=time reads the files by the times in them")
+        return (
+            f"TT242 warning: {count:,} of {rows:,} rows of source {source!r} are late {when} ({count / rows:.1%})\n"
+            f"    because:  {why}\n"
+            f"    fix:      {'; '.join(fixes)}"
+        )
+
+
+def _seconds(micros: int) -> str:
+    """As a parameter is written."""
+    return f"{micros / 1_000_000:.6f}".rstrip("0").rstrip(".")
