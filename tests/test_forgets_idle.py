@@ -280,6 +280,9 @@ def run_crowd(name: str, patch: pytest.MonkeyPatch, *, opaque: bool) -> Watched:
 def test_the_state_shrinks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = run_crowd(name, monkeypatch, opaque=True)
     assert all(isinstance(held, UnorderedState) for held in seen.held)
+    if name == "tumbling":  # it holds no state at all
+        assert not any(seen.keys)
+        return
     assert max(seen.keys) >= CROWD
     assert seen.keys[-1] == 1
 
