@@ -395,6 +395,7 @@ def _ended(say: Progress, job: Job, result: Result) -> int:
     written = ", ".join(job.paths.values())
     epochs = "1 micro-batch" if result.epochs == 1 else f"{result.epochs:,} micro-batches"
     say.line(f"{verb}: {result.rows:,} rows in {epochs}, {result.seconds:.1f} s; output in {written}")
+    say.line("seconds: " + ", ".join(f"{what} {seconds:.1f}" for what, seconds in result.spent.items()))
     if result.stopped:
         say.line("the same command goes on where it stopped")
     if result.differences:

@@ -25,7 +25,8 @@ class Result:
     lists. ``outputs``: the rows of lists, by sink. ``stopped``: the run was stopped before its end. ``drained``: its
     sources have ended and every open block is answered. ``open``: how many keys have open windows, by operator, where
     sources have markers in band or the run does not drain. ``differences``: operators whose traced form differed from
-    Python (``TT240``)."""
+    Python (``TT240``). ``spent``: where its seconds went, by what was done; micro-batches of several queries
+    overlap."""
 
     rows: int
     epochs: int
@@ -41,6 +42,7 @@ class Result:
     drained: bool = False
     differences: Sequence[str] = ()
     open: Mapping[str, int] = attrs.Factory(dict)
+    spent: Mapping[str, float] = attrs.Factory(dict)
 
     @property
     def all_rejected(self) -> list[str]:

@@ -21,6 +21,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -249,13 +250,17 @@ class Job:
     channels: str | None = attrs.field(default=None, kw_only=True)
     master: str | None = attrs.field(default=None, kw_only=True)
     program: Program = attrs.field(init=False)
+    spent: dict[str, float] = attrs.field(init=False, factory=dict)
+    """Seconds so far, by what was done."""
     paths: dict[str, str] = attrs.field(init=False)
     """Outputs that are no lists, by sink."""
     home: str | None = attrs.field(init=False)
     """The first output directory."""
 
     def __attrs_post_init__(self) -> None:
+        started = time.monotonic()
         self.program = compiled(self.flow, parallelism=self.parallelism, key_groups=self.key_groups)
+        self.spent["plan"] = time.monotonic() - started
         self.inputs = {name: _address(one) for name, one in self.inputs.items()}
         sinks = self.program.sinks
         for name in self.outputs:
@@ -419,9 +424,11 @@ class Job:
         say = status or (lambda _: None)
         say("starting Spark")
         control = control or Control(starts=True)
+        started = time.monotonic()
         with control.of_signals():
             spark = session(parallelism=self.program.width, master=self.master)
         control.starts = False
+        self.spent["start of Spark"] = time.monotonic() - started
         say("running; Ctrl-C stops, and the same command goes on")
         late_rows, rejected_rows = list[SideOutputRow](), list[SideOutputRow]()
 
@@ -481,6 +488,7 @@ class Job:
             drained=ended and not summary.stopped,
             differences=list(dict.fromkeys(one.name for one in summary.differences)),
             open=dict(summary.open),
+            spent=self.spent | summary.spent,
         )
 
 

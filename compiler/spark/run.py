@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tracetypes.compiler.backend.backend import refuse_unsupported
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.lateness import LateWatch
-from tracetypes.compiler.backend.summary import Limits, Summary, counter, warner
+from tracetypes.compiler.backend.summary import Clock, Limits, Summary, counter, warner
 from tracetypes.compiler.backend.supervisor import Supervisor
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.facts import is_straight
@@ -112,8 +112,9 @@ def run_program(
         if all(one.finished for one in claims.queries.values()):
             raise finished(root)
         summary = Summary(readings=Counter(leaf.source.name for plan in program.plans for leaf in plan.sources))
+        clock = Clock(summary)
         late = LateWatch.of(program, _orders_of(inputs, orders or {}), said or (lambda _: None))
-        count = counter(summary, told, limits, program.sources_above, late.look)
+        count = clock.around(counter(summary, told, limits, program.sources_above, late.look))
         backend = SparkBackend(spark, count, warner(summary, said), drain, follow, verify, names=claims.plain is not None)
         refuse_unsupported(backend, program)
         joints, targets = _targets(program, claims, outputs, side_outputs, channels, inputs, locks)
@@ -147,6 +148,7 @@ def run_program(
         if not (summary.stopped or follow) and (not drain or any(map(ends_in_band, program.plans))):
             summary.open = _left_open(spark, program, stores)
         summary.seconds = time.monotonic() - started
+        clock.end()
         return summary
 
 
