@@ -16,8 +16,8 @@ import pytest
 from tracetypes import Dataflow, U, UsageError, __version__, every
 from tracetypes.cli import epoch_lines, main
 from tracetypes.compiler.store.metrics import Batch
+from tracetypes.jobs import compiled
 from tracetypes.progress import Progress
-from tracetypes.running import compiled
 from tracetypes.targets import load
 
 ROOT = Path(__file__).parents[1]

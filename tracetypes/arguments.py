@@ -1,0 +1,207 @@
+"""The arguments of the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from tracetypes.errors import UsageError
+from tracetypes.version import VERSION
+
+__all__ = ["pairs", "parser"]
+
+Command: TypeAlias = Callable[[argparse.Namespace], int]
+"""Runs a command, and gives its exit status."""
+
+
+def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
+    """The arguments of all commands. ``commands``: what runs each of them."""
+    whole = argparse.ArgumentParser(
+        prog="tracetypes",
+        description="Typed streaming dataflows that give the same answer at every parallelism.",
+        epilog="TARGET is FILE.py:NAME, package.module:NAME or __main__:NAME of a Dataflow; NAME may be left out when there is "
+        "just one.",
+    )
+    whole.add_argument("--version", action="version", version=f"tracetypes {VERSION}")
+    places = whole.add_subparsers(required=True, metavar="COMMAND")
+
+    one = places.add_parser("check", help="report everything that is wrong with a dataflow")
+    one.add_argument("target", metavar="TARGET")
+    one.set_defaults(command=commands["check"])
+
+    one = places.add_parser("explain", help="show the graph, the graph after each pass with the reason, and the plan")
+    one.add_argument("target", metavar="TARGET")
+    _compiling(one)
+    one.add_argument(
+        "--input",
+        "-i",
+        action="append",
+        default=[],
+        metavar="SOURCE=PATH",
+        help="the input of a run, as for run: explain says how it is read",
+    )
+    one.set_defaults(command=commands["explain"])
+
+    one = places.add_parser("graph", help="draw the typed graph as .svg, or the graph and the plan as .html")
+    one.add_argument("target", metavar="TARGET")
+    one.add_argument("--output", "-o", required=True, metavar="FILE", help="FILE.svg or FILE.html")
+    _compiling(one)
+    one.set_defaults(command=commands["graph"])
+
+    one = places.add_parser("run", help="run a dataflow")
+    one.add_argument("target", metavar="TARGET")
+    _compiling(one)
+    one.add_argument("--backend", choices=["spark"], default="spark", help="the backend (default: spark)")
+    one.add_argument(
+        "--master", help="Spark master (default: SPARK_MASTER, else local with as many slots as parallelism)"
+    )
+    one.add_argument(
+        "--input",
+        "-i",
+        action="append",
+        default=[],
+        metavar="SOURCE=PATH",
+        help="a file or directory to read, a topic: kafka://HOST:PORT/TOPIC, or a Delta table: delta:DIR",
+    )
+    one.add_argument(
+        "--output",
+        "-o",
+        action="append",
+        default=[],
+        metavar="SINK=DIR",
+        help="the directory to write, or a topic or table",
+    )
+    one.add_argument("--late", metavar="DIR", help="where late items go (default: DIR/_late of the output)")
+    one.add_argument("--rejects", metavar="DIR", help="where rejected rows go (default: DIR/_rejects of the output)")
+    one.add_argument(
+        "--checkpoint", metavar="DIR", help="where the run keeps its progress (default: DIR/_checkpoint of the output)"
+    )
+    one.add_argument(
+        "--channels",
+        metavar="TOPICS",
+        help="use topics as channels between queries: kafka://HOST:PORT[/PREFIX] (default: files in the checkpoint)",
+    )
+    one.add_argument("--files-per-step", type=_positive, metavar="N", help="read at most N files a micro-batch")
+    one.add_argument(
+        "--order",
+        action="append",
+        default=[],
+        metavar="SOURCE=ORDER",
+        help="in which order the files of a source are read: by name, modified (their time), or time (the least event time in "
+        "them); default: name, with --follow as they come",
+    )
+    one.add_argument(
+        "--appended",
+        choices=["error", "read"],
+        default="error",
+        help="whether lines that are appended to a known file are an error or new rows (default: error)",
+    )
+    one.add_argument(
+        "--no-drain",
+        action="store_true",
+        help="leave open blocks open at the end, so that the same command goes on later",
+    )
+    one.add_argument("--follow", action="store_true", help="wait for more files until stopped")
+    one.add_argument(
+        "--max-late",
+        type=_count_or_part,
+        metavar="N",
+        help="stop when more than N items of a run were late; with a point, such as 0.01: that part of its rows",
+    )
+    one.add_argument(
+        "--max-rejects", type=_count, metavar="N", help="stop when more than N rows of a run were rejected"
+    )
+    one.add_argument(
+        "--no-verify", action="store_true", help="do not compare traced operators with plain Python on a sample of rows"
+    )
+    one.add_argument(
+        "--metrics", metavar="FILE", help="append a JSON line for each micro-batch, with the numbers of each operator"
+    )
+    one.add_argument("--prometheus", type=_count, metavar="PORT", help="show the same at http://127.0.0.1:PORT/metrics")
+    one.add_argument(
+        "--progress",
+        choices=["lines", "operators", "none"],
+        help="a line per micro-batch, or a table with a row per operator (default: a table on a terminal, else lines)",
+    )
+    one.add_argument("--quiet", "-q", action="store_true", help="nothing but errors")
+    one.set_defaults(command=commands["run"])
+
+    one = places.add_parser("state", help="show what a run keeps as state, of all keys or of one")
+    one.add_argument("checkpoint", metavar="CHECKPOINT", help="the --checkpoint of a run, or OUTPUT/_checkpoint")
+    one.add_argument(
+        "target", nargs="?", metavar="TARGET", help="the dataflow of the run: names the fields of states in columns"
+    )
+    one.add_argument("--stage", type=int, metavar="N", help="this stage only")
+    one.add_argument("--key", metavar="KEY", help="this key only: its text, the form that Python shows, or JSON")
+    one.add_argument(
+        "--limit", type=_positive, metavar="N", help="show at most N keys, blocks, key groups (default: 10)"
+    )
+    one.add_argument("--json", action="store_true", help="JSON lines")
+    one.set_defaults(command=commands["state"])
+
+    one = places.add_parser("test", help="test the laws of the operators, and random deployments")
+    one.add_argument("target", metavar="TARGET")
+    one.add_argument("--examples", type=_positive, default=100, metavar="N", help="random examples for each law")
+    one.add_argument(
+        "--input",
+        "-i",
+        action="append",
+        default=[],
+        metavar="SOURCE=FILE",
+        help="a file to take rows from (default: random)",
+    )
+    one.add_argument("--answers", action="store_true", help=argparse.SUPPRESS)
+    one.set_defaults(command=commands["test"])
+    return whole
+
+
+def _compiling(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--parallelism", "-p", type=_positive, default=1, metavar="N", help="tasks at once (default: 1)"
+    )
+    parser.add_argument(
+        "--key-groups",
+        type=_positive,
+        metavar="N",
+        help="pieces that keys are hashed to (default: 16); fixed for a checkpoint",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0")
+    return int(text)
+
+
+def _count_or_part(text: str) -> int | float:
+    try:
+        return _count(text)
+    except argparse.ArgumentTypeError:
+        if text.replace(".", "", 1).isdecimal() and float(text) <= 1:
+            return float(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 and no part such as 0.01") from None
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return value
+
+
+def pairs(given: list[str], option: str, what: str = "PATH") -> dict[str, str]:
+    """``NAME=PATH`` of an option that is repeated. Raises :class:`UsageError` ``TT402``."""
+    paths: dict[str, str] = {}
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not equals or not name or not path:
+            raise UsageError("TT402", f"{option} {one}", fix=f"write {option} NAME={what}")
+        if name in paths:
+            fix = "give it once; a directory may hold many files" if what == "PATH" else "give it once"
+            raise UsageError("TT402", f"{option} {name}=... is given twice", fix=fix)
+        paths[name] = path
+    return paths
