@@ -125,17 +125,18 @@ class RecordReader:
     def read(self, partition: int, start: int, until: int) -> Iterator[Taken | Chunk]:
         """Those of a range of offsets."""
         buffer: list[Message] = []
+        marker, together = self.format.marker, self.together
         for message in records(self.address, partition, start, until):
-            if any(name == self.format.marker for name, _ in message.headers() or ()):
-                yield from self.together(buffer)
+            if any(name == marker for name, _ in message.headers() or ()):
+                yield from together(buffer)
                 yield self.one(message)
                 buffer = []
             else:
                 buffer.append(message)
                 if len(buffer) == AT_ONCE:
-                    yield from self.together(buffer)
+                    yield from together(buffer)
                     buffer = []
-        yield from self.together(buffer)
+        yield from together(buffer)
 
     def one(self, message: Message) -> Taken:
         """A record by itself."""
