@@ -15,8 +15,8 @@ import pytest
 
 from tracetypes import Dataflow, U, UsageError, __version__, every
 from tracetypes.cli import epoch_lines, main
+from tracetypes.compiler.spark.jobs import compiled
 from tracetypes.compiler.store.metrics import Batch
-from tracetypes.jobs import compiled
 from tracetypes.progress import Progress
 from tracetypes.targets import load
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.test_imports import PACKAGES, imports, inside, sources
 
-TOP = tuple(f"tracetypes.{name}" for name in ("__main__", "cli", "jobs", "recovery", "running", "testing"))
+TOP = ("tracetypes.__main__", "tracetypes.cli", "tracetypes.recovery", "tracetypes.running", "tracetypes.testing")
 """What stands on top of everything, beside ``tracetypes`` itself: its public names."""
 
 ORDER = (  # the lowest first; those of one line do not know each other

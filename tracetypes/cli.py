@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tracetypes.arguments import pairs, parser
 from tracetypes.check import Checked, check, violations
+from tracetypes.compiler.spark.jobs import Job, compiled
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.formats import Csv, Parquet, format_of
-from tracetypes.jobs import Job, compiled
 from tracetypes.nodes import Source
 from tracetypes.parsing import split_header, text_parser
 from tracetypes.progress import Progress

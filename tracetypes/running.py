@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpac
 import attrs
 
 from tracetypes.check import Checked, edge_of, violations
+from tracetypes.compiler.spark.jobs import Input, Job, Sink, checked, extras
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Csv, Layout, Parquet, format_of
 from tracetypes.graph import SHOWN, Dataflow, Stream
-from tracetypes.jobs import Input, Job, Sink, checked, extras
 from tracetypes.parsing import split_header, text_parser
 from tracetypes.records import Mismatch, UnitValue, schema_of, show_type
 from tracetypes.redaction import redact
