@@ -9,7 +9,10 @@ import pytest
 from tracetypes import stdlib
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "windows.md"
-OURS = {f"tracetypes.stdlib.{name}" for name in ("windows", "panes", "item_windows", "ordered", "joins", "clusters", "trees")}
+OURS = {
+    f"tracetypes.stdlib.{name}"
+    for name in ("windows", "panes", "time_windows", "item_windows", "ordered", "joins", "clusters", "trees")
+}
 
 
 def test_the_examples_of_the_page_are_true(capsys: pytest.CaptureFixture[str]) -> None:
