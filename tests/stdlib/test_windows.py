@@ -464,7 +464,9 @@ OPERATORS: list[Any] = [
 
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: f"{type(op).__name__}-{type(op.aggregate).__name__}")
 def test_laws(op: Any) -> None:
-    check_laws(op, types=(str, int if isinstance(op.aggregate, Largest) else Event), max_examples=60)
+    types = (str, int if isinstance(op.aggregate, Largest) else Event)
+    timed = isinstance(op, SessionWindow | TimeWindow) and op.time is second
+    check_laws(op, types=types, max_examples=60, time=second if timed else None)
 
 
 def test_a_window_over_an_unlawful_aggregate_is_found() -> None:
