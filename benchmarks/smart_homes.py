@@ -110,7 +110,7 @@ def child(given: argparse.Namespace) -> None:
         last = int(rows["timestamp"].max())
         with scratch() as out:
             setting.ours(flow, out / "ours.parquet")
-            differences["ours"] = compare(wanted, out / "ours.parquet", until=last // 10 * 10 + 10 - MAX_GAP)
+            differences["ours"] = compare(wanted, out / "ours.parquet", until=last)
             if not given.only_ours:
                 setting.other(query, "append", out / "other.parquet")
                 differences["other"] = compare(wanted, out / "other.parquet", until=last - 2 * MAX_GAP)

@@ -16,7 +16,7 @@ PATH = re.compile(r"^(\w+=)?(\w+\.\w+.*|out)$")
 
 def timeless(text: str) -> list[str]:
     """Lines without the seconds that a run took."""
-    return re.sub(r"\d+\.\d s\b", "_ s", text).splitlines()
+    return re.sub(r"\d+\.\d( s\b|,|$)", r"_\1", text, flags=re.MULTILINE).splitlines()
 
 
 def lines(folder: Path) -> list[str]:
