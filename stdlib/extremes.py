@@ -26,6 +26,7 @@ from tracetypes.records import (
 )
 from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
+from tracetypes.stdlib.kept import kept, kept_if_any
 from tracetypes.stdlib.orders import order_of, place_of
 
 __all__ = ["Last", "Max", "Min", "Placed", "Top", "last", "max", "min", "top"]
@@ -93,14 +94,25 @@ def min(of: None = None, *, to: type[W]) -> Aggregate[W, Any, W]: ...
 def min(of: Callable[[V], W], *, to: type[W] | None = None) -> Aggregate[V, Any, W]: ...
 
 
-def min(of: Any = None, *, to: Any = None) -> Any:
+@overload
+def min(of: None = None, *, to: type[W], where: Callable[[W], bool]) -> Aggregate[W, Any, W | None]: ...
+
+
+@overload
+def min(
+    of: Callable[[V], W], *, to: type[W] | None = None, where: Callable[[V], bool]
+) -> Aggregate[V, Any, W | None]: ...
+
+
+def min(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
     """The smallest value. ``to``: a scalar type with an order (numbers, bool, str, bytes, datetime, date). Among floats
-    NaN wins over all, and -0.0 counts as 0.0.
+    NaN wins over all, and -0.0 counts as 0.0. ``where``: of the values for which it is true; None if there is none.
 
     >>> evaluate(min(to=str), ["b", "a"])
     'a'
     """
-    return Min(function_or_none("min", of), type_of("min", of, to))
+    made: Any = Min(function_or_none("min", of), type_of("min", of, to))
+    return kept("min", made, where, optional=True)
 
 
 @overload
@@ -111,13 +123,24 @@ def max(of: None = None, *, to: type[W]) -> Aggregate[W, Any, W]: ...
 def max(of: Callable[[V], W], *, to: type[W] | None = None) -> Aggregate[V, Any, W]: ...
 
 
-def max(of: Any = None, *, to: Any = None) -> Any:
+@overload
+def max(of: None = None, *, to: type[W], where: Callable[[W], bool]) -> Aggregate[W, Any, W | None]: ...
+
+
+@overload
+def max(
+    of: Callable[[V], W], *, to: type[W] | None = None, where: Callable[[V], bool]
+) -> Aggregate[V, Any, W | None]: ...
+
+
+def max(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
     """The largest value; see :func:`min`.
 
     >>> evaluate(max(of=abs, to=float), [-3.0, 2.0])
     3.0
     """
-    return Max(function_or_none("max", of), type_of("max", of, to))
+    made: Any = Max(function_or_none("max", of), type_of("max", of, to))
+    return kept("max", made, where, optional=True)
 
 
 Placed = tuple[Any, Any, V]
@@ -145,14 +168,23 @@ class Last(Aggregate[V, "Placed[V] | None", V]):
         return cast("Placed[V]", agg)[2]
 
 
-def last(by: Callable[[V], Orderable]) -> Aggregate[V, Any, V]:
+@overload
+def last(by: Callable[[V], Orderable]) -> Aggregate[V, Any, V]: ...
+
+
+@overload
+def last(by: Callable[[V], Orderable], *, where: Callable[[V], bool]) -> Aggregate[V, Any, V | None]: ...
+
+
+def last(by: Any, *, where: Any = None) -> Any:
     """The value that is last in the order of ``by``, such as its time. Among ties it is the last one in the canonical
-    order of whole values, so that the order of arrival does not matter.
+    order of whole values, so that the order of arrival does not matter. ``where``: of the values for which it is true;
+    None if there is none.
 
     >>> evaluate(last(by=lambda text: len(text)), ["ab", "b", "aa"])
     'ab'
     """
-    return Last(function_or_none("last", by))
+    return kept_if_any("last", Last(function_or_none("last", by)), where)
 
 
 @attrs.frozen
@@ -177,16 +209,20 @@ class Top(Aggregate[V, tuple["Placed[V]", ...], list[V]], Generic[V]):
         return [value for _, _, value in agg]
 
 
-def top(k: int, by: Callable[[V], Orderable]) -> Aggregate[V, Any, list[V]]:
+def top(
+    k: int, by: Callable[[V], Orderable], *, where: Callable[[V], bool] | None = None
+) -> Aggregate[V, Any, list[V]]:
     """The ``k`` values (1 or more) with the largest ``by(value)``, largest first. Among ties those that are last in the
-    canonical order of whole values win. Equal values count as often as they come.
+    canonical order of whole values win. Equal values count as often as they come. ``where``: of the values for which it
+    is true.
 
     >>> evaluate(top(2, by=abs), [1, -5, 3])
     [-5, 3]
     """
     if type(k) is not int or k < 1:
         raise UsageError("TT121", f"top was given k={show(k)}", fix="pass a whole number from 1")
-    return Top(k, function_or_none("top", by))
+    made: Aggregate[V, Any, list[V]] = kept("top", Top(k, function_or_none("top", by)), where)
+    return made
 
 
 _ORDERED: Final = (Boolean, Integer, Float, String, Bytes, Timestamp, Date)

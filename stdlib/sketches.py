@@ -14,6 +14,7 @@ from tracetypes.errors import UsageError
 from tracetypes.records import show
 from tracetypes.stdlib.aggregates import Aggregate, Measured
 from tracetypes.stdlib.annotations import function_or_none
+from tracetypes.stdlib.kept import kept, kept_if_any
 from tracetypes.stdlib.orders import hash_of, likeness_of
 from tracetypes.stdlib.sums import Real
 
@@ -74,14 +75,17 @@ class CountDistinct(Measured[V, Members, int], Generic[V]):
         return len(agg.whole)
 
 
-def count_distinct(of: Callable[[V], Any] | None = None) -> Aggregate[V, Any, int]:
+def count_distinct(
+    of: Callable[[V], Any] | None = None, *, where: Callable[[V], bool] | None = None
+) -> Aggregate[V, Any, int]:
     """The exact number of different values. The state keeps all of them. NaNs count as one value, and so do 0.0 and
-    -0.0.
+    -0.0. ``where``: of the values for which it is true.
 
     >>> evaluate(count_distinct(), ["a", "b", "a"])
     2
     """
-    return CountDistinct(function_or_none("count_distinct", of))
+    made: CountDistinct[V] = CountDistinct(function_or_none("count_distinct", of))
+    return kept("count_distinct", made, where)  # type: ignore[no-any-return]
 
 
 _SPARSE: Final = 32
@@ -174,19 +178,23 @@ def _tau(x: float) -> float:
             return total / 3
 
 
-def approx_count_distinct(of: Callable[[V], Any] | None = None, *, precision: int = 12) -> Aggregate[V, Any, int]:
+def approx_count_distinct(
+    of: Callable[[V], Any] | None = None, *, precision: int = 12, where: Callable[[V], bool] | None = None
+) -> Aggregate[V, Any, int]:
     """The approximate number of different values: HyperLogLog (Flajolet, Fusy, Gandouet and Meunier, 2007) over a
     64-bit hash.
 
     ``precision`` from 4 to 16: ``2**precision`` bytes a sketch, and a standard error of ``1.04 / 2**(precision / 2)``,
     1.6 % for 12. The same values give the same number, whatever the order and the number of copies.
+    ``where``: of the values for which it is true.
 
     >>> evaluate(approx_count_distinct(), [n % 50 for n in range(1000)])
     50
     """
     if type(precision) is not int or not 4 <= precision <= 16:
         raise UsageError("TT121", f"approx_count_distinct was given precision={show(precision)}", fix="pass 4 to 16")
-    return ApproxCountDistinct(function_or_none("approx_count_distinct", of), precision)
+    made: Any = ApproxCountDistinct(function_or_none("approx_count_distinct", of), precision)
+    return kept("approx_count_distinct", made, where)  # type: ignore[no-any-return]
 
 
 Buckets = tuple[int, tuple[tuple[int, int], ...]]
@@ -294,10 +302,18 @@ class Quantiles(_Sketch[V, list[float]], Generic[V]):
 def quantile(q: float, of: None = None, *, accuracy: float = 0.01) -> Aggregate[Real, Any, float]: ...
 @overload
 def quantile(q: float, of: Callable[[V], float], *, accuracy: float = 0.01) -> Aggregate[V, Any, float]: ...
-def quantile(q: float, of: Any = None, *, accuracy: float = 0.01) -> Any:
+@overload
+def quantile(
+    q: float, of: None = None, *, accuracy: float = 0.01, where: Callable[[Real], bool]
+) -> Aggregate[Real, Any, float | None]: ...
+@overload
+def quantile(
+    q: float, of: Callable[[V], float], *, accuracy: float = 0.01, where: Callable[[V], bool]
+) -> Aggregate[V, Any, float | None]: ...
+def quantile(q: float, of: Any = None, *, accuracy: float = 0.01, where: Any = None) -> Any:
     """The approximate ``q``-quantile (``q`` from 0 to 1): the value of rank ``floor(q * (n - 1))`` of ``n``, counted
     from 0, with a relative error of at most ``accuracy`` (above 2.3e-308; 0.0 and infinities are exact). NaN if any
-    value is NaN.
+    value is NaN. ``where``: of the values for which it is true; None if there is none.
 
     Bucket counts with a bound on the relative error, as in DDSketch (Masson, Rim and Lee, VLDB 2019), but with buckets
     of equal width inside each power of two, as in HdrHistogram. The sketches of Apache DataSketches do not fit here:
@@ -308,7 +324,8 @@ def quantile(q: float, of: Any = None, *, accuracy: float = 0.01) -> Any:
     2.002
     """
     _accuracy("quantile", accuracy)
-    return Quantile(function_or_none("quantile", of), accuracy, _fraction("quantile", q))
+    made: Any = Quantile(function_or_none("quantile", of), accuracy, _fraction("quantile", q))
+    return kept_if_any("quantile", made, where)
 
 
 @overload
@@ -317,14 +334,23 @@ def quantiles(qs: Iterable[float], of: None = None, *, accuracy: float = 0.01) -
 def quantiles(
     qs: Iterable[float], of: Callable[[V], float], *, accuracy: float = 0.01
 ) -> Aggregate[V, Any, list[float]]: ...
-def quantiles(qs: Iterable[float], of: Any = None, *, accuracy: float = 0.01) -> Any:
+@overload
+def quantiles(
+    qs: Iterable[float], of: None = None, *, accuracy: float = 0.01, where: Callable[[Real], bool]
+) -> Aggregate[Real, Any, list[float] | None]: ...
+@overload
+def quantiles(
+    qs: Iterable[float], of: Callable[[V], float], *, accuracy: float = 0.01, where: Callable[[V], bool]
+) -> Aggregate[V, Any, list[float] | None]: ...
+def quantiles(qs: Iterable[float], of: Any = None, *, accuracy: float = 0.01, where: Any = None) -> Any:
     """Several quantiles of one sketch; see :func:`quantile`.
 
     >>> evaluate(quantiles([0, 1], accuracy=0.001), [1, 2, 100])
     [1.001, 100.032]
     """
     _accuracy("quantiles", accuracy)
-    return Quantiles(function_or_none("quantiles", of), accuracy, tuple(_fraction("quantiles", q) for q in qs))
+    fractions = tuple(_fraction("quantiles", q) for q in qs)
+    return kept_if_any("quantiles", Quantiles(function_or_none("quantiles", of), accuracy, fractions), where)
 
 
 def _accuracy(caller: str, accuracy: object) -> None:

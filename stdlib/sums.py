@@ -20,6 +20,7 @@ from tracetypes.errors import UsageError
 from tracetypes.records import show_type
 from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
+from tracetypes.stdlib.kept import kept, kept_if_any
 
 __all__ = [
     "Count",
@@ -61,13 +62,23 @@ class Count(Aggregate[V, int, int]):
         return agg + len(values)
 
 
-def count() -> Aggregate[Any, Any, int]:
-    """The number of values.
+@overload
+def count() -> Aggregate[Any, Any, int]: ...
+
+
+@overload
+def count(*, where: Callable[[V], bool]) -> Aggregate[V, Any, int]: ...
+
+
+def count(*, where: Any = None) -> Any:
+    """The number of values. ``where``: of those for which it is true.
 
     >>> evaluate(count(), ["a", "b", "b"])
     3
+    >>> evaluate(count(where=lambda text: text > "a"), ["a", "b", "b"])
+    2
     """
-    return Count()
+    return kept("count", Count(), where)
 
 
 @attrs.frozen
@@ -139,15 +150,19 @@ class FastSum(Measured[V, float, float], Generic[V]):
 
 
 @overload
-def sum(of: None = None, *, to: type[Real]) -> Aggregate[Real, Any, Real]: ...
+def sum(
+    of: None = None, *, to: type[Real], where: Callable[[Real], bool] | None = None
+) -> Aggregate[Real, Any, Real]: ...
 
 
 @overload
-def sum(of: Callable[[V], Real], *, to: type[Real] | None = None) -> Aggregate[V, Any, Real]: ...
+def sum(
+    of: Callable[[V], Real], *, to: type[Real] | None = None, where: Callable[[V], bool] | None = None
+) -> Aggregate[V, Any, Real]: ...
 
 
-def sum(of: Any = None, *, to: Any = None) -> Any:
-    """The sum. ``to``: ``int`` or ``float``.
+def sum(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
+    """The sum. ``to``: ``int`` or ``float``. ``where``: of the values for which it is true; 0 if there is none.
 
     Integers are added exactly; a sum beyond 64 bits is an error when it is emitted (TT206). Floats are added without
     rounding (:class:`tracetypes.ExactSum`), and the true sum is rounded once: the same bits at every parallelism.
@@ -156,18 +171,22 @@ def sum(of: Any = None, *, to: Any = None) -> Any:
     >>> evaluate(sum(to=float), [1e16, 1.0, -1e16])
     1.0
     """
-    return _numbers("sum", of, to, {int: IntegerSum, float: FloatSum})
+    return kept("sum", _numbers("sum", of, to, {int: IntegerSum, float: FloatSum}), where)
 
 
-def fast_sum(of: Callable[[V], float] | None = None) -> Aggregate[V, Any, float]:
+def fast_sum(
+    of: Callable[[V], float] | None = None, *, where: Callable[[V], bool] | None = None
+) -> Aggregate[V, Any, float]:
     """The sum of floats by plain addition. Its result is not a function of the values: float addition is not
     associative, so the last bits differ between runs, deployments and recoveries. ``check_laws`` reports TT302. If
     values are added in the order of a stream, as by :func:`tracetypes.stdlib.time_window`, the bits do not differ.
+    ``where`` as in :func:`sum`.
 
     >>> evaluate(fast_sum(), [1e16, 1.0, -1e16])
     0.0
     """
-    return FastSum(function_or_none("fast_sum", of))
+    made: Aggregate[V, Any, float] = kept("fast_sum", FastSum(function_or_none("fast_sum", of)), where)
+    return made
 
 
 @attrs.frozen
@@ -195,13 +214,24 @@ def mean(of: None = None) -> Aggregate[Real, Any, float]: ...
 def mean(of: Callable[[V], float]) -> Aggregate[V, Any, float]: ...
 
 
-def mean(of: Any = None) -> Any:
-    """The arithmetic mean of numbers taken as floats: the float nearest to the true mean.
+@overload
+def mean(of: None = None, *, where: Callable[[Real], bool]) -> Aggregate[Real, Any, float | None]: ...
+
+
+@overload
+def mean(of: Callable[[V], float], *, where: Callable[[V], bool]) -> Aggregate[V, Any, float | None]: ...
+
+
+def mean(of: Any = None, *, where: Any = None) -> Any:
+    """The arithmetic mean of numbers taken as floats: the float nearest to the true mean. ``where``: of the values for
+    which it is true; None if there is none.
 
     >>> evaluate(mean(), [1e308, 1e308, 1e308])
     1e+308
+    >>> evaluate(mean(where=lambda x: x < 10.0), [1.0, 2.0, 99.0])
+    1.5
     """
-    return Mean(function_or_none("mean", of))
+    return kept_if_any("mean", Mean(function_or_none("mean", of)), where)
 
 
 Moments = tuple[int, ExactSum, ExactSum]
@@ -246,16 +276,28 @@ def variance(of: None = None, *, population: bool = False) -> Aggregate[Real, An
 def variance(of: Callable[[V], float], *, population: bool = False) -> Aggregate[V, Any, float]: ...
 
 
-def variance(of: Any = None, *, population: bool = False) -> Any:
+@overload
+def variance(
+    of: None = None, *, population: bool = False, where: Callable[[Real], bool]
+) -> Aggregate[Real, Any, float | None]: ...
+
+
+@overload
+def variance(
+    of: Callable[[V], float], *, population: bool = False, where: Callable[[V], bool]
+) -> Aggregate[V, Any, float | None]: ...
+
+
+def variance(of: Any = None, *, population: bool = False, where: Any = None) -> Any:
     """The variance of numbers taken as floats: the float nearest to the true variance. NaN if a number is not finite.
 
     By default of a sample (divided by ``n - 1``; NaN for one number); with ``population`` of the whole population
-    (divided by ``n``).
+    (divided by ``n``). ``where``: of the values for which it is true; None if there is none.
 
     >>> evaluate(variance(), [1e9, 1e9 + 1, 1e9 + 2])
     1.0
     """
-    return Variance(function_or_none("variance", of), population)
+    return kept_if_any("variance", Variance(function_or_none("variance", of), population), where)
 
 
 def _numbers(caller: str, of: Any, to: Any, classes: Mapping[Any, Callable[[Any], Any]]) -> Any:

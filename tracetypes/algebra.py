@@ -8,11 +8,12 @@ rounds, once.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import attrs
 
-__all__ = ["ExactSum", "greatest", "larger", "least", "smaller"]
+__all__ = ["ExactSum", "chosen", "greatest", "larger", "least", "smaller"]
 
 
 class _Comparable(Protocol):
@@ -20,6 +21,9 @@ class _Comparable(Protocol):
 
 
 C = TypeVar("C", bound=_Comparable)
+A = TypeVar("A")
+R = TypeVar("R")
+S = TypeVar("S")
 
 
 @attrs.frozen
@@ -107,3 +111,9 @@ def least(a: C | None, b: C | None) -> C | None:
 def greatest(a: C | None, b: C | None) -> C | None:
     """The :func:`larger` of two values, where None is the identity: GREATEST of SQL."""
     return b if a is None else a if b is None else larger(a, b)
+
+
+def chosen(condition: bool, function: Callable[[A], R], argument: A, otherwise: S) -> R | S:
+    """``function(argument) if condition else otherwise``, for a pure function. It is one expression over columns where
+    an ``if`` has two paths: a record of ten counts with conditions has one path instead of a thousand."""
+    return function(argument) if condition else otherwise

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracetypes.algebra import ExactSum
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.column import (
     ZERO,
@@ -58,9 +59,10 @@ def by_condition(condition: Column, then: Column, otherwise: Column, count: int)
     a = then if then.kind is not None else otherwise
     b = otherwise if otherwise.kind is not None else then
     values: Any
-    floats = isinstance(a.values, np.ndarray) and isinstance(b.values, np.ndarray)
+    first, second = (_floats_of(x, y) for x, y in ((a, b), (b, a)))
+    floats = isinstance(first, np.ndarray | float) and isinstance(second, np.ndarray | float)
     if isinstance(kind, Boolean | Integer | Float | Timestamp | Date) or (isinstance(kind, Exact) and floats):
-        values = np.where(mask, a.values, b.values)
+        values = np.where(mask, first, second)
     elif isinstance(kind, String | Bytes):
         type_ = arrow_type(kind)
         values = pc.if_else(pa.array(mask), *[pa.scalar(x.values, type_) if x.scalar else x.values for x in (a, b)])
@@ -71,6 +73,16 @@ def by_condition(condition: Column, then: Column, otherwise: Column, count: int)
         merged = merged_columns([(Column(x.kind, x.values), at) for x, at in pieces], count)
         values = cast(Column, merged).values
     return Column(kind, values, valid, undefined)
+
+
+def _floats_of(column: Column, other: Column) -> Any:
+    """The values of a column. An empty sum beside sums of one float each is the float 0.0."""
+    values = column.values
+    return (
+        0.0
+        if isinstance(values, ExactSum) and values == ExactSum() and isinstance(other.values, np.ndarray)
+        else values
+    )
 
 
 def _present(column: Column) -> Any:

@@ -92,6 +92,10 @@ OF_INTEGERS: dict[str, Agg] = {
     "count_distinct": count_distinct(),
     "approx_count_distinct": approx_count_distinct(precision=6),
     "quantile": quantile(0.5),
+    "count where": count(where=lambda n: n > 2),
+    "sum where": sum(to=int, where=lambda n: n > 2),
+    "min where": min(to=int, where=lambda n: n > 2),
+    "mean where": mean(where=lambda n: n > 2),
 }
 OF_FLOATS: dict[str, Agg] = {
     "sum": sum(to=float),
@@ -117,6 +121,11 @@ OF_RECORDS: dict[str, Agg] = {
     "last": last(by=lambda r: r.ts),
     "last by two": last(by=lambda r: (r.ts, r.watts)),
     "top": top(3, by=watts),
+    "last where": last(by=lambda r: r.ts, where=lambda r: r.room is None),
+    "top where": top(2, by=watts, where=lambda r: r.room is None),
+    "variance where": variance(watts, where=lambda r: r.room is None),
+    "quantile where": quantile(0.5, watts, where=lambda r: r.room is None),
+    "count_distinct where": count_distinct(of=lambda r: r.room, where=lambda r: r.watts > 0),
     "count_distinct": count_distinct(),
     "count_distinct of a field": count_distinct(of=lambda r: r.room),
     "approx_count_distinct": approx_count_distinct(precision=6),
@@ -307,6 +316,32 @@ def test_a_top_keeps_equal_values() -> None:
     assert told(top(3, by=lambda n: n), [2, 2, 1, 1]) == [2, 2, 1]
 
 
+NONE: dict[str, tuple[Agg, Any]] = {
+    "count": (count(where=bool), 0),
+    "sum": (sum(to=int, where=bool), 0),
+    "sum of floats": (sum(to=float, where=bool), 0.0),
+    "fast_sum": (fast_sum(where=bool), 0.0),
+    "mean": (mean(where=bool), None),
+    "variance": (variance(where=bool), None),
+    "min": (min(to=int, where=bool), None),
+    "max": (max(to=int, where=bool), None),
+    "last": (last(by=lambda n: n, where=bool), None),
+    "top": (top(2, by=lambda n: n, where=bool), []),
+    "count_distinct": (count_distinct(where=bool), 0),
+    "approx_count_distinct": (approx_count_distinct(where=bool), 0),
+    "quantile": (quantile(0.5, where=bool), None),
+    "quantiles": (quantiles([0.5], where=bool), None),
+}
+"""What each gives where nothing counts."""
+
+
+@pytest.mark.parametrize(("agg", "nothing"), NONE.values(), ids=NONE)
+def test_where_nothing_counts(agg: Agg, nothing: Any) -> None:
+    assert told(agg, [0, 0]) == nothing
+    assert agg.result(agg.fold(agg.identity(), [0, 0])) == nothing
+    assert repr(told(agg, [0, 7])) == repr(told(agg, [7])) != repr(nothing)
+
+
 # ------------------------------------------------------------------------------------------------- products
 
 
@@ -358,6 +393,15 @@ def test_the_types_of_a_product() -> None:
         (lambda: ts.top(0, by=len), "TT121", "k=0"),
         (lambda: ts.top(True, by=len), "TT121", "k=True"),
         (lambda: ts.last(by=3), "TT121", "is no function"),
+        (lambda: ts.count(where=True), "TT121", "count was given where=True"),
+        (lambda: ts.mean(where="n > 3"), "TT121", "mean was given where='n > 3'"),
+        (
+            lambda: ts.struct(
+                Extent, low=ts.min(to=float, where=bool), total=ts.sum(to=float), n=ts.count()
+            ),
+            "TT121",
+            "Extent.low cannot hold float | None",
+        ),
         (lambda: ts.quantile(1.5), "TT121", "q=1.5"),
         (lambda: ts.quantile(math.nan), "TT121", "q=nan"),
         (lambda: ts.quantiles([0.5], accuracy=0.0), "TT121", "accuracy=0.0"),

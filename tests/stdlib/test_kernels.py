@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracetypes import Checked, Dataflow, OperatorFailed, Stream, U, check, every, interpret_rows, sort, stdlib
+from tracetypes.compiler.analysis.monoids import monoid_of, results
 from tracetypes.compiler.columns.ordering import Sorter
 from tracetypes.compiler.plan.explain import combining_run, keyed_runs, stateless_runs
 from tracetypes.compiler.plan.plan import Plan, links
@@ -32,7 +33,9 @@ from tracetypes.compiler.runtime.messages import Aggregates, Items, Partials
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.trial.simulate import simulate
+from tracetypes.records import schema_of
 from tracetypes.stdlib.lookups import SESSIONS, Sqlite
+from tracetypes.stdlib.per_block import AggregatePerBlock
 
 ts: Any = stdlib
 
@@ -57,6 +60,20 @@ class Stats:
     n: int
     mean: float
     most: float
+
+
+@attrs.frozen
+class Some:
+    """Of some of the values."""
+
+    warm: int
+    noted: int
+    total: float
+    mean: float | None
+    low: float | None
+    high: dt.datetime | None
+    inverse: float
+    small: int
 
 
 @attrs.frozen
@@ -156,6 +173,14 @@ def positive(reading: Reading) -> bool:
     return reading.x > 0
 
 
+def large(reading: Reading) -> bool:
+    return reading.n > 0 and reading.text != ""
+
+
+def inverse(reading: Reading) -> float:
+    return 1 / reading.n
+
+
 def scaled(count: int, most: float) -> float:
     return float(count) * most
 
@@ -232,6 +257,23 @@ OVER_COLUMNS: dict[str, Any] = {
     "min of bool": ts.min(positive),
     "both": ts.both(ts.count(), ts.max(x), scaled),
     "struct": ts.struct(Stats, n=ts.count(), mean=ts.mean(x), most=ts.max(x)),
+    "count, where": ts.count(where=positive),
+    "sum of int, where": ts.sum(n, where=positive),
+    "sum of float, where": ts.sum(inverse, where=lambda reading: reading.n != 0),
+    "mean, where": ts.mean(x, where=large),
+    "min, where": ts.min(x, where=lambda reading: reading.note is not None),
+    "max of datetime, where": ts.max(moment, where=large),
+    "struct, where": ts.struct(
+        Some,
+        warm=ts.count(where=positive),
+        noted=ts.count(where=lambda reading: reading.note == "é"),
+        total=ts.sum(x, where=large),
+        mean=ts.mean(big, where=lambda reading: reading.half < 0),
+        low=ts.min(x, where=lambda reading: reading.half > 0),
+        high=ts.max(moment, where=lambda reading: reading.text == "a"),
+        inverse=ts.sum(inverse, where=lambda reading: reading.n > 0),
+        small=ts.sum(n, where=lambda reading: reading.n < 6),
+    ),
 }
 """Aggregates that are combined over columns, and whose states are columns."""
 
@@ -246,6 +288,7 @@ IN_PYTHON: dict[str, Any] = {
     "approx_count_distinct": ts.approx_count_distinct(big, precision=4),
     "quantile": ts.quantile(0.5, x),
     "quantiles": ts.quantiles([0, 0.25, 1], x),
+    "last, where": ts.last(by=second, where=positive),
     "struct, variance": ts.struct(Stats, n=ts.sum(n), mean=ts.variance(x), most=ts.min(x)),
 }
 """Aggregates that Python combines, everywhere."""
@@ -267,7 +310,7 @@ CASES = [
     (aggregate, use)
     for aggregate in AGGREGATES
     for use in USES
-    if aggregate not in IN_PYTHON or use in ("aggregate", "running", "sliding, ends", "two stacks")
+    if (aggregate not in IN_PYTHON and "where" not in aggregate) or use in ("aggregate", "running", "sliding, ends", "two stacks")
 ]
 
 
@@ -291,6 +334,12 @@ def used(aggregate: str, use: str) -> Compiled:
 @given(rows=readings(), seed=SEEDS)
 def test_aggregates(aggregate: str, use: str, rows: list[Reading], seed: int) -> None:
     used(aggregate, use).agrees(rows, seed)
+
+
+def test_conditions_do_not_multiply_paths() -> None:
+    """Eight aggregates with seven conditions: one path, and one more where it is asked whether a note is None."""
+    monoid = monoid_of(AggregatePerBlock(OVER_COLUMNS["struct, where"]), schema_of(str), schema_of(Reading))
+    assert len(list(results(monoid.lift))) == 2
 
 
 def test_kmeans() -> None:

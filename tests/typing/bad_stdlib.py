@@ -47,6 +47,11 @@ readings.through(map_values(lambda r: r.ts, to=str))  # E: arg-type # E: return-
 readings.through(map(lambda k, r: (r.ts, k), to=tuple[str, str]))  # E: arg-type # E: return-value  # P: accepts
 readings.through(aggregate(sum(lambda r: r.watts, to=int)))  # E: arg-type # E: return-value  # P: accepts
 
+# `where` takes a value and gives a bool; what no value gives may be None.
+readings.through(aggregate(count(where=lambda r: r.wats > 1)))  # E: attr-defined "wats"
+readings.through(aggregate(count(where=lambda r: r.ts)))  # E: arg-type # E: return-value "int" "bool"
+means: Stream[U[str, float]] = readings.through(aggregate(mean(lambda r: r.watts, where=lambda r: r.ts > 1)))  # E: arg-type
+
 # Values that are no numbers.
 readings.through(aggregate(sum(to=float)))  # E: arg-type "Reading"
 

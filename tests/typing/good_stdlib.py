@@ -128,6 +128,21 @@ assert_type(readings.through(running(count_distinct(lambda r: r.ts))), Stream[U[
 assert_type(readings.through(running(approx_count_distinct())), Stream[U[str, int]])
 assert_type(floats.through(aggregate(quantile(0.99))), Stream[U[str, float]])
 assert_type(readings.through(aggregate(quantiles([0.5, 0.99], lambda r: r.watts))), Stream[U[str, list[float]]])
+assert_type(readings.through(aggregate(count(where=lambda r: r.watts > 1))), Stream[U[str, int]])
+assert_type(readings.through(running(sum(lambda r: r.watts, to=float, where=lambda r: r.ts > 1))), Stream[U[str, float]])
+assert_type(integers.through(running(sum(to=int, where=lambda n: n > 1))), Stream[U[str, int]])
+assert_type(readings.through(aggregate(mean(lambda r: r.watts, where=lambda r: r.ts > 1))), Stream[U[str, float | None]])
+assert_type(floats.through(aggregate(variance(where=lambda x: x > 1))), Stream[U[str, float | None]])
+assert_type(readings.through(aggregate(min(lambda r: r.ts, to=int, where=lambda r: r.ts > 1))), Stream[U[str, int | None]])
+assert_type(integers.through(aggregate(max(to=int, where=lambda n: n > 1))), Stream[U[str, int | None]])
+assert_type(
+    readings.through(running(last(by=lambda r: r.ts, where=lambda r: r.watts > 1))), Stream[U[str, Reading | None]]
+)
+assert_type(floats.through(aggregate(quantile(0.5, where=lambda x: x > 1))), Stream[U[str, float | None]])
+assert_type(
+    readings.through(aggregate(both(count(where=lambda r: r.ts > 1), mean(lambda r: r.watts), Stats))),
+    Stream[U[str, Stats]],
+)
 assert_type(readings.through(aggregate(both(count(), mean(lambda r: r.watts), Stats))), Stream[U[str, Stats]])
 assert_type(readings.through(aggregate(struct(Stats, n=count(), mean=mean(lambda r: r.watts)))), Stream[U[str, Stats]])
 

@@ -7,16 +7,18 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tracetypes.compiler.tracing.expr import Call, Const, Exact, Expr
+from tracetypes.compiler.tracing.expr import Call, Const, Exact, Expr, Kind, Pack
 from tracetypes.compiler.tracing.symbolic.allowed import LENGTHS
 from tracetypes.compiler.tracing.symbolic.core import Core
 from tracetypes.compiler.tracing.symbolic.known import (
     BOOLEAN,
+    EXACT,
     is_total,
 )
 from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Undo, isa, reach
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
+    TracedDeferred,
     TracedDuration,
     TracedParts,
     TracedSymbol,
@@ -26,6 +28,7 @@ from tracetypes.records import (
     Date,
     Float,
     Integer,
+    Optional,
     String,
     Timestamp,
     UnitValue,
@@ -153,6 +156,64 @@ class Decisions(Core):
             if first is not None and second is not None and self.kind(first[0]) == self.kind(second[0]):
                 return self.counted(self.either(condition, first[0], second[0]), first[1] or second[1])
         return then() if self.decide(condition._expr) else otherwise()
+
+    def call_chosen(self, condition: Any, function: Any, argument: Any, otherwise: Any, /) -> Any:
+        """``chosen``: an expression for each scalar, where the function takes no decision."""
+        condition = self.condition(condition)
+        if isa(condition, TracedSymbol) and (known := self.known(condition)) is not None:
+            condition = known
+        if not isa(condition, TracedSymbol):
+            return self.call(function, argument) if condition else otherwise
+        pure, self.now.pure = self.now.pure, True
+        try:
+            tried = self.attempt(lambda: (self.call(function, argument),))
+        finally:
+            self.now.pure = pure
+        if tried is not None:
+            (made,), partial = tried
+            exprs: list[Expr] = []
+            if self.meet(made, otherwise, exprs):
+                reached: set[int] = set()
+                for expr in exprs:
+                    reach(expr, reached)
+                if reached.issuperset(partial):
+                    return self.one_of(condition._expr, made, otherwise, bool(partial))
+        return self.call(function, argument) if self.decide(condition._expr) else otherwise
+
+    def meet(self, one: Any, other: Any, exprs: list[Expr]) -> bool:
+        """Do two values consist of the same tuples of scalars of the same kinds, where None goes with any? Adds the
+        expressions of ``one`` to ``exprs``."""
+        if type(one) is tuple and type(other) is tuple and len(one) == len(other):
+            return all(self.meet(a, b, exprs) for a, b in zip(one, other, strict=True))
+        if not all(x is None or isa(x, TracedDeferred) or self.kind(x) is not None for x in (one, other)):
+            return False
+        kinds = set[Kind | None]()
+        for x in (one, other):
+            value = self.value_of(x, "has")
+            assert not isinstance(value, Pack)
+            kinds.add(value.kind.item if isinstance(value.kind, Optional) else value.kind)
+            if x is one:
+                exprs.append(value)
+        if None in kinds and EXACT in kinds:
+            return False
+        return len(kinds - {None}) < 2 and UnitValue not in map(type, kinds)
+
+    def one_of(self, condition: Expr, one: Any, other: Any, partial: bool) -> Any:
+        """One of two values that :meth:`meet`."""
+        if type(one) is tuple:
+            return tuple([self.one_of(condition, a, b, partial) for a, b in zip(one, other, strict=True)])
+        first, second = self.value_of(one, "has"), self.value_of(other, "has")
+        assert not isinstance(first, Pack)
+        assert not isinstance(second, Pack)
+        kind = first.kind or second.kind
+        if kind is None or first is second:
+            return one
+        bare: Any = kind.item if isinstance(kind, Optional) else kind
+        sure = first.kind == second.kind == bare
+        call = self.intern(Call("if", (condition, first, second), bare if sure else Optional(bare)))
+        if partial:
+            self.now.partial[id(call)] = call
+        return TracedSymbol(self, call) if sure else TracedDeferred(self, call, bare)
 
     def counted(self, value: Any, partial: bool) -> Any:
         """The value, which may be undefined where Python raises if ``partial`` says so."""

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
-from tracetypes.algebra import ExactSum, greatest, least
+from tracetypes.algebra import ExactSum, chosen, greatest, least
 from tracetypes.compiler.tracing.expr import Call, Exact, Expr, Kind
 from tracetypes.compiler.tracing.functions import FUNCTIONS
 from tracetypes.compiler.tracing.symbolic.paths import isa
@@ -253,6 +253,7 @@ KNOWN_FUNCTIONS: Final[Mapping[Any, str]] = {
     functools.reduce: "reduce",
     least: "least",
     greatest: "greatest",
+    chosen: "chosen",
     math.isnan: "isnan",
     math.isinf: "isinf",
     math.isfinite: "isfinite",

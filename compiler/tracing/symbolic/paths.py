@@ -46,6 +46,8 @@ class Way:
     owned: dict[int, Any] = attrs.Factory(dict)
     """Containers that the function made itself, by identity."""
     trials: int = 0
+    pure: bool = False
+    """May trials call functions? They are declared to be pure, and are not evaluated again."""
     conditions: int = 0
     ended: BaseException | None = None
 

@@ -1,0 +1,101 @@
+"""Aggregates of some of the values: ``where=`` of the aggregates of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from tracetypes.algebra import chosen
+from tracetypes.errors import UsageError
+from tracetypes.records import show
+from tracetypes.stdlib.aggregates import Aggregate, types_of
+
+__all__ = ["Kept", "KeptIfAny", "kept", "kept_if_any"]
+
+V = TypeVar("V")
+A = TypeVar("A")
+W = TypeVar("W")
+
+
+@attrs.frozen
+class Kept(Aggregate[V, A, W]):
+    """The aggregate of the values for which ``where`` is true. The result of the identity is that of no value.
+
+    ``optional``: this is None, while the result of some value is not.
+    """
+
+    aggregate: Aggregate[V, A, W]
+    where: Callable[[V], bool]
+    optional: bool
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        value, result = types_of(self.aggregate)
+        return {"V": value, "W": result | None if self.optional else result}
+
+    def lift(self, value: V) -> A:
+        return chosen(self.where(value), self.aggregate.lift, value, self.aggregate.identity())
+
+    def identity(self) -> A:
+        return self.aggregate.identity()
+
+    def combine(self, a: A, b: A) -> A:
+        return self.aggregate.combine(a, b)
+
+    def result(self, agg: A) -> W:
+        return self.aggregate.result(agg)
+
+    def fold(self, agg: A, values: Sequence[V]) -> A:
+        return self.aggregate.fold(agg, [value for value in values if self.where(value)])
+
+
+@attrs.frozen
+class KeptIfAny(Aggregate[V, tuple[int, A], W | None], Generic[V, A, W]):
+    """The aggregate of the values for which ``where`` is true; None if there is none. An element of the monoid is their
+    number and their aggregate."""
+
+    aggregate: Aggregate[V, A, W]
+    where: Callable[[V], bool]
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        value, result = types_of(self.aggregate)
+        return {"V": value, "W": result | None}
+
+    def lift(self, value: V) -> tuple[int, A]:
+        return chosen(self.where(value), self.one, value, self.identity())
+
+    def one(self, value: V) -> tuple[int, A]:
+        """A value that counts."""
+        return 1, self.aggregate.lift(value)
+
+    def identity(self) -> tuple[int, A]:
+        return 0, self.aggregate.identity()
+
+    def combine(self, a: tuple[int, A], b: tuple[int, A]) -> tuple[int, A]:
+        return a[0] + b[0], self.aggregate.combine(a[1], b[1])
+
+    def result(self, agg: tuple[int, A]) -> W | None:
+        return chosen(agg[0] > 0, self.aggregate.result, agg[1], None)
+
+    def fold(self, agg: tuple[int, A], values: Sequence[V]) -> tuple[int, A]:
+        some = [value for value in values if self.where(value)]
+        return agg[0] + len(some), self.aggregate.fold(agg[1], some)
+
+
+def kept(caller: str, aggregate: Aggregate[Any, Any, Any], where: Any, *, optional: bool = False) -> Any:
+    """An aggregate whose identity has a result, with ``where=`` if there is one."""
+    return aggregate if where is None else Kept(aggregate, _predicate(caller, where), optional)
+
+
+def kept_if_any(caller: str, aggregate: Aggregate[Any, Any, Any], where: Any) -> Any:
+    """An aggregate of one value or more, with ``where=`` if there is one: then it is None for no value."""
+    return aggregate if where is None else KeptIfAny(aggregate, _predicate(caller, where))
+
+
+def _predicate(caller: str, where: Any) -> Any:
+    if not callable(where):
+        raise UsageError(
+            "TT121", f"{caller} was given where={show(where)}, which is no function", fix="pass where=lambda value: ..."
+        )
+    return where

@@ -1,0 +1,106 @@
+"""Aggregates of the standard library against DuckDB: the definition over random rows, by key and block."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.stdlib.small import Event, told
+from tracetypes import stdlib
+
+duckdb: Any = pytest.importorskip("duckdb")
+pa: Any = pytest.importorskip("pyarrow")
+ts: Any = stdlib
+
+
+def x_of(event: Event) -> int:
+    return event.x
+
+
+def half(event: Event) -> float:
+    return event.x / 2
+
+
+def odd(event: Event) -> bool:
+    return event.ts % 2 != 0
+
+
+def rare(event: Event) -> bool:
+    return event.x > 5
+
+
+ODD, RARE = "FILTER (ts % 2 != 0)", "FILTER (x > 5)"
+AGGREGATES: dict[str, tuple[Any, str]] = {
+    "count": (ts.count(where=odd), f"count(*) {ODD}"),
+    "sum": (ts.sum(x_of, where=rare), f"coalesce(sum(x) {RARE}, 0)::BIGINT"),
+    "sum of floats": (ts.sum(half, where=odd), f"coalesce(sum(x / 2) {ODD}, 0)"),
+    "fast_sum": (ts.fast_sum(half, where=odd), f"coalesce(sum(x / 2) {ODD}, 0)"),
+    "mean": (ts.mean(x_of, where=rare), f"avg(x) {RARE}"),
+    "variance": (ts.variance(x_of, population=True, where=rare), f"var_pop(x) {RARE}"),
+    "min": (ts.min(x_of, where=odd), f"min(x) {ODD}"),
+    "max": (ts.max(x_of, where=rare), f"max(x) {RARE}"),
+    "last": (ts.last(by=lambda e: (e.ts, e.x), where=odd), f"arg_max(struct_pack(key, ts, x), (ts, x)) {ODD}"),
+    "top": (ts.top(2, by=lambda e: (e.x, e.ts), where=odd), f"coalesce(max(struct_pack(x, ts, key), 2) {ODD}, [])"),
+    "count_distinct": (ts.count_distinct(x_of, where=rare), f"count(DISTINCT x) {RARE}"),
+}
+"""Each with what SQL says for it. Rows with equal keys, times and numbers are equal."""
+
+
+@functools.cache
+def database() -> Any:
+    return duckdb.connect()
+
+
+def asked(sql: str, rows: Sequence[Event]) -> dict[tuple[int, str], Any]:
+    """What DuckDB answers for each block of five seconds and key."""
+    columns = {name: [getattr(row, name) for row in rows] for name in ("key", "ts", "x")}
+    kinds = pa.schema({"key": pa.string(), "ts": pa.int64(), "x": pa.int64()})
+    database().register("rows", pa.table(columns, schema=kinds))
+    block = "(floor(ts / 5)::BIGINT + 1) * 5"
+    answer = database().execute(f"SELECT {block} AS block, key, {sql} FROM rows GROUP BY block, key").fetchall()
+    return {(block, key): shown(value) for block, key, value in answer}
+
+
+def shown(value: Any) -> Any:
+    """An answer of either side; ``Event`` by its fields."""
+    match value:
+        case Event(key=key, ts=ts, x=x):
+            return key, ts, x
+        case dict():
+            return value["key"], value["ts"], value["x"]
+        case list():
+            return [shown(one) for one in value]
+        case float():
+            return float(f"{value:.12g}") if math.isfinite(value) else str(value)
+        case _:
+            return value
+
+
+EVENTS = st.lists(st.builds(Event, st.sampled_from("ab"), st.integers(-12, 12), st.integers(-9, 9)), max_size=25)
+
+
+def agree(name: str, rows: list[Event]) -> None:
+    aggregate, sql = AGGREGATES[name]
+    found = told(lambda events: events.through(ts.aggregate(aggregate)), rows)
+    assert {at: shown(value) for at, (value,) in found.items()} == asked(sql, rows)
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+@settings(max_examples=15)
+@given(EVENTS)
+def test_aggregates_are_those_of_duckdb(name: str, rows: list[Event]) -> None:
+    agree(name, rows)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", AGGREGATES)
+@settings(max_examples=1000)
+@given(EVENTS)
+def test_many_aggregates_are_those_of_duckdb(name: str, rows: list[Event]) -> None:
+    agree(name, rows)
