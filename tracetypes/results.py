@@ -23,8 +23,9 @@ class Result:
     source (a dataflow that uses late or rejected rows as streams reads a source again). ``epochs``: commits.
     ``late`` and ``rejects``: counts by source. ``late_rows`` and ``rejected_rows``: these rows, if outputs are
     lists. ``outputs``: the rows of lists, by sink. ``stopped``: the run was stopped before its end. ``drained``: its
-    sources have ended and every open block is answered. ``open``: how many keys have open windows, by operator, where
-    sources have markers in band or the run does not drain. ``differences``: operators whose traced form differed from
+    sources have ended and every open block is answered. ``all_rejected``: sources of which every row was rejected
+    (``TT241``), in this run and before it under the same checkpoint. ``open``: how many keys have open windows, by operator,
+    where sources have markers in band or the run does not drain. ``differences``: operators whose traced form differed from
     Python (``TT240``). ``spent``: where its seconds went, by what was done; micro-batches of several queries
     overlap."""
 
@@ -41,13 +42,9 @@ class Result:
     stopped: bool = False
     drained: bool = False
     differences: Sequence[str] = ()
+    all_rejected: Sequence[str] = ()
     open: Mapping[str, int] = attrs.Factory(dict)
     spent: Mapping[str, float] = attrs.Factory(dict)
-
-    @property
-    def all_rejected(self) -> list[str]:
-        """Sources of which every row was rejected (``TT241``), and which were read once."""
-        return [source for source, rows in self.read.items() if 0 < rows == self.rejects.get(source)]
 
     def _repr_html_(self) -> str:
         """The first rows of each output, for notebooks."""

@@ -26,6 +26,8 @@ class Summary:
     read: dict[str, int] = attrs.Factory(dict)
     late: dict[str, int] = attrs.Factory(dict)
     rejects: dict[str, int] = attrs.Factory(dict)
+    accepted: set[str] = attrs.Factory(set)
+    """Sources of which a row was accepted, in this run or before it under the same checkpoint."""
     seconds: float = 0.0
     spent: dict[str, float] = attrs.Factory(dict)
     """Where the seconds went, by what was done: those of micro-batches, until the first one and after the last one."""
@@ -45,10 +47,17 @@ class Summary:
         self.rows += batch.rows
         self.markers += batch.markers
         self.marker = batch.marker if batch.marker is not None else self.marker
+        self.accepted.update(batch.newest)
         self.verified = self.verified[0] + batch.verified[0], self.verified[1] + batch.verified[1]
         for mine, theirs in ((self.read, batch.read), (self.late, batch.late), (self.rejects, batch.rejects)):
             for source, count in theirs.items():
                 mine[source] = mine.get(source, 0) + count
+
+    @property
+    def all_rejected(self) -> list[str]:
+        """Sources of which every row was rejected, ever. A source that is read twice (its late rows are a stream) is none."""
+        rejected = (source for source, rows in self.read.items() if 0 < rows == self.rejects.get(source))
+        return [source for source in rejected if source not in self.accepted]
 
     def rows_of(self, source: str) -> int:
         """How many rows of a source were read, each counted once."""

@@ -306,6 +306,7 @@ class Job:
             stopped=summary.stopped,
             drained=ended and not summary.stopped,
             differences=list(dict.fromkeys(one.name for one in summary.differences)),
+            all_rejected=summary.all_rejected,
             open=dict(summary.open),
             spent=self.spent | summary.spent,
         )

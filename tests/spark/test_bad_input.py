@@ -202,6 +202,18 @@ def test_lines_that_all_lack_a_field(cli: Cli, tmp_path: Path) -> None:
     assert reasons == {".ts is missing, expected int"}
 
 
+def test_a_run_that_goes_on_may_reject_each_row(cli: Cli, tmp_path: Path) -> None:
+    """The rows before them were accepted: the source is declared as its rows are."""
+    files, command = tmp_path / "in", ["-i", f"readings={tmp_path / 'in'}", "-o", f"sums={tmp_path / 'out'}"]
+    write_lines(files / "1.jsonl", [row(id="a", ts=n, watts=n) for n in range(20)])
+    assert cli("run", here("sums"), "--no-drain", *command).code == 0
+    write_lines(files / "2.jsonl", ["{"])
+    ran = cli("run", here("sums"), *command)
+    assert ran.code == 0, ran.err
+    assert "1 rejected, with the reason" in ran.err
+    assert "TT241" not in ran.err
+
+
 def test_csv_as_it_comes(cli: Cli, tmp_path: Path) -> None:
     """A header in each file, a byte order mark, Windows line ends, blank lines, quotes; and rows that do not fit."""
     good = ["a,1,5", '"b, the ""2nd""",2,7', "a,11,1"]
