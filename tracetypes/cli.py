@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tracetypes.arguments import pairs, parser
 from tracetypes.check import Checked, check, violations
+from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.spark.jobs import Job, compiled
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.formats import Csv, Parquet, format_of
@@ -124,8 +125,10 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _run_job(given: argparse.Namespace, control: Control) -> int:
+    clock, flow = Clock.of_process(), load(given.target)
+    clock.lap("start of Python")
     job = Job(
-        load(given.target),
+        flow,
         pairs(given.input, "--input"),
         pairs(given.output, "--output"),
         given.parallelism,
@@ -143,6 +146,7 @@ def _run_job(given: argparse.Namespace, control: Control) -> int:
         verify=not given.no_verify,
         channels=given.channels,
         master=given.master,
+        clock=clock,
     )
     say = Progress(quiet=given.quiet)
     tellers = _tellers(given, say, job.program)

@@ -26,8 +26,8 @@ class Result:
     sources have ended and every open block is answered. ``all_rejected``: sources of which every row was rejected
     (``TT241``), in this run and before it under the same checkpoint. ``open``: how many keys have open windows, by operator,
     where sources have markers in band or the run does not drain. ``differences``: operators whose traced form differed from
-    Python (``TT240``). ``spent``: where its seconds went, by what was done; micro-batches of several queries
-    overlap."""
+    Python (``TT240``). ``spent``: where its seconds went, by phases that follow each other and add up to
+    all of the time."""
 
     rows: int
     epochs: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
@@ -12,7 +11,7 @@ from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.errors import RunError
 
-__all__ = ["Clock", "Limits", "Summary", "counter", "shown_difference", "warner"]
+__all__ = ["Limits", "Summary", "counter", "shown_difference", "warner"]
 
 
 @attrs.define
@@ -29,8 +28,6 @@ class Summary:
     accepted: set[str] = attrs.Factory(set)
     """Sources of which a row was accepted, in this run or before it under the same checkpoint."""
     seconds: float = 0.0
-    spent: dict[str, float] = attrs.Factory(dict)
-    """Where the seconds went, by what was done: those of micro-batches, until the first one and after the last one."""
     stopped: bool = False
     verified: tuple[int, float] = (0, 0.0)
     """How many rows were compared with plain Python, and the seconds of processor time that it took."""
@@ -139,29 +136,3 @@ def counter(
                 limits.check(summary)
 
     return count
-
-
-class Clock:
-    """Takes the seconds of a run, from now on: until its first epoch begins, in epochs, and behind the last one."""
-
-    def __init__(self, summary: Summary) -> None:
-        self.summary, self.began, self.last = summary, time.monotonic(), None
-
-    last: float | None
-
-    def around(self, told: Callable[[Batch], None]) -> Callable[[Batch], None]:
-        """The same, and the seconds of each epoch."""
-
-        def count(batch: Batch) -> None:
-            now, spent = time.monotonic(), self.summary.spent
-            spent.setdefault("start of queries", max(0.0, now - batch.seconds - self.began))
-            spent["micro-batches"] = spent.get("micro-batches", 0.0) + batch.seconds
-            self.last = now
-            told(batch)
-
-        return count
-
-    def end(self) -> None:
-        """The run is over."""
-        if self.last is not None:
-            self.summary.spent["stop"] = time.monotonic() - self.last

@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 
 from tracetypes.check import Checked, check
+from tracetypes.compiler.backend.clock import Clock
 from tracetypes.errors import UsageError
 from tracetypes.graph import Dataflow
 from tracetypes.markers import InBand
@@ -48,7 +48,7 @@ for nowhere; or a list, to which values are appended, or pairs ``(key, value)`` 
 class Job:
     """A run with its parameters. Its construction refuses what can be refused before anything is read or written;
     :meth:`run` runs it. The parameters are those of :func:`run`; ``prometheus`` and other options of the command
-    line are not among them."""
+    line are not among them. ``clock`` takes its phases, from now unless given."""
 
     flow: Dataflow | Checked
     inputs: Mapping[str, Input]
@@ -69,17 +69,15 @@ class Job:
     channels: str | None = attrs.field(default=None, kw_only=True)
     master: str | None = attrs.field(default=None, kw_only=True)
     program: Program = attrs.field(init=False)
-    spent: dict[str, float] = attrs.field(init=False, factory=dict)
-    """Seconds so far, by what was done."""
+    clock: Clock = attrs.field(factory=Clock, kw_only=True)
     paths: dict[str, str] = attrs.field(init=False)
     """Outputs that are no lists, by sink."""
     home: str | None = attrs.field(init=False)
     """The first output directory."""
 
     def __attrs_post_init__(self) -> None:
-        started = time.monotonic()
         self.program = compiled(self.flow, parallelism=self.parallelism, key_groups=self.key_groups)
-        self.spent["plan"] = time.monotonic() - started
+        self.clock.lap("plan")
         self.inputs = {name: _address(one) for name, one in self.inputs.items()}
         sinks = self.program.sinks
         for name in self.outputs:
@@ -243,11 +241,11 @@ class Job:
         say = status or (lambda _: None)
         say("starting Spark")
         control = control or Control(starts=True)
-        started = time.monotonic()
+        self.clock.lap("checks")
         with control.of_signals():
             spark = session(parallelism=self.program.width, master=self.master)
         control.starts = False
-        self.spent["start of Spark"] = time.monotonic() - started
+        self.clock.lap("start of Spark")
         say("running; Ctrl-C stops, and the same command goes on")
         late_rows, rejected_rows = list[SideOutputRow](), list[SideOutputRow]()
 
@@ -281,7 +279,9 @@ class Job:
                 verify=self.verify,
                 locks=locks,
                 control=control,
+                clock=self.clock,
             )
+        self.clock.end()
         return self._result(summary, late_rows, rejected_rows, control)
 
     def _result(
@@ -308,7 +308,7 @@ class Job:
             differences=list(dict.fromkeys(one.name for one in summary.differences)),
             all_rejected=summary.all_rejected,
             open=dict(summary.open),
-            spent=self.spent | summary.spent,
+            spent=dict(self.clock.spent),
         )
 
 

@@ -16,9 +16,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.backend.backend import refuse_unsupported
+from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.lateness import LateWatch
-from tracetypes.compiler.backend.summary import Clock, Limits, Summary, counter, warner
+from tracetypes.compiler.backend.summary import Limits, Summary, counter, warner
 from tracetypes.compiler.backend.supervisor import Supervisor
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.facts import is_straight
@@ -75,6 +76,7 @@ def run_program(
     verify: bool = True,
     locks: Locks | None = None,
     control: Control | None = None,
+    clock: Clock | None = None,
 ) -> Summary:
     """Run all segments of a program until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C,
     SIGTERM).
@@ -89,7 +91,7 @@ def run_program(
     ``TT230``. ``told``: called after each micro-batch. ``said``: called with each change of the graph since the run was
     stopped, and with traced operators that go on in Python. ``limits``: of late and rejected rows. ``verify``: whether
     traced answers are compared with plain Python on a sample. ``locks``: those that the run has taken already; they are
-    released. ``control``: how others end it.
+    released. ``control``: how others end it. ``clock``: takes the phases.
 
     A segment that fails stops the others, and its error is raised: :class:`RunError`, :class:`OperatorFailed` and the
     errors of sources and sinks. After an error the run can be started again with the same checkpoint and goes on where
@@ -112,7 +114,7 @@ def run_program(
         if all(one.finished for one in claims.queries.values()):
             raise finished(root)
         summary = Summary(readings=Counter(leaf.source.name for plan in program.plans for leaf in plan.sources))
-        clock = Clock(summary)
+        clock = clock or Clock()
         late = LateWatch.of(program, _orders_of(inputs, orders or {}), said or (lambda _: None))
         count = clock.around(counter(summary, told, limits, program.sources_above, late.look))
         backend = SparkBackend(spark, count, warner(summary, said), drain, follow, verify, names=claims.plain is not None)
@@ -148,7 +150,6 @@ def run_program(
         if not (summary.stopped or follow) and (not drain or any(map(ends_in_band, program.plans))):
             summary.open = _left_open(spark, program, stores)
         summary.seconds = time.monotonic() - started
-        clock.end()
         return summary
 
 

@@ -94,7 +94,7 @@ def test_rows_in_and_rows_out(spark: SparkSession) -> None:
     assert (result.rows, result.late, result.drained, result.stopped) == (26, {"clicks": 1}, True, False)
     assert [(one.source, '"late"' in one.row) for one in result.late_rows] == [("clicks", True)]
     assert "<td>13</td>" in result._repr_html_()
-    assert list(result.spent) == ["plan", "start of Spark", "start of queries", "micro-batches", "stop"]
+    assert list(result.spent) == ["plan", "checks", "start of Spark", "start of queries", "micro-batches", "stop"]
     assert all(seconds >= 0 for seconds in result.spent.values())
     again: list[tuple[str, int]] = []
     tracetypes.run(clicks_of(), {"clicks": ROWS}, {"counts": again}, drain=False)
