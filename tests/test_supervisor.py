@@ -147,7 +147,8 @@ def test_a_segment_that_joins() -> None:
 class Poor:
     """A backend that can do nothing."""
 
-    def unsupported(self, program: Program) -> Sequence[str]:
+    @staticmethod
+    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
         return [f"{program.name} has sources"]
 
     def start(
@@ -159,4 +160,4 @@ class Poor:
 def test_TT402_a_backend_says_what_it_cannot_do() -> None:
     poor: Backend[str, str] = Poor()
     with pytest.raises(UsageError, match=r"TT402 this backend cannot run small:\s+small has sources"):
-        refuse_unsupported(poor, PROGRAM)
+        refuse_unsupported(PROGRAM, poor.unsupported(PROGRAM, {}))

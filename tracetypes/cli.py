@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tracetypes.arguments import pairs, parser
 from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
-from tracetypes.compiler.spark.jobs import Job, compiled
+from tracetypes.compiler.spark.jobs import Job, compiled, extras
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.formats import Csv, Parquet, format_of
 from tracetypes.nodes import Source
@@ -149,7 +149,8 @@ def _run_job(given: argparse.Namespace, control: Control) -> int:
         clock=clock,
     )
     say = Progress(quiet=given.quiet)
-    tellers = _tellers(given, say, job.program)
+    with extras():
+        tellers = _tellers(given, say, job.program)
 
     def tell(batch: Batch) -> None:
         for teller in tellers:
@@ -182,13 +183,6 @@ def _tellers(given: argparse.Namespace, say: Progress, program: Program) -> list
 
 def _ended(say: Progress, job: Job, result: Result) -> int:
     """The last lines of a run, and its exit status."""
-    for source in result.all_rejected:
-        rows = result.read[source]
-        print(
-            f"tracetypes: TT241 each of the {rows:,} rows of source {source!r} was rejected\n"
-            "    fix:      see their reasons; declare the source as its rows are, and take another --checkpoint and output",
-            file=sys.stderr,
-        )
     _, late, rejects = job.places()
     places = (("late", result.late, late), ("rejected", result.rejects, rejects))
     for (what, counts, place), kept in zip(places, job.kept, strict=True):
@@ -196,14 +190,14 @@ def _ended(say: Progress, job: Job, result: Result) -> int:
             if not kept:
                 say.line(f"source {source!r}: {count:,} {what}, and not kept")
                 continue
-            say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {Path(place) / source}")
+            say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {_short(place)}/{source}")
     if result.rows == 0 and not result.stopped:
         say.line("no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)")
     for operator, count in result.open.items():
         keys = "1 key has an open window" if count == 1 else f"{count:,} keys have open windows"
         say.line(f"{keys} in {operator}: they are answered when markers come that lie behind them")
     verb = "stopped" if result.stopped else "done"
-    written = ", ".join(job.paths.values())
+    written = ", ".join(map(_short, job.paths.values()))
     epochs = "1 micro-batch" if result.epochs == 1 else f"{result.epochs:,} micro-batches"
     say.line(f"{verb}: {result.rows:,} rows in {epochs}, {result.seconds:.1f} s; output in {written}")
     say.line("seconds: " + ", ".join(f"{what} {seconds:.1f}" for what, seconds in result.spent.items()))
@@ -213,6 +207,11 @@ def _ended(say: Progress, job: Job, result: Result) -> int:
         names = ", ".join(result.differences)
         print(f"TT240: traced answers of {names} differed from Python, see above", file=sys.stderr)
     return 130 if result.stopped else 1 if result.differences or result.all_rejected else 0
+
+
+def _short(path: str) -> str:
+    """A path as one types it here."""
+    return path.replace(os.getcwd() + os.sep, "", 1)
 
 
 def _state(given: argparse.Namespace) -> int:

@@ -42,8 +42,9 @@ class Running(Protocol):
 class Backend(Protocol[I, C]):
     """Runs segments. It opens inputs ``I`` and channels ``C`` in its own way."""
 
-    def unsupported(self, program: Program) -> Sequence[str]:
-        """The parts of a program that it cannot run, with reasons. Called before anything runs."""
+    @staticmethod
+    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
+        """What it cannot do of a program with these inputs, with reasons. Called before anything runs."""
 
     def start(
         self, segment: Segment, plan: Plan, inputs: Mapping[str, I], channels: Mapping[str, C], store: RunStore
@@ -52,12 +53,11 @@ class Backend(Protocol[I, C]):
         earlier progress and its output."""
 
 
-def refuse_unsupported(backend: Backend[I, C], program: Program) -> None:
-    """Raise :class:`UsageError` ``TT402`` for a program that a backend cannot run."""
-    reasons = backend.unsupported(program)
+def refuse_unsupported(program: Program, reasons: Sequence[str]) -> None:
+    """Raise :class:`UsageError` ``TT402`` if a backend has reasons why it cannot run a program."""
     if reasons:
         raise UsageError(
             "TT402",
             "\n    ".join([f"this backend cannot run {program.name}:", *reasons]),
-            fix="choose another backend, or write it without that",
+            fix="choose another backend, or do without that",
         )

@@ -25,9 +25,9 @@ def by_name(path: str) -> Any:
 
 def existing(source: str, path: str) -> list[str]:
     """The local files of a source, sorted by time. Raises :class:`RunError` ``TT208`` if there are none."""
-    if "://" in path and not path.startswith("file://"):
+    if "://" in path:
         return [path]
-    local = Path(path.removeprefix("file://"))
+    local = Path(path)
     if not local.exists():
         raise RunError(
             "TT208",

@@ -6,6 +6,7 @@ between kinds, such as the words of ``explain`` and whether it lies on a disk, i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -43,6 +44,10 @@ class Connector:
         """The local file or directory of an address, or None."""
         return None
 
+    def absolute(self, address: str) -> str:
+        """The address as it means the same in every working directory."""
+        return address
+
     def look_for(self, source: str, address: str) -> None:
         """Check that an input exists, as far as that is possible at once. Raises :class:`RunError` ``TT208``."""
 
@@ -64,6 +69,11 @@ class Files(Connector):
         """The address, unless it is on another file system."""
         path = address.removeprefix("file://")
         return None if "://" in path else path
+
+    def absolute(self, address: str) -> str:
+        """A path from the root."""
+        path = self.path(address)
+        return address if path is None else os.path.abspath(path)
 
     def look_for(self, source: str, address: str) -> None:
         """Check that it exists."""
@@ -106,6 +116,11 @@ class Tables(Connector):
         """Its directory."""
         path = address.removeprefix(self.scheme)
         return None if "://" in path else path
+
+    def absolute(self, address: str) -> str:
+        """With its directory from the root."""
+        path = self.path(address)
+        return self.scheme + os.path.abspath(path) if path else address
 
     def look_for(self, source: str, address: str) -> None:
         """Check that its log is readable."""

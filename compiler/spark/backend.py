@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 from pyspark.sql import SparkSession
 
+from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
@@ -14,6 +15,7 @@ from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.spark.batches import Ending, MicroBatches
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.inputs import OPENED
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.query import Query, RunningQuery
 from tracetypes.compiler.store.metrics import Batch
@@ -38,9 +40,14 @@ class SparkBackend:
     _senders: dict[str, Query] = attrs.field(init=False, factory=dict)
     """Queries by the channel that they feed."""
 
-    def unsupported(self, program: Program) -> Sequence[str]:
-        """Nothing: every plan can run."""
-        return ()
+    @staticmethod
+    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
+        """Every plan can run, but Spark does not open every kind of input."""
+        return [
+            f"source {name!r} reads {connector_of(given).shown}, which Spark cannot read"
+            for name, given in inputs.items()
+            if connector_of(given).kind not in OPENED
+        ]
 
     def start(
         self,

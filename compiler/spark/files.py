@@ -110,7 +110,7 @@ class FileInput(Input):
     @property
     def is_listed(self) -> bool:
         """Whether these files are on a local or mounted disk, so that the driver lists them and the workers read them."""
-        return "://" not in self.path.removeprefix("file://") and os.environ.get(SCAN) != "spark"
+        return "://" not in self.path and os.environ.get(SCAN) != "spark"
 
     @property
     def waiting(self) -> tuple[int | None, set[str]] | None:
@@ -313,11 +313,10 @@ def literal(text: str) -> str:
 
 def _glob(path: str) -> str:
     """A path that Spark's streaming file source accepts: a single file must be spelled as a pattern."""
-    local = path.removeprefix("file://")
-    if "://" in local or not os.path.isfile(local):
-        special = "://" not in local and re.search(r"[\\*?\[\]{}]", local)
-        return literal(os.path.abspath(local)) if special else path
-    head, tail = os.path.split(os.path.abspath(local))
+    if "://" in path or not os.path.isfile(path):
+        special = "://" not in path and re.search(r"[\\*?\[\]{}]", path)
+        return literal(os.path.abspath(path)) if special else path
+    head, tail = os.path.split(os.path.abspath(path))
     at = next((at for at in range(len(tail) - 1, -1, -1) if tail[at].isalnum()), None)
     if at is None:
         raise RunError("TT208", f"{path} has no letter in its name", fix="rename it")

@@ -20,10 +20,11 @@ from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
+from tracetypes.conformance import name_of
 from tracetypes.errors import UsageError
-from tracetypes.records import UNIT
+from tracetypes.records import UNIT, show
 
-__all__ = ["Given", "Rows", "look_for", "open_all", "require"]
+__all__ = ["OPENED", "Given", "Rows", "look_for", "open_all", "require"]
 
 
 Given: TypeAlias = str | Rows | Scripted
@@ -99,7 +100,7 @@ class Opening:
         directory.mkdir()
         for number, rows in enumerate(given.files):
             path = directory / f"{number:06d}.jsonl"
-            path.write_text("".join(_line(self.leaf, row) for row in rows))
+            path.write_text("".join(_line(self.leaf, row, given.text) for row in rows))
             os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
         return FileInput(self.spark, self.leaf, str(directory), given.files_per_step or self.files_per_step)
 
@@ -114,8 +115,16 @@ OPENED: Final[Mapping[str, Callable[[Opening, Any], Input]]] = {
 """By the kind of the connector."""
 
 
-def _line(leaf: FromSource, row: Any) -> str:
-    if isinstance(row, str):
+def _line(leaf: FromSource, row: Any, text: bool) -> str:
+    if text and isinstance(row, str):
         return row + "\n"
-    key, value = row if leaf.layout.keyed else (UNIT, row)
-    return json.dumps(leaf.layout.plain(key, value)) + "\n"
+    try:
+        key, value = row if leaf.layout.keyed else (UNIT, row)
+        return json.dumps(leaf.layout.plain(key, value)) + "\n"
+    except (TypeError, ValueError, AttributeError) as error:
+        rows = f"pairs of {name_of(leaf.layout.key)} and " if leaf.layout.keyed else ""
+        raise UsageError(
+            "TT402",
+            f"source {leaf.source.name!r}: {show(row)} is none of its rows",
+            fix=f"give {rows}{name_of(leaf.layout.value)}",
+        ) from error

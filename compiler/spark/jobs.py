@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import attrs
 
@@ -79,6 +79,7 @@ class Job:
         self.program = compiled(self.flow, parallelism=self.parallelism, key_groups=self.key_groups)
         self.clock.lap("plan")
         self.inputs = {name: _address(one) for name, one in self.inputs.items()}
+        self.checkpoint, self.late, self.rejects = map(_place, (self.checkpoint, self.late, self.rejects))
         sinks = self.program.sinks
         for name in self.outputs:
             if name not in sinks:
@@ -195,9 +196,11 @@ class Job:
         status: Callable[[str], None] | None,
     ) -> Result:
         with extras():
+            from tracetypes.compiler.backend.backend import refuse_unsupported
             from tracetypes.compiler.backend.control import Control
             from tracetypes.compiler.backend.summary import Limits
             from tracetypes.compiler.connectors.rows import Rows
+            from tracetypes.compiler.spark.backend import SparkBackend
             from tracetypes.compiler.spark.inputs import look_for, require
             from tracetypes.compiler.spark.log import SparkLog
             from tracetypes.compiler.spark.printed import shown
@@ -212,7 +215,11 @@ class Job:
             from tracetypes.compiler.store.version import look
 
         require(self.program.sources, self.inputs)
-        inputs = {name: one if isinstance(one, str) else Rows((_rows(one),)) for name, one in self.inputs.items()}
+        refuse_unsupported(self.program, SparkBackend.unsupported(self.program, self.inputs))
+        inputs = {
+            name: one if isinstance(one, str) else Rows((tuple(cast(Iterable[Any], one)),), text=False)
+            for name, one in self.inputs.items()
+        }
         channels = Topics.of(self.channels) if self.channels else None
         checkpoint, late, rejects = self.places(temporary)
         if local(checkpoint) is None:
@@ -252,7 +259,7 @@ class Job:
         def opened(sink: str, plan: Plan, run: str) -> Output:
             target = self.outputs[sink]
             if isinstance(target, list) or target == "-":
-                kept = SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run) if any(self.kept) else None
+                kept = SideOutputs(Path(late), Path(rejects), run) if any(self.kept) else None
                 if isinstance(target, list):
                     return ListOutput(plan, target, late_rows, rejected_rows, kept)
                 name = sink if len(self.outputs) > 1 else ""
@@ -266,7 +273,7 @@ class Job:
                 inputs,
                 {sink: partial(opened, sink) for sink in self.outputs},
                 checkpoint=checkpoint,
-                side_outputs=lambda run: SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run),
+                side_outputs=lambda run: SideOutputs(Path(late), Path(rejects), run),
                 channels=channels,
                 drain=self.drain,
                 follow=self.follow,
@@ -282,7 +289,13 @@ class Job:
                 clock=self.clock,
             )
         self.clock.end()
-        return self._result(summary, late_rows, rejected_rows, control)
+        result = self._result(summary, late_rows, rejected_rows, control)
+        for source in result.all_rejected:
+            (said or _loud)(
+                f"TT241 each of the {result.read[source]:,} rows of source {source!r} was rejected\n"
+                "    fix:      see their reasons; declare the source as its rows are, and take another --checkpoint and output"
+            )
+        return result
 
     def _result(
         self,
@@ -318,12 +331,18 @@ def _loud(text: str) -> None:
         print(redact(text), file=sys.stderr)
 
 
-def _rows(given: Any) -> tuple[Any, ...]:
-    return tuple(given)
-
-
 def _address(given: Any) -> Any:
-    return os.fspath(given) if isinstance(given, os.PathLike) else given
+    """An input or output. A path is that of the call, wherever the process goes while the run starts."""
+    from tracetypes.compiler.connectors.registry import connector_of
+
+    address = os.fspath(given) if isinstance(given, os.PathLike) else given
+    return connector_of(address).absolute(address) if isinstance(address, str) else address
+
+
+def _place(given: str | os.PathLike[str] | None) -> str | None:
+    """A directory that the run keeps."""
+    path = None if given is None else os.fspath(given)
+    return path if path is None or "://" in path else os.path.abspath(path)
 
 
 def _is_directory(path: str) -> bool:

@@ -81,6 +81,8 @@ def run_program(
     """Run all segments of a program until its inputs are exhausted, or with ``follow`` until it is stopped (Ctrl-C,
     SIGTERM).
 
+    Paths are absolute: Spark stays in the directory in which it started.
+
     ``inputs``: a path, ``kafka://host:port/topic``, ``delta:path`` or :class:`Rows` for each source. ``outputs``: for
     each sink a function from its plan and the run's name to an output. ``side_outputs``: a function from a run's name
     to the outputs of late and rejected rows of segments that feed a channel. ``channels``: the place of topics that are
@@ -98,6 +100,7 @@ def run_program(
     it was.
     """
     require(program.sources, inputs)
+    refuse_unsupported(program, SparkBackend.unsupported(program, inputs))
     control = control or Control()
     configure(spark, program.width)
     root, drain = Path(checkpoint), drain and not follow
@@ -118,7 +121,6 @@ def run_program(
         late = LateWatch.of(program, _orders_of(inputs, orders or {}), said or (lambda _: None))
         count = clock.around(counter(summary, told, limits, program.sources_above, late.look))
         backend = SparkBackend(spark, count, warner(summary, said), drain, follow, verify, names=claims.plain is not None)
-        refuse_unsupported(backend, program)
         joints, targets = _targets(program, claims, outputs, side_outputs, channels, inputs, locks)
         claims.write()
         started = time.monotonic()
@@ -302,8 +304,9 @@ def _undrain(stores: Collection[RunStore]) -> None:
 
 def _orders_of(inputs: Mapping[str, Given], orders: Mapping[str, Order]) -> dict[str, str]:
     """The orders of sources that may have several files."""
-    paths = {name: one.removeprefix("file://") for name, one in inputs.items() if isinstance(one, str)}
-    return {name: orders.get(name, "modified") for name, path in paths.items() if os.path.isdir(path)}
+    return {
+        name: orders.get(name, "modified") for name, one in inputs.items() if isinstance(one, str) and os.path.isdir(one)
+    }
 
 
 def _say(said: Callable[[str], None] | None, changed: Iterable[str]) -> None:

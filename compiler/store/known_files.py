@@ -67,7 +67,7 @@ def lost(split: Split, stat: os.stat_result | None, seen: str) -> RunError:
 
 def walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
     """A file, or all files below a directory, each once: with its place and the system's data about it."""
-    root = os.path.abspath(path.removeprefix("file://"))
+    root = os.path.abspath(path)
     if not os.path.isdir(root):
         stat = stat_of(root)
         if stat is not None:

@@ -101,6 +101,39 @@ def test_rows_in_and_rows_out(spark: SparkSession) -> None:
     assert sorted_blocks(again) == COUNTS[:4], "nothing answers the open block"
 
 
+def test_paths_are_those_of_the_call(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark stays in the directory in which it started, and a run in the background in that of its call."""
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    Path("in.jsonl").write_text("".join(f'{{"user": "a", "ts": {n}}}\n' for n in range(25)))
+    started = tracetypes.start(clicks_of(), {"clicks": "in.jsonl"}, {"counts": "file://out"}, checkpoint="kept", follow=False)
+    monkeypatch.chdir(tmp_path)
+    assert started.wait(120).rows == 25
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert sorted(path.name for path in Path("there").iterdir()) == ["in.jsonl", "kept", "out"]
+    assert len(Path(*Path("there/out").glob("part-*")).read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("given", ["-", "noop:"])
+def test_TT402_what_spark_does_not_read(spark: SparkSession, given: str) -> None:
+    with pytest.raises(UsageError, match=r"TT402 this backend cannot run clicks:\n +source 'clicks' reads .*, which Spark"):
+        tracetypes.run(clicks_of(), {"clicks": given}, {"counts": []})
+
+
+def test_rows_of_the_program(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Texts are values. What is no row is refused. A run of which every row was rejected says so."""
+    flow = Dataflow("words")
+    flow.sink("words", flow.source("words", U[Unit, str], markers=every(seconds=1, time=len)))
+    words: list[str] = []
+    tracetypes.run(flow, {"words": ["a", '{"value": "b"}']}, {"words": words})
+    assert sorted(words) == ["a", '{"value": "b"}']
+    with pytest.raises(UsageError, match=r"TT402 source 'clicks': 7 is none of its rows\n.* give .*Click"):
+        tracetypes.run(clicks_of(), {"clicks": [7]}, {"counts": words})
+    assert "TT241" not in capsys.readouterr().err
+    assert tracetypes.run(clicks_of(), {"clicks": [Click("a", "x")]}, {"counts": words}).all_rejected == ["clicks"]  # type: ignore[arg-type]
+    assert "TT241 each of the 1 rows of source 'clicks' was rejected" in capsys.readouterr().err
+
+
 def test_the_terminal(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """Rows are printed, and what went aside is in the result."""
     result = tracetypes.run(clicks_of(), {"clicks": [*ROWS, Click("late", 0)]}, {"counts": "-"})
