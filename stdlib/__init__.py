@@ -16,7 +16,7 @@ from tracetypes.stdlib.per_block import aggregate, running
 from tracetypes.stdlib.preview import preview
 from tracetypes.stdlib.products import both, struct
 from tracetypes.stdlib.sketches import approx_count_distinct, count_distinct, quantile, quantiles
-from tracetypes.stdlib.stateless import enrich, filter, flat_map, key_by, map, map_values
+from tracetypes.stdlib.stateless import enrich, explode, filter, flat_map, key_by, map, map_values
 from tracetypes.stdlib.sums import count, fast_sum, mean, sum, variance
 from tracetypes.stdlib.time_windows import sliding, tumbling
 from tracetypes.stdlib.trees import Lagged, Predicted, RegressionTree, lagged, predict, train_regression_tree, tree_of
@@ -48,6 +48,7 @@ __all__ = [
     "enrich",
     "evaluate",
     "ewm_mean",
+    "explode",
     "fast_sum",
     "filter",
     "flat_map",

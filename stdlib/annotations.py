@@ -77,15 +77,21 @@ def pair_of(annotation: Any, caller: str) -> tuple[Any, Any]:
     return args[0], args[1]
 
 
-def element_of(annotation: Any, caller: str) -> Any:
-    """``T`` of ``list[T]``, ``Iterator[T]``, ``tuple[T, ...]`` and other iterables. Raises :class:`UsageError` ``TT120``."""
+def element_of(
+    annotation: Any,
+    caller: str,
+    wanted: str = "Iterator[tuple[K, V]] or list[tuple[K, V]]",
+    declared: str = "to=tuple[K, V]",
+) -> Any:
+    """``T`` of ``list[T]``, ``Iterator[T]``, ``tuple[T, ...]`` and other iterables. Raises :class:`UsageError` ``TT120``,
+    whose fix names an annotation that is ``wanted``, or what is ``declared`` instead."""
     origin, args = get_origin(annotation), get_args(annotation)
     iterable = isinstance(origin, type) and issubclass(origin, Iterable)
     if not iterable or not args or (origin is tuple and args[1:] != (...,)):
         raise UsageError(
             "TT120",
             f"{caller} needs a function that returns an iterable, and found {show_type(annotation)}",
-            fix="annotate it with Iterator[tuple[K, V]] or list[tuple[K, V]], or pass to=tuple[K, V]",
+            fix=f"annotate it with {wanted}, or pass {declared}",
         )
     return args[0]
 

@@ -20,12 +20,15 @@ from tracetypes.templates import Emit, OpStateless
 
 __all__ = [
     "Enrich",
+    "Explode",
+    "ExplodeLists",
     "Filter",
     "FlatMap",
     "KeyBy",
     "Map",
     "MapValues",
     "enrich",
+    "explode",
     "filter",
     "flat_map",
     "key_by",
@@ -38,6 +41,7 @@ V = TypeVar("V")
 L = TypeVar("L")
 W = TypeVar("W")
 D = TypeVar("D")
+E = TypeVar("E")
 T = TypeVar("T")
 
 
@@ -151,6 +155,68 @@ def flat_map(
         pair = element_of(returned(function, None, "flat_map"), "flat_map")
     key, value = pair_of(returned(function, pair, "flat_map"), "flat_map")
     return FlatMap(function, key, value)
+
+
+@attrs.frozen
+class ExplodeLists(OpStateless[K, list[W], K, W], Generic[K, W]):
+    """See :func:`explode`."""
+
+    def on_item(self, key: K, value: list[W], emit: Emit[K, W]) -> None:
+        for element in value:
+            emit(key, element)
+
+
+@attrs.frozen
+class Explode(OpStateless[K, V, K, W], Generic[K, V, W, E]):
+    """See :func:`explode`."""
+
+    get: Callable[[V], Iterable[E]]
+    combine: Callable[[V, E], W] | None
+    to: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"W": self.to}
+
+    def on_item(self, key: K, value: V, emit: Emit[K, W]) -> None:
+        for element in self.get(value):
+            made: Any = element if self.combine is None else self.combine(value, element)
+            emit(key, made)
+
+
+@overload
+def explode() -> KeyedOperator[list[W], W]: ...
+@overload
+def explode(get: Callable[[V], Iterable[W]], *, to: type[W] | None = None) -> KeyedOperator[V, W]: ...
+@overload
+def explode(
+    get: Callable[[V], Iterable[E]], *, combine: Callable[[V, E], W], to: type[W] | None = None
+) -> KeyedOperator[V, W]: ...
+def explode(get: Any = None, *, combine: Any = None, to: Any = None) -> Any:
+    """``U[K, V] -> U[K, W]``: an item for each element of the list ``get(value)``, as UNNEST of SQL. Without ``get`` the
+    value is the list. A value without elements gives no item.
+
+    ``combine(value, element)`` returns the new value where it is more than the element. ``to``: ``W``, unless
+    ``combine``, or else ``get`` (``list[W]``), has a return annotation. Raises :class:`UsageError` ``TT120``, ``TT121``.
+
+    >>> preview(explode(), U[str, list[int]], [("a", [1, 2]), ("b", [])])
+    [[('a', 1), ('a', 2)]]
+    >>> words = explode(lambda text: text.split(), combine=lambda text, word: f"{word} of {text}", to=str)
+    >>> preview(words, U[str, str], [("a", "x y")])
+    [[('a', 'x of x y'), ('a', 'y of x y')]]
+    """
+    if get is None:
+        if combine is not None or to is not None:
+            raise UsageError(
+                "TT121",
+                "explode was given combine= or to= without a function that gets the list",
+                fix="pass it: explode(lambda value: value, ...)",
+            )
+        return ExplodeLists()
+    _function("explode", get)
+    if combine is not None:
+        return Explode(get, combine, returned(combine, to, "explode"))
+    found = returned(get, to, "explode")
+    return Explode(get, None, found if to is not None else element_of(found, "explode", "list[W]", "to=W"))
 
 
 @attrs.frozen

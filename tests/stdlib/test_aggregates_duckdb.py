@@ -57,13 +57,13 @@ def database() -> Any:
     return duckdb.connect()
 
 
-def asked(sql: str, rows: Sequence[Event]) -> dict[tuple[int, str], Any]:
-    """What DuckDB answers for each block of five seconds and key."""
+def asked(sql: str, rows: Sequence[Event], table: str = "FROM rows") -> dict[tuple[int, str], Any]:
+    """What DuckDB answers of a table for each block of five seconds and key."""
     columns = {name: [getattr(row, name) for row in rows] for name in ("key", "ts", "x")}
     kinds = pa.schema({"key": pa.string(), "ts": pa.int64(), "x": pa.int64()})
     database().register("rows", pa.table(columns, schema=kinds))
     block = "(floor(ts / 5)::BIGINT + 1) * 5"
-    answer = database().execute(f"SELECT {block} AS block, key, {sql} FROM rows GROUP BY block, key").fetchall()
+    answer = database().execute(f"SELECT {block} AS block, key, {sql} FROM ({table}) GROUP BY block, key").fetchall()
     return {(block, key): shown(value) for block, key, value in answer}
 
 
@@ -96,6 +96,18 @@ def agree(name: str, rows: list[Event]) -> None:
 @given(EVENTS)
 def test_aggregates_are_those_of_duckdb(name: str, rows: list[Event]) -> None:
     agree(name, rows)
+
+
+@settings(max_examples=15)
+@given(EVENTS)
+def test_exploded_lists_are_those_of_duckdb(rows: list[Event]) -> None:
+    def twice(event: Event) -> list[int]:
+        return [event.x] * (event.x % 3)
+
+    exploded = ts.explode(twice, combine=lambda event, x: [event.ts, x], to=list[int])
+    found = told(lambda events: events.through(exploded), rows)
+    flat = "SELECT key, ts, unnest(list_resize([]::BIGINT[], ((x % 3) + 3) % 3, x)) AS x FROM rows"
+    assert {at: sorted(pairs) for at, pairs in found.items()} == asked("list([ts, x] ORDER BY ts, x)", rows, flat)
 
 
 @pytest.mark.nightly

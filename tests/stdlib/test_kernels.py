@@ -397,6 +397,18 @@ def several_of(key: str, reading: Reading) -> Iterator[tuple[str, float]]:
         yield reading.text, reading.half / reading.n
 
 
+def pair_of(reading: Reading) -> list[float]:
+    return [reading.x, reading.half * 2]
+
+
+def scaled_note(reading: Reading, number: float) -> Noted:
+    return Noted(-number, reading.note, None)
+
+
+def parts_of(reading: Reading) -> list[str]:
+    return reading.text.split("a")
+
+
 def noted(reading: Reading, row: Place) -> Noted:
     return Noted(reading.x, reading.note, row.name)
 
@@ -417,6 +429,9 @@ STATELESS: dict[str, tuple[Any, bool]] = {
     "map_values": (ts.map_values(more), True),
     "filter": (ts.filter(some), True),
     "flat_map": (ts.flat_map(several_of), True),
+    "explode": (ts.explode(pair_of), True),
+    "explode, combine": (ts.explode(pair_of, combine=scaled_note), True),
+    "explode, parts": (ts.explode(parts_of), False),
     "key_by": (ts.key_by(by_text), True),
     "enrich": (ts.enrich(PLACES, by=by_room, combine=noted), True),
     "enrich, left": (ts.enrich(PLACES, by=by_room, combine=noted_or_not, how="left"), True),

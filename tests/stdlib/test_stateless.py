@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tracetypes import CheckFailed, Dataflow, U, UsageError, check, every, stdlib
 from tracetypes.compiler.analysis.content import content
 from tracetypes.edges import edge_type
-from tracetypes.stdlib import enrich, filter, flat_map, key_by, map, map_values, preview
+from tracetypes.stdlib import enrich, explode, filter, flat_map, key_by, map, map_values, preview
 from tracetypes.testing import check_deployments, check_laws, law_tests
 
 
@@ -51,6 +51,14 @@ def half(value: int) -> float:
     return value / 2
 
 
+def up_to(value: int) -> list[int]:
+    return [*range(value)]
+
+
+def product(value: int, part: int) -> float:
+    return float(value * part)
+
+
 def named(value: int, room: str) -> Named:
     return Named(float(value), room)
 
@@ -69,12 +77,15 @@ OPERATORS: list[Any] = [
     map_values(half),
     filter(parity),
     flat_map(twice),
+    explode(up_to),
+    explode(up_to, combine=product),
     key_by(parity),
     enrich(ROOMS, by=lambda key, value: key, combine=named),
     enrich(ROOMS, by=lambda key, value: key, combine=maybe_named, how="left"),
 ]
 
 test_laws = law_tests(*OPERATORS, types=(str, int), max_examples=40)
+test_laws_of_lists = law_tests(ts.explode(), types=(str, list[int | None]), max_examples=40)
 
 ITEMS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-9, 9)), max_size=8)
 
@@ -91,6 +102,8 @@ def test_what_they_emit(items: list[tuple[str, int]]) -> None:
         [(key, float(n)) for key, n in items] + [(key + "'", n / 2) for key, n in items]
     )
     assert told(key_by(parity)) == sorted((n % 2 == 0, n) for key, n in items)
+    assert told(explode(up_to)) == sorted((key, part) for key, n in items for part in range(n))
+    assert told(explode(up_to, combine=product)) == sorted((key, n * p * 1.0) for key, n in items for p in range(n))
     inner = enrich(ROOMS, by=lambda key, value: key, combine=lambda n, room: f"{n:+} {room}", to=str)
     assert told(inner) == sorted((key, f"{n:+} {ROOMS[key]}") for key, n in items if key in ROOMS)
     left = enrich(ROOMS, by=lambda key, value: key, combine=lambda n, room: f"{n:+} {room}", to=str, how="left")
@@ -124,6 +137,9 @@ def test_a_table_that_changes_later_is_another_one() -> None:
         (filter(parity), U[str, int]),
         (flat_map(twice), U[str, float]),
         (flat_map(lambda key, n: [(n, n)], to=tuple[int, int]), U[int, int]),
+        (explode(up_to), U[str, int]),
+        (ts.explode(lambda n: (n,), to=int), U[str, int]),
+        (explode(up_to, combine=product), U[str, float]),
         (key_by(parity), U[bool, int]),
         (ts.key_by(lambda key, n: (n, n), to=tuple[int, ...]), U[tuple[int, ...], int]),
         (enrich(ROOMS, by=lambda key, n: key, combine=named), U[str, Named]),
@@ -163,6 +179,11 @@ def of_a_local_type() -> Any:
         (lambda: ts.filter(None), "TT121", "None, which is no function"),
         (lambda: ts.flat_map(swap), "TT120", "returns an iterable, and found tuple[int, str]"),
         (lambda: ts.flat_map(half), "TT120", "returns an iterable, and found float"),
+        (lambda: ts.explode(lambda n: [n]), "TT120", "explode does not know what"),
+        (lambda: ts.explode(half), "TT120", "explode needs a function that returns an iterable, and found float"),
+        (lambda: ts.explode(up_to, combine=lambda n, part: n), "TT120", "explode does not know what"),
+        (lambda: ts.explode(3), "TT121", "3, which is no function"),
+        (lambda: ts.explode(to=int), "TT121", "without a function that gets the list"),
         (lambda: ts.key_by(lambda key, n: n), "TT120", "key_by does not know"),
         (lambda: ts.enrich([1], by=parity, combine=named), "TT121", "no mapping"),
         (lambda: ts.enrich({}, by=3, combine=named), "TT121", "no function"),
@@ -184,6 +205,18 @@ def test_a_type_without_a_schema_is_refused_by_the_checker() -> None:
     flow.sink("out", numbers.through(map_values(lambda n: {n}, to=set[int])))
     with pytest.raises(CheckFailed, match="TT106"):
         check(flow)
+
+
+def test_only_lists_are_taken_apart_without_a_function() -> None:
+    flow = Dataflow("exploded")
+    lists = flow.source("lists", U[str, list[int]], markers=every(seconds=1, time=len))
+    flow.sink("out", lists.through(explode()))
+    assert check(flow).types[1] == edge_type(U[str, int])
+    numbers: Any = flow.source("in", U[str, int], markers=every(seconds=1, time=lambda n: n))
+    flow.sink("no", numbers.through(explode()))
+    with pytest.raises(CheckFailed) as caught:
+        check(flow)
+    assert "list" in str(caught.value)
 
 
 def test_an_impure_function_breaks_a_law() -> None:

@@ -9,6 +9,7 @@ from tracetypes.stdlib import (
     both,
     count,
     enrich,
+    explode,
     filter,
     key_by,
     last,
@@ -41,6 +42,12 @@ readings.through(map_values(lambda r: r.volts, to=float))  # E: attr-defined "vo
 readings.through(filter(lambda k, r: r.wats > 1))  # E: attr-defined "wats"
 readings.through(aggregate(mean(lambda r: r.wats)))  # E: attr-defined "wats"
 readings.through(key_by(lambda k, r: r.room, to=str))  # E: attr-defined "room"
+
+readings.through(explode(lambda r: r.wats, to=int))  # E: attr-defined "wats"
+
+# No list.
+readings.through(explode())  # E: arg-type "Reading"
+readings.through(explode(lambda r: r.ts, to=int))  # E: arg-type # E: return-value "int" "Iterable[int]"
 
 # What it returns is what `to` says. (pyright takes `type[str]` for a `type[int | str]`.)
 readings.through(map_values(lambda r: r.ts, to=str))  # E: arg-type # E: return-value "int" "str"  # P: accepts

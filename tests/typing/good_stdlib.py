@@ -17,6 +17,7 @@ from tracetypes.stdlib import (
     count_distinct,
     enrich,
     evaluate,
+    explode,
     fast_sum,
     filter,
     flat_map,
@@ -87,6 +88,15 @@ assert_type(readings.through(filter(lambda k, r: r.watts > 1 and k != "")), Stre
 assert_type(readings.through(flat_map(words)), Stream[U[int, str]])
 assert_type(readings.through(flat_map(lambda k, r: [(k, r.ts)] * 2, to=tuple[str, int])), Stream[U[str, int]])
 assert_type(readings.through(key_by(lambda k, r: (k, r.ts), to=tuple[str, int])), Stream[U[tuple[str, int], Reading]])
+
+lists = flow.source("lists", U[str, list[int]], markers=every(seconds=10, time=len))
+assert_type(lists.through(explode()), Stream[U[str, int]])
+assert_type(readings.through(running(top(3, by=lambda r: r.watts))).through(explode()), Stream[U[str, Reading]])
+assert_type(readings.through(explode(lambda r: [r.ts, r.events], to=int)), Stream[U[str, int]])
+assert_type(
+    readings.through(explode(lambda r: [r.ts], combine=lambda r, n: Placed(r.watts, str(n)), to=Placed)),
+    Stream[U[str, Placed]],
+)
 
 # An ordered stream passes; its order is forgotten.
 ordered = readings.through(sort(by=lambda r: r.ts))
