@@ -20,6 +20,7 @@ from tracetypes.stdlib.stateless import enrich, explode, filter, flat_map, key_b
 from tracetypes.stdlib.sums import count, fast_sum, mean, sum, variance
 from tracetypes.stdlib.time_windows import sliding, tumbling
 from tracetypes.stdlib.trees import Lagged, Predicted, RegressionTree, lagged, predict, train_regression_tree, tree_of
+from tracetypes.stdlib.window_joins import window_join
 from tracetypes.stdlib.windows import Windowed
 
 __all__ = [
@@ -83,4 +84,5 @@ __all__ = [
     "tumbling",
     "types_of",
     "variance",
+    "window_join",
 ]

@@ -240,12 +240,16 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
                 aggregates[number] = self.aggregate.fold(before, list(values))
         over = max(state.over, (marker.micros - self.grace - self.offset) // self.size)
         for number in sorted(number for number in aggregates if number < over):
-            result: Any = self.aggregate.result(aggregates.pop(number))
-            if self.ends:
-                start = number * self.size + self.offset
-                result = windowed(start, start + self.size, result)
-            emit(result)
+            self.answer(number, aggregates.pop(number), emit)
         return OpenWindows(over, aggregates)
+
+    def answer(self, number: int, agg: A, emit: EmitValue[R]) -> None:
+        """Emit the result of a window."""
+        result: Any = self.aggregate.result(agg)
+        if self.ends:
+            start = number * self.size + self.offset
+            result = windowed(start, start + self.size, result)
+        emit(result)
 
     def linger(self) -> dt.timedelta:
         return dt.timedelta(microseconds=self.size + self.grace)

@@ -30,7 +30,20 @@ from tracetypes.stdlib.periods import periods_of
 from tracetypes.stdlib.windows import seconds_as_micros
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpStateless
 
-__all__ = ["AsOf", "AsOfJoin", "FromLeft", "FromRight", "IntervalJoin", "Joined", "asof_join", "interval_join"]
+__all__ = [
+    "AsOf",
+    "AsOfJoin",
+    "Either",
+    "FromLeft",
+    "FromRight",
+    "IntervalJoin",
+    "Joined",
+    "Times",
+    "asof_join",
+    "interval_join",
+    "one_period",
+    "tagged",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -263,6 +276,12 @@ def asof_join(
 
 def _together(left: Stream[U[K, A]], right: Stream[U[K, B]], times: Times[A, B]) -> Stream[Any]:
     """Both streams, tagged and in the order of time."""
+    one_period(left, right)
+    return tagged(left, right).through(sort(by=times))
+
+
+def one_period(left: Stream[Any], right: Stream[Any]) -> None:
+    """Refuse sources of different periods."""
     periods = {period for stream in (left, right) for period in periods_of(stream) if period is not None}
     if len(periods) > 1:
         shown = " and ".join(f"{period / 1_000_000:g} s" for period in sorted(periods))
@@ -271,10 +290,14 @@ def _together(left: Stream[U[K, A]], right: Stream[U[K, B]], times: Times[A, B])
             f"the sources of the two sides have markers every {shown}: an item may come long after the markers of the other side",
             fix="give all sources every(seconds=...) of one period",
         )
+
+
+def tagged(left: Stream[U[K, A]], right: Stream[U[Any, B]]) -> Stream[U[K, Either[A, B]]]:
+    """Both streams in one, each item with its side."""
     sides: list[Stream[Any]] = []
     for side, stream, partner in ((FromLeft, left, right), (FromRight, right, left)):
         some: Any = stream
         edge = edge_of(partner)
         op: Any = Tag(side, Any if edge is None else edge.value)
         sides.append(extend(some, op))
-    return merge(*sides).through(sort(by=times))
+    return merge(*sides)

@@ -8,7 +8,7 @@ from tracetypes.edges import O, U
 from tracetypes.graph import Stream
 from tracetypes.templates import OpKeyedOrdered
 
-__all__ = ["KeyedOperator", "OrderedOperator", "SortTheStreamFirst", "UnorderedOperator", "on_ordered"]
+__all__ = ["KeyedOperator", "KeysOfTwoTypes", "OrderedOperator", "SortTheStreamFirst", "UnorderedOperator", "on_ordered"]
 
 K = TypeVar("K")
 L = TypeVar("L")
@@ -19,6 +19,11 @@ W = TypeVar("W")
 class SortTheStreamFirst(Generic[K, V]):
     """Stands for a refusal. The stream is ``U[K, V]`` and the operator takes ``O[K, V]``: put
     ``.through(sort(by=...))`` before it."""
+
+
+class KeysOfTwoTypes(Generic[K, L]):
+    """Stands for a refusal. A join was given streams with keys ``K`` and ``L``: give both one type of keys with
+    ``key_by`` before it. mypy says that no stream can have this type, where the result is used."""
 
 
 class OrderedOperator(Protocol[V, W]):

@@ -18,6 +18,7 @@ from tracetypes.stdlib import kmeans, sliding
 from tracetypes.stdlib.item_windows import SessionWindow, TimeWindow
 from tracetypes.stdlib.joins import AsOfJoin, FromLeft, FromRight, IntervalJoin, Times
 from tracetypes.stdlib.ordered import DeduplicateWithin
+from tracetypes.stdlib.window_joins import OwnTimeJoin, SidesInOrder
 
 
 def second(event: Event) -> int:
@@ -40,6 +41,7 @@ OPERATORS: list[Any] = [
     DeduplicateWithin(x_of, 9 * SECOND, second, "s"),
     IntervalJoin(TIMES, 4 * SECOND, 6 * SECOND),
     AsOfJoin(TIMES, 5 * SECOND),
+    OwnTimeJoin(SidesInOrder(), 7 * SECOND, 3 * SECOND, TIMES.of, "us", False, 2 * SECOND, "full"),
 ]
 
 
@@ -56,7 +58,7 @@ def test_nothing_happens_before_it_is_due(op: Any, steps: list[tuple[int, str]],
             state, last = op.on_marker(state, "a", Marker(ts * SECOND), emitted.append), ts
         else:
             value: Any = Event("a", ts, ts % 3)
-            if isinstance(op, IntervalJoin | AsOfJoin):
+            if isinstance(op, IntervalJoin | AsOfJoin | OwnTimeJoin):
                 value = FromLeft(value) if what == "left" else FromRight(value)
             state = op.on_item(state, "a", value, emitted.append)
 

@@ -3,7 +3,19 @@
 import attrs
 
 from tracetypes import Dataflow, U, every, sort
-from tracetypes.stdlib import asof_join, count, diff, mean, scan, session, sliding, time_window, tumbling
+from tracetypes.stdlib import (
+    asof_join,
+    count,
+    diff,
+    map_values,
+    mean,
+    scan,
+    session,
+    sliding,
+    time_window,
+    tumbling,
+    window_join,
+)
 
 
 @attrs.frozen
@@ -47,3 +59,11 @@ sliding(count(), panes="6")  # E: call-overload
 sliding(count())  # E: call-overload
 tumbling(count(), panes=6, size=60)  # E: call-overload
 sliding(count(), panes=6, slide=2.5)  # E: call-overload
+
+# Keys of two types, and partners that may be missing.
+flow.sink("mixed", window_join(hub, prices, size=60))  # E: type-var "KeysOfTwoTypes[str, int]"
+more = flow.source("more", U[str, Price], markers=every(seconds=10, time=lambda p: p.ts))
+window_join(hub, more, size=60, how="left").through(map_values(lambda j: j.right.cents, to=int))  # E: union-attr "None"
+window_join(hub, more, size=60, how="anti").through(map_values(lambda j: j.left, to=Reading))  # E: attr-defined "left"
+window_join(hub, more, size=60, how="cross")  # E: call-overload "window_join"
+window_join(hub, more, size=60, left_time=lambda r: r.at, right_time=lambda p: p.ts)  # E: attr-defined "at"

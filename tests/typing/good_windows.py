@@ -32,6 +32,7 @@ from tracetypes.stdlib import (
     sliding,
     time_window,
     tumbling,
+    window_join,
 )
 
 
@@ -90,6 +91,14 @@ near = interval_join(hub, prices, before=5, after=0, left_time=lambda r: r.ts, r
 assert_type(near, Stream[O[str, Joined[Reading, Price]]])
 known = asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
 assert_type(known, Stream[O[str, AsOf[Reading, Price]]])
+
+assert_type(window_join(hub, prices, size=60), Stream[U[str, Joined[Reading, Price]]])
+assert_type(window_join(hub, prices, panes=6, how="left"), Stream[U[str, Joined[Reading, Price | None]]])
+assert_type(window_join(ordered, prices, size=60, how="right"), Stream[U[str, Joined[Reading | None, Price]]])
+assert_type(window_join(hub, prices, size=60, how="full"), Stream[U[str, Joined[Reading | None, Price | None]]])
+assert_type(window_join(hub, prices, size=60, how="semi"), Stream[U[str, Reading]])
+own = window_join(hub, prices, size=60, how="anti", left_time=lambda r: r.ts, right_time=lambda p: p.ts, grace=5)
+assert_type(own, Stream[U[str, Reading]])
 
 # An operator in a variable needs no annotation, and has the type of the stream that it is used on.
 rises = diff(scalar)

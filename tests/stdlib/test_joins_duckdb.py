@@ -1,0 +1,178 @@
+"""All kinds of joins against DuckDB: the definition and the adversary over random rows, in disorder, to the end of the input.
+
+DuckDB gets the rows that are not late, and says of each answer at which marker it comes."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, get_args
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.stdlib.small import Event, by_marker
+from tracetypes import Checked, Dataflow, Stream, U, check, every, interpret_rows, sort
+from tracetypes.compiler.plan.program import Program, program
+from tracetypes.compiler.trial.simulate import simulate_program
+from tracetypes.stdlib import Joined, window_join
+from tracetypes.stdlib.window_joins import How
+
+windows: Any = pytest.importorskip("tests.stdlib.test_windows_duckdb")
+duckdb: Any = pytest.importorskip("duckdb")
+pa: Any = pytest.importorskip("pyarrow")
+
+second, own_second, BEHIND = windows.second, windows.own_second, windows.BEHIND
+
+
+@attrs.frozen
+class Setting:
+    """A join of two sources, in seconds; ``sql`` gives the marker, the key, and time and x of the left and of the right item."""
+
+    period: int
+    delay: int
+    join: Callable[[Stream[Any], Stream[Any]], Stream[Any]]
+    sql: str
+
+
+Kind = Callable[[random.Random, int], tuple[Callable[[Any, Any], Stream[Any]], str]]
+
+PAIRS = """SELECT {until}, coalesce(l.key, r.key), l.ts, l.x, r.ts, r.x
+           FROM ({sides[0]}) l {kind} JOIN ({sides[1]}) r ON {on}"""
+LEFTS = "SELECT {until}, l.key, l.ts, l.x, NULL, NULL FROM ({sides[0]}) l {kind} JOIN ({sides[1]}) r ON {on}"
+
+
+def joined(how: str, sides: Sequence[str], on: str, until: str) -> str:
+    """A join of DuckDB."""
+    return (LEFTS if how in ("semi", "anti") else PAIRS).format(kind=how, sides=sides, on=on, until=until)
+
+
+def in_windows(how: Any) -> Kind:
+    """Joins in windows by blocks."""
+
+    def kind(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
+        size, offset = chance.randint(1, 8) * period, chance.randint(-9, 9) * period
+        begin = f"(ts - {offset} - ((ts - {offset}) % {size} + {size}) % {size} + {offset})"
+        sides = [f"SELECT *, {begin} AS start FROM {side}" for side in ("lefts", "rights")]
+        only = "l.start" if how in ("semi", "anti") else "coalesce(l.start, r.start)"
+        sql = joined(how, sides, "l.key = r.key AND l.start = r.start", f"{only} + {size}")
+        panes = chance.random() < 0.3
+        given: dict[str, Any] = {"panes": size // period} if panes else {"size": size}
+        ordered = chance.random() < 0.3
+
+        def join(left: Any, right: Any) -> Any:
+            some = left.through(sort(by=second)) if ordered else left
+            return window_join(some, right, offset=offset, how=how, **given)
+
+        return join, sql
+
+    return kind
+
+
+def in_own_windows(how: Any) -> Kind:
+    """Joins in windows by the times of the items."""
+
+    def kind(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
+        size, offset = chance.choice([1, 3, 11, 40]), chance.randint(-30, 30)
+        own = f"(ts - ((x % {BEHIND + 1}) + {BEHIND + 1}) % {BEHIND + 1} - {offset})"
+        begin = f"({own} - ({own} % {size} + {size}) % {size} + {offset})"
+        sides = [f"SELECT *, {begin} AS start FROM {side}" for side in ("lefts", "rights")]
+        over = f"({'l.start' if how in ('semi', 'anti') else 'coalesce(l.start, r.start)'} + {size + BEHIND})"
+        until = f"{over} + (({period} - {over} % {period}) % {period})"
+        sql = joined(how, sides, "l.key = r.key AND l.start = r.start", until)
+        times: dict[str, Any] = {"left_time": own_second, "right_time": own_second, "grace": BEHIND}
+        return (lambda left, right: window_join(left, right, size=size, offset=offset, how=how, **times)), sql
+
+    return kind
+
+
+KINDS: dict[str, Kind] = {
+    **{f"window_join, {how}": in_windows(how) for how in get_args(How)},
+    **{f"window_join by own time, {how}": in_own_windows(how) for how in get_args(How)},
+}
+
+
+def key_of(event: Event) -> str:
+    return event.key
+
+
+@functools.cache
+def setting_of(kind: str, number: int) -> tuple[Setting, Checked, Program]:
+    """The same every time; compiled once."""
+    chance = random.Random(f"{kind} {number}")
+    period, delay = chance.choice([1, 2, 5, 7]), chance.choice([0, 6, 20])
+    setting = Setting(period, delay, *KINDS[kind](chance, period))
+    flow = Dataflow("joins")
+    markers = every(seconds=period, delay=delay, time=second)
+    left, right = (flow.source(name, U[str, Event], markers=markers, key=key_of) for name in ("lefts", "rights"))
+    flow.sink("out", setting.join(left, right))
+    checked = check(flow)
+    return setting, checked, program(checked, parallelism=chance.randint(1, 3), key_groups=chance.randint(3, 5))
+
+
+def shown(value: Any) -> tuple[Any, ...]:
+    """A value of the answer as DuckDB gives it."""
+    sides = (value.left, value.right) if isinstance(value, Joined) else (value, None)
+    return tuple(part for one in sides for part in ((None, None) if one is None else (one.ts, one.x)))
+
+
+@functools.cache
+def database() -> Any:
+    return duckdb.connect()
+
+
+def wanted(sql: str, lefts: Sequence[Event], rights: Sequence[Event]) -> Counter[tuple[Any, ...]]:
+    """What DuckDB answers."""
+    kinds = pa.schema({"key": pa.string(), "ts": pa.int64(), "x": pa.int64()})
+    for table, rows in (("lefts", lefts), ("rights", rights)):
+        columns = {name: [getattr(row, name) for row in rows] for name in ("key", "ts", "x")}
+        database().register(table, pa.table(columns, schema=kinds))
+    return Counter(database().execute(sql).fetchall())
+
+
+def rows_in(trace: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of an answer: marker, key, left and right."""
+    for (marker, key), values in by_marker(trace.items).items():
+        for value in values:
+            yield marker, key, *shown(value)
+
+
+def agree(kind: str, number: int, lefts: list[Event], rights: list[Event], seed: int) -> int:
+    """The definition and the adversary give what DuckDB gives. How many rows that were."""
+    setting, checked, compiled = setting_of(kind, number)
+    rows = {"lefts": lefts, "rights": rights}
+    expected = wanted(setting.sql, *(windows.in_time(part, setting.period, setting.delay) for part in rows.values()))
+    defined = interpret_rows(checked, rows)[0]["out"]
+    assert Counter(rows_in(defined)) == expected
+    assert simulate_program(compiled, rows, seed=seed)["out"].trace == defined
+    return expected.total()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=4)
+@given(st.integers(0, 2), windows.ROWS, windows.ROWS, st.integers(0, 2**32))
+def test_joins_are_those_of_duckdb(kind: str, number: int, lefts: list[Event], rights: list[Event], seed: int) -> None:
+    agree(kind, number, lefts, rights, seed)
+
+
+def drawn(chance: random.Random) -> list[Event]:
+    """Rows in the order in which they come: some 25 s behind others that are newer."""
+    rows = [
+        (Event(chance.choice("abc"), chance.randint(-40, 90), chance.randint(-9, 9)), chance.randint(0, 25))
+        for _ in range(chance.randint(0, 40))
+    ]
+    return [row for row, _ in sorted(rows, key=lambda one: one[0].ts + one[1])]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_joins_are_those_of_duckdb(kind: str) -> None:
+    answered = 0
+    for number in range(1000):
+        chance = random.Random(f"{kind} {number}")
+        answered += agree(kind, number % 50, drawn(chance), drawn(chance), number)
+    assert answered > 1000
