@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from tests.strategies import FLOATS, INTEGERS, STRINGS, schemas, values
-from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U, check, every, sort
+from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U, check, desc, every, sort
 from tracetypes.canonical import canonical
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.conversion import from_arrow
@@ -59,6 +59,12 @@ BY: dict[str, Callable[[Reading], Any]] = {
     "datetime": lambda r: dt.datetime.fromtimestamp(r.at % 4, dt.UTC),
     "date": lambda r: dt.date.fromordinal(700_000 + r.at % 4),
     "one for all": lambda r: 0,
+    "desc int": lambda r: desc(r.at),
+    "desc zeros": lambda r: desc(math.copysign(0.0, r.number)),
+    "desc str": lambda r: (desc(r.text or ""), r.at % 3),
+    "desc tuple": lambda r: desc((r.at % 2, desc(r.text or ""))),
+    "desc int or float": lambda r: desc(r.at % 3 if r.text else float(r.at % 3)),
+    "int or desc": lambda r: desc(r.at % 3) if r.text else r.at % 3,
     "int or float": lambda r: r.at % 3 if r.text else float(r.at % 3),
     "int or bool": lambda r: r.at % 3 if r.text else r.at > 0,
     "fraction": lambda r: (r.at, 1.5) if r.text else (r.at, 2),
@@ -90,7 +96,7 @@ def test_whole_blocks_are_sorted_as_the_definition_says(name: str, items: list[t
     ]
 
 
-MIXED = {"int or float", "int or bool", "fraction"}
+MIXED = {"int or float", "int or bool", "fraction", "desc int or float", "int or desc"}
 
 
 @pytest.mark.parametrize("name", BY)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetypes import Dataflow, O, OperatorFailed, U, Unit, check, every, interpret_rows, sort
+from tracetypes import Dataflow, O, OperatorFailed, U, Unit, check, desc, every, interpret_rows, sort
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.trial.simulate import simulate
@@ -71,7 +71,9 @@ ODD: st.SearchStrategy[Any] = st.sampled_from(
 
 def nested(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.recursive(
-        leaves, lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple), max_leaves=5
+        leaves,
+        lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple) | inner.map(desc),
+        max_leaves=5,
     )
 
 
@@ -116,12 +118,15 @@ def test_places_are_a_total_order_that_agrees_with_python_where_python_has_one(s
     assert (a < b) + (a == b) + (a > b) == 1
     assert a > b or b > c or a <= c
     for one, other in itertools.product(some, repeat=2):
+        assert (place(desc(one)) < place(desc(other))) == (place(one) > place(other))
+        assert (place(desc(one)) == place(desc(other))) == (place(one) == place(other))
+        assert place((desc(one), one)) <= place((desc(other), other)) or place(one) < place(other)
         if type(one) is type(other) and isinstance(one, int | float | str | bytes):
             assert (place(one) < place(other)) == (one < other)
             assert (place(one) == place(other)) == (one == other)
 
 
-@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: (1, one), lambda one: [one], lambda one: (1, [(one,)])])
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: (1, one), lambda one: [one], lambda one: (1, [(one,)]), desc])
 @given(odd=ODD)
 def test_what_has_no_place_is_refused_everywhere(wrap: Any, odd: Any) -> None:
     """In a sort, in the order of a source, and by the aggregates, which give NaN a place."""
@@ -133,7 +138,8 @@ def test_what_has_no_place_is_refused_everywhere(wrap: Any, odd: Any) -> None:
     row = reader(flow.graph.sources[0]).read("k", 1)
     assert (row.kind, "a place in an order" in row.reason) == ("reject", True)
     if isinstance(odd, float):
-        assert place_of(wrap(math.inf)) < place_of(wrap(odd)) == place_of(wrap(-odd)) < place_of(wrap("a"))
+        first, last = ("a", math.inf) if wrap is desc else (math.inf, "a")
+        assert place_of(wrap(first)) < place_of(wrap(odd)) == place_of(wrap(-odd)) < place_of(wrap(last))
     else:
         with pytest.raises(ValueError, match=r"by gave .* no place in an order"):
             place_of(wrap(odd))

@@ -18,6 +18,7 @@ from tracetypes.graph import Dataflow, SourceStream, Stream, merge, sort
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
 from tracetypes.nodes import ROW_POSITION, Graph
+from tracetypes.places import desc
 from tracetypes.records import UNIT, Unit
 from tracetypes.rejects import Rejected
 from tracetypes.results import Result
@@ -62,6 +63,7 @@ __all__ = [
     "Violation",
     "check",
     "csv",
+    "desc",
     "every",
     "explain",
     "in_band",

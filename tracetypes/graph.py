@@ -252,8 +252,8 @@ def extend(upstream: Stream[Any], op: Typed) -> Stream[Any]:
 def sort(*, by: Callable[[V], Orderable]) -> Callable[[Stream[U[K, V]]], Stream[O[K, V]]]:
     """SORT: order the items of each key and block by ``by(value)``. The canonical order of the whole value breaks ties.
 
-    ``by`` returns a number, a text, bytes, a time, a day, or a tuple of these. They have one total order
-    (:mod:`tracetypes.places`), so the order of arrival does not matter.
+    ``by`` returns a number, a text, bytes, a time, a day, or a tuple of these; :func:`tracetypes.desc` turns the order of
+    any of them round. They have one total order (:mod:`tracetypes.places`), so the order of arrival does not matter.
     """
 
     def place(upstream: Stream[U[K, V]]) -> Stream[O[K, V]]:

@@ -11,14 +11,53 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import attrs
+
 from tracetypes.conformance import micros_of
 from tracetypes.records import show
 
-__all__ = ["NoPlace", "Orderable", "place"]
+__all__ = ["Desc", "NoPlace", "Orderable", "Reversed", "desc", "place"]
 
-Orderable: TypeAlias = bool | int | float | str | bytes | dt.datetime | dt.date | Sequence["Orderable"]
+@attrs.frozen
+class Desc:
+    """See :func:`desc`."""
+
+    value: Orderable
+
+
+Orderable: TypeAlias = bool | int | float | str | bytes | dt.datetime | dt.date | Sequence["Orderable"] | Desc
 """What has a place: numbers but NaN, then text, bytes, times with a zone, times without, days, then tuples and lists of these
-item by item. Nothing else has one: no None, no set, no object with a ``<`` of its own."""
+item by item; and any of these the other way round (:func:`desc`). Nothing else has one: no None, no set, no object with a
+``<`` of its own."""
+
+
+def desc(value: Orderable) -> Desc:
+    """The value for an order from the largest to the smallest: DESC of SQL, for whatever may be sorted by.
+
+    >>> by = lambda pair: (desc(pair[0]), pair[1])
+    >>> sorted([("a", 1), ("b", 2), ("b", 1)], key=lambda pair: place(by(pair)))
+    [('b', 1), ('b', 2), ('a', 1)]
+    """
+    return Desc(value)
+
+
+@attrs.frozen(order=False)
+class Reversed:
+    """A place that is before another where its own is behind it."""
+
+    own: Any
+
+    def __lt__(self, other: Reversed) -> bool:
+        return bool(other.own < self.own)
+
+    def __le__(self, other: Reversed) -> bool:
+        return bool(other.own <= self.own)
+
+    def __gt__(self, other: Reversed) -> bool:
+        return bool(other.own > self.own)
+
+    def __ge__(self, other: Reversed) -> bool:
+        return bool(other.own >= self.own)
 
 
 class NoPlace(ValueError):
@@ -54,6 +93,8 @@ def place(value: Any, *, nan: bool = False) -> Any:
             return 6, value.toordinal()
         case tuple() | list():
             return 7, tuple([place(one, nan=nan) for one in value])
+        case Desc():
+            return 8, Reversed(place(value.value, nan=nan))
         case _:
             pass
     raise NoPlace(value)

@@ -26,6 +26,7 @@ from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.nodes import Sort
+from tracetypes.places import Desc
 from tracetypes.records import INT_MAX, Boolean, Bytes, Date, Float, Integer, Schema, String, Timestamp, UnitValue
 
 __all__ = ["Pairs", "Runs", "Sorter", "canonical_columns", "codes_of", "codes_of_objects"]
@@ -142,7 +143,7 @@ class Sorter:
 
 def _columns_of(given: list[Any]) -> list[Any]:
     """Columns that order what ``by`` gave, and tell apart what is not equal. Raises :class:`Undefined` for all but values
-    of one plain type, or tuples of these, each of which has a place in the order."""
+    of one plain type, or tuples and ``desc`` of these, each of which has a place in the order."""
     types = set(map(type, given))
     if len(types) != 1:
         raise Undefined(0)
@@ -151,6 +152,8 @@ def _columns_of(given: list[Any]) -> list[Any]:
         if len(set(map(len, given))) != 1 or not given[0]:
             raise Undefined(0)
         return [one for part in zip(*given, strict=True) for one in _columns_of(list(part))]
+    if kind is Desc:
+        return [~one if one.dtype == np.int64 else -one for one in _columns_of([one.value for one in given])]
     try:
         if kind is int or kind is bool:
             return [np.array(given, np.int64)]

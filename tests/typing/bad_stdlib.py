@@ -2,7 +2,7 @@
 
 import attrs
 
-from tracetypes import Dataflow, O, Stream, U, every
+from tracetypes import Dataflow, O, Stream, U, desc, every
 from tracetypes.stdlib import (
     Sqlite,
     aggregate,
@@ -64,6 +64,7 @@ readings.through(aggregate(sum(to=float)))  # E: arg-type "Reading"
 
 # No order.
 readings.through(running(last(by=lambda r: complex(r.ts))))  # E: arg-type # E: return-value
+readings.through(running(last(by=lambda r: desc(complex(r.ts)))))  # E: arg-type "complex"
 readings.through(running(top("3", by=lambda r: r.ts)))  # E: arg-type "str"
 
 # The record does not take these results.

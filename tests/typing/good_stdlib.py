@@ -6,7 +6,7 @@ from typing import assert_type
 
 import attrs
 
-from tracetypes import Dataflow, O, Stream, U, every, sort
+from tracetypes import Dataflow, O, Stream, U, desc, every, sort
 from tracetypes.stdlib import (
     Postgres,
     Sqlite,
@@ -101,6 +101,8 @@ assert_type(
 # An ordered stream passes; its order is forgotten.
 ordered = readings.through(sort(by=lambda r: r.ts))
 assert_type(ordered, Stream[O[str, Reading]])
+assert_type(readings.through(sort(by=lambda r: (desc(r.watts), r.ts))), Stream[O[str, Reading]])
+assert_type(readings.through(running(top(3, by=lambda r: desc((r.ts, desc(r.watts)))))), Stream[U[str, list[Reading]]])
 assert_type(ordered.through(filter(lambda k, r: True)), Stream[U[str, Reading]])
 
 # Look-up joins.
