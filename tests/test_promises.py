@@ -117,7 +117,7 @@ def rows(heading: str, cells: int) -> list[str]:
     ("heading", "cells", "tested"),
     [
         ("### What may change", 1, FILES),
-        ("## What may change between and during runs, and what is said", 2, CONNECTORS),
+        ("## What may change between and during runs, and which error", 2, CONNECTORS),
     ],
     ids=["files", "connectors"],
 )
