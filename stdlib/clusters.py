@@ -159,6 +159,9 @@ def _exact_mean(numbers: list[tuple[float, int]], count: int) -> float:
 class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
     """See :func:`kmeans`. The state is the points of the last ``panes`` blocks."""
 
+    _word = "kmeans"
+    _in_python = "keeps bags of points of any size"
+
     point: Callable[[V], Sequence[float]]
     k: int
     panes: int = 1

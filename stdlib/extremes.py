@@ -74,6 +74,9 @@ class _Extreme(Measured[V, W | None, W], Generic[V, W]):
 class Min(_Extreme[V, W], Generic[V, W]):
     """See :func:`min`."""
 
+    _word = "min"
+    _in_python = "compares text or bytes, of which columns keep no smallest one"
+
     def combine(self, a: W | None, b: W | None) -> W | None:
         return least(a, b)  # type: ignore[arg-type]
 
@@ -81,6 +84,9 @@ class Min(_Extreme[V, W], Generic[V, W]):
 @attrs.frozen
 class Max(_Extreme[V, W], Generic[V, W]):
     """See :func:`max`."""
+
+    _word = "max"
+    _in_python = "compares text or bytes, of which columns keep no largest one"
 
     def combine(self, a: W | None, b: W | None) -> W | None:
         return greatest(a, b)  # type: ignore[arg-type]
@@ -151,6 +157,9 @@ Placed = tuple[Any, Any, V]
 class Last(Aggregate[V, "Placed[V] | None", V]):
     """See :func:`last`."""
 
+    _word = "last"
+    _in_python = "compares whole values, and columns have only the order of numbers, times and booleans"
+
     by: Callable[[V], Any]
 
     def lift(self, value: V) -> Placed[V] | None:
@@ -190,6 +199,9 @@ def last(by: Any, *, where: Any = None) -> Any:
 @attrs.frozen
 class Top(Aggregate[V, tuple["Placed[V]", ...], list[V]], Generic[V]):
     """See :func:`top`. An element of the monoid is the best ``k`` values, best first."""
+
+    _word = "top"
+    _in_python = "keeps a list of values, and columns keep numbers only"
 
     k: int
     by: Callable[[V], Any]

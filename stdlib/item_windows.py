@@ -55,6 +55,8 @@ Open: TypeAlias = tuple[int, int, A]
 class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
     """Items of a key that follow each other within ``gap`` microseconds are one session; see :func:`session`."""
 
+    _word = "session"
+
     aggregate: Aggregate[V, A, Any]
     gap: int
     time: Callable[[V], Time]
@@ -121,6 +123,8 @@ def session(
 class CountWindow(OpKeyedOrdered[K, V, R, tuple[int, A]]):
     """The aggregate of every ``items`` items of a key; see :func:`count_window`."""
 
+    _word = "count_window"
+
     aggregate: Aggregate[V, A, Any]
     items: int
 
@@ -147,6 +151,8 @@ has the old items, the oldest on top, each as the aggregate from there on. The s
 @attrs.frozen
 class SlidingCountWindow(OpKeyedOrdered[K, V, R, Queue[A]]):
     """The aggregate of the last ``items`` items of a key, after every ``slide``-th; see :func:`count_window`."""
+
+    _word = "count_window"
 
     aggregate: Aggregate[V, A, Any]
     items: int
@@ -211,6 +217,8 @@ class OpenWindows(Generic[V, A]):
 @attrs.frozen
 class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
     """Windows of ``size`` microseconds by the values' own time, emitted ``grace`` later; see :func:`time_window`."""
+
+    _word = "time_window"
 
     aggregate: Aggregate[V, A, Any]
     size: int

@@ -95,10 +95,14 @@ def _either(left: Any, right: Any) -> Any:
 @attrs.frozen
 class Tag(OpStateless[K, V, K, R]):
     """Say of an item which stream it is from. ``side`` is :class:`FromLeft` or :class:`FromRight`, ``other`` the type of
-    the values of the other stream."""
+    the values of the other stream, ``word`` the function that joins them."""
 
     side: Any
     other: Any
+    word: str = attrs.field(default="join", eq=False)
+
+    def _name(self) -> str:
+        return self.word
 
     def type_arguments(self) -> Mapping[str, Any]:
         return {"R": _either(_OWN, self.other) if self.side is FromLeft else _either(self.other, _OWN)}
@@ -135,6 +139,8 @@ Held: TypeAlias = tuple[list[tuple[int, A]], list[tuple[int, B]]]
 class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Held[A, B]]):
     """See :func:`interval_join`. ``before`` and ``after``: microseconds. The state holds what may still find a partner;
     each item costs a binary search and its partners."""
+
+    _word = "interval_join"
 
     times: Times[A, B]
     before: int
@@ -206,7 +212,7 @@ def interval_join(
         )
     times = Times(left_time, right_time, unit)
     op: IntervalJoin[K, A, B] = IntervalJoin(times, *bounds)
-    return extend(_together(left, right, times), op)
+    return extend(_together(left, right, times, "interval_join"), op)
 
 
 Known: TypeAlias = tuple[int, B] | None
@@ -216,6 +222,8 @@ Known: TypeAlias = tuple[int, B] | None
 @attrs.frozen
 class AsOfJoin(OpKeyedOrdered[K, Either[A, B], AsOf[A, B], Known[B]]):
     """See :func:`asof_join`. ``tolerance``: microseconds. The state is the latest right item."""
+
+    _word = "asof_join"
 
     times: Times[A, B]
     tolerance: int | None = None
@@ -271,13 +279,13 @@ def asof_join(
     """
     times = Times(left_time, right_time, unit)
     op: AsOfJoin[K, A, B] = AsOfJoin(times, None if tolerance is None else seconds_as_micros("tolerance", tolerance, 0))
-    return extend(_together(left, right, times), op)
+    return extend(_together(left, right, times, "asof_join"), op)
 
 
-def _together(left: Stream[U[K, A]], right: Stream[U[K, B]], times: Times[A, B]) -> Stream[Any]:
+def _together(left: Stream[U[K, A]], right: Stream[U[K, B]], times: Times[A, B], word: str) -> Stream[Any]:
     """Both streams, tagged and in the order of time."""
     one_period(left, right)
-    return tagged(left, right).through(sort(by=times))
+    return tagged(left, right, word).through(sort(by=times))
 
 
 def one_period(left: Stream[Any], right: Stream[Any]) -> None:
@@ -292,12 +300,12 @@ def one_period(left: Stream[Any], right: Stream[Any]) -> None:
         )
 
 
-def tagged(left: Stream[U[K, A]], right: Stream[U[Any, B]]) -> Stream[U[K, Either[A, B]]]:
-    """Both streams in one, each item with its side."""
+def tagged(left: Stream[U[K, A]], right: Stream[U[Any, B]], word: str) -> Stream[U[K, Either[A, B]]]:
+    """Both streams in one, each item with its side. ``word``: the function that joins them."""
     sides: list[Stream[Any]] = []
     for side, stream, partner in ((FromLeft, left, right), (FromRight, right, left)):
         some: Any = stream
         edge = edge_of(partner)
-        op: Any = Tag(side, Any if edge is None else edge.value)
+        op: Any = Tag(side, Any if edge is None else edge.value, word)
         sides.append(extend(some, op))
     return merge(*sides)

@@ -11,6 +11,7 @@ from tracetypes.algebra import chosen
 from tracetypes.errors import UsageError
 from tracetypes.records import show
 from tracetypes.stdlib.aggregates import Aggregate, types_of
+from tracetypes.typed import Typed
 
 __all__ = ["Kept", "KeptIfAny", "kept", "kept_if_any"]
 
@@ -29,6 +30,12 @@ class Kept(Aggregate[V, A, W]):
     aggregate: Aggregate[V, A, W]
     where: Callable[[V], bool]
     optional: bool
+
+    def _stands_for(self) -> Typed:
+        return self.aggregate
+
+    def _name(self) -> str:
+        return self.aggregate._name()
 
     def type_arguments(self) -> Mapping[str, Any]:
         value, result = types_of(self.aggregate)
@@ -57,6 +64,12 @@ class KeptIfAny(Aggregate[V, tuple[int, A], W | None], Generic[V, A, W]):
 
     aggregate: Aggregate[V, A, W]
     where: Callable[[V], bool]
+
+    def _stands_for(self) -> Typed:
+        return self.aggregate
+
+    def _name(self) -> str:
+        return self.aggregate._name()
 
     def type_arguments(self) -> Mapping[str, Any]:
         value, result = types_of(self.aggregate)

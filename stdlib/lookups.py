@@ -209,6 +209,8 @@ class Cached(LookupTable):
 class LookupJoin(OpStateless[K, V, K, W], Generic[K, V, W]):
     """See :func:`lookup_join`."""
 
+    _word = "lookup_join"
+
     table: Cached
     by: Callable[[K, V], Any]
     combine: Callable[[V, Any], W]

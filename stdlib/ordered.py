@@ -54,6 +54,8 @@ R = TypeVar("R")
 class Interpolate(OpKeyedOrdered[K, V, V, tuple[V, int, float] | None]):
     """See :func:`interpolate`. The state is the last reading, its time and its number."""
 
+    _word = "interpolate"
+
     time: Callable[[V], int]
     number: Callable[[V], float]
     make: Callable[[V, int, float], V]
@@ -117,6 +119,8 @@ def interpolate(
 class Diff(OpKeyedOrdered[K, V, float, float | None]):
     """See :func:`diff`. The state is the last number."""
 
+    _word = "diff"
+
     number: Callable[[V], float]
 
     def initial_state(self) -> float | None:
@@ -142,6 +146,8 @@ def diff(number: Callable[[V], float]) -> OrderedOperator[V, float]:
 @attrs.frozen
 class Pairwise(OpKeyedOrdered[K, V, R, V | None]):
     """See :func:`pairwise`. The state is the last item."""
+
+    _word = "pairwise"
 
     function: Callable[[V, V], R]
     result: Any
@@ -173,6 +179,8 @@ def pairwise(function: Callable[[V, V], W], *, to: type[W] | None = None) -> Ord
 @attrs.frozen
 class Scan(OpKeyedOrdered[K, V, R, A]):
     """See :func:`scan`. The state is the aggregate of all items so far."""
+
+    _word = "scan"
 
     aggregate: Aggregate[V, A, Any]
 
@@ -213,6 +221,8 @@ def settled(name: Hashable) -> Hashable:
 class Deduplicate(OpKeyedOrdered[K, V, V, set[Hashable]]):
     """See :func:`deduplicate`. The state is all names seen."""
 
+    _word = "deduplicate"
+
     by: Callable[[V], Hashable]
 
     def initial_state(self) -> set[Hashable]:
@@ -232,6 +242,8 @@ Recent: TypeAlias = tuple[deque[Hashable], dict[Hashable, int]]
 @attrs.frozen
 class DeduplicateRecent(OpKeyedOrdered[K, V, V, Recent]):
     """See :func:`deduplicate`. The state is the names of the last ``items`` items, and how many have each name."""
+
+    _word = "deduplicate"
 
     by: Callable[[V], Hashable]
     items: int
@@ -257,6 +269,8 @@ class DeduplicateRecent(OpKeyedOrdered[K, V, V, Recent]):
 @attrs.frozen
 class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
     """See :func:`deduplicate`. The state is the last time of each name that may still count."""
+
+    _word = "deduplicate"
 
     by: Callable[[V], Hashable]
     horizon: int
@@ -327,6 +341,8 @@ def deduplicate(
 class EwmMean(OpKeyedOrdered[K, V, float, float | None]):
     """See :func:`ewm_mean`. The state is the last mean."""
 
+    _word = "ewm_mean"
+
     number: Callable[[V], float]
     alpha: float
 
@@ -343,6 +359,8 @@ class EwmMean(OpKeyedOrdered[K, V, float, float | None]):
 @attrs.frozen
 class EwmMeanOverTime(OpKeyedOrdered[K, V, float, tuple[int, float] | None]):
     """See :func:`ewm_mean`. The state is the last time in microseconds and the mean."""
+
+    _word = "ewm_mean"
 
     number: Callable[[V], float]
     half_life: int

@@ -56,10 +56,12 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
     """The aggregate of the last ``panes`` blocks of a key, at the markers that end a window which holds items.
 
     ``period``: that of the markers, in microseconds; None where it is not known, and then every marker ends a window and
-    ``ends`` is not asked for. Windows begin at the multiples of ``slide * period`` plus ``offset`` microseconds.
+    ``ends`` is not asked for. Windows begin at the multiples of ``slide * period`` plus ``offset`` microseconds. ``word``: the
+    function that made it.
     """
 
     forgets_idle = True
+    may_change = ("word",)
 
     aggregate: Aggregate[V, A, Any]
     panes: int
@@ -67,6 +69,10 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
     period: int | None = None
     ends: bool = False
     offset: int = 0
+    word: str = attrs.field(default="sliding", eq=False, kw_only=True)
+
+    def _name(self) -> str:
+        return self.word
 
     def type_arguments(self) -> Mapping[str, Any]:
         return typed(self.aggregate, Windowed if self.ends else None)
@@ -131,6 +137,8 @@ class SlidingTwoStacks(_Windows[K, V, R, TwoStacks[A], A]):
     aggregate. When the first is empty, the second is turned over on it, and that marker costs ``panes`` times ``combine``.
     """
 
+    _in_python = "keeps its panes in a list of any length"
+
     def initial_state(self) -> TwoStacks[A]:
         return stack_of((self.identity(),) * self.panes), None, self.identity()
 
@@ -154,6 +162,8 @@ class SlidingTwoStacks(_Windows[K, V, R, TwoStacks[A], A]):
 class SlidingSubtracting(_Windows[K, V, R, TwoStacks[A], A]):
     """For an :class:`Invertible` aggregate: each key and marker costs one ``combine`` and one ``subtract``. The state is a queue
     of the panes, as in :class:`SlidingTwoStacks`, and the aggregate of all of them."""
+
+    _in_python = "keeps its panes in a list of any length"
 
     def initial_state(self) -> TwoStacks[A]:
         return stack_of((self.identity(),) * self.panes), None, self.identity()

@@ -57,6 +57,8 @@ class _PerBlock(OpKeyedUnordered[K, V, K, W, "Touched[A]", "Touched[A]"], Generi
 class AggregatePerBlock(_PerBlock[K, V, W, A], Generic[K, V, W, A]):
     """See :func:`aggregate`."""
 
+    _word = "aggregate"
+
     def update_state(self, state: Touched[A], agg: Touched[A]) -> Touched[A]:
         return agg
 
@@ -64,6 +66,8 @@ class AggregatePerBlock(_PerBlock[K, V, W, A], Generic[K, V, W, A]):
 @attrs.frozen
 class Running(_PerBlock[K, V, W, A], Generic[K, V, W, A]):
     """See :func:`running`."""
+
+    _word = "running"
 
     def update_state(self, state: Touched[A], agg: Touched[A]) -> Touched[A]:
         return agg[0], self.aggregate.combine(state[1], agg[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -23,6 +23,8 @@ W2 = TypeVar("W2")
 @attrs.frozen
 class Both(Aggregate[V, tuple[Any, Any], W], Generic[V, W]):
     """See :func:`both`."""
+
+    _word = "both"
 
     a: Aggregate[V, Any, Any]
     b: Aggregate[V, Any, Any]
@@ -66,12 +68,17 @@ def both(
 class Struct(Aggregate[V, tuple[Any, ...], W], Generic[V, W]):
     """See :func:`struct`."""
 
+    _word = "struct"
+
     to: Callable[..., W]
     names: tuple[str, ...]
     parts: tuple[Aggregate[V, Any, Any], ...]
 
     def type_arguments(self) -> Mapping[str, Any]:
         return {"V": same_values((types_of(part)[0] for part in self.parts), "struct"), "W": self.to}
+
+    def _parts(self) -> Iterator[tuple[str, object]]:
+        return zip(self.names, self.parts, strict=True)
 
     def lift(self, value: V) -> tuple[Any, ...]:
         return tuple([part.lift(value) for part in self.parts])

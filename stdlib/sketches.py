@@ -59,6 +59,9 @@ class Members:
 class CountDistinct(Measured[V, Members, int], Generic[V]):
     """See :func:`count_distinct`."""
 
+    _word = "count_distinct"
+    _in_python = "keeps a set of any size"
+
     def type_arguments(self) -> Mapping[str, Any]:
         return {}
 
@@ -99,6 +102,9 @@ class ApproxCountDistinct(Measured[V, tuple[int, ...] | bytes, int], Generic[V])
     they are few, or all registers as bytes. The registers alone decide which of the two, so equal sketches are equal
     values.
     """
+
+    _word = "approx_count_distinct"
+    _in_python = "keeps a sketch in bytes, and columns keep numbers only"
 
     precision: int
 
@@ -282,6 +288,9 @@ class _Sketch(Measured[V, Buckets, W], Generic[V, W]):
 class Quantile(_Sketch[V, float], Generic[V]):
     """See :func:`quantile`."""
 
+    _word = "quantile"
+    _in_python = "keeps a list of buckets of any length"
+
     q: float
 
     def result(self, agg: Buckets) -> float:
@@ -291,6 +300,9 @@ class Quantile(_Sketch[V, float], Generic[V]):
 @attrs.frozen
 class Quantiles(_Sketch[V, list[float]], Generic[V]):
     """See :func:`quantiles`."""
+
+    _word = "quantiles"
+    _in_python = "keeps a list of buckets of any length"
 
     qs: tuple[float, ...]
 

@@ -49,6 +49,8 @@ T = TypeVar("T")
 class Map(OpStateless[K, V, L, W]):
     """See :func:`map`."""
 
+    _word = "map"
+
     function: Callable[[K, V], tuple[L, W]]
     to_key: Any
     to: Any
@@ -79,6 +81,8 @@ def map(
 class MapValues(OpStateless[K, V, K, W], Generic[K, V, W]):
     """See :func:`map_values`."""
 
+    _word = "map_values"
+
     function: Callable[[V], W]
     to: Any
 
@@ -106,6 +110,8 @@ def map_values(function: Callable[[V], W], *, to: type[W] | None = None) -> Keye
 class Filter(OpStateless[K, V, K, V], Generic[K, V]):
     """See :func:`filter`."""
 
+    _word = "filter"
+
     predicate: Callable[[K, V], bool]
 
     def on_item(self, key: K, value: V, emit: Emit[K, V]) -> None:
@@ -125,6 +131,8 @@ def filter(predicate: Callable[[K, V], bool]) -> UnorderedOperator[K, V, K, V]:
 @attrs.frozen
 class FlatMap(OpStateless[K, V, L, W]):
     """See :func:`flat_map`."""
+
+    _word = "flat_map"
 
     function: Callable[[K, V], Iterable[tuple[L, W]]]
     to_key: Any
@@ -161,6 +169,9 @@ def flat_map(
 class ExplodeLists(OpStateless[K, list[W], K, W], Generic[K, W]):
     """See :func:`explode`."""
 
+    _word = "explode"
+    _in_python = "emits an item for each element of a list of any length"
+
     def on_item(self, key: K, value: list[W], emit: Emit[K, W]) -> None:
         for element in value:
             emit(key, element)
@@ -169,6 +180,9 @@ class ExplodeLists(OpStateless[K, list[W], K, W], Generic[K, W]):
 @attrs.frozen
 class Explode(OpStateless[K, V, K, W], Generic[K, V, W, E]):
     """See :func:`explode`."""
+
+    _word = "explode"
+    _in_python = "emits an item for each element of a list of any length"
 
     get: Callable[[V], Iterable[E]]
     combine: Callable[[V, E], W] | None
@@ -223,6 +237,8 @@ def explode(get: Any = None, *, combine: Any = None, to: Any = None) -> Any:
 class KeyBy(OpStateless[K, V, L, V], Generic[K, V, L]):
     """See :func:`key_by`."""
 
+    _word = "key_by"
+
     by: Callable[[K, V], L]
     to: Any
 
@@ -247,6 +263,8 @@ def key_by(by: Callable[[K, V], L], *, to: type[L] | None = None) -> UnorderedOp
 @attrs.frozen
 class Enrich(OpStateless[K, V, K, W], Generic[K, V, W, D, T]):
     """See :func:`enrich`."""
+
+    _word = "enrich"
 
     table: Mapping[D, T]
     by: Callable[[K, V], D]

@@ -46,6 +46,8 @@ Real = TypeVar("Real", bound=float)
 class Count(Aggregate[V, int, int]):
     """See :func:`count`."""
 
+    _word = "count"
+
     def lift(self, value: V) -> int:
         return 1
 
@@ -85,6 +87,8 @@ def count(*, where: Any = None) -> Any:
 class IntegerSum(Measured[V, int, int], Generic[V]):
     """See :func:`sum`."""
 
+    _word = "sum"
+
     @property
     def measured(self) -> Any:
         return int
@@ -106,6 +110,8 @@ class IntegerSum(Measured[V, int, int], Generic[V]):
 class FloatSum(Measured[V, ExactSum, float], Generic[V]):
     """See :func:`sum`."""
 
+    _word = "sum"
+
     @property
     def measured(self) -> Any:
         return float
@@ -126,6 +132,8 @@ class FloatSum(Measured[V, ExactSum, float], Generic[V]):
 @attrs.frozen
 class FastSum(Measured[V, float, float], Generic[V]):
     """See :func:`fast_sum`."""
+
+    _word = "fast_sum"
 
     @property
     def measured(self) -> Any:
@@ -193,6 +201,8 @@ def fast_sum(
 class Mean(Measured[V, tuple[ExactSum, int], float], Generic[V]):
     """See :func:`mean`."""
 
+    _word = "mean"
+
     def lift(self, value: V) -> tuple[ExactSum, int]:
         return ExactSum.of(self.measure(value)), 1
 
@@ -240,6 +250,9 @@ Moments = tuple[int, ExactSum, ExactSum]
 @attrs.frozen
 class Variance(Measured[V, Moments, float], Generic[V]):
     """See :func:`variance`. An element of the monoid is the count, the exact sum, and the exact sum of squares."""
+
+    _word = "variance"
+    _in_python = "computes with integers of any size, which take no column"
 
     population: bool
 

@@ -114,7 +114,7 @@ def tumbling(
     [[('a', 1)], [], [('a', 6)], []]
     """
     slide: Any = panes if size is None else size
-    return _windows(aggregate, panes, size, slide, offset, period, ends, method)
+    return _windows(aggregate, panes, size, slide, offset, period, ends, method, "tumbling")
 
 
 @overload
@@ -207,7 +207,7 @@ def sliding(
     >>> print(window.start, "to", window.end, "has", window.value)
     1969-12-31 23:59:59+00:00 to 1970-01-01 00:00:01+00:00 has 1
     """
-    return _windows(aggregate, panes, size, slide, offset, period, ends, method)
+    return _windows(aggregate, panes, size, slide, offset, period, ends, method, "sliding")
 
 
 def _windows(
@@ -219,6 +219,7 @@ def _windows(
     period: Span | None,
     ends: bool,
     method: Method | None,
+    word: str,
 ) -> KeyedOperator[V, Any]:
     if (panes is None) == (size is None):
         said = "neither panes nor size is given" if panes is None else "both panes and size are given"
@@ -252,7 +253,7 @@ def _windows(
                 length, step = spans["size"] // every, spans.get("slide", every) // every
         large: Method = "subtract" if isinstance(aggregate, Invertible) else "two stacks"
         how = method or ("panes" if length <= MOST_PANES else large)
-        op: Any = _METHODS[how](aggregate, length, step, every, ends, spans["offset"])
+        op: Any = _METHODS[how](aggregate, length, step, every, ends, spans["offset"], word=word)
         return extend(upstream, op)
 
     return place

@@ -84,6 +84,9 @@ class Predicted(Generic[V]):
 class Predict(OpStateless[K, V, K, Predicted[V]]):
     """See :func:`predict`."""
 
+    _word = "predict"
+    _in_python = "goes through the nodes of a tree, one after the other"
+
     tree: RegressionTree
     features: Callable[[V], Sequence[float]]
 
@@ -116,6 +119,8 @@ class Lagged(Generic[V]):
 @attrs.frozen
 class Lags(OpKeyedOrdered[K, V, Lagged[V], tuple[float, ...]]):
     """See :func:`lagged`. The state is the last numbers."""
+
+    _word = "lagged"
 
     number: Callable[[V], float]
     items: int

@@ -25,6 +25,7 @@ from tracetypes.stdlib.periods import multiples_of, period_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
 from tracetypes.stdlib.windows import seconds_as_micros, whole
 from tracetypes.templates import Emit, EmitValue
+from tracetypes.typed import Typed
 
 __all__ = ["How", "OwnTimeJoin", "Sides", "SidesInOrder", "WindowJoin", "how_of", "result_of", "window_join"]
 
@@ -83,6 +84,9 @@ def matches(how: How, lefts: Iterable[A], rights: Bag[B] | list[B]) -> Iterable[
 class Sides(Aggregate[Either[A, B], Both[A, B], Any]):
     """Collects the values of both sides."""
 
+    _word = "window_join"
+    _in_python = "keeps all items of a window"
+
     def lift(self, value: Either[A, B]) -> Both[A, B]:
         return (Bag((value.value,)), Bag()) if isinstance(value, FromLeft) else (Bag(), Bag((value.value,)))
 
@@ -103,6 +107,9 @@ Lists: TypeAlias = tuple[list[A], list[B]]
 @attrs.frozen
 class SidesInOrder(Aggregate[Either[A, B], Lists[A, B], Any]):
     """The same in the order of the stream, for an operator whose output has an order."""
+
+    _word = "window_join"
+    _in_python = "keeps all items of a window"
 
     def lift(self, value: Either[A, B]) -> Lists[A, B]:
         return ([value.value], []) if isinstance(value, FromLeft) else ([], [value.value])
@@ -130,8 +137,16 @@ class SidesInOrder(Aggregate[Either[A, B], Lists[A, B], Any]):
 class WindowJoin(SlidingPanes[K, Either[A, B], R, Both[A, B]]):
     """See :func:`window_join`. The state is the items of the window, block by block."""
 
+    _in_python = "keeps all items of a window"
+
     how: How = "inner"
     joined: Any = None
+
+    def _stands_for(self) -> Typed:
+        return self.aggregate
+
+    def _name(self) -> str:
+        return "window_join"
 
     def type_arguments(self) -> Mapping[str, Any]:
         return {"R": self.joined}
@@ -149,6 +164,8 @@ class WindowJoin(SlidingPanes[K, Either[A, B], R, Both[A, B]]):
 @attrs.frozen
 class OwnTimeJoin(TimeWindow[K, Either[A, B], R, Lists[A, B]]):
     """See :func:`window_join`, with times. The state is the items of the open windows."""
+
+    _word = "window_join"
 
     how: How = "inner"
     joined: Any = None
@@ -324,12 +341,12 @@ def window_join(
         length, late = seconds_as_micros("size", size), seconds_as_micros("grace", grace, 0)
         times = Times(left_time, right_time, unit)
         op = OwnTimeJoin(SidesInOrder(), length, late, times.of, "us", False, begin, how, made)
-        return extend(tagged(left, right).through(sort(by=times.of)), op)
+        return extend(tagged(left, right, "window_join").through(sort(by=times.of)), op)
     if left_time is not None or right_time is not None or grace != 0:
         raise UsageError(
             "TT121", "one of left_time and right_time is missing", fix="give both, or neither and no grace"
         )
-    both = tagged(left, right)
+    both = tagged(left, right, "window_join")
     every = None
     if size is not None or panes != 1 or begin:
         every = period_of(both, None if period is None else seconds_as_micros("period", period))

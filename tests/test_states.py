@@ -136,9 +136,9 @@ class Nothing(Mixed):
 @pytest.mark.parametrize(
     ("op", "why"),
     [
-        (Mixed((0.0, 0.0)), "is an int here and a float there: write 0.0"),
-        (Mixed((0, 0), 0.0), "is an int here and a float there: write 0.0"),
-        (Nothing((UNIT, 0)), "its state holds a Unit"),
+        (Mixed((0.0, 0.0)), "makes its result an int here and a float there: write 0.0"),
+        (Mixed((0, 0), 0.0), "makes its result an int here and a float there: write 0.0"),
+        (Nothing((UNIT, 0)), "has a state that holds a Unit"),
         (Mixed((0, 0)), None),
     ],
 )

@@ -15,6 +15,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import attrs
@@ -508,14 +509,14 @@ def grows(v: Row) -> Any:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda v: math.isclose(v.f, v.g), "calls math.isclose at line"),
-        (lambda v: math.sqrt(v.s), "calls math.sqrt with a str at line"),
-        (lambda v: math.trunc(v.s), "calls math.trunc with a str at line"),
+        (lambda v: math.isclose(v.f, v.g), "calls math.isclose"),
+        (lambda v: math.sqrt(v.s), "calls math.sqrt with a str"),
+        (lambda v: math.trunc(v.s), "calls math.trunc with a str"),
         (lambda v: v.i is v.j, "uses is on a value"),
         (lambda v: v.s is WORDS[0], "uses is on a value"),
         (lambda v: v.sub is v.osub, "uses is on a value"),
-        (swallows, "uses try at line"),
-        (within, "uses with at line"),
+        (swallows, "uses try"),
+        (within, "uses with"),
         (outlives, "changes a list that outlives the call"),
         (outlives_constant, "changes a list that outlives the call"),
         (remembers, "changes a dict that outlives the call"),
@@ -553,8 +554,8 @@ def grows(v: Row) -> Any:
         (lambda v: v.s.split(",")[1:], "takes several parts"),
         (lambda v: tuple(part for part in v.s.split(",")), "iterates over a list of text"),
         (lambda v: v.s.split(3), "calls str.split with a int"),
-        (lambda v: v.s.strip(3), "calls str.strip with a int at line"),
-        (lambda v: v.s.encode(), "calls str.encode at line"),
+        (lambda v: v.s.strip(3), "calls str.strip with a int"),
+        (lambda v: v.s.encode(), "calls str.encode"),
         (lambda v: v.s.ljust(v.i), "calls str.ljust with a int"),
         (lambda v: v.s.zfill(1001), "makes text of more than 1000 characters"),
         (lambda v: ",".join([v.s, v.i]), "calls str.join with a list"),
@@ -562,7 +563,7 @@ def grows(v: Row) -> Any:
         (lambda v: v.s[v.i], "place that is not constant"),
         (lambda v: v.s[:: v.i], "places that are not constant"),
         (lambda v: v.s[3:1:-1], "backwards, between two places"),
-        (lambda v: int(v.sub), "calls int at line"),
+        (lambda v: int(v.sub), "calls int"),
         (lambda v: round(v.f, v.s), "rounds a float to digits"),
         (lambda v: v.i**v.j, "uses .. on a int"),
         (lambda v: v.i & v.f, "uses & on a int and a float"),
@@ -592,7 +593,7 @@ def grows(v: Row) -> Any:
         (lambda v: 1 // 0, "always raises ZeroDivisionError"),
         (lambda v: dt.timedelta(seconds=v.f), "timedelta of what is no integer"),
         (lambda v: [v.i, v.j][v.b], "place that is not known"),
-        (eval("lambda v: v.i"), "its source is not there"),
+        (eval("lambda v: v.i"), "a source that is not there"),
     ],
 )
 def test_the_reason_is_told(function: Callable[[Any], Any], reason: str) -> None:
@@ -602,16 +603,19 @@ def test_the_reason_is_told(function: Callable[[Any], Any], reason: str) -> None
 
 def test_the_line_is_told() -> None:
     line = in_vain.__code__.co_firstlineno + 2
-    with pytest.raises(Untraceable, match=f"at line {line}$"):
+    with pytest.raises(Untraceable, match=r"takes more than|too large") as caught:
         trace_function(in_vain, schema_of(Row))
+    assert caught.value.calls[-1].line == line
 
 
 def test_the_file_is_told_where_it_is_another() -> None:
     """Of a function of the standard library that is looked into."""
-    with pytest.raises(Untraceable, match=r"at line \d+ of statistics.py$"):
+    with pytest.raises(Untraceable) as caught:
         trace_function(lambda v: statistics.NormalDist(0.0, 1.0).zscore(v.s), schema_of(Row))
-    with pytest.raises(Untraceable, match=r"at line \d+$"):
+    assert [Path(call.file).name for call in caught.value.calls] == ["test_tracing.py", "statistics.py"]
+    with pytest.raises(Untraceable) as caught:
         trace_function(lambda v: helper(v.sub) + math.isclose(v.f, v.g), schema_of(Row))
+    assert {Path(call.file).name for call in caught.value.calls} == {"test_tracing.py"}
 
 
 def test_a_list_is_passed_through_and_not_looked_into() -> None:
@@ -679,7 +683,7 @@ def test_the_function_is_not_run_on_a_changed_source() -> None:
     changed = types.FunctionType(
         swallows.__code__.replace(co_consts=(*swallows.__code__.co_consts, 1)), globals(), "swallows"
     )
-    with pytest.raises(Untraceable, match="source has changed"):
+    with pytest.raises(Untraceable, match="source that has changed"):
         trace_function(changed, schema_of(Row))
 
 
@@ -860,7 +864,7 @@ def test_the_smallest_of_floats_depends_on_the_order_with_nan(of: Any, better: s
     ):
         monoid_of(Widest(Mean(), of), String(), Float())
     assert monoid_of(Widest(Mean(), getattr(algebra, better)), String(), Float()).parts[0].reduction == of.__name__
-    with pytest.raises(Untraceable, match=r"combine is no sum, minimum or maximum\[0\]$"):
+    with pytest.raises(Untraceable, match=r"^combines by no sum, minimum or maximum\[0\]$"):
         monoid_of(Widest(Mean(), lambda a, b: a * b), String(), Float())
 
 

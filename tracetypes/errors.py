@@ -102,6 +102,16 @@ def _is_authors(file: str) -> bool:
     return not file.startswith(_HOUSE) and (not file.startswith("<") or _CELL.match(file) is not None)
 
 
+def is_own(file: str) -> bool:
+    """Is a file the author's, and of no library?"""
+    return _is_authors(file) and not _is_library(file)
+
+
+def is_ours(file: str) -> bool:
+    """Is a file of tracetypes?"""
+    return file.startswith(_HOUSE)
+
+
 def _is_library(file: str) -> bool:
     return os.path.realpath(file).startswith(_LIBRARIES)
 
@@ -111,7 +121,7 @@ def _here() -> Location | None:
     frame = sys._getframe(1).f_back
     while frame is not None:
         name = frame.f_code.co_filename
-        if _is_authors(name) and not _is_library(name):
+        if is_own(name):
             return Location(name, frame.f_lineno)
         frame = frame.f_back
     return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
+
+from tracetypes.redaction import names_of
 
 __all__ = ["Typed"]
 
@@ -13,6 +15,25 @@ class Typed:
 
     _is_keyed: ClassVar[bool] = True
     """Does the template bring items together by key?"""
+
+    _word: ClassVar[str] = ""
+    """The function by which authors make it. Empty: they name the class."""
+
+    _in_python: ClassVar[str] = ""
+    """Why columns cannot hold what it keeps, where that is so: a sentence without its subject."""
+
+    def _stands_for(self) -> Typed:
+        """What authors made when this came of it: itself, unless a parameter put it around another."""
+        return self
+
+    def _name(self) -> str:
+        """What authors wrote to make it, for messages."""
+        return self._word or type(self).__name__
+
+    def _parts(self) -> Iterator[tuple[str, object]]:
+        """What authors gave it, by the names of parameters."""
+        cls: Any = type(self)
+        return ((name, getattr(self, name, None)) for name in names_of(cls) or ())
 
     def type_arguments(self) -> Mapping[str, Any]:
         """Type arguments of this class that the instance knows. None by default.

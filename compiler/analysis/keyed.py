@@ -9,6 +9,7 @@ import attrs
 
 from tracetypes.compiler.analysis.monoids import Monoid, constant, leaves, results, united
 from tracetypes.compiler.tracing.expr import Pack, Tree, Value
+from tracetypes.compiler.tracing.symbolic.stack import called
 from tracetypes.compiler.tracing.tracer import Given, Nested, Untraceable, trace_method
 from tracetypes.markers import Marker
 from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, UnitValue, schema_of
@@ -40,11 +41,14 @@ def keyed_of(
 ) -> Keyed:
     """Trace the methods of an operator for its aggregates. Raises :class:`Untraceable` with the reason."""
     if not _has_codes(key):
-        raise Untraceable("its keys hold lists or are of several types")
+        raise Untraceable("has keys that hold lists or are of several types")
     initial, identity = constant(op, "initial_state"), constant(op, "identity")
-    state, update = _state_of(op, monoid, initial)
+    try:
+        state, update = _state_of(op, monoid, initial)
+    except Untraceable as why:
+        raise why if why.calls else Untraceable(why.what, (called(type(op).update_state, owner=op),)) from None
     if any(isinstance(at.kind, UnitValue) for _, at in leaves(state)):
-        raise Untraceable("its state holds a Unit, which takes no column")
+        raise Untraceable("has a state that holds a Unit, which takes no column")
     new, marker = Nested("new_state", state), Given("marker", schema_of(Marker))
     on_marker = trace_method(op, "on_marker", [new, Given("key", key), marker], emits="pairs")
     skips = op.skips_untouched

@@ -23,9 +23,13 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Value
+from tracetypes.compiler.tracing.symbolic.paths import Called
+from tracetypes.compiler.tracing.symbolic.shapes import Given
+from tracetypes.compiler.tracing.symbolic.stack import called
 from tracetypes.compiler.tracing.tracer import Nested, Untraceable, trace_lift, trace_method
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Schema, Timestamp
 from tracetypes.templates import OpKeyedUnordered
+from tracetypes.typed import Typed
 
 __all__ = ["Monoid", "Part", "Reduction", "constant", "leaves", "monoid_of", "results", "united"]
 
@@ -86,9 +90,9 @@ def united(values: list[Value], name: str, path: tuple[int, ...] = (), steps: tu
     if packs:
         first = packs[0]
         if len(packs) < len(values) or any(p.cls is not first.cls or p.names != first.names for p in packs):
-            raise Untraceable("its results have no structure in common")
+            raise Untraceable("gives results of different structure")
         if any(len(p.parts) != len(first.parts) for p in packs):
-            raise Untraceable("its results are tuples of different length")
+            raise Untraceable("gives tuples of different length")
         parts = []
         for at in range(len(first.parts)):
             step = first.names[at] if first.names else at
@@ -97,9 +101,11 @@ def united(values: list[Value], name: str, path: tuple[int, ...] = (), steps: tu
     kinds = {kind_of(value) for value in values if not isinstance(value, Pack)}
     bare = {k.item if isinstance(k, Optional) else k for k in kinds} - {None}
     if bare == {Integer(), Float()}:
-        raise Untraceable(f"{_where(steps)} is an int here and a float there: write 0.0 where 0 stands for a float")
+        hint = "an int here and a float there: write 0.0 where 0 stands for a float"
+        raise Untraceable(f"makes {_where(steps)}{hint}", kind=hint)
     if len(bare) != 1:
-        raise Untraceable(f"{_where(steps)} has {'two types' if bare else 'no type of its own'}")
+        types = "two types" if bare else "no type of its own"
+        raise Untraceable(f"gives {_where(steps)}{types}", kind=types)
     kind: Any = bare.pop()
     if None in kinds or any(isinstance(k, Optional) for k in kinds):
         kind = Optional(kind)
@@ -107,23 +113,45 @@ def united(values: list[Value], name: str, path: tuple[int, ...] = (), steps: tu
 
 
 def _where(steps: tuple[str | int, ...]) -> str:
-    return f"the part {_steps(steps)} of its result" if steps else "its result"
+    return f"the part {_steps(steps)} of its result " if steps else "its result "
 
 
 def constant(op: object, method: str) -> Value:
     """The result of a method without arguments, as constants. Raises :class:`Untraceable` if it is not constant."""
     tree = trace_method(op, method, [], emits=None)
     if not isinstance(tree, Leaf) or tree.raises or tree.result is None:
-        raise Untraceable(f"{method} is no constant")
+        raise Untraceable(f"has no constant {method}")
     return tree.result
 
 
 def monoid_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], key: Schema, value: Schema) -> Monoid:
     """The monoid of an operator. Raises :class:`Untraceable` with the reason if it is not a known one."""
     lift = trace_lift(op, key, value)
+    try:
+        return _monoid(op, lift)
+    except Untraceable as why:
+        raise why if why.calls else _of_a_part(op, value, why) from None
+
+
+def _of_a_part(whole: Any, value: Schema, why: Untraceable, above: tuple[Called, ...] = ()) -> Untraceable:
+    """The reason as that of the innermost aggregate that has it when it is by itself. Found by trying: which of its scalars came
+    from which aggregate, the monoid of the whole does not tell."""
+    calls = (*above, called(type(whole).combine, owner=whole))
+    for _, part in whole._parts():
+        if isinstance(part, Typed) and hasattr(part, "combine"):
+            try:
+                _monoid(part, trace_method(part, "lift", [Given("value", value)], emits=None))
+            except Untraceable as inner:
+                if not inner.calls and inner.kind == why.kind:
+                    return _of_a_part(part, value, inner, calls)
+    return Untraceable(why.what, calls, kind=why.kind)
+
+
+def _monoid(op: Any, lift: Tree) -> Monoid:
+    """The monoid of an operator or aggregate."""
     found = [result for result in results(lift) if result is not None]
     if not found:
-        raise Untraceable("lift returns nothing")
+        raise Untraceable("returns nothing from lift")
     shape = united([*found, constant(op, "identity")], "agg")
     combine = trace_method(op, "combine", [Nested("a", shape), Nested("b", shape)], emits=None)
     united([*[r for r in results(combine) if r is not None], shape], "agg")
@@ -133,7 +161,7 @@ def monoid_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], key: Schema, v
         one = _projected(combine, path)
         reduction = _reduction(one, _renamed(at, "a"), _renamed(at, "b"))
         if reduction is None:
-            raise Untraceable(_no_reduction(one, at))
+            raise _no_reduction(one, at)
         parts.append(Part(path, at.kind, reduction))
     return Monoid(lift, shape, tuple(parts))
 
@@ -197,7 +225,7 @@ def _reduction(tree: Tree, a: Input, b: Input) -> Reduction | None:
     return None
 
 
-def _no_reduction(tree: Tree, at: Input) -> str:
+def _no_reduction(tree: Tree, at: Input) -> Untraceable:
     """Why a part is no sum, smallest or largest value."""
     a, b = _renamed(at, "a"), _renamed(at, "b")
     bare = at.kind.item if isinstance(at.kind, Optional) else at.kind
@@ -205,11 +233,12 @@ def _no_reduction(tree: Tree, at: Input) -> str:
         for name, wanted, better in (("minimum", -1, "smaller"), ("maximum", 1, "larger")):
             cases = [case for case in _cases(at.kind, bare) if not any(case.nan)]
             if all(_chosen(tree, case, a, b) in case.right(wanted) for case in cases):
-                return (
-                    f"combine is the {name} of floats{_place(at)}, and with NaN it depends on the order of the two: "
-                    f"{better} of tracetypes.algebra does not"
+                return Untraceable(
+                    f"takes the {name} of floats{_place(at)}, and with NaN it depends on the order of the two: "
+                    f"{better} of tracetypes.algebra does not",
+                    kind=name,
                 )
-    return f"combine is no sum, minimum or maximum{_place(at)}"
+    return Untraceable(f"combines by no sum, minimum or maximum{_place(at)}", kind="no sum")
 
 
 @attrs.frozen

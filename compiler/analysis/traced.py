@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any
 
-import attrs
-
+from tracetypes.compiler.analysis.blame import Opaque, told
 from tracetypes.compiler.analysis.keyed import Keyed, keyed_of
 from tracetypes.compiler.analysis.monoids import Monoid, monoid_of
 from tracetypes.compiler.tracing.expr import Tree
@@ -16,20 +15,12 @@ from tracetypes.trace import StreamType
 __all__ = ["Opaque", "keyed_in", "monoid_in", "traced"]
 
 
-@final
-@attrs.frozen
-class Opaque:
-    """An operator that must run in Python, item by item, and the reason."""
-
-    reason: str
-
-
 def traced(op: OpStateless[Any, Any, Any, Any], takes: StreamType) -> Tree | Opaque:
     """What a stateless operator does with an item, as expressions if possible."""
     try:
         return trace_on_item(op, takes.key, takes.value)
     except Untraceable as why:
-        return Opaque(str(why))
+        return told(op, why)
 
 
 def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
@@ -39,7 +30,7 @@ def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
     try:
         return monoid_of(op, takes.key, takes.value)
     except Untraceable as why:
-        return Opaque(str(why))
+        return told(op, why)
 
 
 def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: StreamType) -> Keyed | Opaque:
@@ -51,4 +42,4 @@ def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: St
     try:
         return keyed_of(op, monoid, takes.key, gives)
     except Untraceable as why:
-        return Opaque(str(why))
+        return told(op, why)

@@ -14,8 +14,10 @@ from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.facts import sums_only
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import program
+from tracetypes.errors import Location
 from tracetypes.markers import show_markers
 from tracetypes.nodes import Apply, Fused, Node, Restore, RowPosition, Sink, Sort, Source, steps_of, title
+from tracetypes.redaction import redact
 from tracetypes.sources import edge_given
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
@@ -40,12 +42,14 @@ class Wording(Protocol):
 
 @attrs.frozen
 class Runs:
-    """An operator of a plan and how it runs: over columns (``native``), or in Python for the ``reason``."""
+    """An operator of a plan and how it runs: over columns (``native``), or in Python for the ``reason``. ``where``: the author's
+    line to which the reason points."""
 
     node: Node
     name: str
     native: bool
     reason: str | None = None
+    where: Location | None = None
 
 
 def explain(checked: Checked, wording: Wording, *, parallelism: int, key_groups: int) -> str:
@@ -172,7 +176,9 @@ def _leaf(leaf: Leaf) -> str:
 def _shown(one: Runs, native: str) -> Iterator[str]:
     yield f"        {native if one.native else 'Python':<6}    {one.name}"
     if one.reason is not None:
-        yield f"                  because {one.reason}"
+        yield f"                  because {redact(one.reason)}"
+    if one.where is not None:
+        yield f"                  at {one.where}{redact(f': {text}' if (text := one.where.text) else '')}"
 
 
 def stateless_runs(link: Link) -> Iterator[Runs]:
@@ -181,10 +187,10 @@ def stateless_runs(link: Link) -> Iterator[Runs]:
     python = [at for at, mapped in enumerate(link.path) if isinstance(mapped.traced, Opaque)]
     for at, mapped in enumerate(link.path):
         if isinstance(mapped.traced, Opaque):
-            reason: str | None = mapped.traced.reason
-        elif not python or (isinstance(link.leaf, FromSource) and not python[0] < at < python[-1]):
-            reason = None
-        else:
+            yield _opaque(mapped.node, title(mapped.node), mapped.traced)
+            continue
+        reason: str | None = None
+        if python and not (isinstance(link.leaf, FromSource) and not python[0] < at < python[-1]):
             behind = bisect(python, at)
             near = min(python[max(behind - 1, 0) : behind + 1], key=lambda one: abs(one - at))
             reason = f"{title(link.path[near].node)} beside it runs in Python"
@@ -196,16 +202,23 @@ def combining_run(stage: Stage) -> Runs | None:
     if not sums_only(stage):
         return None
     step = stage.steps[0]
-    reason = step.monoid.reason if isinstance(step.monoid, Opaque) else None
-    return Runs(step.node, title(step.node), reason is None, reason)
+    if isinstance(step.monoid, Opaque):
+        return _opaque(step.node, title(step.node), step.monoid)
+    return Runs(step.node, title(step.node), True)
 
 
 def keyed_runs(stage: Stage) -> Iterator[Runs]:
     """The sorts and keyed operators of a stage."""
     for at, step in enumerate(stage.steps):
         native = at == 0 and not isinstance(step.keyed, Opaque) and sums_only(stage)
-        reason = None if native else _why(stage, at)
-        yield Runs(step.node, _step(stage, at), native, reason)
+        why = None if native else _why(stage, at)
+        name = _step(stage, at)
+        yield _opaque(step.node, name, why) if isinstance(why, Opaque) else Runs(step.node, name, native, why)
+
+
+def _opaque(node: Node, name: str, why: Opaque) -> Runs:
+    """An operator that could not be expressed, with the line that is to blame, or else its own."""
+    return Runs(node, name, False, why.reason, why.where or node.where)
 
 
 def _combining(stage: Stage) -> Iterator[str]:
@@ -221,7 +234,7 @@ def _combining(stage: Stage) -> Iterator[str]:
     yield from _shown(attrs.evolve(one, name=name), "Arrow")
 
 
-def _why(stage: Stage, at: int) -> str:
+def _why(stage: Stage, at: int) -> str | Opaque:
     step = stage.steps[at]
     match step.operator:
         case Sort():
@@ -234,7 +247,7 @@ def _why(stage: Stage, at: int) -> str:
             return "it emits for single items"
         case OpKeyedUnordered():
             if at == 0 and isinstance(step.keyed, Opaque):
-                return step.keyed.reason
+                return step.keyed
             return "its items come from the operator before it"
 
 

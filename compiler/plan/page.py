@@ -145,7 +145,8 @@ def _badge(one: Runs) -> Badge:
 def _why(one: Runs) -> str:
     if one.native:
         return "Native: it runs over columns."
-    return f"Python, because {one.reason}." if one.reason is not None else "Python."
+    at = "" if one.where is None else f" ({one.where})"
+    return f"Python, because {one.reason}{at}." if one.reason is not None else "Python."
 
 
 def _many(count: int, one: str, many: str) -> str:

@@ -300,7 +300,7 @@ def function_in(function: Callable[[Any], Any], value: Schema) -> Tree | Opaque:
     try:
         return trace_function(function, value)
     except Untraceable as why:
-        return Opaque(str(why))
+        return Opaque(why.what)
 
 
 def _is_stateless(node: Node) -> bool:

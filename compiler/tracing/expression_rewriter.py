@@ -100,7 +100,7 @@ class ExpressionRewriter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             if self.first is None:
-                raise NoSource("it calls super() without an argument of its own")
+                raise NoSource("calls super() without an argument of its own")
             names = [ast.Name(name, ast.Load()) for name in ("__class__", self.first)]
             return ast.fix_missing_locations(ast.copy_location(ast.Call(node.func, [*names], []), node))
         function = self.visit(node.func)
@@ -125,7 +125,7 @@ class ExpressionRewriter(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if self.owner is not None and node.id.startswith("__") and not node.id.endswith("__"):
-            raise NoSource(f"it uses the private name {node.id}")
+            raise NoSource(f"uses the private name {node.id}")
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
@@ -142,7 +142,7 @@ class ExpressionRewriter(ast.NodeTransformer):
             parts = [ast.Constant(None) if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
             return self.tracer(node, "slice", *parts)
         if isinstance(node, ast.Tuple) and any(isinstance(part, ast.Slice) for part in node.elts):
-            raise NoSource("it uses a slice in several dimensions")
+            raise NoSource("uses a slice in several dimensions")
         place: ast.expr = self.visit(node)
         return place
 
@@ -160,14 +160,14 @@ class ExpressionRewriter(ast.NodeTransformer):
         if len(names) == 1:
             return self.tracer(node, "compare", names[0], self.visit(node.left), self.visit(node.comparators[0]))
         if not self.later(node):
-            raise NoSource("it assigns inside a chain of comparisons")
+            raise NoSource("assigns inside a chain of comparisons")
         plain = ast.Constant(all(map(_is_plain, node.comparators)))
         rest = [self.thunk(self.visit(one)) for one in node.comparators]
         return self.tracer(node, "chain", ast.Tuple([*names], ast.Load()), plain, self.visit(node.left), *rest)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         if any(not self.later(one) for one in node.values[1:]):
-            raise NoSource("it assigns inside of and or or")
+            raise NoSource("assigns inside of and or or")
         first, *others = node.values
         plain = ast.Constant(all(map(_is_plain, others)))
         method = "all_of" if isinstance(node.op, ast.And) else "any_of"
@@ -198,7 +198,7 @@ class ExpressionRewriter(ast.NodeTransformer):
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:
         if node.is_async:
-            raise NoSource("it is asynchronous")
+            raise NoSource("is asynchronous")
         iterable = self.tracer(node.iter, "iterate", self.visit(node.iter))
         tests = [self.tracer(test, "truth", self.visit(test)) for test in node.ifs]
         if isinstance(node.target, ast.Tuple | ast.List):
@@ -211,7 +211,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         return node
 
     def visit_Await(self, node: ast.Await) -> ast.expr:
-        raise NoSource("it is asynchronous")
+        raise NoSource("is asynchronous")
 
     def target(self, node: ast.expr) -> Any:
         """What is assigned to or deleted."""
@@ -229,7 +229,7 @@ class ExpressionRewriter(ast.NodeTransformer):
                 place = self.tracer(node, "place", self.index(slice))
                 return ast.copy_location(ast.Subscript(changed, place, node.ctx), node)
             case _:
-                raise NoSource(f"it sets an attribute at line {node.lineno}")
+                raise NoSource("sets an attribute", node.lineno)
 
     def arguments(self, node: ast.arguments) -> ast.arguments:
         for one in (*node.posonlyargs, *node.args, *node.kwonlyargs, node.vararg, node.kwarg):

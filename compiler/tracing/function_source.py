@@ -16,7 +16,12 @@ FUTURE: Final = sum(getattr(__future__, name).compiler_flag for name in __future
 
 
 class NoSource(Exception):
-    """The function cannot be rewritten; the text says why."""
+    """The function cannot be rewritten; the text says why, without its subject. ``line``: of the function, where it is
+    one line that is to blame."""
+
+    def __init__(self, why: str, line: int | None = None) -> None:
+        super().__init__(why)
+        self.line = line
 
 
 @lru_cache(maxsize=256)
@@ -25,7 +30,7 @@ def _functions(file: str, text: str) -> tuple[list[ast.FunctionDef], list[ast.La
     try:
         nodes = list(ast.walk(ast.parse(text, file)))
     except SyntaxError as error:
-        raise NoSource("its source is not there") from error
+        raise NoSource("has a source that is not there") from error
     return [n for n in nodes if isinstance(n, ast.FunctionDef)], [n for n in nodes if isinstance(n, ast.Lambda)]
 
 
@@ -45,10 +50,10 @@ def node_of(code: types.CodeType) -> ast.FunctionDef | ast.Lambda:
     """The node that the code was compiled from."""
     text = "".join(linecache.getlines(code.co_filename))
     if not text:
-        raise NoSource("its source is not there")
+        raise NoSource("has a source that is not there")
     functions, lambdas = _functions(code.co_filename, text)
     if code not in _codes(code.co_filename, text, code.co_flags & FUTURE):
-        raise NoSource("its source has changed since it was imported")
+        raise NoSource("has a source that has changed since it was imported")
     if code.co_name == "<lambda>":
         return _find_lambda(lambdas, code)
     for node in functions:
@@ -56,7 +61,7 @@ def node_of(code: types.CodeType) -> ast.FunctionDef | ast.Lambda:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             if first == code.co_firstlineno:
                 return node
-    raise NoSource("it is no plain function")
+    raise NoSource("is no plain function")
 
 
 def _find_lambda(lambdas: Sequence[ast.Lambda], code: types.CodeType) -> ast.Lambda:
@@ -68,7 +73,7 @@ def _find_lambda(lambdas: Sequence[ast.Lambda], code: types.CodeType) -> ast.Lam
         if (line, column) != (end_line, end_column)
     ]
     if not spans:
-        raise NoSource("its place in the source is not known")
+        raise NoSource("has no known place in its source")
     start = min((line, column) for line, column, _, _ in spans)
     end = max((line, column) for _, _, line, column in spans)
     best: ast.Lambda | None = None
@@ -76,7 +81,7 @@ def _find_lambda(lambdas: Sequence[ast.Lambda], code: types.CodeType) -> ast.Lam
         if _start(node.body) <= start and end <= _end(node.body):
             best = node if best is None or _start(best.body) <= _start(node.body) else best
     if best is None:
-        raise NoSource("its source is not there")
+        raise NoSource("has a source that is not there")
     return best
 
 

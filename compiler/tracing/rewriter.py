@@ -73,7 +73,7 @@ class FunctionRewriter(ExpressionRewriter):
             case [ast.Tuple() | ast.List() as target]:
                 value = self.tracer(node, "unpack", value, places(target))
             case targets if any(isinstance(target, ast.Tuple | ast.List) for target in targets):
-                raise NoSource(f"it assigns to several targets at line {node.lineno}")
+                raise NoSource("assigns to several targets", node.lineno)
             case _:
                 pass
         return ast.copy_location(ast.Assign([self.target(t) for t in node.targets], value), node)
@@ -103,7 +103,7 @@ class FunctionRewriter(ExpressionRewriter):
         node.args = self.arguments(node.args)
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
         if node.decorator_list:
-            raise NoSource(f"it decorates a function at line {node.lineno}")
+            raise NoSource("decorates a function", node.lineno)
         node.returns = None
         node.body = [inner for one in node.body for inner in self.statements(one)]
         return node
@@ -118,12 +118,12 @@ class FunctionRewriter(ExpressionRewriter):
         return self.refused(node, "uses with")
 
     def outside(self, node: ast.Global | ast.Nonlocal) -> ast.stmt:
-        raise NoSource(f"it changes {', '.join(node.names)} at line {node.lineno}, which outlives the call")
+        raise NoSource(f"changes {', '.join(node.names)}, which outlives the call", node.lineno)
 
     visit_Global = visit_Nonlocal = outside
 
     def elsewhere(self, node: ast.stmt) -> ast.stmt:
-        raise NoSource(f"it has a {type(node).__name__} at line {node.lineno}")
+        raise NoSource(f"has a {type(node).__name__}", node.lineno)
 
     visit_ClassDef = visit_AsyncFunctionDef = visit_AsyncFor = visit_AsyncWith = elsewhere
 
@@ -194,7 +194,7 @@ class FunctionRewriter(ExpressionRewriter):
             case ast.MatchOr(patterns=patterns):
                 return ast.BoolOp(ast.Or(), [self.pattern(one, value, captured) for one in patterns])
             case _:
-                raise NoSource(f"it has a {type(node).__name__} at line {node.lineno}")
+                raise NoSource(f"has a {type(node).__name__}", node.lineno)
 
 
 def _kept(name: str, value: ast.expr) -> ast.expr:

@@ -60,5 +60,5 @@ def _rewritten(same: Same) -> types.CodeType:
     (inside,) = (const for const in compiled.co_consts if isinstance(const, types.CodeType))
     own = next(c for c in inside.co_consts if isinstance(c, types.CodeType) and c.co_name in (INSIDE, "<lambda>"))
     if (own.co_flags ^ code.co_flags) & inspect.CO_GENERATOR:
-        raise NoSource("it yields inside of what cannot be traced")
+        raise NoSource("yields inside of what cannot be traced")
     return own.replace(co_name=code.co_name, co_qualname=code.co_qualname)

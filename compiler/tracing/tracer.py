@@ -23,7 +23,7 @@ import attrs
 from tracetypes.compiler.tracing.expr import Branch, Call, Leaf, Pack, Tree, Value
 from tracetypes.compiler.tracing.symbolic.calls import Tracer
 from tracetypes.compiler.tracing.symbolic.known import BOOLEAN
-from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Untraceable, Way, reach
+from tracetypes.compiler.tracing.symbolic.paths import Called, Raised, Stop, Untraceable, Way, reach
 from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedDeferred,
     TracedDuration,
@@ -100,19 +100,19 @@ class _Explorer:
     def __init__(self, function: Callable[..., Any], arguments: tuple[Shape, ...], emits: Emits, limit: int) -> None:
         self.function, self.arguments, self.emits, self.limit = function, arguments, emits, limit
         self.tracer = Tracer(limit)
-        self.tracer.home = _file(function)
         self.paths = 0
-        self.first_exception: str | None = None
+        self.first_exception: tuple[str, tuple[Called, ...]] | None = None
         self.returned = False
 
     def tree(self) -> Tree:
         try:
             made = self.explore(())
             if not self.returned:
-                raise Stop(f"always raises {self.first_exception}")
+                error, calls = self.first_exception or ("an exception", ())
+                raise Stop(f"always raises {error}", calls)
             return attrs.evolve(made, touched=tuple(self.tracer.touched.values()))
         except Stop as stop:
-            raise Untraceable(str(stop)) from None
+            raise Untraceable(stop.what, stop.calls) from None
 
     def explore(self, forced: tuple[bool, ...]) -> Tree:
         self.paths += 1
@@ -142,14 +142,15 @@ class _Explorer:
                 raise Stop("yields instead of calling emit")
             result = None if self.emits == "pairs" else tracer.value_of(returned, "returns")
             leaf = Leaf(tuple(run.emissions), result)
-        except Raised:
-            self.first_exception = self.first_exception or "an exception"
+        except Raised as raised:
+            self.first_exception = self.first_exception or ("an exception", tracer.calls(raised.__traceback__))
         except RecursionError:
             raise Stop("recurses too deep") from None
         except Exception as error:
             if any(name in str(error) for name in _STAND_INS):
-                raise Stop(f"needs a real value ({type(error).__name__}){tracer.line(error.__traceback__)}") from error
-            self.first_exception = self.first_exception or f"{type(error).__name__}: {error}"
+                raise Stop(f"needs a real value ({type(error).__name__})", tracer.calls(error.__traceback__)) from error
+            said = f"{type(error).__name__}: {error}"
+            self.first_exception = self.first_exception or (said, tracer.calls(error.__traceback__))
         finally:
             tracer.run = None
         if isinstance(run.ended, Stop):
@@ -180,12 +181,6 @@ class _Explorer:
                 reach(expr, reached)
                 tree = Branch(self.tracer.intern(Call("eq", (expr, expr), BOOLEAN)), tree, tree)
         return tree
-
-
-def _file(function: Any) -> str | None:
-    """Where a function is written; None where that is not known."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return None if code is None else str(code.co_filename)
 
 
 def _same_leaf(a: Leaf, b: Leaf) -> bool:

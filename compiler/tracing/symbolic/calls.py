@@ -45,6 +45,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
     describe,
 )
+from tracetypes.compiler.tracing.symbolic.stack import called, owner_of
 from tracetypes.compiler.tracing.syntax import is_rewritten, rewritten
 
 __all__ = ["Tracer"]
@@ -131,7 +132,7 @@ class Tracer(MethodCalls):
                 return self.own(dict(zip(args[0]._fields, args[0], strict=True)))
         if is_generated(function):
             return self.call_generated(function, args, keywords)
-        return self.again(function)(*args, **keywords)
+        return self.again(function, args[0] if args else None)(*args, **keywords)
 
     def call_generated(self, function: types.FunctionType, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A method that attrs, dataclasses or collections have written."""
@@ -141,15 +142,15 @@ class Tracer(MethodCalls):
             self.refuse(f"calls {name_of_function(function)}, which is generated")
         return function(*args, **keywords)
 
-    def again(self, function: types.FunctionType) -> types.FunctionType:
-        """The author's function, compiled again."""
+    def again(self, function: types.FunctionType, first: Any = None) -> types.FunctionType:
+        """The author's function, compiled again. ``first``: its first argument."""
         found = self.functions.get(id(function))
         if found is not None:
             return found[1]  # type: ignore[no-any-return]
         try:
             code = rewritten(function.__code__)
         except NoSource as error:
-            self.refuse(f"calls {name_of_function(function)}: {error}")
+            self.refuse(str(error), called(function, error.line, owner_of(function, first)))
         names = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         made = types.FunctionType(
             code,

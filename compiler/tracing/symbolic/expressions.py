@@ -8,7 +8,6 @@ import sys
 import types
 from abc import abstractmethod
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any, Final, NoReturn
 
 from tracetypes.asked import LookupTable
@@ -25,7 +24,7 @@ from tracetypes.compiler.tracing.symbolic.known import (
     TIMESTAMP,
     WIDEST,
 )
-from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Way, isa
+from tracetypes.compiler.tracing.symbolic.paths import Called, Raised, Stop, Way, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Observer,
     Proxy,
@@ -35,7 +34,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     describe,
     expr_of,
 )
-from tracetypes.compiler.tracing.syntax import PREFIX, is_rewritten
+from tracetypes.compiler.tracing.symbolic.stack import calls_of
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -54,7 +53,6 @@ class Expressions(Observer):
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.run: Way | None = None
-        self.home: str | None = None
         self.interned: dict[Any, Expr] = {}
         self.depths: dict[int, int] = {}
         self.functions: dict[int, tuple[Any, Any]] = {}
@@ -71,26 +69,21 @@ class Expressions(Observer):
             raise Stop("uses a value after the call has ended")
         return self.run
 
-    def line(self, traceback: types.TracebackType | None = None) -> str:
-        """The author's line that is being run, with its file where that is not the operator's."""
-        place: tuple[types.CodeType, int] | None = None
+    def calls(self, traceback: types.TracebackType | None = None) -> tuple[Called, ...]:
+        """The calls under way, the outermost first: those of a traceback, or of now."""
+        places: list[tuple[types.FrameType, int]] = []
+        at = sys._getframe(1) if traceback is None else None
+        while at is not None:
+            places.insert(0, (at, at.f_lineno))
+            at = at.f_back
         while traceback is not None:
-            if is_rewritten(traceback.tb_frame.f_code):
-                place = traceback.tb_frame.f_code, traceback.tb_lineno
+            places.append((traceback.tb_frame, traceback.tb_lineno))
             traceback = traceback.tb_next
-        frame = sys._getframe(1) if place is None else None
-        while frame is not None and place is None:
-            if is_rewritten(frame.f_code):
-                place = frame.f_code, frame.f_lineno
-            frame = frame.f_back
-        if place is None:
-            return ""
-        file = place[0].co_filename.removeprefix(PREFIX)
-        return f" at line {place[1]}" + ("" if file in (self.home, "") else f" of {PurePath(file).name}")
+        return calls_of(places, {made.__code__: function for function, made in self.functions.values()})
 
-    def refuse(self, what: str) -> NoReturn:
-        """Give up."""
-        stop = Stop(what + self.line())
+    def refuse(self, what: str, *inside: Called) -> NoReturn:
+        """Give up. ``inside``: a call that was about to begin."""
+        stop = Stop(what, (*self.calls(), *inside))
         if self.run is not None:
             self.run.ended = stop
         raise stop

@@ -7,12 +7,30 @@ from typing import Any, final
 import attrs
 
 from tracetypes.compiler.tracing.expr import Call, Emission, Expr, Pack, Value
+from tracetypes.typed import Typed
 
-__all__ = ["Raised", "Stop", "Undo", "Untraceable", "Way", "isa", "reach"]
+__all__ = ["Called", "Raised", "Stop", "Undo", "Untraceable", "Way", "isa", "reach"]
+
+
+@attrs.frozen(eq=False)
+class Called:
+    """A call that was under way. ``name``: of the function. ``owner``: the operator or aggregate whose method it is.
+    ``file`` and ``line``: what was running. ``function``: as the author made it, where that is known."""
+
+    name: str
+    file: str
+    line: int
+    owner: Typed | None = None
+    function: Any = None
 
 
 class Untraceable(Exception):
-    """The function cannot be written as a tree. The text is the reason."""
+    """The function cannot be written as a tree. ``what``: the reason, a sentence without its subject. ``kind``: the same
+    without places in structures. ``calls``: the calls under way, the outermost first."""
+
+    def __init__(self, what: str, calls: tuple[Called, ...] = (), *, kind: str | None = None) -> None:
+        super().__init__(what)
+        self.what, self.calls, self.kind = what, calls, what if kind is None else kind
 
 
 def isa(value: Any, classes: Any) -> bool:
@@ -22,6 +40,10 @@ def isa(value: Any, classes: Any) -> bool:
 
 class Stop(BaseException):
     """Carries an Untraceable out of the author's code, where no ``except Exception`` catches it."""
+
+    def __init__(self, what: str, calls: tuple[Called, ...] = ()) -> None:
+        super().__init__(what)
+        self.what, self.calls = what, calls
 
 
 class Raised(BaseException):

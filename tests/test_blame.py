@@ -1,0 +1,507 @@
+"""``explain`` and errors name the part that is to blame, in the words of its author, and a line of the author's.
+
+Aggregates are nested at random with one part in them that columns cannot hold, in each operator of the library. Then it is known
+which part, where, and in whose line.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import re
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tracetypes import Dataflow, Emit, OpStateless, U, check, every, sort
+from tracetypes import stdlib as ts
+from tracetypes.compiler.plan.explain import explain
+from tracetypes.compiler.spark.wording import SparkWording
+
+HERE = Path(__file__)
+
+
+@attrs.frozen
+class Row:
+    ts: int
+    x: float
+    n: int
+    text: str
+    when: dt.datetime
+
+
+@attrs.frozen
+class Two:
+    one: float
+    other: float
+
+
+def x(row: Row) -> float:
+    return row.x
+
+
+def ts_of(row: Row) -> int:
+    return row.ts
+
+
+def n(row: Row) -> int:
+    return row.n
+
+
+def centre(row: Row) -> float:
+    return statistics.fmean([row.x])  # blame: centre
+
+
+def through_another(row: Row) -> float:
+    return centre(row) + 1.0
+
+
+def size(row: Row) -> int:
+    return len(json.dumps(row.text))  # blame: size
+
+
+@attrs.frozen
+class Spread(ts.Aggregate[Row, "tuple[int, ...]", float]):
+    """Keeps all numbers."""
+
+    def lift(self, value: Row) -> tuple[int, ...]:
+        return (value.n,)
+
+    def identity(self) -> tuple[int, ...]:
+        return ()
+
+    def combine(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:  # blame: Spread
+        return a + b
+
+    def result(self, agg: tuple[int, ...]) -> float:
+        return float(max(agg) - min(agg))
+
+
+@attrs.frozen
+class Product(ts.Aggregate[Row, int, float]):
+    def lift(self, value: Row) -> int:
+        return value.n
+
+    def identity(self) -> int:
+        return 1
+
+    def combine(self, a: int, b: int) -> int:  # blame: Product
+        return a * b
+
+    def result(self, agg: int) -> float:
+        return float(agg)
+
+
+@attrs.frozen
+class Central(ts.Aggregate[Row, "tuple[float, int]", float]):
+    def lift(self, value: Row) -> tuple[float, int]:
+        return value.x, 1
+
+    def identity(self) -> tuple[float, int]:
+        return 0.0, 0
+
+    def combine(self, a: tuple[float, int], b: tuple[float, int]) -> tuple[float, int]:
+        return a[0] + b[0], a[1] + b[1]
+
+    def result(self, agg: tuple[float, int]) -> float:
+        return statistics.fmean([agg[0] / agg[1]])  # blame: Central
+
+
+@attrs.frozen
+class Doubled(ts.Aggregate[Row, Any, float]):
+    """An author's aggregate upon one of the library."""
+
+    inner: ts.Aggregate[Row, Any, float]
+
+    def lift(self, value: Row) -> Any:
+        return self.inner.lift(value)
+
+    def identity(self) -> Any:
+        return self.inner.identity()
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return self.inner.combine(a, b)
+
+    def result(self, agg: Any) -> float:
+        return self.inner.result(agg) * 2
+
+
+@attrs.frozen
+class Guilty:
+    """An aggregate that columns cannot hold: what is to blame, and how it is shown. ``line``: the mark on the author's line;
+    None: that of the operator."""
+
+    made: ts.Aggregate[Row, Any, Any]
+    name: str
+    shown: str
+    why: str
+    line: str | None = None
+
+
+ANY_SIZE = "keeps a list of buckets of any length"
+GUILTY = {
+    "variance": Guilty(ts.variance(x), "variance", "variance", "computes with integers of any size"),
+    "min": Guilty(ts.min(lambda r: r.text, to=str), "min", "min", "compares text or bytes"),
+    "max": Guilty(ts.max(lambda r: r.text, to=str), "max", "max", "compares text or bytes"),
+    "last": Guilty(ts.last(n), "last", "last", "compares whole values"),
+    "top": Guilty(ts.top(2, n), "top", "top", "keeps a list of values"),
+    "count_distinct": Guilty(ts.count_distinct(n), "count_distinct", "count_distinct", "keeps a set of any size"),
+    "approx_count_distinct": Guilty(
+        ts.approx_count_distinct(n), "approx_count_distinct", "approx_count_distinct", "keeps a sketch in bytes"
+    ),
+    "quantile": Guilty(ts.quantile(0.5, x), "quantile", "quantile", ANY_SIZE),
+    "quantiles": Guilty(ts.quantiles([0.5], x), "quantiles", "quantiles", ANY_SIZE),
+    "sum": Guilty(ts.sum(centre), "centre", "sum(of=centre)", "calls statistics.fmean, which uses try", "centre"),
+    "mean": Guilty(
+        ts.mean(through_another), "centre", "mean(of=through_another)", "calls statistics.fmean, which", "centre"
+    ),
+    "fast_sum": Guilty(ts.fast_sum(centre), "centre", "fast_sum(of=centre)", "calls statistics.fmean", "centre"),
+    "count": Guilty(ts.sum(size), "size", "sum(of=size)", "calls json.dumps, which calls", "size"),
+    "lambda": Guilty(
+        ts.sum(of=lambda r: json.loads(r.text), to=int),  # blame: lambda
+        "lambda",
+        "sum(of=lambda)",
+        "calls json.loads, which",
+        "lambda",
+    ),
+    "Spread": Guilty(Spread(), "Spread", "Spread", "gives tuples of different length", "Spread"),
+    "Product": Guilty(Product(), "Product", "Product", "combines by no sum, minimum or maximum", "Product"),
+    "Central": Guilty(Central(), "Central", "Central", "calls statistics.fmean, which", "Central"),
+    "both": Guilty(
+        ts.both(ts.count(), ts.variance(x), lambda one, other: one + other, to=float),
+        "variance",
+        "both(b=variance)",
+        "computes with integers",
+    ),
+    "where": Guilty(ts.variance(x, where=lambda r: r.n > 0), "variance", "variance", "computes with integers"),
+    "whose": Guilty(ts.max(lambda r: r.text, to=str, where=lambda r: r.n > 0), "max", "max", "compares text"),
+    "centred": Guilty(
+        ts.count(where=lambda row: centre(row) > 0), "centre", "count(where=lambda)", "calls statistics.fmean", "centre"
+    ),
+    "struct": Guilty(
+        ts.struct(Two, one=ts.mean(x), other=ts.variance(x)), "variance", "struct(other=variance)", "computes with"
+    ),
+}
+COLUMNAR: dict[str, Callable[[], ts.Aggregate[Row, Any, Any]]] = {
+    "count": lambda: ts.count(),
+    "sum": lambda: ts.sum(n),
+    "float sum": lambda: ts.sum(x),
+    "fast_sum": lambda: ts.fast_sum(x),
+    "mean": lambda: ts.mean(x),
+    "min": lambda: ts.min(n),
+    "max": lambda: ts.max(x),
+    "time": lambda: ts.max(lambda r: r.when, to=dt.datetime),
+}
+UNORDERED: dict[str, Callable[[Any], Any]] = {
+    "aggregate": ts.aggregate,
+    "running": ts.running,
+    "tumbling": lambda agg: ts.tumbling(agg, size=2),
+    "sliding": lambda agg: ts.sliding(agg, size=1),  # as long as it slides
+}
+ORDERED: dict[str, Callable[[Any], Any]] = {
+    "session": lambda agg: ts.session(agg, gap=5, time=ts_of),
+    "count_window": lambda agg: ts.count_window(agg, items=3),
+    "time_window": lambda agg: ts.time_window(agg, size=10, time=ts_of),
+    "scan": ts.scan,
+}
+
+
+def first(one: Any, other: Any) -> float:
+    return float(one)
+
+
+def nested(chance: random.Random, inner: Guilty, depth: int) -> tuple[ts.Aggregate[Row, Any, Any], str]:
+    """An aggregate around another, among some that columns hold, and how it is shown."""
+    made, shown = inner.made, inner.shown
+    for _ in range(depth):
+        beside = COLUMNAR[chance.choice(sorted(COLUMNAR))]()
+        match chance.randrange(4):
+            case 0:
+                made, shown = ts.both(made, beside, first, to=float), f"both(a={shown})"
+            case 1:
+                made, shown = ts.both(beside, made, first, to=float), f"both(b={shown})"
+            case 2:
+                names = ["one", "other"]
+                chance.shuffle(names)
+                number = ts.both(made, beside, first, to=float)
+                parts: Any = {names[0]: number, names[1]: ts.mean(x)}
+                made, shown = ts.struct(Two, **parts), f"struct({names[0]}=both(a={shown}))"
+                made, shown = ts.both(made, beside, of_two, to=float), f"both(a={shown})"
+            case _:
+                made, shown = Doubled(made), f"Doubled(inner={shown})"
+    return made, shown
+
+
+def of_two(one: Two, other: Any) -> float:
+    return one.one
+
+
+def explained(operator: Any, *, ordered: bool = False) -> list[str]:
+    flow = Dataflow("explained")
+    rows: Any = flow.source("rows", U[str, Row], markers=every(seconds=1, time=ts_of))
+    if ordered:
+        rows = rows.through(sort(by=ts_of))
+    flow.sink("out", rows.through(operator))  # blame: the operator
+    return explain(check(flow), SparkWording({}), parallelism=2, key_groups=4).splitlines()
+
+
+def marked(name: str) -> str:
+    """The line of this file with that mark, as messages show it."""
+    lines = HERE.read_text(encoding="utf-8").splitlines()
+    (at,) = [at for at, line in enumerate(lines, 1) if line.endswith(f"# blame: {name}")]
+    return f"{HERE.name}:{at}: {lines[at - 1].strip()}"
+
+
+def reasons(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """The reasons and what stands under each. Fails where a place of the package is named."""
+    for at, line in enumerate(lines):
+        if not line.startswith("    source") and "because" in line:
+            assert ours(line) is None, line
+            below = lines[at + 1].strip() if lines[at + 1].startswith(18 * " " + "at ") else ""
+            assert ours(below) is None, below
+            yield line.strip().removeprefix("because "), below
+
+
+OURS = re.compile(r"stdlib|compiler/|site-packages|tracetypes/|\bline \d|\b(?:" + "|".join(
+    sorted(path.name for folder in ("stdlib", "compiler", "tracetypes") for path in (HERE.parents[1] / folder).rglob("*.py"))
+).replace(".", r"\.") + r")\b")  # fmt: skip
+
+
+def ours(text: str) -> re.Match[str] | None:
+    """A place within the package that a text names."""
+    return OURS.search(text)
+
+
+def blamed(lines: list[str], guilty: Guilty, nest: str) -> None:
+    """Both reasons are that part's."""
+    found = list(reasons(lines))
+    assert found, "nothing runs in Python"
+    for reason, place in found:
+        subject, _, why = reason.removeprefix("`").partition("` ")
+        assert subject == guilty.name
+        assert why.startswith(f"in `{nest}` {guilty.why}"), reason
+        if guilty.line is None and "Doubled(" in nest:
+            assert re.search(rf"{HERE.name}:\d+: (return self\.inner\.|def combine)", place)
+        else:
+            assert place.endswith(marked(guilty.line or "the operator"))
+
+
+@pytest.mark.parametrize("word", sorted(UNORDERED))
+def test_each_aggregate_in_each_operator(word: str) -> None:
+    for guilty in GUILTY.values():
+        blamed(explained(UNORDERED[word](guilty.made)), guilty, f"{word}({guilty.shown})")
+    for made in COLUMNAR.values():
+        assert not list(reasons(explained(UNORDERED[word](made()))))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nests(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(12):
+        word, guilty = chance.choice(sorted(UNORDERED)), GUILTY[chance.choice(sorted(GUILTY))]
+        made, shown = nested(chance, guilty, chance.randint(1, 3))
+        blamed(explained(UNORDERED[word](made)), guilty, f"{word}({shown})")
+
+
+def test_nests_in_ordered_operators_and_beside_others() -> None:
+    """Whatever the aggregate: the items of a key are taken one after the other."""
+    for made in ORDERED.values():
+        for guilty in (GUILTY["struct"], GUILTY["lambda"]):
+            assert all(reason.startswith(("by is called", "the items of a key")) for reason, _ in reasons(
+                explained(made(guilty.made), ordered=True)
+            ))  # fmt: skip
+
+
+def test_a_long_window_is_to_blame_itself() -> None:
+    """Its aggregate has columns, and its state has none."""
+    for made, word in ((ts.sliding(ts.sum(n), panes=100), "sliding"), (ts.tumbling(ts.sum(n), panes=100), "tumbling")):
+        assert list(reasons(explained(made))) == [
+            (f"`{word}` keeps its panes in a list of any length", f"at {relative()}{marked('the operator')}")
+        ]
+
+
+def relative() -> str:
+    """What stands before a file's name in messages."""
+    return f"{HERE.parent.relative_to(Path.cwd())}/" if HERE.is_relative_to(Path.cwd()) else f"{HERE.parent}/"
+
+
+@attrs.frozen
+class Judged(OpStateless[str, Row, str, float]):
+    """Of an author, with a function of theirs."""
+
+    limit: float
+
+    def on_item(self, key: str, value: Row, emit: Emit[str, float]) -> None:
+        emit(key, min(self.limit, through_another(value)))
+
+
+@attrs.frozen
+class Tried(OpStateless[str, Row, str, float]):
+    def on_item(self, key: str, value: Row, emit: Emit[str, float]) -> None:
+        try:  # blame: Tried
+            emit(key, 1 / value.x)
+        except ZeroDivisionError:
+            emit(key, 0.0)
+
+
+@attrs.frozen
+class Local(OpStateless[str, Row, str, float]):
+    def on_item(self, key: str, value: Row, emit: Emit[str, float]) -> None:
+        class Inside:  # blame: Local
+            pass
+
+        emit(key, value.x)
+
+
+def near_centre(key: str, row: Row) -> bool:
+    return centre(row) > 0
+
+
+def at_centre(key: str, row: Row) -> tuple[str, float]:
+    return key, centre(row)
+
+
+def all_centres(key: str, row: Row) -> list[tuple[str, float]]:
+    return [(key, centre(row))]
+
+
+def combined(row: Row, found: int) -> float:
+    return centre(row) * found
+
+
+def of_centre(row: Row) -> tuple[float]:
+    return (centre(row),)
+
+
+def of_x(row: Row) -> tuple[float]:
+    return (row.x,)
+
+
+@attrs.frozen
+class Room:
+    id: int
+    area: float
+
+
+def by_centre(key: str, row: Row) -> int:
+    return 1 if centre(row) > 0 else 2
+
+
+TREE = ts.RegressionTree((0, -1, -1), (2.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (0.0, 10.0, 20.0), (False,) * 3)
+def numbers(row: Row) -> list[float]:
+    return [centre(row)]
+
+
+CENTRE = "calls statistics.fmean, which uses try"
+STATELESS: dict[str, tuple[Callable[[], Any], str, str, str]] = {
+    "map": (lambda: ts.map(at_centre), "centre", "map(function=at_centre)", CENTRE),
+    "map_values": (lambda: ts.map_values(centre), "centre", "map_values(function=centre)", CENTRE),
+    "explode": (lambda: ts.explode(numbers), "centre", "explode(get=numbers)", CENTRE),
+    "filter": (lambda: ts.filter(near_centre), "centre", "filter(predicate=near_centre)", CENTRE),
+    "flat_map": (lambda: ts.flat_map(all_centres), "centre", "flat_map(function=all_centres)", CENTRE),
+    "key_by": (lambda: ts.key_by(by_centre), "centre", "key_by(by=by_centre)", CENTRE),
+    "enrich": (
+        lambda: ts.enrich({"a": 2}, by=lambda key, row: key, combine=combined, to=float),
+        "centre",
+        "enrich(combine=combined)",
+        CENTRE,
+    ),
+    "predict": (lambda: ts.predict(TREE, of_centre), "centre", "predict(features=of_centre)", CENTRE),
+    "predict alone": (lambda: ts.predict(TREE, of_x), "predict", "", "goes through the nodes of a tree"),
+    "lookup_join": (
+        lambda: ts.lookup_join(
+            ts.Sqlite(path="rooms.sqlite", table="rooms", key="id", row=Room),
+            by=by_centre,
+            combine=lambda row, room: row.x,
+            to=float,
+        ),
+        "centre",
+        "lookup_join(by=by_centre)",
+        CENTRE,
+    ),
+    "Judged": (lambda: Judged(1.0), "centre", "Judged(through_another)", CENTRE),
+    "Tried": (Tried, "Tried", "", "uses try"),
+    "Local": (Local, "Local", "", "has a ClassDef"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(STATELESS))
+def test_stateless_operators(case: str) -> None:
+    made, name, nest, why = STATELESS[case]
+    ((reason, place),) = reasons(explained(made()))
+    subject = f"`{name}` in `{nest}`" if nest else f"`{name}`"
+    assert reason.startswith(f"{subject} {why}")
+    assert place.endswith(marked(name if name != "predict" else "the operator"))
+
+
+def test_a_function_of_many_is_told_by_its_parameter() -> None:
+    """Two lambdas of a line have one name and one line."""
+    operator = ts.enrich({"a": 2}, by=lambda key, row: key, combine=lambda row, found: json.loads(str(row)), to=int)
+    ((reason, _),) = reasons(explained(operator))
+    assert reason.startswith("`lambda` in `enrich(combine=lambda)` calls str")
+
+
+ELSEWHERE = {
+    "interpolate",
+    "diff",
+    "pairwise",
+    "deduplicate",
+    "ewm_mean",
+    "lagged",
+    "kmeans",
+    "interval_join",
+    "asof_join",
+}
+"""Operators without aggregates that take the items of a key one after the other, or hold them."""
+
+
+JOINS: dict[str, Callable[[Any, Any], Any]] = {
+    "interval_join": lambda a, b: ts.interval_join(a, b, left_time=ts_of, right_time=ts_of, before=1, after=1),
+    "asof_join": lambda a, b: ts.asof_join(a, b, left_time=ts_of, right_time=ts_of),
+    "window_join": lambda a, b: ts.window_join(a, b, size=2),
+    "window_join by times": lambda a, b: ts.window_join(a, b, size=2, left_time=ts_of, right_time=ts_of),
+}
+ORDER = ("by is called", "the items of a key", "its items come from")
+
+
+@pytest.mark.parametrize("case", sorted(JOINS))
+def test_joins(case: str) -> None:
+    flow = Dataflow("joined")
+    rows: list[Any] = [flow.source(name, U[str, Row], markers=every(seconds=1, time=ts_of)) for name in "ab"]
+    flow.sink("out", JOINS[case](*rows))
+    lines = explain(check(flow), SparkWording({}), parallelism=2, key_groups=4).splitlines()
+    for reason, place in reasons(lines):
+        if not reason.startswith(ORDER):
+            assert reason.startswith(f"`{case.partition(' ')[0]}` ")
+            assert re.search(rf"{HERE.name}:\d+: .*ts\.window_join\(", place)
+
+
+def test_every_function_of_the_library_is_here() -> None:
+    """Another operator or aggregate must come with what it says of itself."""
+    for name in ts.__all__:
+        returned = str(getattr(getattr(ts, name), "__annotations__", {}).get("return", ""))
+        if returned.startswith("Aggregate["):
+            assert name in GUILTY or name in COLUMNAR, name
+        elif returned.startswith("Stream["):
+            assert name in JOINS, name
+        elif "Operator[" in returned:
+            assert name in {*UNORDERED, *ORDERED, *STATELESS, *ELSEWHERE}, name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "reads ExactSum.nans at line 52 of algebra.py",
+        "uses try at line 445",
+        "at stdlib/orders.py:31: try:",
+        "at /lib/python3/site-packages/tracetypes/stdlib/sums.py:3",
+        "calls _json.encode at line 3 of encoder.py",
+    ],
+)
+def test_places_of_the_package_are_known(text: str) -> None:
+    assert ours(text) is not None
