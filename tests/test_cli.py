@@ -491,3 +491,13 @@ def test_progress_counts_what_a_sink_of_late_items_wrote(
     *out, late = capsys.readouterr().err.splitlines()
     assert late == f"{said} 2 rows written, 1 marker, 0.5 s"
     assert out == ["out, micro-batch 0: 7 rows, 1 marker, 0.5 s"] * (len(sinks) - 1)
+
+
+def test_progress_counts_what_a_second_reading_wrote(capsys: pytest.CaptureFixture[str]) -> None:
+    """The rows of the source are those of the first, here of the late items."""
+    flow = Dataflow("one")
+    rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=abs))
+    flow.sink("late", rows.late())
+    flow.sink("out", rows)
+    epoch_lines(Progress(quiet=False), compiled(flow))(Batch(0, 0, 1, None, {}, {}, 0.5, "out", written=2))
+    assert capsys.readouterr().err == "out, micro-batch 0: 2 rows written, 1 marker, 0.5 s\n"

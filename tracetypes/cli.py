@@ -256,15 +256,15 @@ def _state(given: argparse.Namespace) -> int:
 
 
 def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
-    """Prints a line for each micro-batch. A query that answers only late items or rejects still reads all rows, so its
-    line counts the rows that it writes."""
+    """Prints a line for each micro-batch. A query that answers only late items or rejects still reads all rows, and one
+    that reads what another query has read reports none of them, so its line counts the rows that it writes."""
     from tracetypes.compiler.plan.plan import FromSource
     from tracetypes.compiler.store.metrics import instant
 
     beside = {
         name if len(program.plans) > 1 else ""
         for name, plan in program.named
-        if all(isinstance(leaf, FromSource) and not leaf.gives_items for leaf in plan.leaves)
+        if all(isinstance(leaf, FromSource) and (leaf.quiet or not leaf.gives_items) for leaf in plan.leaves)
     }
 
     def told(batch: Batch) -> None:
