@@ -114,7 +114,7 @@ def test_a_target_is_a_file_or_a_module_with_or_without_a_name(modules: Path) ->
         (None, "", ["cannot be imported"]),
         (RIGHT, "m.py:two", ["m.py: there is no two", "its dataflows are one"]),
         (RIGHT, "m.py:rows", ["m.py: rows is a SourceStream", "its dataflows are one"]),
-        ("x = 1\n", "m.py", ["m.py has 0 dataflows", "name one: m.py:NAME"]),
+        ("x = 1\n", "m.py", ["m.py has no dataflow", "flow = Dataflow("]),
         (RIGHT + "two = Dataflow('two')\n", "m.py", ["m.py has 2 dataflows", "name one: m.py:one"]),
         ("x = (\n", "m.py", ["m.py cannot be imported: SyntaxError", "m.py, line 1"]),
         ("import nowhere\n", "m.py", ["ModuleNotFoundError: No module named 'nowhere'", "m.py:1"]),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
+from tracetypes.calls import like
 from tracetypes.errors import UsageError
 from tracetypes.version import VERSION
 
-__all__ = ["pairs", "parser"]
+__all__ = ["pairs", "parser", "refuse_unknown"]
+
+TARGET: Final = "FILE.py:NAME, package.module:NAME or __main__:NAME of a dataflow"
 
 Command: TypeAlias = Callable[[argparse.Namespace], int]
 """Runs a command, and gives its exit status."""
@@ -23,15 +27,21 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         epilog="TARGET is FILE.py:NAME, package.module:NAME or __main__:NAME of a Dataflow; NAME may be left out when there is "
         "just one.",
     )
+
+    def help(_: argparse.Namespace) -> int:
+        whole.print_help(sys.stderr)
+        return 2
+
+    whole.set_defaults(command=help, options=())
     whole.add_argument("--version", action="version", version=f"tracetypes {VERSION}")
-    places = whole.add_subparsers(required=True, metavar="COMMAND")
+    places = whole.add_subparsers(metavar="COMMAND")
 
     one = places.add_parser("check", help="report everything that is wrong with a dataflow")
-    one.add_argument("target", metavar="TARGET")
+    one.add_argument("target", metavar="TARGET", help=TARGET)
     one.set_defaults(command=commands["check"])
 
     one = places.add_parser("explain", help="show the graph, the graph after each pass with the reason, and the plan")
-    one.add_argument("target", metavar="TARGET")
+    one.add_argument("target", metavar="TARGET", help=TARGET)
     _compiling(one)
     one.add_argument(
         "--input",
@@ -44,13 +54,13 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     one.set_defaults(command=commands["explain"])
 
     one = places.add_parser("graph", help="draw the typed graph as .svg, or the graph and the plan as .html")
-    one.add_argument("target", metavar="TARGET")
+    one.add_argument("target", metavar="TARGET", help=TARGET)
     one.add_argument("--output", "-o", required=True, metavar="FILE", help="FILE.svg or FILE.html")
     _compiling(one)
     one.set_defaults(command=commands["graph"])
 
     one = places.add_parser("run", help="run a dataflow")
-    one.add_argument("target", metavar="TARGET")
+    one.add_argument("target", metavar="TARGET", help=TARGET)
     _compiling(one)
     one.add_argument("--backend", choices=["spark"], default="spark", help="the backend (default: spark)")
     one.add_argument(
@@ -141,7 +151,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     one.set_defaults(command=commands["state"])
 
     one = places.add_parser("test", help="test the laws of the operators, and random deployments")
-    one.add_argument("target", metavar="TARGET")
+    one.add_argument("target", metavar="TARGET", help=TARGET)
     one.add_argument("--examples", type=_positive, default=100, metavar="N", help="random examples for each law")
     one.add_argument(
         "--input",
@@ -153,7 +163,17 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     )
     one.add_argument("--answers", action="store_true", help=argparse.SUPPRESS)
     one.set_defaults(command=commands["test"])
+    for one in places.choices.values():
+        one.set_defaults(options=tuple(one._option_string_actions))
     return whole
+
+
+def refuse_unknown(given: Sequence[str], options: Sequence[str]) -> None:
+    """Raises :class:`UsageError` ``TT402`` for arguments that a command does not have. ``options``: those that it has."""
+    name = given[0].partition("=")[0]
+    is_option = name.startswith("-")
+    fix = (is_option and like(name, options)) or "see --help of the command for its options"
+    raise UsageError("TT402", f"there is no option {name}" if is_option else f"{name} is one argument too many", fix=fix)
 
 
 def _compiling(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tracetypes.arguments import pairs, parser
+from tracetypes.arguments import pairs, parser, refuse_unknown
 from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.spark.jobs import Job, compiled, extras
@@ -43,8 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. Exit status: 0 success, 1 fault of the dataflow, its data or its laws, 2 wrong usage, 130
     stopped."""
     commands = {"check": _check, "explain": _explain, "graph": _graph, "run": _run, "state": _state, "test": _test}
-    given = parser(commands).parse_args(arguments)
+    whole = parser(commands)
+    given, unknown = whole.parse_known_args(arguments)
     try:
+        if unknown:
+            refuse_unknown(unknown, given.options)
         command: Callable[[argparse.Namespace], int] = given.command
         return command(given)
     except UsageError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import attrs
 
+from tracetypes.calls import need_function
 from tracetypes.edges import Edge, O, U
 from tracetypes.errors import UsageError, caller
 from tracetypes.nodes import Apply, Graph, Merge, Node, Output, RowPosition, Sink, Sort, Source, title
@@ -174,6 +175,10 @@ class Dataflow:
         value, or :data:`ROW_POSITION`. ``format``: the format of files (None: by the ending of their name), or
         :func:`kafka` for records of a topic.
         """
+        if key is not None:
+            need_function("key=", key, "key=lambda row: row.user")
+        if ordered_by is not None and not isinstance(ordered_by, RowPosition):
+            need_function("ordered_by=", ordered_by, "ordered_by=lambda row: row.number")
         made = self._add(
             Source(
                 id=len(self._nodes),
@@ -255,6 +260,8 @@ def sort(*, by: Callable[[V], Orderable]) -> Callable[[Stream[U[K, V]]], Stream[
     ``by`` returns a number, a text, bytes, a time, a day, or a tuple of these; :func:`tracetypes.desc` turns the order of
     any of them round. They have one total order (:mod:`tracetypes.places`), so the order of arrival does not matter.
     """
+
+    need_function("by=", by, "by=lambda item: item.time")
 
     def place(upstream: Stream[U[K, V]]) -> Stream[O[K, V]]:
         flow = upstream.flow

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, overl
 
 import attrs
 
+from tracetypes.calls import need_function
 from tracetypes.conformance import datetime_of, micros_of
 from tracetypes.errors import UsageError
 from tracetypes.records import show
@@ -173,6 +174,7 @@ def every(
     """
     if unit not in MICROS:
         raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
+    need_function("time=", time, "time=lambda row: row.ts")
     return EventTime(span_as_micros("seconds", seconds), span_as_micros("delay", delay, least=0), time, unit)
 
 
@@ -198,6 +200,9 @@ def in_band(
         raise UsageError("TT115", "is_marker and time go together", fix="give both, or neither for markers in headers")
     if unit not in MICROS:
         raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
+    if is_marker is not None:
+        need_function("is_marker=", is_marker, "is_marker=lambda row: row.ends")
+        need_function("time=", time, "time=lambda row: row.ts")
     return InBand(is_marker or _never, time or _no_time, unit)
 
 

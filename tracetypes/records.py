@@ -73,9 +73,10 @@ class Mismatch(ValueError):
 
 
 def show(value: object, limit: int = 120) -> str:
-    """A short repr."""
+    """A short repr. Of a function, its name: nobody looks for its address."""
     try:
-        text = repr(value)
+        is_function = isinstance(value, types.FunctionType | types.BuiltinFunctionType)
+        text = f"the function {value.__qualname__}" if is_function else repr(value)  # type: ignore[attr-defined]
     except Exception:  # the author's own, or an integer of thousands of digits
         return f"<{type(value).__name__} that has no repr>"
     if len(text) > limit:

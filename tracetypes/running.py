@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gzip
 import html
+import inspect
 import os
 import threading
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpac
 
 import attrs
 
+from tracetypes.calls import like
 from tracetypes.check import Checked, edge_of, violations
 from tracetypes.compiler.spark.jobs import Input, Job, Sink, checked, extras
 from tracetypes.errors import CheckFailed, RunError, UsageError
@@ -139,7 +141,10 @@ def _refuse(backend: str, options: Mapping[str, Any]) -> None:
         raise UsageError("TT402", f"there is no backend {backend!r}", fix=f"the backends are {', '.join(BACKENDS)}")
     known = RunOptions.__annotations__
     for name in options.keys() - known.keys():
-        raise UsageError("TT402", f"there is no option {name!r}", fix=f"the options are {', '.join(known)}")
+        every = [*inspect.signature(run).parameters, *known]
+        every.remove("options")
+        fix = like(name, every) or f"the options are {', '.join(every)}"
+        raise UsageError("TT402", f"there is no option {name!r}", fix=fix)
 
 
 def explain(

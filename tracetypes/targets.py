@@ -28,9 +28,9 @@ def load(target: str) -> Dataflow:
         raise UsageError("TT403", f"{place}: {kind}", fix=f"its dataflows are {', '.join(flows) or 'none'}")
     if len({id(f) for f in flows.values()}) == 1:
         return next(iter(flows.values()))
-    raise UsageError(
-        "TT403", f"{place} has {len(flows)} dataflows", fix=f"name one: {place}:{next(iter(flows), 'NAME')}"
-    )
+    if not flows:
+        raise UsageError("TT403", f"{place} has no dataflow", fix='define one at its top level: flow = Dataflow("NAME")')
+    raise UsageError("TT403", f"{place} has {len(flows)} dataflows", fix=f"name one: {place}:{next(iter(flows))}")
 
 
 def _module(place: str) -> ModuleType:
@@ -74,5 +74,5 @@ def _imported(name: str, place: str) -> ModuleType:
         raise UsageError(
             "TT403",
             f"{place} cannot be imported: {type(error).__name__}: {error}{at}",
-            fix="correct it, or name another",
+            fix="correct this line" if at else "give FILE.py:NAME or package.module:NAME of a module that can be imported",
         ) from error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import attrs
 
+from tracetypes.calls import need_choice, need_inputs, need_outputs, need_whole
 from tracetypes.check import Checked, check
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.errors import UsageError
@@ -76,6 +77,14 @@ class Job:
     """The first output directory."""
 
     def __attrs_post_init__(self) -> None:
+        need_inputs(self.inputs)
+        need_outputs(self.outputs)
+        need_whole("parallelism", self.parallelism)
+        for what in ("key_groups", "files_per_step"):
+            if getattr(self, what) is not None:
+                need_whole(what, getattr(self, what))
+        for what in ("drain", "follow", "verify"):
+            need_choice(what, getattr(self, what))
         self.program = compiled(self.flow, parallelism=self.parallelism, key_groups=self.key_groups)
         self.clock.lap("plan")
         self.inputs = {name: _address(one) for name, one in self.inputs.items()}
@@ -291,8 +300,9 @@ class Job:
         self.clock.end()
         result = self._result(summary, late_rows, rejected_rows, control)
         for source in result.all_rejected:
+            one = next((f": {row.reason}" for row in rejected_rows if row.source == source), "")
             (said or _loud)(
-                f"TT241 each of the {result.read[source]:,} rows of source {source!r} was rejected\n"
+                f"TT241 each of the {result.read[source]:,} rows of source {source!r} was rejected{one}\n"
                 "    fix:      see their reasons; declare the source as its rows are, and take another --checkpoint and output"
             )
         return result

@@ -243,7 +243,7 @@ def finished(checkpoint: Path, more: str = "") -> RunError:
     """The error for a finished run. ``more``: an addition to the message."""
     return RunError(
         "TT212",
-        f"the run of checkpoint {checkpoint} is finished: its sources were drained{more}",
+        f"the run of checkpoint {checkpoint} is finished: it came to the end of its input, and everything was answered{more}",
         fix="give another --checkpoint and output for a new run; use --no-drain for runs that go on later",
     )
 

@@ -22,6 +22,11 @@ def writable(directory: Path) -> None:
         probe.write_bytes(b"")
         probe.unlink()
     except OSError as error:
+        file = next((one for one in (directory, *directory.parents) if one.is_file()), None)
+        if file is not None:
+            raise RunError(
+                "TT209", f"{directory} cannot be made: {file} is a file", fix="an output is a directory: give another name"
+            ) from error
         raise RunError(
             "TT209",
             f"{directory} cannot be written: {error.strerror or error}",

@@ -411,7 +411,8 @@ def test_time_that_runs_backwards_across_restarts(cli: Cli, tmp_path: Path) -> N
     assert "finished" in again.err
     write_lines(tmp_path / "in/late.jsonl", [reading("a", 500)], at=9)
     after = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={out}")
-    assert f"is finished: its sources were drained, and {tmp_path}/in/late.jsonl came after that" in after.err
+    assert "is finished: it came to the end of its input" in after.err
+    assert f", and {tmp_path}/in/late.jsonl came after that" in after.err
     assert "starting Spark" not in after.err
 
 

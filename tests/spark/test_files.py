@@ -255,7 +255,7 @@ def test_TT212_files_that_come_after_the_end(
         with pytest.raises((Crash, RunError)):
             job()
     late = job.put(1, ROWS[1])
-    with pytest.raises(RunError, match=f"its sources were drained, and {late} came after that") as failed:
+    with pytest.raises(RunError, match=f"everything was answered, and {late} came after that") as failed:
         job()
     assert failed.value.code == "TT212"
     job.is_right(ROWS[0])
