@@ -25,7 +25,7 @@ def writable(directory: Path) -> None:
         file = next((one for one in (directory, *directory.parents) if one.is_file()), None)
         if file is not None:
             raise RunError(
-                "TT209", f"{directory} cannot be made: {file} is a file", fix="an output is a directory: give another name"
+                "TT209", f"{directory} cannot be written: {file} is a file", fix="give the name of a directory"
             ) from error
         raise RunError(
             "TT209",
