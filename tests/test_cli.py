@@ -184,7 +184,8 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
         "        native    FlatMap",
         "    stage 0, one stateful operator by key group, 4 tasks : ordered per key",
         "        Python    SORT (fused)",
-        "                  because by is called for each item; numbers, times and text that it gives are sorted as columns",
+        "                  because the function by= is called per item; numbers, times and text that it returns are sorted as "
+        "columns",
         "        Python    Interpolate",
         "                  because the items of a key are taken one after the other",
         "    from stage 0",

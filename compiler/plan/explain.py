@@ -238,7 +238,7 @@ def _why(stage: Stage, at: int) -> str | Opaque:
     step = stage.steps[at]
     match step.operator:
         case Sort():
-            return "by is called for each item; numbers, times and text that it gives are sorted as columns"
+            return "the function by= is called per item; numbers, times and text that it returns are sorted as columns"
         case Restore():
             return "each item is kept with its place in the source"
         case OpKeyedOrdered():
