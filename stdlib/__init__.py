@@ -6,6 +6,7 @@ import stdlib as ts``), or the names that you need.
 
 from tracetypes.stdlib.aggregates import Aggregate, evaluate, types_of
 from tracetypes.stdlib.clusters import Cluster, cluster, kmeans, lloyd
+from tracetypes.stdlib.equi_joins import equi_join
 from tracetypes.stdlib.extremes import last, max, min, top
 from tracetypes.stdlib.item_windows import Session, count_window, session, time_window
 from tracetypes.stdlib.joins import AsOf, Joined, asof_join, interval_join
@@ -18,6 +19,7 @@ from tracetypes.stdlib.products import both, struct
 from tracetypes.stdlib.sketches import approx_count_distinct, count_distinct, quantile, quantiles
 from tracetypes.stdlib.stateless import enrich, explode, filter, flat_map, key_by, map, map_values
 from tracetypes.stdlib.sums import count, fast_sum, mean, sum, variance
+from tracetypes.stdlib.table_joins import table_join
 from tracetypes.stdlib.time_windows import sliding, tumbling
 from tracetypes.stdlib.trees import Lagged, Predicted, RegressionTree, lagged, predict, train_regression_tree, tree_of
 from tracetypes.stdlib.window_joins import window_join
@@ -47,6 +49,7 @@ __all__ = [
     "deduplicate",
     "diff",
     "enrich",
+    "equi_join",
     "evaluate",
     "ewm_mean",
     "explode",
@@ -77,6 +80,7 @@ __all__ = [
     "sliding",
     "struct",
     "sum",
+    "table_join",
     "time_window",
     "top",
     "train_regression_tree",

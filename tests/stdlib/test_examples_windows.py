@@ -11,7 +11,19 @@ from tracetypes import stdlib
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "windows.md"
 OURS = {
     f"tracetypes.stdlib.{name}"
-    for name in ("windows", "panes", "time_windows", "item_windows", "ordered", "joins", "window_joins", "clusters", "trees")
+    for name in (
+        "windows",
+        "panes",
+        "time_windows",
+        "item_windows",
+        "ordered",
+        "joins",
+        "window_joins",
+        "table_joins",
+        "equi_joins",
+        "clusters",
+        "trees",
+    )
 }
 
 

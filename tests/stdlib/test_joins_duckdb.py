@@ -19,7 +19,8 @@ from tests.stdlib.small import Event, by_marker
 from tracetypes import Checked, Dataflow, Stream, U, check, every, interpret_rows, sort
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.trial.simulate import simulate_program
-from tracetypes.stdlib import Joined, window_join
+from tracetypes.stdlib import Joined, equi_join, table_join, window_join
+from tracetypes.stdlib.table_joins import TableHow
 from tracetypes.stdlib.window_joins import How
 
 windows: Any = pytest.importorskip("tests.stdlib.test_windows_duckdb")
@@ -90,9 +91,77 @@ def in_own_windows(how: Any) -> Kind:
     return kind
 
 
+NO_ROW = "(x + 27) % 3 = 0"
+"""Which changes delete a row."""
+
+
+def is_no_row(event: Event) -> bool:
+    return event.x % 3 == 0
+
+
+def in_table(how: Any) -> Kind:
+    """Items with the row of their time."""
+
+    def kind(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
+        deletes = chance.random() < 0.7
+        rows = "SELECT * FROM rights QUALIFY row_number() OVER (PARTITION BY key, ts ORDER BY x DESC) = 1"
+        gone = f"{NO_ROW} AND {'true' if deletes else 'false'}"
+        spans = f"""SELECT *, coalesce(lead(ts) OVER (PARTITION BY key ORDER BY ts), 10000) AS until, {gone} AS gone
+                    FROM ({rows})"""
+        on = "l.key = r.key AND l.ts >= r.ts AND l.ts < r.until"
+        until = f"l.ts - ((l.ts % {period}) + {period}) % {period} + {period}"
+        sql = joined(how, ["FROM lefts", f"FROM ({spans}) WHERE NOT gone"], on, until)
+        given: dict[str, Any] = {"deleted": is_no_row} if deletes else {}
+        return (lambda left, right: table_join(left, right, how=how, left_time=second, table_time=second, **given)), sql
+
+    return kind
+
+
+def within_blocks(how: Any) -> Kind:
+    """Items whose blocks lie near."""
+
+    def kind(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
+        blocks = chance.choice([0, 1, 2, 3, 8])
+        at = f"(ts - (ts % {period} + {period}) % {period}) // {period}"
+        sides = [f"SELECT *, {at} AS at, row_number() OVER () AS id FROM {side}" for side in ("lefts", "rights")]
+        on = f"l.key = r.key AND abs(l.at - r.at) <= {blocks}"
+        own = f"coalesce(l.at, r.at) + {blocks}"
+        if how == "semi":
+            sql = f"""SELECT (greatest(l.at, min(r.at)) + 1) * {period}, l.key, l.ts, l.x, NULL, NULL
+                      FROM ({sides[0]}) l JOIN ({sides[1]}) r ON {on} GROUP BY l.id, l.at, l.key, l.ts, l.x"""
+        elif how == "anti":
+            sql = joined(how, sides, on, f"(l.at + {blocks + 1}) * {period}")
+        else:
+            last = f"CASE WHEN l.at IS NULL OR r.at IS NULL THEN {own} ELSE greatest(l.at, r.at) END"
+            sql = joined(how, sides, on, f"({last} + 1) * {period}")
+        given: dict[str, Any] = {"blocks": blocks} if chance.random() < 0.5 else {"within": blocks * period}
+        return (lambda left, right: equi_join(left, right, how=how, **given)), sql
+
+    return kind
+
+
+def last_items(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
+    """Each later item with the last of the other side."""
+    items = chance.choice([1, 2, 3, 10])
+    both = "SELECT *, 0 AS side FROM rights UNION ALL SELECT *, 1 AS side FROM lefts"
+    numbered = f"SELECT *, row_number() OVER (PARTITION BY key ORDER BY ts, side, x) AS place FROM ({both})"
+    so_far = f"""SELECT *, sum(side) OVER ({{0}}) AS lefts, sum(1 - side) OVER ({{0}}) AS rights
+                 FROM ({numbered})""".format("PARTITION BY key ORDER BY place")
+    on = f"""l.key = r.key AND CASE WHEN r.place < l.place THEN r.rights > l.rights - {items}
+                                    ELSE l.lefts > r.lefts - {items} END"""
+    later = "greatest(l.ts, r.ts)"
+    until = f"{later} - (({later} % {period}) + {period}) % {period} + {period}"
+    sql = joined("inner", [f"SELECT * FROM ({so_far}) WHERE side = {side}" for side in (1, 0)], on, until)
+    times: dict[str, Any] = {"left_time": second, "right_time": second}
+    return (lambda left, right: equi_join(left, right, items=items, **times)), sql
+
+
 KINDS: dict[str, Kind] = {
     **{f"window_join, {how}": in_windows(how) for how in get_args(How)},
     **{f"window_join by own time, {how}": in_own_windows(how) for how in get_args(How)},
+    **{f"table_join, {how}": in_table(how) for how in get_args(TableHow)},
+    **{f"equi_join, {how}": within_blocks(how) for how in get_args(How)},
+    "equi_join of the last items": last_items,
 }
 
 
@@ -159,10 +228,15 @@ def test_joins_are_those_of_duckdb(kind: str, number: int, lefts: list[Event], r
     agree(kind, number, lefts, rights, seed)
 
 
+TOGETHER = 10
+"""Random inputs in one run, each with keys of its own."""
+
+
 def drawn(chance: random.Random) -> list[Event]:
     """Rows in the order in which they come: some 25 s behind others that are newer."""
     rows = [
-        (Event(chance.choice("abc"), chance.randint(-40, 90), chance.randint(-9, 9)), chance.randint(0, 25))
+        (Event(f"{one}{chance.choice('abc')}", chance.randint(-40, 90), chance.randint(-9, 9)), chance.randint(0, 25))
+        for one in range(TOGETHER)
         for _ in range(chance.randint(0, 40))
     ]
     return [row for row, _ in sorted(rows, key=lambda one: one[0].ts + one[1])]
@@ -172,7 +246,7 @@ def drawn(chance: random.Random) -> list[Event]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_joins_are_those_of_duckdb(kind: str) -> None:
     answered = 0
-    for number in range(1000):
+    for number in range(1000 // TOGETHER):
         chance = random.Random(f"{kind} {number}")
         answered += agree(kind, number % 50, drawn(chance), drawn(chance), number)
     assert answered > 1000

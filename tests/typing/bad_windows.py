@@ -7,11 +7,13 @@ from tracetypes.stdlib import (
     asof_join,
     count,
     diff,
+    equi_join,
     map_values,
     mean,
     scan,
     session,
     sliding,
+    table_join,
     time_window,
     tumbling,
     window_join,
@@ -67,3 +69,9 @@ window_join(hub, more, size=60, how="left").through(map_values(lambda j: j.right
 window_join(hub, more, size=60, how="anti").through(map_values(lambda j: j.left, to=Reading))  # E: attr-defined "left"
 window_join(hub, more, size=60, how="cross")  # E: call-overload "window_join"
 window_join(hub, more, size=60, left_time=lambda r: r.at, right_time=lambda p: p.ts)  # E: attr-defined "at"
+flow.sink("mixed", equi_join(hub, prices, within=60))  # E: type-var "KeysOfTwoTypes[str, int]"
+flow.sink("row", table_join(hub, prices, left_time=ts, table_time=lambda p: p.ts))  # E: type-var "KeysOfTwoTypes[str, int]"
+table_join(hub, more, how="full", left_time=ts, table_time=lambda p: p.ts)  # E: call-overload "table_join"
+table_join(hub, more, left_time=ts, table_time=lambda p: p.at)  # E: attr-defined "at"
+equi_join(hub, more, items=9)  # E: call-overload "equi_join"
+equi_join(hub, more, items=9, how="left", left_time=ts, right_time=lambda p: p.ts)  # E: call-overload "equi_join"

@@ -19,6 +19,7 @@ from tracetypes.stdlib import (
     count_window,
     deduplicate,
     diff,
+    equi_join,
     ewm_mean,
     interpolate,
     interval_join,
@@ -30,6 +31,7 @@ from tracetypes.stdlib import (
     scan,
     session,
     sliding,
+    table_join,
     time_window,
     tumbling,
     window_join,
@@ -99,6 +101,18 @@ assert_type(window_join(hub, prices, size=60, how="full"), Stream[U[str, Joined[
 assert_type(window_join(hub, prices, size=60, how="semi"), Stream[U[str, Reading]])
 own = window_join(hub, prices, size=60, how="anti", left_time=lambda r: r.ts, right_time=lambda p: p.ts, grace=5)
 assert_type(own, Stream[U[str, Reading]])
+
+latest = table_join(hub, prices, left_time=lambda r: r.ts, table_time=lambda p: p.ts, deleted=lambda p: p.cents < 0)
+assert_type(latest, Stream[O[str, Joined[Reading, Price]]])
+maybe = table_join(hub, prices, how="left", left_time=lambda r: r.ts, table_time=lambda p: p.ts)
+assert_type(maybe, Stream[O[str, Joined[Reading, Price | None]]])
+without = table_join(hub, prices, how="anti", left_time=lambda r: r.ts, table_time=lambda p: p.ts)
+assert_type(without, Stream[O[str, Reading]])
+assert_type(equi_join(hub, prices, within=60), Stream[U[str, Joined[Reading, Price]]])
+assert_type(equi_join(hub, prices, blocks=6, how="full"), Stream[U[str, Joined[Reading | None, Price | None]]])
+assert_type(equi_join(hub, prices, blocks=6, how="semi"), Stream[U[str, Reading]])
+of_last = equi_join(hub, prices, items=9, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+assert_type(of_last, Stream[O[str, Joined[Reading, Price]]])
 
 # An operator in a variable needs no annotation, and has the type of the stream that it is used on.
 rises = diff(scalar)

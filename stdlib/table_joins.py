@@ -1,0 +1,169 @@
+"""A join with the latest values of a stream of changes: a table with a row for each key.
+
+An item sees the row as it is at the item's time. What happens to the row later, a change or a delete, changes nothing that was
+emitted. The streams are merged and sorted by time, so this is a join of the whole histories under the same conditions as those
+of :mod:`tracetypes.stdlib.joins`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
+
+import attrs
+
+from tracetypes.check import edge_of
+from tracetypes.edges import O, U
+from tracetypes.graph import Stream, extend, sort
+from tracetypes.markers import Time, TimeUnit
+from tracetypes.stdlib.annotations import function_or_none
+from tracetypes.stdlib.joins import Either, FromRight, Joined, Times, one_period, tagged
+from tracetypes.stdlib.signatures import KeysOfTwoTypes
+from tracetypes.stdlib.window_joins import how_of, result_of
+from tracetypes.templates import EmitValue, OpKeyedOrdered
+
+__all__ = ["TableHow", "TableJoin", "table_join"]
+
+K = TypeVar("K")
+L = TypeVar("L")
+A = TypeVar("A")
+B = TypeVar("B")
+R = TypeVar("R")
+
+TableHow: TypeAlias = Literal["inner", "left", "semi", "anti"]
+
+Row: TypeAlias = tuple[int, B] | None
+"""The row of a key and the time of its last change."""
+
+
+@attrs.frozen
+class TableJoin(OpKeyedOrdered[K, Either[A, B], R, Row[B]]):
+    """See :func:`table_join`. The state is the row. A key without a row has the state of a key that was never seen."""
+
+    times: Times[A, B]
+    deleted: Callable[[B], bool] | None = None
+    how: TableHow = "inner"
+    joined: Any = None
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"R": self.joined}
+
+    def initial_state(self) -> Row[B]:
+        return None
+
+    def on_item(self, state: Row[B], key: K, value: Either[A, B], emit: EmitValue[R]) -> Row[B]:
+        time = self.times.of(value)
+        if isinstance(value, FromRight):
+            if state is not None and time < state[0]:
+                return state
+            return None if self.deleted is not None and self.deleted(value.value) else (time, value.value)
+        made: Any = value.value
+        if state is None or time < state[0]:
+            if self.how in ("inner", "semi"):
+                return state
+            made = made if self.how == "anti" else Joined(made, None)
+        elif self.how == "anti":
+            return state
+        elif self.how != "semi":
+            made = Joined(made, state[1])
+        emit(made)
+        return state
+
+
+@overload
+def table_join(
+    left: Stream[U[K, A]],
+    table: Stream[U[K, B]],
+    *,
+    how: Literal["inner"] = "inner",
+    left_time: Callable[[A], Time],
+    table_time: Callable[[B], Time],
+    deleted: Callable[[B], bool] | None = None,
+    unit: TimeUnit = "s",
+) -> Stream[O[K, Joined[A, B]]]: ...
+
+
+@overload
+def table_join(  # type: ignore[overload-overlap]
+    left: Stream[U[K, A]],
+    table: Stream[U[K, B]],
+    *,
+    how: Literal["left"],
+    left_time: Callable[[A], Time],
+    table_time: Callable[[B], Time],
+    deleted: Callable[[B], bool] | None = None,
+    unit: TimeUnit = "s",
+) -> Stream[O[K, Joined[A, B | None]]]: ...
+
+
+@overload
+def table_join(  # type: ignore[overload-overlap]
+    left: Stream[U[K, A]],
+    table: Stream[U[K, B]],
+    *,
+    how: Literal["semi", "anti"],
+    left_time: Callable[[A], Time],
+    table_time: Callable[[B], Time],
+    deleted: Callable[[B], bool] | None = None,
+    unit: TimeUnit = "s",
+) -> Stream[O[K, A]]: ...
+
+
+@overload
+def table_join(
+    left: Stream[U[K, A]],
+    table: Stream[U[L, B]],
+    *,
+    how: TableHow = "inner",
+    left_time: Callable[[A], Time],
+    table_time: Callable[[B], Time],
+    deleted: Callable[[B], bool] | None = None,
+    unit: TimeUnit = "s",
+) -> Stream[KeysOfTwoTypes[K, L]]: ...  # type: ignore[type-var]
+
+
+def table_join(
+    left: Stream[U[K, A]],
+    table: Stream[U[Any, B]],
+    *,
+    how: TableHow = "inner",
+    left_time: Callable[[A], Time],
+    table_time: Callable[[B], Time],
+    deleted: Callable[[B], bool] | None = None,
+    unit: TimeUnit = "s",
+) -> Stream[Any]:
+    """Each left item with the row that the table has for its key at the item's time.
+
+    ``table``: changes, each the new row of its key. ``deleted`` says of a change that it removes the row instead. A change counts
+    for the items of its own time and for later ones. **Only later items see a change or a delete**: what was emitted stays as it
+    is. Of several changes of one time the last in the canonical order of values counts. Items before the first change of their
+    key, and behind a delete, have no row.
+
+    ``how``: ``"inner"`` emits ``Joined[A, B]`` for items with a row, ``"left"`` ``Joined[A, B | None]`` for all, ``"semi"`` the
+    items with a row, and ``"anti"`` those without. Rows without items are never emitted, so there is neither ``"right"`` nor
+    ``"full"``. ``left_time``, ``table_time`` and ``unit``: as ``time`` and ``unit`` of :func:`tracetypes.every`. Items are
+    emitted in their own block, in the order of their times; so nothing is open when the input ends.
+
+    The state of a key is its row, for as long as the table has it. No marker visits it.
+
+    Raises :class:`UsageError` ``TT121`` for another ``how`` and for sources of different periods.
+
+    >>> flow, markers = Dataflow("joined"), every(seconds=10, time=lambda time: time)
+    >>> left = flow.source("left", U[str, int], markers=markers)
+    >>> prices = flow.source("prices", U[str, int], markers=markers)
+    >>> second = lambda time: time
+    >>> joined = table_join(left, prices, how="left", left_time=second, table_time=second, deleted=lambda time: time == 15)
+    >>> flow.sink("out", joined)
+    >>> rows = {"left": [("a", 3), ("a", 12), ("a", 18)], "prices": [("a", 5), ("a", 11), ("a", 15)]}
+    >>> found = interpret_rows(check(flow), rows)[0]["out"].items
+    >>> [(one.value.left, one.value.right) for one in found if isinstance(one, Item)]
+    [(3, None), (12, 11), (18, None)]
+    """
+    how_of(how, get_args(TableHow))
+    function_or_none("table_join", deleted)
+    one_period(left, table)
+    types = (edge_of(left), edge_of(table))
+    made = result_of(how, *(Any if edge is None else edge.value for edge in types))
+    times = Times(left_time, table_time, unit)
+    op: Any = TableJoin(times, deleted, how, made)
+    return extend(tagged(left, table).through(sort(by=times)), op)
