@@ -58,6 +58,8 @@ def _found(before: Found, own: Bag[Any], others: bool) -> Found:
 class EquiJoin(OpKeyedUnordered[K, Either[A, B], K, R, tuple[Waiting, ...], Both[A, B]]):
     """See :func:`equi_join`. The state is the items of the last ``blocks`` blocks and of the current one, where there are any."""
 
+    _word = "equi_join"
+
     forgets_idle = True
 
     blocks: int
@@ -140,6 +142,8 @@ Last: TypeAlias = tuple[deque[A], deque[B]]
 @attrs.frozen
 class LastItemsJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Last[A, B]]):
     """See :func:`equi_join`, with ``items``. The state is the last ``items`` items of each side."""
+
+    _word = "equi_join"
 
     items: int
 
@@ -305,7 +309,7 @@ def equi_join(
     if sum(bound is not None for bound in (within, blocks, items)) != 1:
         raise UsageError("TT121", "one bound is needed", fix="give one of within, blocks and items")
     one_period(left, right)
-    both = tagged(left, right)
+    both = tagged(left, right, "equi_join")
     op: Any
     if items is not None:
         if left_time is None or right_time is None or how != "inner":

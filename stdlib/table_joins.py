@@ -40,6 +40,8 @@ Row: TypeAlias = tuple[int, B] | None
 class TableJoin(OpKeyedOrdered[K, Either[A, B], R, Row[B]]):
     """See :func:`table_join`. The state is the row. A key without a row has the state of a key that was never seen."""
 
+    _word = "table_join"
+
     times: Times[A, B]
     deleted: Callable[[B], bool] | None = None
     how: TableHow = "inner"
@@ -166,4 +168,4 @@ def table_join(
     made = result_of(how, *(Any if edge is None else edge.value for edge in types))
     times = Times(left_time, table_time, unit)
     op: Any = TableJoin(times, deleted, how, made)
-    return extend(tagged(left, table).through(sort(by=times)), op)
+    return extend(tagged(left, table, "table_join").through(sort(by=times)), op)
