@@ -7,9 +7,10 @@ import stdlib as ts``), or the names that you need.
 from tracetypes.stdlib.aggregates import Aggregate, evaluate, types_of
 from tracetypes.stdlib.clusters import Cluster, cluster, kmeans, lloyd
 from tracetypes.stdlib.equi_joins import equi_join
-from tracetypes.stdlib.extremes import last, max, min, top
+from tracetypes.stdlib.extremes import Ranked, first, last, max, min, top
 from tracetypes.stdlib.item_windows import Session, count_window, session, time_window
 from tracetypes.stdlib.joins import AsOf, Joined, asof_join, interval_join
+from tracetypes.stdlib.lists import collect
 from tracetypes.stdlib.lookups import Postgres, Sqlite, lookup_join
 from tracetypes.stdlib.ordered import deduplicate, diff, ewm_mean, interpolate, pairwise, scan
 from tracetypes.stdlib.panes import Invertible
@@ -34,6 +35,7 @@ __all__ = [
     "Lagged",
     "Postgres",
     "Predicted",
+    "Ranked",
     "RegressionTree",
     "Session",
     "Sqlite",
@@ -43,6 +45,7 @@ __all__ = [
     "asof_join",
     "both",
     "cluster",
+    "collect",
     "count",
     "count_distinct",
     "count_window",
@@ -55,6 +58,7 @@ __all__ = [
     "explode",
     "fast_sum",
     "filter",
+    "first",
     "flat_map",
     "interpolate",
     "interval_join",

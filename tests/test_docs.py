@@ -31,7 +31,7 @@ from tracetypes.parsing import Row, text_parser
 from tracetypes.plain import to_plain
 from tracetypes.records import Mismatch
 from tracetypes.sources import reader
-from tracetypes.stdlib import extremes, lookups, per_block, products, sketches, stateless, sums
+from tracetypes.stdlib import extremes, lists, lookups, per_block, products, sketches, stateless, sums
 
 README, ERRORS = ROOT / "README.md", ROOT / "docs" / "errors.md"
 OPERATORS = ROOT / "docs" / "operators.md"
@@ -375,7 +375,7 @@ def test_every_operator_is_in_the_table() -> None:
     """All that the library exports of part A has a row of a table."""
     text = OPERATORS.read_text(encoding="utf-8")
     rows = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
-    for module in (extremes, lookups, per_block, products, sketches, stateless, sums):
+    for module in (extremes, lists, lookups, per_block, products, sketches, stateless, sums):
         for name in set(module.__all__) & set(stdlib.__all__):
             assert re.search(rf"`{name}\b", rows), name
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import FLOATS, bits
-from tracetypes import CheckFailed, Dataflow, LawBroken, OperatorFailed, U, UsageError, check, every, stdlib
+from tracetypes import CheckFailed, Dataflow, LawBroken, OperatorFailed, U, UsageError, check, desc, every, stdlib
 from tracetypes.edges import edge_type
 from tracetypes.laws.equality import same
 from tracetypes.stdlib import (
@@ -25,10 +25,12 @@ from tracetypes.stdlib import (
     aggregate,
     approx_count_distinct,
     both,
+    collect,
     count,
     count_distinct,
     evaluate,
     fast_sum,
+    first,
     last,
     max,
     mean,
@@ -93,6 +95,11 @@ OF_INTEGERS: dict[str, Agg] = {
     "approx_count_distinct": approx_count_distinct(precision=6),
     "quantile": quantile(0.5),
     "count where": count(where=lambda n: n > 2),
+    "first": first(by=lambda n: n % 3),
+    "first, ties": first(by=lambda n: n % 3, ties=True),
+    "last, ties": last(by=lambda n: n % 3, ties=True),
+    "top, ties": top(2, by=lambda n: n % 3, ties=True, ranks=True),
+    "collect by": collect(str, by=lambda n: n % 3),
     "sum where": sum(to=int, where=lambda n: n > 2),
     "min where": min(to=int, where=lambda n: n > 2),
     "mean where": mean(where=lambda n: n > 2),
@@ -106,6 +113,10 @@ OF_FLOATS: dict[str, Agg] = {
     "variance of a population": variance(population=True),
     "last": last(by=abs),
     "last by itself": last(by=lambda x: x),
+    "last by desc": last(by=lambda x: (desc(x), x)),
+    "first, ties": first(by=abs, ties=True),
+    "collect": collect(),
+    "top, ranks": top(2, by=abs, ranks=True),
     "top": top(2, by=abs),
     "count_distinct": count_distinct(),
     "approx_count_distinct": approx_count_distinct(precision=6),
@@ -121,6 +132,8 @@ OF_RECORDS: dict[str, Agg] = {
     "last": last(by=lambda r: r.ts),
     "last by two": last(by=lambda r: (r.ts, r.watts)),
     "top": top(3, by=watts),
+    "collect where": collect(watts, where=lambda r: r.room is None),
+    "collect": collect(by=lambda r: r.room is None),
     "last where": last(by=lambda r: r.ts, where=lambda r: r.room is None),
     "top where": top(2, by=watts, where=lambda r: r.room is None),
     "variance where": variance(watts, where=lambda r: r.room is None),
@@ -256,6 +269,11 @@ def test_of_integers(items: list[int]) -> None:
     assert told(max(to=int), items) == sorted(items)[-1]
     assert told(count_distinct(), items) == len(set(items))
     assert told(last(by=lambda n: n % 5), items) == sorted(items, key=lambda n: (n % 5, n))[-1]
+    assert told(first(by=lambda n: n % 5), items) == sorted(items, key=lambda n: (n % 5, n))[0]
+    least = builtins.min(n % 5 for n in items)
+    assert told(first(by=lambda n: n % 5, ties=True), items) == sorted((n for n in items if n % 5 == least), reverse=True)
+    assert told(collect(), items) == sorted(items)
+    assert told(collect(str, by=lambda n: n % 5), items) == [str(n) for n in sorted(items, key=lambda n: (n % 5, str(n)))]
     assert told(top(3, by=lambda n: n % 5), items) == sorted(items, key=lambda n: (n % 5, n))[::-1][:3]
 
 
@@ -327,6 +345,9 @@ NONE: dict[str, tuple[Agg, Any]] = {
     "max": (max(to=int, where=bool), None),
     "last": (last(by=lambda n: n, where=bool), None),
     "top": (top(2, by=lambda n: n, where=bool), []),
+    "first": (first(by=lambda n: n, where=bool), None),
+    "ties": (first(by=lambda n: n, ties=True, where=bool), []),
+    "collect": (collect(where=bool), []),
     "count_distinct": (count_distinct(where=bool), 0),
     "approx_count_distinct": (approx_count_distinct(where=bool), 0),
     "quantile": (quantile(0.5, where=bool), None),
@@ -392,6 +413,12 @@ def test_the_types_of_a_product() -> None:
         (lambda: ts.mean(3), "TT121", "is no function"),
         (lambda: ts.top(0, by=len), "TT121", "k=0"),
         (lambda: ts.top(True, by=len), "TT121", "k=True"),
+        (lambda: ts.top(1, by=len, ties=1), "TT121", "top was given ties=1"),
+        (lambda: ts.top(1, by=len, ranks=None), "TT121", "top was given ranks=None"),
+        (lambda: ts.last(by=len, ties="all"), "TT121", "last was given ties='all'"),
+        (lambda: ts.first(by=3), "TT121", "is no function"),
+        (lambda: ts.collect(lambda n: n), "TT120", "collect does not know what"),
+        (lambda: ts.collect(by=3), "TT121", "is no function"),
         (lambda: ts.last(by=3), "TT121", "is no function"),
         (lambda: ts.count(where=True), "TT121", "count was given where=True"),
         (lambda: ts.mean(where="n > 3"), "TT121", "mean was given where='n > 3'"),

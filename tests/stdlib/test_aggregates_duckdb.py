@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.stdlib.small import Event, told
-from tracetypes import stdlib
+from tracetypes import desc, stdlib
+from tracetypes.stdlib import Ranked
 
 duckdb: Any = pytest.importorskip("duckdb")
 pa: Any = pytest.importorskip("pyarrow")
@@ -47,6 +48,17 @@ AGGREGATES: dict[str, tuple[Any, str]] = {
     "max": (ts.max(x_of, where=rare), f"max(x) {RARE}"),
     "last": (ts.last(by=lambda e: (e.ts, e.x), where=odd), f"arg_max(struct_pack(key, ts, x), (ts, x)) {ODD}"),
     "top": (ts.top(2, by=lambda e: (e.x, e.ts), where=odd), f"coalesce(max(struct_pack(x, ts, key), 2) {ODD}, [])"),
+    "first": (ts.first(by=lambda e: (e.x, e.ts)), "arg_min(struct_pack(key, ts, x), (x, ts))"),
+    "first, ties": (ts.first(by=x_of, ties=True), "list(struct_pack(key, ts, x) ORDER BY ts DESC) FILTER (worst = 1)"),
+    "last by desc": (ts.last(by=lambda e: (desc(e.x), e.ts)), "arg_max(struct_pack(key, ts, x), (-x, ts))"),
+    "last, ties": (ts.last(by=x_of, ties=True), "list(struct_pack(key, ts, x) ORDER BY ts DESC) FILTER (best = 1)"),
+    "collect": (ts.collect(x_of, where=odd), f"coalesce(list(x ORDER BY x) {ODD}, [])"),
+    "collect by": (ts.collect(x_of, by=lambda e: desc(e.ts)), "list(x ORDER BY ts DESC, x)"),
+    "top, ties": (ts.top(3, by=x_of, ties=True), "list(struct_pack(key, ts, x) ORDER BY x DESC, ts DESC) FILTER (best <= 3)"),
+    "ranks": (
+        ts.top(3, by=x_of, ties=True, ranks=True),
+        "list({'rank': best, 'value': struct_pack(key, ts, x)} ORDER BY x DESC, ts DESC) FILTER (best <= 3)",
+    ),
     "count_distinct": (ts.count_distinct(x_of, where=rare), f"count(DISTINCT x) {RARE}"),
 }
 """Each with what SQL says for it. Rows with equal keys, times and numbers are equal."""
@@ -62,8 +74,10 @@ def asked(sql: str, rows: Sequence[Event], table: str = "FROM rows") -> dict[tup
     columns = {name: [getattr(row, name) for row in rows] for name in ("key", "ts", "x")}
     kinds = pa.schema({"key": pa.string(), "ts": pa.int64(), "x": pa.int64()})
     database().register("rows", pa.table(columns, schema=kinds))
-    block = "(floor(ts / 5)::BIGINT + 1) * 5"
-    answer = database().execute(f"SELECT {block} AS block, key, {sql} FROM ({table}) GROUP BY block, key").fetchall()
+    blocks = f"SELECT *, (floor(ts / 5)::BIGINT + 1) * 5 AS block FROM ({table})"
+    of_all = "rank() OVER (PARTITION BY block, key ORDER BY x {})"
+    ranked = f"SELECT *, {of_all.format('DESC')} AS best, {of_all.format('')} AS worst FROM ({blocks})"
+    answer = database().execute(f"SELECT block, key, {sql} FROM ({ranked}) GROUP BY block, key").fetchall()
     return {(block, key): shown(value) for block, key, value in answer}
 
 
@@ -72,6 +86,8 @@ def shown(value: Any) -> Any:
     match value:
         case Event(key=key, ts=ts, x=x):
             return key, ts, x
+        case Ranked(rank=rank, value=one) | {"rank": rank, "value": one}:
+            return rank, shown(one)
         case dict():
             return value["key"], value["ts"], value["x"]
         case list():

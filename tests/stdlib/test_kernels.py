@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tracetypes import Checked, Dataflow, OperatorFailed, Stream, U, check, every, interpret_rows, sort, stdlib
+from tracetypes import Checked, Dataflow, OperatorFailed, Stream, U, check, desc, every, interpret_rows, sort, stdlib
 from tracetypes.compiler.analysis.monoids import monoid_of, results
 from tracetypes.compiler.columns.ordering import Sorter
 from tracetypes.compiler.plan.explain import combining_run, keyed_runs, stateless_runs
@@ -283,6 +283,9 @@ IN_PYTHON: dict[str, Any] = {
     "max of str": ts.max(text),
     "last": ts.last(by=second),
     "top": ts.top(2, by=x),
+    "top, ties": ts.top(2, by=lambda reading: desc(reading.text), ties=True, ranks=True),
+    "first, ties": ts.first(by=second, ties=True),
+    "collect": ts.collect(x, by=text),
     "count_distinct": ts.count_distinct(note),
     "count_distinct of float": ts.count_distinct(x),
     "approx_count_distinct": ts.approx_count_distinct(big, precision=4),

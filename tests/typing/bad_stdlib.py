@@ -7,6 +7,7 @@ from tracetypes.stdlib import (
     Sqlite,
     aggregate,
     both,
+    collect,
     count,
     enrich,
     explode,
@@ -65,7 +66,10 @@ readings.through(aggregate(sum(to=float)))  # E: arg-type "Reading"
 # No order.
 readings.through(running(last(by=lambda r: complex(r.ts))))  # E: arg-type # E: return-value
 readings.through(running(last(by=lambda r: desc(complex(r.ts)))))  # E: arg-type "complex"
-readings.through(running(top("3", by=lambda r: r.ts)))  # E: arg-type "str"
+readings.through(running(top("3", by=lambda r: r.ts)))  # E: call-overload "str"
+
+rows: Stream[U[str, list[Reading]]] = readings.through(running(top(3, by=lambda r: r.ts, ranks=True)))  # E: arg-type
+readings.through(running(collect(lambda r: r.wats, to=int)))  # E: attr-defined "wats"
 
 # The record does not take these results.
 readings.through(aggregate(both(count(), mean(lambda r: r.watts), Sensor)))  # E: arg-type "Sensor"

@@ -9,10 +9,12 @@ import attrs
 from tracetypes import Dataflow, O, Stream, U, desc, every, sort
 from tracetypes.stdlib import (
     Postgres,
+    Ranked,
     Sqlite,
     aggregate,
     approx_count_distinct,
     both,
+    collect,
     count,
     count_distinct,
     enrich,
@@ -20,6 +22,7 @@ from tracetypes.stdlib import (
     explode,
     fast_sum,
     filter,
+    first,
     flat_map,
     key_by,
     last,
@@ -136,6 +139,13 @@ assert_type(readings.through(aggregate(min(lambda r: str(r.ts), to=str))), Strea
 assert_type(integers.through(aggregate(max(to=int))), Stream[U[str, int]])
 assert_type(readings.through(running(last(by=lambda r: (r.ts, r.watts)))), Stream[U[str, Reading]])
 assert_type(readings.through(running(top(3, by=lambda r: r.watts))), Stream[U[str, list[Reading]]])
+assert_type(readings.through(running(last(by=lambda r: r.ts, ties=True))), Stream[U[str, list[Reading]]])
+assert_type(readings.through(running(first(by=lambda r: r.ts))), Stream[U[str, Reading]])
+assert_type(readings.through(running(first(by=lambda r: r.ts, where=lambda r: r.ts > 1))), Stream[U[str, Reading | None]])
+ranked = readings.through(running(top(3, by=lambda r: r.watts, ties=True, ranks=True))).through(explode())
+assert_type(ranked, Stream[U[str, Ranked[Reading]]])
+assert_type(readings.through(running(collect())), Stream[U[str, list[Reading]]])
+assert_type(readings.through(running(collect(lambda r: r.ts, to=int, by=lambda r: r.watts))), Stream[U[str, list[int]]])
 assert_type(readings.through(running(count_distinct(lambda r: r.ts))), Stream[U[str, int]])
 assert_type(readings.through(running(approx_count_distinct())), Stream[U[str, int]])
 assert_type(floats.through(aggregate(quantile(0.99))), Stream[U[str, float]])
