@@ -12,16 +12,18 @@ import random
 import re
 import statistics
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
-from tracetypes import Dataflow, Emit, OpStateless, U, check, every, sort
+from tracetypes import Dataflow, Emit, O, OpStateless, U, check, every, sort
 from tracetypes import stdlib as ts
 from tracetypes.compiler.plan.explain import explain
 from tracetypes.compiler.spark.wording import SparkWording
+from tracetypes.errors import OperatorFailed
 
 HERE = Path(__file__)
 
@@ -505,3 +507,48 @@ def test_every_function_of_the_library_is_here() -> None:
 )
 def test_places_of_the_package_are_known(text: str) -> None:
     assert ours(text) is not None
+
+
+def broken(row: Row) -> float:
+    raise LookupError("no such thing")  # blame: broken
+
+
+@attrs.frozen
+class Breaks(Product):
+    def result(self, agg: int) -> float:
+        raise LookupError("no such thing")  # blame: Breaks
+
+
+BROKEN = Guilty(ts.sum(broken), "broken", "sum(of=broken)", "", "broken")
+RAISES: dict[str, tuple[Callable[[], Any], str]] = {
+    **{
+        name: (partial(made, BROKEN.made), f"`broken` in `{name}(sum(of=broken))`")
+        for name, made in {**UNORDERED, **ORDERED}.items()
+    },
+    "map_values": (lambda: ts.map_values(broken), "`broken` in `map_values(function=broken)`"),
+    "key_by": (lambda: ts.key_by(by_broken), "`broken` in `key_by(by=by_broken)`"),
+    "diff": (lambda: ts.diff(broken), "`broken` in `diff(number=broken)`"),
+    "where": (lambda: ts.aggregate(ts.count(where=where_broken)), "`broken` in `aggregate(count(where=where_broken))`"),
+    "Breaks": (lambda: ts.running(ts.both(Breaks(), ts.count(), first, to=float)), "`Breaks` in `running(both(a=Breaks))`"),
+    "last": (lambda: ts.aggregate(ts.last(broken)), "`broken` in `aggregate(last(by=broken))`"),
+}
+
+
+def by_broken(key: str, row: Row) -> float:
+    return broken(row)
+
+
+def where_broken(row: Row) -> bool:
+    return broken(row) > 0
+
+
+@pytest.mark.parametrize("case", sorted(RAISES))
+def test_what_raises_is_named_with_its_operator(case: str) -> None:
+    made, who = RAISES[case]
+    row = Row(1, 1.0, 1, "a", dt.datetime(2024, 1, 1, tzinfo=dt.UTC))
+    edge: Any = O[str, Row] if case in ORDERED or case == "diff" else U[str, Row]
+    with pytest.raises(OperatorFailed) as caught:
+        ts.preview(made(), edge, [("a", row)], [("b", attrs.evolve(row, ts=2))])
+    assert caught.value.message.startswith(f"{who} raised LookupError: no such thing\n    at:       ")
+    assert str(caught.value.where) + ": " + caught.value.line == relative() + marked("Breaks" if case == "Breaks" else "broken")
+    assert ours(str(caught.value).replace(HERE.name, "")) is None

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, assert_never
 
 import attrs
 
+from tracetypes.blame import blamed, calls_in
 from tracetypes.canonical import canonical, stable_hash
 from tracetypes.check import Checked
 from tracetypes.conformance import conformer, key_conformer, key_problem
@@ -57,6 +58,7 @@ from tracetypes.silence import (
 from tracetypes.sources import reader
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, as_operator
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
+from tracetypes.typed import Typed
 
 __all__ = ["Arranged", "Sent", "arrange", "arrange_parts", "interpret", "interpret_rows", "interpret_segment"]
 
@@ -572,10 +574,14 @@ def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
 
 def failed(op: object, method: str, what: str, error: BaseException) -> OperatorFailed:
     """The error of an operator that raised: which operator, which method, which item or marker, and on which
-    line of the author's."""
+    line of the author's. Of an operator of the library: which part of it that its author gave."""
+    if isinstance(op, Typed) and type(op).__module__.startswith("tracetypes."):
+        who = blamed(op, calls_in(error.__traceback__)).text
+    else:
+        who = f"{type(op).__name__}.{method}"
     return OperatorFailed(
         "TT202",
-        f"{type(op).__name__}.{method} raised {type(error).__name__}: {error}\n    at:       {what}",
+        f"{who} raised {type(error).__name__}: {error}\n    at:       {what}",
         fix="correct the operator and run again: nothing of this step was kept, the run goes on where it was",
         where=raised_at(error),
     )
@@ -583,10 +589,11 @@ def failed(op: object, method: str, what: str, error: BaseException) -> Operator
 
 def emitted_wrongly(op: object, error: Mismatch | str, key: Any, value: Any) -> OperatorFailed:
     """The error of an operator that emitted what its type does not allow."""
+    name = op._name() if isinstance(op, Typed) else type(op).__name__
     return OperatorFailed(
         "TT206",
-        f"{type(op).__name__} emitted ({show(key)}, {show(value)}): {error}",
-        fix=f"emit what the type arguments of {type(op).__name__} say, or change them",
+        f"{name} emitted ({show(key)}, {show(value)}): {error}",
+        fix=f"emit what the type arguments of {name} say, or change them",
     )
 
 

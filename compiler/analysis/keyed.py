@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
+from tracetypes.blame import called
 from tracetypes.compiler.analysis.monoids import Monoid, constant, leaves, results, united
 from tracetypes.compiler.tracing.expr import Pack, Tree, Value
-from tracetypes.compiler.tracing.symbolic.stack import called
 from tracetypes.compiler.tracing.tracer import Given, Nested, Untraceable, trace_method
 from tracetypes.markers import Marker
 from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, UnitValue, schema_of

@@ -22,10 +22,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
+from tracetypes.blame import Called, called
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Value
-from tracetypes.compiler.tracing.symbolic.paths import Called
 from tracetypes.compiler.tracing.symbolic.shapes import Given
-from tracetypes.compiler.tracing.symbolic.stack import called
 from tracetypes.compiler.tracing.tracer import Nested, Untraceable, trace_lift, trace_method
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Schema, Timestamp
 from tracetypes.templates import OpKeyedUnordered

@@ -20,10 +20,11 @@ from typing import Any, Literal, TypeAlias, final
 
 import attrs
 
+from tracetypes.blame import Called
 from tracetypes.compiler.tracing.expr import Branch, Call, Leaf, Pack, Tree, Value
 from tracetypes.compiler.tracing.symbolic.calls import Tracer
 from tracetypes.compiler.tracing.symbolic.known import BOOLEAN
-from tracetypes.compiler.tracing.symbolic.paths import Called, Raised, Stop, Untraceable, Way, reach
+from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Untraceable, Way, reach
 from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedDeferred,
     TracedDuration,

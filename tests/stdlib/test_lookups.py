@@ -266,7 +266,8 @@ def test_the_cache_is_bounded(counting: Counting) -> None:
 def test_a_hint_that_fails_leaves_the_error_to_the_item(counting: Counting) -> None:
     op = operator(counting, by=lambda key, value: value.no_such_attribute)
     op.prefetch(ITEMS)
-    with pytest.raises(OperatorFailed, match=r"(?s)LookupJoin.on_item raised AttributeError.*item \('m', 'a'\)"):
+    told = r"(?s)`lambda` in `lookup_join\(by=lambda\)` raised AttributeError.*item \('m', 'a'\)"
+    with pytest.raises(OperatorFailed, match=told):
         preview(op, U[str, str], ITEMS)
 
 

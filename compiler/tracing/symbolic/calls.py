@@ -15,6 +15,7 @@ import attrs
 
 from tracetypes.algebra import ExactSum
 from tracetypes.asked import LookupTable
+from tracetypes.blame import called, owner_of
 from tracetypes.compiler.tracing.expression_rewriter import TRACER
 from tracetypes.compiler.tracing.function_source import NoSource
 from tracetypes.compiler.tracing.symbolic.allowed import (
@@ -45,7 +46,6 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
     describe,
 )
-from tracetypes.compiler.tracing.symbolic.stack import called, owner_of
 from tracetypes.compiler.tracing.syntax import is_rewritten, rewritten
 
 __all__ = ["Tracer"]
@@ -150,7 +150,7 @@ class Tracer(MethodCalls):
         try:
             code = rewritten(function.__code__)
         except NoSource as error:
-            self.refuse(str(error), called(function, error.line, owner_of(function, first)))
+            self.refuse(str(error), called(function, error.line, owner_of(function.__code__, first)))
         names = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         made = types.FunctionType(
             code,

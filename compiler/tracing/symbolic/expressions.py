@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from tracetypes.asked import LookupTable
+from tracetypes.blame import Called
 from tracetypes.compiler.tracing.expr import Call, Const, Expr, Input, Kind
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
 from tracetypes.compiler.tracing.identity import exact
@@ -24,7 +25,7 @@ from tracetypes.compiler.tracing.symbolic.known import (
     TIMESTAMP,
     WIDEST,
 )
-from tracetypes.compiler.tracing.symbolic.paths import Called, Raised, Stop, Way, isa
+from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Way, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Observer,
     Proxy,

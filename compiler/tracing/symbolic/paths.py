@@ -6,22 +6,10 @@ from typing import Any, final
 
 import attrs
 
+from tracetypes.blame import Called
 from tracetypes.compiler.tracing.expr import Call, Emission, Expr, Pack, Value
-from tracetypes.typed import Typed
 
-__all__ = ["Called", "Raised", "Stop", "Undo", "Untraceable", "Way", "isa", "reach"]
-
-
-@attrs.frozen(eq=False)
-class Called:
-    """A call that was under way. ``name``: of the function. ``owner``: the operator or aggregate whose method it is.
-    ``file`` and ``line``: what was running. ``function``: as the author made it, where that is known."""
-
-    name: str
-    file: str
-    line: int
-    owner: Typed | None = None
-    function: Any = None
+__all__ = ["Raised", "Stop", "Undo", "Untraceable", "Way", "isa", "reach"]
 
 
 class Untraceable(Exception):
