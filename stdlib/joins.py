@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping
 from operator import itemgetter
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 
 import attrs
 
@@ -27,6 +27,7 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.stdlib.periods import periods_of
+from tracetypes.stdlib.signatures import KeysOfTwoTypes
 from tracetypes.stdlib.windows import seconds_as_micros
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpStateless
 
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 K = TypeVar("K")
+L = TypeVar("L")
 V = TypeVar("V")
 R = TypeVar("R")
 A = TypeVar("A")
@@ -176,6 +178,7 @@ class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Held[A, B]]):
         return min(due, default=None)
 
 
+@overload
 def interval_join(
     left: Stream[U[K, A]],
     right: Stream[U[K, B]],
@@ -185,7 +188,28 @@ def interval_join(
     left_time: Callable[[A], Time],
     right_time: Callable[[B], Time],
     unit: TimeUnit = "s",
-) -> Stream[O[K, Joined[A, B]]]:
+) -> Stream[O[K, Joined[A, B]]]: ...
+@overload
+def interval_join(
+    left: Stream[U[K, A]],
+    right: Stream[U[L, B]],
+    *,
+    before: Span,
+    after: Span,
+    left_time: Callable[[A], Time],
+    right_time: Callable[[B], Time],
+    unit: TimeUnit = "s",
+) -> Stream[KeysOfTwoTypes[K, L]]: ...  # type: ignore[type-var]
+def interval_join(
+    left: Stream[U[K, A]],
+    right: Stream[U[Any, B]],
+    *,
+    before: Span,
+    after: Span,
+    left_time: Callable[[A], Time],
+    right_time: Callable[[B], Time],
+    unit: TimeUnit = "s",
+) -> Stream[Any]:
     """All pairs of a left and a right item of one key where the right one's time lies within ``[t - before, t + after]``
     of the left one's time ``t``, both ends included.
 
@@ -250,6 +274,7 @@ class AsOfJoin(OpKeyedOrdered[K, Either[A, B], AsOf[A, B], Known[B]]):
         return None if state is None or self.tolerance is None else state[0] + self.tolerance + 1
 
 
+@overload
 def asof_join(
     left: Stream[U[K, A]],
     right: Stream[U[K, B]],
@@ -258,7 +283,26 @@ def asof_join(
     right_time: Callable[[B], Time],
     tolerance: Span | None = None,
     unit: TimeUnit = "s",
-) -> Stream[O[K, AsOf[A, B]]]:
+) -> Stream[O[K, AsOf[A, B]]]: ...
+@overload
+def asof_join(
+    left: Stream[U[K, A]],
+    right: Stream[U[L, B]],
+    *,
+    left_time: Callable[[A], Time],
+    right_time: Callable[[B], Time],
+    tolerance: Span | None = None,
+    unit: TimeUnit = "s",
+) -> Stream[KeysOfTwoTypes[K, L]]: ...  # type: ignore[type-var]
+def asof_join(
+    left: Stream[U[K, A]],
+    right: Stream[U[Any, B]],
+    *,
+    left_time: Callable[[A], Time],
+    right_time: Callable[[B], Time],
+    tolerance: Span | None = None,
+    unit: TimeUnit = "s",
+) -> Stream[Any]:
     """Each left item with the latest right item of its key at or before its time; with None when there is none.
 
     ``tolerance`` (seconds or a timedelta): a right item that is older than that is none. Of several right items of one time
@@ -282,7 +326,7 @@ def asof_join(
     return extend(_together(left, right, times, "asof_join"), op)
 
 
-def _together(left: Stream[U[K, A]], right: Stream[U[K, B]], times: Times[A, B], word: str) -> Stream[Any]:
+def _together(left: Stream[U[K, A]], right: Stream[U[Any, B]], times: Times[A, B], word: str) -> Stream[Any]:
     """Both streams, tagged and in the order of time."""
     one_period(left, right)
     return tagged(left, right, word).through(sort(by=times))

@@ -271,6 +271,14 @@ def sort(*, by: Callable[[V], Orderable]) -> Callable[[Stream[U[K, V]]], Stream[
     return place
 
 
+class MapAllToOneTypeFirst(Edge[Any, Any]):
+    """Stands for a refusal. Streams of several types cannot be merged: map them to one type of keys and one of values first.
+    No stream has this type. The first overload of :func:`merge` asks for it, because mypy explains a wrong call by the first:
+    so the message names the types of the streams and this one."""
+
+
+@overload
+def merge(first: Stream[MapAllToOneTypeFirst], /, *others: Stream[MapAllToOneTypeFirst]) -> Stream[Any]: ...
 @overload
 def merge(first: Stream[O[K, V]], /, *others: Stream[O[K, V]]) -> Stream[O[K, V]]: ...
 @overload

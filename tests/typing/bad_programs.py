@@ -99,8 +99,9 @@ readings.through(sort(by=lambda r: None))  # E: arg-type # E: return-value "None
 readings.through(sort(by=lambda r: r))  # E: arg-type # E: return-value "Reading" "Sequence"
 
 # Merges need one type of values, and an order of all.
-merge(readings, counts)  # E: arg-type "Stream[U[str, int]]"
-merge(ordered, ordered.through(Interpolate()), counts)  # E: arg-type "Stream[U[str, int]]"
+merge(readings, counts)  # E: arg-type "Stream[U[str, Reading]]" "Stream[U[str, int]]" "MapAllToOneTypeFirst"
+merge(ordered, ordered.through(Interpolate()), counts)  # E: arg-type "Stream[O[str, Reading]]" "Stream[U[str, int]]"
+merge(counts, flow.source("by number", U[int, int], markers=ticks))  # E: arg-type "U[str, int]" "U[int, int]"
 also_invented: Stream[O[str, Reading]] = merge(ordered, readings)  # E: assignment "Stream[U[str, Reading]]"
 
 # Only a source has late items and rejects, and they have types too.
@@ -109,7 +110,7 @@ readings.rejects()  # E: attr-defined "rejects"
 late_in_order: Stream[O[str, int]] = counts.late()  # E: assignment "Stream[U[str, int]]" "Stream[O[str, int]]"
 counts.late().through(Scale())  # E: arg-type "Scale"
 counts.rejects().through(Scale())  # E: arg-type "Scale" "Rejected"
-merge(counts, counts.rejects())  # E: arg-type "Rejected"
+merge(counts, counts.rejects())  # E: arg-type "Stream[U[str, int]]" "Stream[U[Unit, Rejected]]"
 
 # A source is a U or an O.
 flow.source("list", list[int], markers=ticks)  # E: arg-type "list[int]"

@@ -8,6 +8,7 @@ from tracetypes.stdlib import (
     count,
     diff,
     equi_join,
+    interval_join,
     map_values,
     mean,
     scan,
@@ -56,7 +57,10 @@ hub.through(scan(count()))  # E: type-var "SortTheStreamFirst[str, Reading]"
 rises = diff(scalar)
 hub.through(rises)  # E: type-var "SortTheStreamFirst[str, Reading]"
 hub.through(sort(by=ts)).through(diff(lambda r: r.price))  # E: attr-defined "price"
-asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)  # E: misc "K"
+latest = asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+flow.sink("latest", latest)  # E: type-var "KeysOfTwoTypes[str, int]"
+near = interval_join(hub, prices, before=1, after=1, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+near.through(tumbling(count(), panes=6))  # E: arg-type "KeysOfTwoTypes[str, int]"
 sliding(count(), panes="6")  # E: call-overload
 sliding(count())  # E: call-overload
 tumbling(count(), panes=6, size=60)  # E: call-overload
