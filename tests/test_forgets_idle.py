@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 import pytest
@@ -32,9 +32,10 @@ from tracetypes.stdlib import count, sliding, tumbling
 from tracetypes.stdlib import max as max_
 from tracetypes.stdlib.stacks import Stack, stack_of
 
+W = TypeVar("W")
 
 @attrs.frozen
-class Summing(OpKeyedUnordered[str, int, str, int, Any, int]):
+class Summing(OpKeyedUnordered[str, int, str, W, Any, int], Generic[W]):
     """What the operators have in common."""
 
     forgets_idle: ClassVar[bool] = True
@@ -50,7 +51,7 @@ class Summing(OpKeyedUnordered[str, int, str, int, Any, int]):
 
 
 @attrs.frozen
-class LastThree(Summing):
+class LastThree(Summing[int]):
     """Items of the last three blocks."""
 
     def initial_state(self) -> tuple[int, int, int]:
@@ -83,7 +84,7 @@ class Asked(LastThree):
 
 
 @attrs.frozen
-class InTurns(Summing):
+class InTurns(Summing[int]):
     """Sums up for three markers: a key to come starts in the turn that all keys are in."""
 
     def initial_state(self) -> tuple[int, int]:
@@ -99,19 +100,8 @@ class InTurns(Summing):
 
 
 @attrs.frozen
-class Signed(OpKeyedUnordered[str, int, str, float, tuple[float, float, bool], int]):
+class Signed(Summing[float]):
     """Leaves a zero behind that is negative and equals that of a key never seen; the next item tells which it was."""
-
-    forgets_idle: ClassVar[bool] = True
-
-    def lift(self, key: str, value: int) -> int:
-        return 1
-
-    def identity(self) -> int:
-        return 0
-
-    def combine(self, a: int, b: int) -> int:
-        return a + b
 
     def initial_state(self) -> tuple[float, float, bool]:
         return 0.0, 0.0, False

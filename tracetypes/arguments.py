@@ -43,14 +43,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     one = places.add_parser("explain", help="show the graph, the graph after each pass with the reason, and the plan")
     one.add_argument("target", metavar="TARGET", help=TARGET)
     _compiling(one)
-    one.add_argument(
-        "--input",
-        "-i",
-        action="append",
-        default=[],
-        metavar="SOURCE=PATH",
-        help="the input of a run, as for run: explain says how it is read",
-    )
+    _pairs(one, "--input", "-i", "SOURCE=PATH", "the input of a run, as for run: explain says how it is read")
     one.set_defaults(command=commands["explain"])
 
     one = places.add_parser("graph", help="draw the typed graph as .svg, or the graph and the plan as .html")
@@ -66,22 +59,9 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     one.add_argument(
         "--master", help="Spark master (default: SPARK_MASTER, else local with as many slots as parallelism)"
     )
-    one.add_argument(
-        "--input",
-        "-i",
-        action="append",
-        default=[],
-        metavar="SOURCE=PATH",
-        help="a file or directory to read, a topic: kafka://HOST:PORT/TOPIC, or a Delta table: delta:DIR",
-    )
-    one.add_argument(
-        "--output",
-        "-o",
-        action="append",
-        default=[],
-        metavar="SINK=DIR",
-        help="the directory to write, or a topic or table",
-    )
+    what = "a file or directory to read, a topic: kafka://HOST:PORT/TOPIC, or a Delta table: delta:DIR"
+    _pairs(one, "--input", "-i", "SOURCE=PATH", what)
+    _pairs(one, "--output", "-o", "SINK=DIR", "the directory to write, a topic or table, or - for the terminal")
     one.add_argument("--late", metavar="DIR", help="where late items go (default: DIR/_late of the output)")
     one.add_argument("--rejects", metavar="DIR", help="where rejected rows go (default: DIR/_rejects of the output)")
     one.add_argument(
@@ -153,14 +133,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     one = places.add_parser("test", help="test the laws of the operators, and random deployments")
     one.add_argument("target", metavar="TARGET", help=TARGET)
     one.add_argument("--examples", type=_positive, default=100, metavar="N", help="random examples for each law")
-    one.add_argument(
-        "--input",
-        "-i",
-        action="append",
-        default=[],
-        metavar="SOURCE=FILE",
-        help="a file to take rows from (default: random)",
-    )
+    _pairs(one, "--input", "-i", "SOURCE=FILE", "a file to take rows from (default: random)")
     one.add_argument("--answers", action="store_true", help=argparse.SUPPRESS)
     one.set_defaults(command=commands["test"])
     for one in places.choices.values():
@@ -174,6 +147,9 @@ def refuse_unknown(given: Sequence[str], options: Sequence[str]) -> None:
     is_option = name.startswith("-")
     fix = (is_option and like(name, options)) or "see --help of the command for its options"
     raise UsageError("TT402", f"there is no option {name}" if is_option else f"{name} is one argument too many", fix=fix)
+
+def _pairs(parser: argparse.ArgumentParser, option: str, short: str, metavar: str, help: str) -> None:
+    parser.add_argument(option, short, action="append", default=[], metavar=metavar, help=help)
 
 
 def _compiling(parser: argparse.ArgumentParser) -> None:

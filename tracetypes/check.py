@@ -42,7 +42,6 @@ from tracetypes.nodes import (
     Sort,
     Source,
     Split,
-    ancestors,
     title,
 )
 from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, Unit, UnitValue, schema_of, show, show_type
@@ -720,17 +719,3 @@ def _hashable(annotation: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def is_tree(graph: Graph) -> list[Node]:
-    """The nodes with several consumers. Empty if the graph is an in-tree."""
-    consumers = graph.consumers
-    return [node for node in graph.nodes if len(consumers[node.id]) > 1]
-
-
-def stateless_only(graph: Graph, id: int) -> bool:
-    """Whether there is no keyed operator or sort upstream of a node."""
-    return not any(
-        isinstance(n, Sort) or (isinstance(n, Apply) and not isinstance(n.op, OpStateless))
-        for n in ancestors(graph, id)
-    )

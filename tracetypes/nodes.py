@@ -39,14 +39,21 @@ __all__ = [
 ]
 
 
-@final
 @attrs.frozen(eq=False, kw_only=True)
-class Source:
-    """Where a stream comes in. ``edge`` is the declared annotation ``U[K, V]`` or ``O[K, V]``, of the source's items. The same
-    source may be there several times, with one ``output`` each: its items, its late items, its rejected rows."""
+class _Vertex:
+    """What each node has: its number, the author's line, and the numbers of the nodes that it reads."""
 
     id: int
     where: Location
+    inputs: tuple[int, ...]
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
+class Source(_Vertex):
+    """Where a stream comes in. ``edge`` is the declared annotation ``U[K, V]`` or ``O[K, V]``, of the source's items. The same
+    source may be there several times, with one ``output`` each: its items, its late items, its rejected rows."""
+
     name: str
     edge: Any
     markers: Markers
@@ -69,46 +76,33 @@ def label(name: str, output: Output) -> str:
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Apply:
+class Apply(_Vertex):
     """An author's operator."""
 
-    id: int
-    where: Location
-    inputs: tuple[int, ...]
     op: Typed
     parallelism: int | None = None
 
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Sort:
+class Sort(_Vertex):
     """SORT: ``U[K, V] -> O[K, V]``, per key and block by ``by``, ties by the canonical order of the value."""
 
-    id: int
-    where: Location
-    inputs: tuple[int, ...]
     by: Callable[[Any], Any]
     parallelism: int | None = None
 
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Merge:
+class Merge(_Vertex):
     """MRG of several streams: the union of their blocks, aligned on markers."""
-
-    id: int
-    where: Location
-    inputs: tuple[int, ...]
 
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Sink:
+class Sink(_Vertex):
     """Where a stream goes out. ``marker`` and ``position`` name extra columns of the output, if any."""
 
-    id: int
-    where: Location
-    inputs: tuple[int, ...]
     name: str
     marker: str | None = None
     position: str | None = None
@@ -117,43 +111,30 @@ class Sink:
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Split:
+class Split(_Vertex):
     """RR or HASH: one channel becomes ``ways`` channels; every channel gets every marker."""
 
-    id: int
-    where: Location
-    inputs: tuple[int, ...]
     how: Literal["RR", "HASH"]
     ways: int
 
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Gather:
+class Gather(_Vertex):
     """MRG of the outermost level of channels of one edge."""
 
-    id: int
-    where: Location
-    inputs: tuple[int, ...]
-
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Restore:
+class Restore(_Vertex):
     """SORT by the position that items had where an ordered edge was cut: the identity on traces."""
 
-    id: int
-    where: Location
-    inputs: tuple[int, ...]
-
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Receive:
+class Receive(_Vertex):
     """Where a stream comes in that another query computes: the far end of a channel of that ``name``."""
 
-    id: int
-    where: Location
     name: str
     edge: Any
     inputs: tuple[int, ...] = ()
@@ -161,13 +142,10 @@ class Receive:
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Fused:
+class Fused(_Vertex):
     """A chain of nodes that runs without moving data. ``steps`` are in order; their own ``inputs`` do not count,
     but for a first step that merges (its inputs are ``inputs``)."""
 
-    id: int
-    where: Location
-    inputs: tuple[int, ...]
     steps: tuple[Node, ...]
 
 

@@ -74,15 +74,28 @@ class OpStateless(Typed, ABC, Generic[K, V, L, W]):
         ``on_item`` emits does not depend on it."""
 
 
-class OpKeyedOrdered(Typed, ABC, Generic[K, V, W, S]):
+class _Keyed(Typed, ABC):
+    """What the two templates with a state per key share."""
+
+    may_change: ClassVar[tuple[str, ...]] = ()
+    """Declares which parameters may be others when a run goes on with a changed graph: states, and aggregates of open blocks,
+    that were made with the old ones mean the same with the new ones. Nothing tests that."""
+
+    def linger(self) -> Linger:
+        """How long the operator may still emit at markers when its input has ended: a number of blocks, or a time.
+
+        A source that ends sends markers over empty blocks as long as operators behind it linger, and ``on_marker`` runs at
+        these; then it runs no more. An operator that emits at markers what earlier blocks held says here after how many of
+        them it has emitted all: a window of three blocks ``2``, a session its gap. A law tests that longer silence brings
+        nothing more. See :mod:`tracetypes.silence`."""
+        return 0
+
+
+class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
     """``O[K, V] -> O[K, W]``: per key and in order, with a state per key. The key is kept: ``emit`` takes a value.
 
     The state that a method receives is its own: it may change and return it.
     """
-
-    may_change: ClassVar[tuple[str, ...]] = ()
-    """Declares which parameters may be others when a run goes on with a changed graph: the states that were made with the old
-    ones mean the same with the new ones. Nothing tests that."""
 
     def __call__(self, upstream: Stream[O[K, V]]) -> Stream[O[K, W]]:
         """Append the operator to a stream; use :meth:`Stream.through`."""
@@ -100,15 +113,6 @@ class OpKeyedOrdered(Typed, ABC, Generic[K, V, W, S]):
         """The state after a marker. Called for every key seen so far, also when the block held nothing for it."""
         return state
 
-    def linger(self) -> Linger:
-        """How long the operator may still emit at markers when its input has ended: a number of blocks, or a time.
-
-        A source that ends sends markers over empty blocks as long as operators behind it linger, and ``on_marker`` runs at
-        these; then it runs no more. An operator that emits at markers what earlier blocks held says here after how many of
-        them it has emitted all: a window of three blocks ``2``, a session its gap. A law tests that longer silence brings
-        nothing more. See :mod:`tracetypes.silence`."""
-        return 0
-
     def next_due(self, state: S, key: K) -> int | None:
         """The earliest time, in microseconds since the epoch, of a marker at which ``on_marker`` does anything for a key that
         gets no items; None for never. Markers before it are left out where nothing else comes. Pure optimisation, for long
@@ -116,7 +120,7 @@ class OpKeyedOrdered(Typed, ABC, Generic[K, V, W, S]):
         raise NotImplementedError
 
 
-class OpKeyedUnordered(Typed, ABC, Generic[K, V, L, W, S, A]):
+class OpKeyedUnordered(_Keyed, Generic[K, V, L, W, S, A]):
     """``U[K, V] -> U[L, W]``: per key and block a bag, summed up in a commutative monoid ``A`` and folded into a state.
 
     ``lift``, ``identity``, ``combine``, ``initial_state`` and ``update_state`` are pure; ``combine`` is associative and
@@ -131,10 +135,6 @@ class OpKeyedUnordered(Typed, ABC, Generic[K, V, L, W, S, A]):
     """Declares that a key that was never seen would be silent: ``on_marker`` emits nothing for ``initial_state()``, nor for what
     ``update_state(..., identity())`` makes of it, whatever the key and the marker. A law that is tested; it lets a key be
     forgotten when its state has become that of a key that was never seen. Nothing more to gain where ``skips_untouched``."""
-
-    may_change: ClassVar[tuple[str, ...]] = ()
-    """Declares which parameters may be others when a run goes on with a changed graph: states, and aggregates of open blocks,
-    that were made with the old ones mean the same with the new ones. Nothing tests that."""
 
     def __call__(self, upstream: Stream[U[K, V]]) -> Stream[U[L, W]]:
         """Append the operator to a stream; use :meth:`Stream.through`."""
@@ -174,15 +174,6 @@ class OpKeyedUnordered(Typed, ABC, Generic[K, V, L, W, S, A]):
         blocks of a window may be joined, and no key is visited between. A law tests it. Windows begin at the multiples of the
         size plus the offset; the stream has a marker at each end of a window."""
         return None
-
-    def linger(self) -> Linger:
-        """How long the operator may still emit at markers when its input has ended: a number of blocks, or a time.
-
-        A source that ends sends markers over empty blocks as long as operators behind it linger, and ``on_marker`` runs at
-        these; then it runs no more. An operator that emits at markers what earlier blocks held says here after how many of
-        them it has emitted all: a window of three blocks ``2``, a session its gap. A law tests that longer silence brings
-        nothing more. See :mod:`tracetypes.silence`."""
-        return 0
 
 
 Operator = (

@@ -13,12 +13,14 @@ from urllib.parse import unquote, urlparse
 
 import attrs
 
+from tracetypes.compiler.connectors.fences import another_one
 from tracetypes.errors import RunError, UsageError
+from tracetypes.formats import Format, Kafka, Parquet
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["FEATURES", "PAUSE", "SCHEME", "Added", "Log", "Place", "TableWatch", "opened", "path_of"]
+__all__ = ["FEATURES", "PAUSE", "SCHEME", "Added", "Log", "Place", "TableWatch", "opened", "path_of", "refuse_format"]
 
 
 SCHEME = "delta:"
@@ -41,6 +43,16 @@ def path_of(address: str) -> Path:
     if importlib.util.find_spec("deltalake") is None:
         raise UsageError("TT401", "deltalake is not installed", fix="pip install 'tracetypes[delta]'")
     return Path(os.path.abspath(text))
+
+
+def refuse_format(what: str, format: Format | Kafka | None) -> None:
+    """Refuse a source or sink that declares another format than that of a table's files. Raises :class:`RunError` ``TT207``."""
+    if format is not None and not isinstance(format, Parquet):
+        raise RunError(
+            "TT207",
+            f"{what}: files of a table are not {type(format).__name__}",
+            fix="declare format=parquet() or no format",
+        )
 
 
 class Place(NamedTuple):
@@ -88,11 +100,7 @@ class Log:
 
     def changed(self, why: str) -> RunError:
         """The error for a table that is not the one that the run began with."""
-        return RunError(
-            "TT218",
-            f"{self.table} has changed since the run began: {why}",
-            fix="give another --checkpoint and output to start anew",
-        )
+        return another_one(str(self.table), why)
 
     def added(self, version: int) -> list[Added]:
         """The files that a version adds, in the order of its actions. Raises :class:`RunError` ``TT219`` if it removes

@@ -18,13 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import schema_of_rows
-from tracetypes.compiler.connectors.delta import FEATURES, Log, TableWatch, path_of
+from tracetypes.compiler.connectors.delta import FEATURES, Log, TableWatch, path_of, refuse_format
 from tracetypes.compiler.connectors.fences import Starts, fenced
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.row_files import Shown
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
-from tracetypes.formats import Parquet
 from tracetypes.records import Optional, UnitValue
 
 if TYPE_CHECKING:
@@ -59,12 +58,7 @@ class TableSink:
 
     def __init__(self, plan: Plan, address: str, run: str) -> None:
         self.path, self.application = path_of(address), f"tracetypes-{run}-{plan.sink.name}"
-        if plan.sink.format is not None and not isinstance(plan.sink.format, Parquet):
-            raise RunError(
-                "TT207",
-                f"sink {plan.sink.name!r}: files of a table are not {type(plan.sink.format).__name__}",
-                fix="declare format=parquet() or no format",
-            )
+        refuse_format(f"sink {plan.sink.name!r}", plan.sink.format)
         empty = pa.RecordBatch.from_pylist([], schema_of_rows(plan.layout))
         self.schema = Shown(plan.layout, plan.sink).of(empty).schema
         self.starts: Starts | None = None

@@ -10,7 +10,7 @@ import attrs
 
 from tracetypes.errors import RunError
 
-__all__ = ["Starts", "fenced"]
+__all__ = ["Starts", "another_one", "fenced"]
 
 
 @attrs.frozen
@@ -45,4 +45,13 @@ def fenced(where: str, why: str) -> RunError:
         "TT209",
         f"{where} is written by another driver of the same run: {why}",
         fix="go on with the checkpoint that was used last; for a second run give an own --checkpoint, made anew, and output",
+    )
+
+
+def another_one(where: str, why: str) -> RunError:
+    """The error for a topic or table that is not the one that the run began with."""
+    return RunError(
+        "TT218",
+        f"{where} has changed since the run began: {why}",
+        fix="give another --checkpoint and output to start anew",
     )

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import attrs
 
-from tracetypes.compiler.connectors.fences import fenced
+from tracetypes.compiler.connectors.fences import another_one, fenced
 from tracetypes.errors import RunError, UsageError
 from tracetypes.redaction import conceal
 
@@ -132,11 +132,7 @@ class Address:
 
     def changed(self, why: str) -> RunError:
         """The error for a topic that is not the one that the run began with."""
-        return RunError(
-            "TT218",
-            f"{self.text} has changed since the run began: {why}",
-            fix="give another --checkpoint and output to start anew",
-        )
+        return another_one(self.text, why)
 
 
 def why_of(error: Exception) -> str:

@@ -157,14 +157,10 @@ class Nowhere(Connector):
         return given == self.scheme
 
 
-class Terminal(Connector):
+class Terminal(Nowhere):
     """Standard output."""
 
     kind, scheme, shown = "terminal", "-", "the terminal"
-
-    def has(self, given: object) -> bool:
-        """Whether it is the one address of this kind."""
-        return given == self.scheme
 
 
 _CONNECTORS: list[Connector] = [Topics(), Tables(), Nowhere(), Terminal(), RowsInMemory(), Files()]

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tracetypes.compiler.connectors.delta import Log, opened, path_of
+from tracetypes.compiler.connectors.delta import Log, opened, path_of, refuse_format
 from tracetypes.compiler.connectors.delta_splits import TableSplits
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.source_rows import taker
@@ -31,8 +31,6 @@ from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import End, ParquetScan, Scan
 from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.store.inputs import InputFiles
-from tracetypes.errors import RunError
-from tracetypes.formats import Parquet
 from tracetypes.parsing import Row
 
 __all__ = ["TableInput", "TableScan"]
@@ -47,12 +45,7 @@ class TableInput(Input):
         self, spark: SparkSession, leaf: FromSource, address: str, files_per_step: int | None, *, bounded: bool
     ) -> None:
         self.spark, self.path, self.files_per_step = spark, path_of(address), files_per_step
-        if leaf.source.format is not None and not isinstance(leaf.source.format, Parquet):
-            raise RunError(
-                "TT207",
-                f"source {leaf.source.name!r}: files of a table are not {type(leaf.source.format).__name__}",
-                fix="declare format=parquet() or no format",
-            )
+        refuse_format(f"source {leaf.source.name!r}", leaf.source.format)
         table = opened(self.path)
         columns = StructType.fromJson(json.loads(table.schema().to_json()))
         types = {field.name: field.dataType for field in columns}

@@ -19,17 +19,15 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
-from tracetypes.compiler.runtime.side_rows import Lateness
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
 from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
 from tracetypes.compiler.store.small_files import writable, write_synced
@@ -109,19 +107,12 @@ class ChannelOutput(Output):
     """The output that appends to a channel of files. ``side_outputs``: the outputs of the segment's late and rejected
     rows."""
 
+    side_outputs: SideOutputs
+
     def __init__(self, plan: Plan, channel: FileChannel, side_outputs: SideOutputs) -> None:
         self.plan, self.channel, self.side_outputs = plan, channel, side_outputs
         self.staged = channel.path / "staged"
         self.delivery: Staging = Staging(AsSent(), Parquet(), str(self.staged))
-
-    @property
-    def places(self) -> Mapping[str, Path]:
-        """The places of late items and rejects."""
-        return self.side_outputs.places
-
-    def begin(self, starts: Starts) -> None:
-        """Make the directories."""
-        self.side_outputs.begin()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Send a batch."""
@@ -140,19 +131,14 @@ class ChannelOutput(Output):
                 os.replace(hidden, manifest)
         self.tidy()
 
-    @property
-    def lateness(self) -> Mapping[str, Lateness]:
-        """As its side outputs know it."""
-        return self.side_outputs.lateness
-
     def visible(self, batch: int) -> str | None:
         """The channel, if it has the manifest of the epoch."""
         there = (self.channel.manifests / f"{batch:08d}.jsonl").exists()
-        return f"channel {self.channel.path.name}" if there else self.side_outputs.visible(batch)
+        return f"channel {self.channel.path.name}" if there else super().visible(batch)
 
     def tidy(self) -> None:
         """Remove the files of failed attempts."""
         shutil.rmtree(self.staged, ignore_errors=True)
         for left in self.channel.path.glob("manifest-*"):
             left.unlink()
-        self.side_outputs.tidy()
+        super().tidy()

@@ -9,7 +9,6 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from tracetypes.compiler.connectors.fences import Starts
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message, SideRows
 from tracetypes.compiler.runtime.side_rows import Lateness, placed, reasons, texts
@@ -32,38 +31,23 @@ class ListOutput(Output):
         rows: list[Any],
         late: list[SideOutputRow],
         rejects: list[SideOutputRow],
-        directories: SideOutputs | None = None,
+        side_outputs: SideOutputs | None = None,
     ) -> None:
-        self.plan, self.rows, self.late, self.rejects, self.directories = plan, rows, late, rejects, directories
+        self.plan, self.rows, self.late, self.rejects, self.side_outputs = plan, rows, late, rejects, side_outputs
         self.batches: set[int] = set()
         self._lateness: dict[str, Lateness] = {}
-
-    @property
-    def places(self) -> Mapping[str, Path]:
-        """Those of late items and rejects."""
-        return {} if self.directories is None else self.directories.places
 
     @property
     def lateness(self) -> Mapping[str, Lateness]:
         """By what was taken."""
         return self._lateness
 
-    def begin(self, starts: Starts) -> None:
-        """Make the directories."""
-        if self.directories is not None:
-            self.directories.begin()
-
-    def tidy(self) -> None:
-        """Remove what attempts that failed have left."""
-        if self.directories is not None:
-            self.directories.tidy()
-
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Take a batch, once."""
         if batch in self.batches:
             return
-        if self.directories is not None:
-            self.directories.take(messages, batch, frontiers, Path())
+        if self.side_outputs is not None:
+            self.side_outputs.take(messages, batch, frontiers, Path())
         self.batches.add(batch)
         self.show((key, value) for _, _, key, value in sorted(items_of(self.plan, messages), key=lambda one: one[:2]))
         for message in messages:
@@ -92,9 +76,9 @@ class TerminalOutput(ListOutput):
         name: str,
         late: list[SideOutputRow],
         rejects: list[SideOutputRow],
-        directories: SideOutputs | None = None,
+        side_outputs: SideOutputs | None = None,
     ) -> None:
-        super().__init__(plan, [], late, rejects, directories)
+        super().__init__(plan, [], late, rejects, side_outputs)
         self.name = name
 
     def show(self, pairs: Iterator[tuple[Any, Any]]) -> None:

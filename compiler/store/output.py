@@ -31,6 +31,7 @@ __all__ = [
     "SideOutputs",
     "items_of",
     "move",
+    "remove_shown",
     "rows_file",
     "rows_of",
     "rows_sent",
@@ -46,12 +47,14 @@ class Output(ABC):
     """Takes the messages of one micro-batch after the other."""
 
     delivery: Delivery
+    side_outputs: SideOutputs | None = None
+    """The outputs of late and rejected rows, if it has some."""
 
     @property
     def places(self) -> Mapping[str, Path]:
         """Directories that belong to one run at a time, by their purpose. The constructor of an output writes nothing
         into them."""
-        return {}
+        return {} if self.side_outputs is None else self.side_outputs.places
 
     @property
     def written(self) -> Mapping[str, Path]:
@@ -63,8 +66,10 @@ class Output(ABC):
         """The identity of its topic or table, or of files; None if it does not matter. Called after the run has begun."""
         return None
 
-    def begin(self, starts: Starts) -> None:  # noqa: B027
-        """Prepare the places for this run. Raises :class:`RunError` ``TT209``."""
+    def begin(self, starts: Starts) -> None:
+        """Prepare the places for this run, and shut out other drivers. Raises :class:`RunError` ``TT209``."""
+        if self.side_outputs is not None:
+            self.side_outputs.begin()
 
     @abstractmethod
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
@@ -73,14 +78,16 @@ class Output(ABC):
     @property
     def lateness(self) -> Mapping[str, Lateness]:
         """What is known so far of late rows, by source."""
-        return {}
+        return {} if self.side_outputs is None else self.side_outputs.lateness
 
     def visible(self, batch: int) -> str | None:
         """Where rows of a micro-batch may be visible already; None if none is."""
-        return None
+        return None if self.side_outputs is None else self.side_outputs.visible(batch)
 
-    def tidy(self) -> None:  # noqa: B027
+    def tidy(self) -> None:
         """Remove the files of failed attempts. Called when no micro-batch is under way."""
+        if self.side_outputs is not None:
+            self.side_outputs.tidy()
 
 
 class Attempts:
@@ -120,9 +127,7 @@ class SideOutputs:
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path) -> None:
         """Write those of a micro-batch. ``staged``: the directory into which workers have put files."""
         if self.attempts.may_have_left(batch):
-            for directory in [*_below(self.late), *_below(self.rejects)]:
-                for left in directory.glob(f"part-{self.run}-{batch:08d}-*"):
-                    left.unlink()
+            remove_shown([*_below(self.late), *_below(self.rejects)], self.run, batch)
         places = {"late": self.late, "rejects": self.rejects}
         found: dict[tuple[Path, str], list[SideRows | File]] = {}
         for message in messages:
@@ -151,6 +156,13 @@ class SideOutputs:
 def shown_in(directories: Iterable[Path], run: str, batch: int) -> str | None:
     """The first of some directories that has files of a micro-batch."""
     return next((str(one) for one in directories if any(one.glob(f"part-{run}-{batch:08d}-*"))), None)
+
+
+def remove_shown(directories: Iterable[Path], run: str, batch: int) -> None:
+    """Remove the files of a micro-batch from some directories."""
+    for directory in directories:
+        for left in directory.glob(f"part-{run}-{batch:08d}-*"):
+            left.unlink()
 
 
 def _side_rows(about: Sequence[SideRows | File], staged: Path) -> Iterator[SideRows]:

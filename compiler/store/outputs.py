@@ -33,7 +33,7 @@ from tracetypes.compiler.runtime.messages import (
     StageProgress,
     Verified,
 )
-from tracetypes.compiler.runtime.side_rows import Lateness, placed
+from tracetypes.compiler.runtime.side_rows import placed
 from tracetypes.compiler.store import output
 from tracetypes.compiler.store.answers import Answer, Collector
 from tracetypes.compiler.store.output import (
@@ -43,6 +43,7 @@ from tracetypes.compiler.store.output import (
     Output,
     SideOutputs,
     items_of,
+    remove_shown,
     rows_file,
     shown_in,
     staged_rows,
@@ -56,6 +57,8 @@ __all__ = ["FileOutput", "MemoryOutput", "NoOutput", "TableOutput", "TopicOutput
 
 class FileOutput(Output):
     """Files in a directory: JSON lines, CSV or Parquet."""
+
+    side_outputs: SideOutputs
 
     def __init__(self, plan: Plan, path: str, run: str, late: str | None, rejects: str | None) -> None:
         if "://" in path:
@@ -82,7 +85,7 @@ class FileOutput(Output):
     @property
     def places(self) -> Mapping[str, Path]:
         """The directory, and those of late items and rejects."""
-        return {"the output directory": self.path, **self.side_outputs.places}
+        return {"the output directory": self.path, **super().places}
 
     @property
     def identity(self) -> Identity:
@@ -92,27 +95,21 @@ class FileOutput(Output):
     def begin(self, starts: Starts) -> None:
         """Make the directories."""
         writable(self.path)
-        self.side_outputs.begin()
-
-    @property
-    def lateness(self) -> Mapping[str, Lateness]:
-        """As its side outputs know it."""
-        return self.side_outputs.lateness
+        super().begin(starts)
 
     def visible(self, batch: int) -> str | None:
         """The directory with files of the micro-batch, which have its number in their names; None if there are none."""
-        return shown_in([self.path], self.run, batch) or self.side_outputs.visible(batch)
+        return shown_in([self.path], self.run, batch) or super().visible(batch)
 
     def undo(self, batch: int) -> None:
         """Remove the files of a micro-batch without a commit."""
         if self.attempts.may_have_left(batch):
-            for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
-                left.unlink()
+            remove_shown([self.path], self.run, batch)
 
     def tidy(self) -> None:
         """Remove the files of failed attempts."""
         shutil.rmtree(self.staged, ignore_errors=True)
-        self.side_outputs.tidy()
+        super().tidy()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Write a micro-batch."""
@@ -158,15 +155,11 @@ class TopicOutput(Output):
     sends them in one transaction."""
 
     delivery = SEND
+    side_outputs: SideOutputs
 
     def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
         self.side_outputs = _side_outputs(address, run, late, rejects)
         self.plan, self.topic = plan, TopicSink(plan, address, run)
-
-    @property
-    def places(self) -> Mapping[str, Path]:
-        """The places of late items and rejects."""
-        return self.side_outputs.places
 
     @property
     def identity(self) -> Identity:
@@ -175,21 +168,12 @@ class TopicOutput(Output):
 
     def begin(self, starts: Starts) -> None:
         """Shut out other drivers."""
-        self.side_outputs.begin()
+        super().begin(starts)
         self.topic.transactions.begin(starts)
-
-    @property
-    def lateness(self) -> Mapping[str, Lateness]:
-        """As its side outputs know it."""
-        return self.side_outputs.lateness
 
     def visible(self, batch: int) -> str | None:
         """The topic, if the offset committed with the rows shows that the micro-batch is in it."""
-        return str(self.topic.address) if self.topic.transactions.holds(batch) else self.side_outputs.visible(batch)
-
-    def tidy(self) -> None:
-        """Remove the files of failed attempts."""
-        self.side_outputs.tidy()
+        return str(self.topic.address) if self.topic.transactions.holds(batch) else super().visible(batch)
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Send a micro-batch."""
@@ -203,6 +187,8 @@ class TopicOutput(Output):
 class TableOutput(Output):
     """A Delta table; late and rejected rows go to directories. Files are staged in a hidden directory of the table."""
 
+    side_outputs: SideOutputs
+
     def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
         self.side_outputs = _side_outputs(address, run, late, rejects)
         self.plan, self.run, self.table, self.attempts = plan, run, TableSink(plan, address, run), Attempts()
@@ -211,13 +197,8 @@ class TableOutput(Output):
         self.delivery: Staging = Staging.of(plan.layout, plan.sink, Parquet(), str(self.staged))
 
     @property
-    def places(self) -> Mapping[str, Path]:
-        """The places of late items and rejects. Several runs may write to a table."""
-        return self.side_outputs.places
-
-    @property
     def written(self) -> Mapping[str, Path]:
-        """The places, and the table."""
+        """The places, and the table, into which several runs may write."""
         return {"the table": self.path, **self.places}
 
     @property
@@ -228,30 +209,24 @@ class TableOutput(Output):
     def begin(self, starts: Starts) -> None:
         """Shut out other drivers."""
         writable(self.path)
-        self.side_outputs.begin()
+        super().begin(starts)
         self.table.begin(starts)
-
-    @property
-    def lateness(self) -> Mapping[str, Lateness]:
-        """As its side outputs know it."""
-        return self.side_outputs.lateness
 
     def visible(self, batch: int) -> str | None:
         """The table, if its transaction shows that the micro-batch is in it."""
-        return str(self.path) if self.table.holds(batch) else self.side_outputs.visible(batch)
+        return str(self.path) if self.table.holds(batch) else super().visible(batch)
 
     def tidy(self) -> None:
         """Remove the files of failed attempts."""
         shutil.rmtree(self.staged, ignore_errors=True)
-        self.side_outputs.tidy()
+        super().tidy()
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Write a micro-batch. Takes back first what has no commit yet."""
         self.side_outputs.take(messages, batch, frontiers, self.staged)
         if not self.table.holds(batch):
             if self.attempts.may_have_left(batch):
-                for left in self.path.glob(f"part-{self.run}-{batch:08d}-*"):
-                    left.unlink()
+                remove_shown([self.path], self.run, batch)
             files: list[Path] = []
             for file in (*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)):
                 files.append(self.path / f"part-{self.run}-{batch:08d}-{len(files):04d}.parquet")

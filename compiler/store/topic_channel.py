@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +35,6 @@ from tracetypes.compiler.connectors.kafka_splits import Place, TopicSplits
 from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
-from tracetypes.compiler.runtime.side_rows import Lateness
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
 from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, rows_of
 from tracetypes.compiler.store.small_files import write_json
@@ -145,32 +144,19 @@ class ChannelSink(Output):
     """The output that appends to a topic. The rows of an epoch come to the driver, which sends them in one transaction."""
 
     delivery = SEND
+    side_outputs: SideOutputs
 
     def __init__(self, plan: Plan, transactions: Transactions, side_outputs: SideOutputs) -> None:
         self.plan, self.transactions, self.side_outputs = plan, transactions, side_outputs
 
-    @property
-    def places(self) -> Mapping[str, Path]:
-        """The places of late items and rejects."""
-        return self.side_outputs.places
-
     def begin(self, starts: Starts) -> None:
         """Shut out other drivers."""
-        self.side_outputs.begin()
+        super().begin(starts)
         self.transactions.begin(starts)
-
-    @property
-    def lateness(self) -> Mapping[str, Lateness]:
-        """As its side outputs know it."""
-        return self.side_outputs.lateness
 
     def visible(self, batch: int) -> str | None:
         """The topic, if the offset committed with the rows shows that the epoch is in it."""
-        return str(self.transactions.address) if self.transactions.holds(batch) else self.side_outputs.visible(batch)
-
-    def tidy(self) -> None:
-        """Remove the files of failed attempts."""
-        self.side_outputs.tidy()
+        return str(self.transactions.address) if self.transactions.holds(batch) else super().visible(batch)
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Send a micro-batch."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import attrs
 
-from tests.spark.flows import TEN, Reading, id_of
-from tracetypes import Dataflow, Marker, OpKeyedUnordered, OpStateless, U
+from tests.spark.flows import TEN, Reading, Sum, id_of
+from tracetypes import Dataflow, OpStateless, U
 from tracetypes.stdlib import Postgres, lookup_join
 
 
@@ -34,7 +34,7 @@ class Mapped(OpStateless[str, Reading, str, Reading]):
 
 
 @attrs.frozen
-class Counted(OpKeyedUnordered[str, Reading, str, Reading, int, int]):
+class Counted(Sum):
     """What a checkpoint compares: shown, hidden, and hidden further down."""
 
     label: str
@@ -42,24 +42,6 @@ class Counted(OpKeyedUnordered[str, Reading, str, Reading, int, int]):
     login: Login
     url: str
     options: tuple[str, ...]
-
-    def lift(self, key: str, value: Reading) -> int:
-        return value.watts
-
-    def identity(self) -> int:
-        return 0
-
-    def combine(self, a: int, b: int) -> int:
-        return a + b
-
-    def initial_state(self) -> int:
-        return 0
-
-    def update_state(self, state: int, agg: int) -> int:
-        return state + agg
-
-    def on_marker(self, new_state: int, key: str, marker: Marker, emit: Callable[[str, Reading], None]) -> None:
-        emit(key, Reading(key, marker.timestamp, new_state))
 
 
 def told(word: str) -> Dataflow:

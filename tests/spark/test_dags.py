@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark import dags
 from tests.spark.support import Cli, all_defined, row, rows_in, rows_of, side_outputs, write_lines
-from tests.spark.test_exactly_once import Crash, crashing
+from tests.spark.test_exactly_once import crash_and_go_on
 from tracetypes import Dataflow, OperatorFailed, RunError, check
 from tracetypes.check import Checked
 from tracetypes.compiler.backend.summary import Summary
@@ -117,15 +117,7 @@ OFTEN = ("a channel has been written, nothing was committed", "a query is finish
 def test_a_crash_at_any_point_of_a_program(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    job = Job(spark, tmp_path, dags.diamond(), files=2)
-    owner, name, first, after = POINTS[point]
-    with monkeypatch.context() as broken:
-        broken.setattr(owner, name, crashing(after, getattr(owner, name), first=first))
-        with pytest.raises((Crash, RunError)) as crashed:
-            job()
-    assert "Crash" in f"{crashed.type.__name__} {crashed.value}"
-    job()
-    job.is_right()
+    crash_and_go_on(Job(spark, tmp_path, dags.diamond(), files=2), POINTS[point], monkeypatch)
 
 
 def test_a_failure_stops_all_queries_and_tells_its_cause(spark: SparkSession, tmp_path: Path) -> None:

@@ -100,6 +100,18 @@ def crashing(after: int, real: Callable[..., Any], *, first: bool) -> Callable[.
     return call
 
 
+def crash_and_go_on(job: Any, point: tuple[Any, str, bool, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job whose process ends at a point, and which runs again then."""
+    owner, name, first, after = point
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, name, crashing(after, getattr(owner, name), first=first))
+        with pytest.raises((Crash, RunError)) as crashed:
+            job()
+    assert "Crash" in f"{crashed.type.__name__} {crashed.value}"
+    job()
+    job.is_right()
+
+
 POINTS: dict[str, tuple[Any, str, bool, int]] = {
     "before anything is written": (FileOutput, "take", True, 1),
     "rows are staged, not moved": (output, "move", True, 1),
@@ -120,15 +132,7 @@ def test_a_crash_at_any_point_of_a_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     """The process ends there; the same command goes on and neither loses nor repeats a row."""
-    job = Job(spark, tmp_path)
-    owner, name, first, after = POINTS[point]
-    with monkeypatch.context() as broken:
-        broken.setattr(owner, name, crashing(after, getattr(owner, name), first=first))
-        with pytest.raises((Crash, RunError)) as crashed:
-            job()
-    assert "Crash" in f"{crashed.type.__name__} {crashed.value}"
-    job()
-    job.is_right()
+    crash_and_go_on(Job(spark, tmp_path), POINTS[point], monkeypatch)
     assert not list((tmp_path / "out/_tracetypes").glob("*"))
 
 
