@@ -17,8 +17,8 @@ from typing import Any, Final, Generic, Literal, TypeVar, overload
 
 import attrs
 
-from tracetypes.asked import LookupTable
 from tracetypes.errors import OperatorFailed, UsageError
+from tracetypes.lookup_table import LookupTable
 from tracetypes.records import Mismatch, Record, show, show_type
 from tracetypes.stdlib.annotations import returned
 from tracetypes.stdlib.databases import Database, Sqlite

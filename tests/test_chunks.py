@@ -30,8 +30,8 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, hashes, scatter
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Report, SideRows
-from tracetypes.compiler.runtime.partial_aggregation import reduced
-from tracetypes.compiler.runtime.source import SourceKernel, Taken
+from tracetypes.compiler.runtime.partial_aggregation import reduce_by_key
+from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
 from tracetypes.compiler.wire.messages import encode
 from tracetypes.edges import O
 from tracetypes.nodes import ROW_POSITION
@@ -172,7 +172,7 @@ def test_columns_are_taken_as_rows_are(
 ) -> None:
     kernel = kernel_of(kind, period, delay)
     read = reader(kernel.leaf.source).read
-    one_by_one = [Taken(read(key, Event(value, ts)), lambda: "") for key, value, ts in rows]
+    one_by_one = [TakenRow(read(key, Event(value, ts)), lambda: "") for key, value, ts in rows]
     micros = None if before is None else before * 1_000_000
     expected = seen(kernel, list(kernel.piece((1, 2, 3), one_by_one, micros)))
 
@@ -376,7 +376,7 @@ def test_a_number_that_no_row_has_makes_no_sum_too_large() -> None:
     kinds = DictionaryEncoded(np.array([0, 1, 0, 0]), np.array([7, -2, 2**63 - 1], np.int64))
     part = Part((), Integer(), "sum")
     key = Column(String(), pa.array(["a", "b", "b", "a"]))
-    made = reduced([part], np.zeros(4, np.int64), key, [Column(Integer(), kinds)], 4)
+    made = reduce_by_key([part], np.zeros(4, np.int64), key, [Column(Integer(), kinds)], 4)
     keys = values_of(made.keys, 2)
     assert dict(zip(keys, made.parts[0].values.tolist(), strict=True)) == {"a": 14, "b": 5}
 

@@ -15,7 +15,7 @@ import pytest
 
 from tracetypes import Dataflow, U, UsageError, __version__, every
 from tracetypes.cli import epoch_lines, main
-from tracetypes.compiler.spark.jobs import compiled
+from tracetypes.compiler.spark.jobs import compile_program
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.progress import Progress
 from tracetypes.targets import load
@@ -486,7 +486,7 @@ def test_progress_counts_what_a_sink_of_late_items_wrote(
     rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=abs))
     for sink in sinks:
         flow.sink(sink, rows if sink == "out" else rows.late())
-    told = epoch_lines(Progress(quiet=False), compiled(flow))
+    told = epoch_lines(Progress(quiet=False), compile_program(flow))
     for query in sinks if len(sinks) > 1 else ("",):
         told(Batch(0, 7, 1, None, {}, {}, 0.5, query, written=2))
     *out, late = capsys.readouterr().err.splitlines()
@@ -500,5 +500,5 @@ def test_progress_counts_what_a_second_reading_wrote(capsys: pytest.CaptureFixtu
     rows = flow.source("rows", U[str, int], markers=every(seconds=10, time=abs))
     flow.sink("late", rows.late())
     flow.sink("out", rows)
-    epoch_lines(Progress(quiet=False), compiled(flow))(Batch(0, 0, 1, None, {}, {}, 0.5, "out", written=2))
+    epoch_lines(Progress(quiet=False), compile_program(flow))(Batch(0, 0, 1, None, {}, {}, 0.5, "out", written=2))
     assert capsys.readouterr().err == "out, micro-batch 0: 2 rows written, 1 marker, 0.5 s\n"

@@ -12,7 +12,7 @@ from tracetypes import csv, kafka
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.registry import connector_of, difference
 from tracetypes.compiler.connectors.rows import Rows
-from tracetypes.compiler.spark.inputs import OPENED
+from tracetypes.compiler.spark.inputs import OPENINGS
 from tracetypes.compiler.store.outputs import OUTPUTS
 
 
@@ -41,7 +41,7 @@ def test_the_connector_of_what_is_given(given: object, format: Any, kind: str, p
 
 
 def test_every_kind_can_be_opened() -> None:
-    assert OPENED.keys() == {"files", "topic", "table", "rows", "script"}
+    assert OPENINGS.keys() == {"files", "topic", "table", "rows", "script"}
     assert OUTPUTS.keys() == {"files", "topic", "table", "nowhere"}
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.stdlib.small import Added
 from tracetypes import Dataflow, ExactSum, Marker, OpKeyedUnordered, Stream, U, check, every, interpret_rows
-from tracetypes.compiler.analysis import pickled
+from tracetypes.compiler.analysis import pickles
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan import planner
 from tracetypes.compiler.plan.plan import Plan
@@ -239,7 +239,7 @@ class Watched:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.held: list[Any] = []
-        whole = pickled.dumps
+        whole = pickles.dumps
 
         def dumps(saved: Any) -> bytes:
             if isinstance(saved, StageState):

@@ -23,7 +23,7 @@ from tracetypes.compiler.connectors import idle
 from tracetypes.compiler.connectors.idle import IdleDetector
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.kafka_splits import Place, TopicSplits
-from tracetypes.compiler.connectors.kafka_topic import Described
+from tracetypes.compiler.connectors.kafka_topic import TopicDescription
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.frontier import Frontier
 from tracetypes.compiler.spark.split_reader import SplitReader
@@ -204,8 +204,8 @@ class Watched:
     def __init__(self, **ends: int) -> None:
         self.ends = {int(name[1:]): end for name, end in ends.items()}
 
-    def described(self) -> Described:
-        return Described("t", tuple(sorted(self.ends)))
+    def described(self) -> TopicDescription:
+        return TopicDescription("t", tuple(sorted(self.ends)))
 
     def offsets(self, partitions: list[int], *, first: bool = False) -> dict[int, int]:
         return {partition: 0 if first else self.ends[partition] for partition in partitions}

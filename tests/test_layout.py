@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetypes.compiler.plan.layout import Arrow, Label, Layout, Placed, Size, layered
+from tracetypes.compiler.plan.layout import Arrow, Corner, Label, Layout, Size, layered
 
 Sizes = dict[Hashable, Size]
 
 
-def overlap(one: Placed, other: Placed) -> bool:
+def overlap(one: Corner, other: Corner) -> bool:
     """Do two rectangles share more than a border?"""
     across = min(one.x + one.width, other.x + other.width) - max(one.x, other.x)
     down = min(one.y + one.height, other.y + other.height) - max(one.y, other.y)
     return across > 0.3 and down > 0.3
 
 
-def crosses(layout: Layout, at: int, placed: Placed) -> bool:
+def crosses(layout: Layout, at: int, placed: Corner) -> bool:
     """Does an arrow go through a rectangle? Its curves lie between the heights of their ends."""
     for (x0, y0), (x1, y1) in pairwise(layout.arrows[at]):
         left, right = sorted((x0, x1))
-        if overlap(Placed(left - 1, y0, right - left + 2, y1 - y0), placed):
+        if overlap(Corner(left - 1, y0, right - left + 2, y1 - y0), placed):
             return True
     return False
 

@@ -20,7 +20,7 @@ from tests.graphs import Inner, Left, Sample
 from tests.strategies import Everything, values
 from tracetypes import UNIT, ExactSum, RunError, Unit
 from tracetypes.canonical import canonical
-from tracetypes.compiler.analysis.pickled import dumps, loads
+from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.runtime.messages import (
     Aggregates,
     Body,
@@ -243,7 +243,7 @@ def test_classes_of_no_module_survive_by_value() -> None:
 SCRIPT = """
 import attrs, sys
 sys.path[:0] = [{root!r}]
-from tracetypes.compiler.analysis.pickled import dumps, loads
+from tracetypes.compiler.analysis.pickles import dumps, loads
 @attrs.frozen
 class Mine:
     x: int

@@ -85,15 +85,15 @@ def test_equal_tasks_of_different_plans_are_different() -> None:
 def test_a_worker_hides_what_it_keeps_from_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.unfreeze()
     wire._settled.clear()
-    assert list(wire.guarded(lambda: iter([1]))) == [1]
+    assert list(wire.iterator_of(lambda: iter([1]))) == [1]
     assert gc.get_freeze_count() == 0  # this process is no worker
     monkeypatch.setattr(TaskContext, "get", lambda: object())
     try:
-        assert list(wire.guarded(lambda: iter([1]))) == [1]
+        assert list(wire.iterator_of(lambda: iter([1]))) == [1]
         known = gc.get_freeze_count()
         assert known > 10_000
         pickle.loads(pickle.dumps(tasks(planned({**NAMES, "k8": "new"}), ShippedPlan(planned(NAMES)))))
-        list(wire.guarded(lambda: iter([1])))
+        list(wire.iterator_of(lambda: iter([1])))
         assert gc.get_freeze_count() > known
     finally:
         gc.unfreeze()

@@ -29,7 +29,7 @@ from tracetypes.compiler.connectors.text import (
 from tracetypes.compiler.plan.plan import FromSource, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.formats import Csv, JsonLines
 from tracetypes.parsing import Row, cell_splitter, is_blank, text_parser
 from tracetypes.records import Mismatch
@@ -78,7 +78,7 @@ PLAIN, KEYED, BY_NAME, STRICT = (
 )
 
 
-def one(leaf: FromSource, format: Csv | JsonLines, raw: bytes) -> Taken:
+def one(leaf: FromSource, format: Csv | JsonLines, raw: bytes) -> TakenRow:
     """A row by itself, as the definition has it."""
     parse = text_parser(format, leaf.layout, None)
     try:
@@ -87,10 +87,10 @@ def one(leaf: FromSource, format: Csv | JsonLines, raw: bytes) -> Taken:
         row = Row("reject", reason="not UTF-8")
     except Mismatch as error:
         row = Row("reject", reason=str(error))
-    return Taken(row, lambda: repr(raw))
+    return TakenRow(row, lambda: repr(raw))
 
 
-def together(leaf: FromSource, format: Csv | JsonLines, lines: list[bytes]) -> list[Taken | Chunk]:
+def together(leaf: FromSource, format: Csv | JsonLines, lines: list[bytes]) -> list[TakenRow | Chunk]:
     """Rows as the workers take them."""
     names = [name for name, _ in leaf.layout.columns]
     schemas = [schema for _, schema in leaf.layout.columns]
@@ -105,7 +105,7 @@ def together(leaf: FromSource, format: Csv | JsonLines, lines: list[bytes]) -> l
     return list(in_columns(leaf, dialect)(lines))
 
 
-def rows_of(leaf: FromSource, taken: Iterable[Taken | Chunk]) -> list[Row]:
+def rows_of(leaf: FromSource, taken: Iterable[TakenRow | Chunk]) -> list[Row]:
     """The rows of what was taken; the time of each row of a chunk is that of its column."""
     rows: list[Row] = []
     for part in taken:
@@ -332,7 +332,7 @@ def test_rows_that_fit_are_one_chunk_and_rejects_stand_before_it() -> None:
     (chunk,) = together(PLAIN, JsonLines(), [sound] * 3)
     assert isinstance(chunk, Chunk)
     aside, rest = together(PLAIN, JsonLines(), [sound, b"{", sound])
-    assert isinstance(aside, Taken)
+    assert isinstance(aside, TakenRow)
     assert isinstance(rest, Chunk)
     assert len(rest) == 2
 
@@ -343,7 +343,7 @@ def test_what_arrow_refuses_is_left_to_the_rows() -> None:
         as_json({"ts": 1, "name": name, "watts": 1.5, "on": True, "at": "2026-01-02T03:04:05Z"})
         for name in ("a", "\ud800")
     ]
-    assert all(isinstance(part, Taken) for part in together(PLAIN, JsonLines(), lines))
+    assert all(isinstance(part, TakenRow) for part in together(PLAIN, JsonLines(), lines))
     agree(PLAIN, JsonLines(), lines)
 
 

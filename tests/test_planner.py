@@ -26,7 +26,17 @@ from tests.graphs import (
 )
 from tracetypes import ROW_POSITION, Dataflow, O, U, UsageError, check, every, merge, sort
 from tracetypes.compiler.graph.passes import passes
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Mapped, Plan, Region, United, links
+from tracetypes.compiler.plan.plan import (
+    FromChannel,
+    FromSource,
+    FromStage,
+    Leaf,
+    MergeStep,
+    Plan,
+    Region,
+    StatelessStep,
+    links,
+)
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan, plan_of
 from tracetypes.nodes import Apply, Restore, title
 
@@ -56,7 +66,7 @@ def region(one: Region) -> str:
     return shown[-1]
 
 
-def node_of(one: Leaf | Mapped | United, shown: list[str]) -> str:
+def node_of(one: Leaf | StatelessStep | MergeStep, shown: list[str]) -> str:
     match one:
         case FromSource(source=source):
             return source.name
@@ -64,9 +74,9 @@ def node_of(one: Leaf | Mapped | United, shown: list[str]) -> str:
             return f"<{name}>"
         case FromStage(stage=stage):
             return f"#{stage}"
-        case Mapped():
+        case StatelessStep():
             return f"{shown[one.upstream]} {title(one.node)}"
-        case United():
+        case MergeStep():
             return f"({' + '.join(shown[at] for at in one.upstreams)})"
 
 
@@ -232,10 +242,10 @@ def well_formed(plan: Plan, case: Case) -> None:
                 read.append(link.leaf.stage)
             assert not (stage.restores and link.path)
         for at, node in enumerate(stage.region.nodes):
-            if isinstance(node, Mapped):
+            if isinstance(node, StatelessStep):
                 assert node.upstream < at
                 assert node.takes == stage.region.nodes[node.upstream].stream
-            if isinstance(node, United):
+            if isinstance(node, MergeStep):
                 assert max(node.upstreams) < at
         assert stage.takes == stage.region.stream
         streams = [stage.takes, *[step.gives for step in stage.steps]]
@@ -256,7 +266,7 @@ def operators(plan: Plan) -> list[int]:
     found: list[int] = []
 
     def visit(one: Region) -> None:
-        found.extend(node.node.id for node in one.nodes if isinstance(node, Mapped | United))
+        found.extend(node.node.id for node in one.nodes if isinstance(node, StatelessStep | MergeStep))
 
     for stage in plan.stages:
         visit(stage.region)

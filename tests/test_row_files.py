@@ -18,7 +18,7 @@ from hypothesis.strategies import DataObject
 from tests.strategies import SCALARS, key_schemas, keys, schemas, values
 from tracetypes.canonical import canonical
 from tracetypes.compiler.columns.arrow import Batch, from_array, rows
-from tracetypes.compiler.connectors.row_files import Shown, open_rows
+from tracetypes.compiler.connectors.row_files import VisibleColumns, open_rows
 from tracetypes.errors import Location
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet
 from tracetypes.nodes import Sink
@@ -31,7 +31,7 @@ def sink(marker: str | None = None, position: str | None = None) -> Sink:
 
 
 def written(path: Path, format: Format, layout: Layout, to: Sink, *batches: Batch) -> Path:
-    shown = Shown(layout, to)
+    shown = VisibleColumns(layout, to)
     file = open_rows(format, str(path))
     for batch in batches:
         file.write(shown.of(rows(layout, batch)))

@@ -278,7 +278,7 @@ def test_silence_that_is_not_sent_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     """A broken twin: the source ends where its last block ends."""
     from tracetypes.compiler.runtime import frontier
 
-    monkeypatch.setattr(frontier.Timed, "silence", lambda self, parts: ())
+    monkeypatch.setattr(frontier.EventTimes, "silence", lambda self, parts: ())
     with pytest.raises(AssertionError):
         answer(chain(Alarm[str](5)), **{"in": [("a", 0), ("b", 3)]})
 

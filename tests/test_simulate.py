@@ -66,7 +66,7 @@ from tracetypes import (
     sort,
 )
 from tracetypes.check import violations
-from tracetypes.compiler.analysis import pickled
+from tracetypes.compiler.analysis import pickles
 from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan, plan_of
@@ -363,7 +363,7 @@ def test_late_items_across_pieces_that_are_not_read_again_are_caught(monkeypatch
 
 
 def test_state_that_is_not_restored_between_steps_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = pickled.loads
+    restore = pickles.loads
 
     def forget(data: bytes) -> Any:
         state: StageState = restore(data)
@@ -379,7 +379,7 @@ def test_state_that_is_not_restored_between_steps_is_caught(monkeypatch: pytest.
 
 
 def test_open_blocks_that_are_not_restored_between_steps_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = pickled.loads
+    restore = pickles.loads
 
     def forget(data: bytes) -> Any:
         state: StageState = restore(data)

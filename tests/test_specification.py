@@ -13,7 +13,7 @@ from tracetypes import Checked, Dataflow, U, check, every, merge, sort
 from tracetypes.compiler.graph.passes import compile_graph, passes
 from tracetypes.compiler.graph.passes import drop_splitters as dropping
 from tracetypes.compiler.graph.specification import GRAPH, IllFormed, problems, require
-from tracetypes.compiler.plan.plan import FromSource, FromStage, Mapped, Plan, Region, United
+from tracetypes.compiler.plan.plan import FromSource, FromStage, MergeStep, Plan, Region, StatelessStep
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.plan.specification import PLAN
 from tracetypes.edges import EdgeType
@@ -194,8 +194,8 @@ def of_kind(kind: type[Any]) -> Any:
 BROKEN_PLANS: dict[str, tuple[str, Callable[[], Plan]]] = {
     "no stage": ("stages are numbered", lambda: attrs.evolve(planned(), stages=())),
     "another number": ("stages are numbered", lambda: with_stage(0, number=1)),
-    "a node that is not read": ("a region is a tree", lambda: with_region(0, on_node(United, upstreams=(0,)))),
-    "a node that reads itself": ("a region is a tree", lambda: with_region(0, on_node(Mapped, upstream=7))),
+    "a node that is not read": ("a region is a tree", lambda: with_region(0, on_node(MergeStep, upstreams=(0,)))),
+    "a node that reads itself": ("a region is a tree", lambda: with_region(0, on_node(StatelessStep, upstream=7))),
     "an empty region": ("a region is a tree", lambda: with_stage(0, region=Region(()))),
     "a stage that reads itself": ("a stage reads earlier ones", lambda: with_region(1, on_node(FromStage, stage=1))),
     "a stage read twice": (
@@ -210,16 +210,18 @@ BROKEN_PLANS: dict[str, tuple[str, Callable[[], Plan]]] = {
         "between the last stage",
         lambda: attrs.evolve(
             planned(),
-            region=Region((*planned().region.nodes, attrs.evolve(of_kind(United), upstreams=(len(planned().region.nodes) - 1,)))),
+            region=Region(
+                (*planned().region.nodes, attrs.evolve(of_kind(MergeStep), upstreams=(len(planned().region.nodes) - 1,)))
+            ),
         ),
     ),
     "a keyed operator on a link": (
         "stages run keyed operators",
-        lambda: with_region(0, on_node(Mapped, node=next(s.node for s in planned().stages[0].steps))),
+        lambda: with_region(0, on_node(StatelessStep, node=next(s.node for s in planned().stages[0].steps))),
     ),
     "a stateless operator in a stage": (
         "stages run keyed operators",
-        lambda: with_stage(1, steps=second(node=of_kind(Mapped).node)),
+        lambda: with_stage(1, steps=second(node=of_kind(StatelessStep).node)),
     ),
     "another stream": ("an operator takes", lambda: with_stage(1, takes=planned().stages[1].gives)),
     "no operators": ("an operator takes", lambda: with_stage(1, steps=())),

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.spark import flows
 from tracetypes import RunError, UsageError, check
 from tracetypes.compiler.connectors import delta_splits
-from tracetypes.compiler.connectors.delta import Log, Place, opened, path_of
+from tracetypes.compiler.connectors.delta import Log, Place, open_table, path_of
 from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.connectors.delta_splits import TableSplits
 from tracetypes.compiler.connectors.row_groups import repeated
@@ -42,7 +42,7 @@ def grown(path: Path, versions: int = 3, **options: Any) -> Log:
 
 def reader(log: Log, until: int | None = None, most: int | None = None) -> SplitReader:
     """As Spark would ask it."""
-    return SplitReader(TableSplits(log, str(opened(log.table).metadata().id), until, most))
+    return SplitReader(TableSplits(log, str(open_table(log.table).metadata().id), until, most))
 
 
 def table_of(reader: SplitReader) -> str:
@@ -147,7 +147,7 @@ def test_TT218_and_TT208_a_log_that_is_not_whole(tmp_path: Path) -> None:
 
 def test_TT208_tables_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be read as a Delta table") as refused:
-        opened(tmp_path)
+        open_table(tmp_path)
     assert refused.value.code == "TT208"
     log = grown(tmp_path / "t")
     asked = (
@@ -160,7 +160,7 @@ def test_TT208_tables_that_cannot_be_read(tmp_path: Path) -> None:
     )
     log.entry(0).write_text(asked)
     with pytest.raises(RunError, match=r"asks its readers for (\w+)|cannot be read as a Delta table"):
-        opened(tmp_path / "t")
+        open_table(tmp_path / "t")
 
 
 @pytest.mark.parametrize("address", ["delta:", "delta:s3://bucket/t"])

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from tests.graphs import Case, cases
 from tests.test_verification import flow, rows
 from tracetypes import OpStateless, RunError, check, records, stdlib
-from tracetypes.compiler.analysis import pickled
+from tracetypes.compiler.analysis import pickles
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import column_states as states
 from tracetypes.compiler.runtime import limits
@@ -211,7 +211,7 @@ def test_every_class_in_a_state_is_in_the_layout(monkeypatch: pytest.MonkeyPatch
             return super().find_class(module, name)
 
     def dumps(value: Any) -> bytes:
-        data = pickled.dumps(value)
+        data = pickles.dumps(value)
         Reader(io.BytesIO(data)).load()
         return data
 

@@ -26,7 +26,7 @@ from tracetypes.conformance import hashable, name_of
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation
 from tracetypes.formats import Csv, Layout
-from tracetypes.graph import SHOWN, Dataflow, Stream
+from tracetypes.graph import DISPLAY, Dataflow, Stream
 from tracetypes.markers import InBand
 from tracetypes.nodes import (
     ROW_POSITION,
@@ -122,7 +122,7 @@ def _edge_shown(stream: Stream[Any]) -> EdgeType | None:
     return None
 
 
-SHOWN.edge = _edge_shown
+DISPLAY.edge = _edge_shown
 
 _KNOWN: Final = WeakKeyDictionary[Dataflow, dict[int, EdgeType | None]]()
 """What :func:`edge_of` found: an edge keeps its type while a dataflow grows."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tracetypes.arguments import pairs, parser, refuse_unknown
 from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
-from tracetypes.compiler.spark.jobs import Job, compiled, extras
+from tracetypes.compiler.spark.jobs import Job, compile_program, extras
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.formats import Csv, Parquet, format_of
 from tracetypes.nodes import Source
@@ -112,7 +112,7 @@ def _svg(checked: Checked) -> str:
 
 
 def _page(given: argparse.Namespace, checked: Checked) -> str:
-    made = compiled(checked, parallelism=given.parallelism, key_groups=given.key_groups)
+    made = compile_program(checked, parallelism=given.parallelism, key_groups=given.key_groups)
     from tracetypes.compiler.plan.page import page
     from tracetypes.compiler.spark.wording import SparkWording
 

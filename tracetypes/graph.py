@@ -32,7 +32,7 @@ E_co = TypeVar("E_co", bound=Edge[Any, Any], covariant=True)
 
 
 @attrs.define
-class Shown:
+class Display:
     """How streams and dataflows are shown. Layers above this one register the functions. ``edge``: the type of the edge
     behind a stream, or None if it is unknown. ``picture``: a dataflow as HTML."""
 
@@ -40,7 +40,7 @@ class Shown:
     picture: Callable[[Dataflow], str | None] = lambda flow: None
 
 
-SHOWN: Final = Shown()
+DISPLAY: Final = Display()
 """What is registered."""
 
 
@@ -55,7 +55,7 @@ class Stream(Generic[E_co]):
 
     def __repr__(self) -> str:
         node = self.flow._nodes[self.id]
-        edge = SHOWN.edge(self)
+        edge = DISPLAY.edge(self)
         return f"<{type(self).__name__} {'of unknown type' if edge is None else edge} from {title(node)}, {node.where}>"
 
     def through(self, op: Callable[[Stream[E_co]], Stream[R]], *, parallelism: int | None = None) -> Stream[R]:
@@ -133,7 +133,7 @@ class Dataflow:
 
     def _repr_html_(self) -> str | None:
         """The typed graph, for notebooks."""
-        return SHOWN.picture(self)
+        return DISPLAY.picture(self)
 
     @overload
     def source(

@@ -60,7 +60,7 @@ from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, 
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
 from tracetypes.typed import Typed
 
-__all__ = ["Arranged", "Sent", "arrange", "arrange_parts", "interpret", "interpret_rows", "interpret_segment"]
+__all__ = ["Arranged", "SinkTrace", "arrange", "arrange_parts", "interpret", "interpret_rows", "interpret_segment"]
 
 Channels: TypeAlias = "list[Element] | tuple[Channels, ...]"
 
@@ -298,7 +298,7 @@ def interpret(
 
 
 @attrs.frozen
-class Sent:
+class SinkTrace:
     """What comes to a sink: its trace, and the silence behind it that the readers of a channel need."""
 
     trace: Trace[Element]
@@ -312,7 +312,7 @@ def interpret_segment(
     beyond: Mapping[str, Need],
     *,
     complete: bool,
-) -> dict[str, Sent]:
+) -> dict[str, SinkTrace]:
     """:func:`interpret` for a part of a graph. ``silences``: behind what comes by channels; ``beyond``: what the readers of what
     goes into channels need."""
     return _Interpreter(checked, inputs, silences, beyond, complete).run()
@@ -333,9 +333,9 @@ class _Interpreter:
         periods = {*periods_in(self.steps), *(one.step for silence in silences.values() for one in silence)}
         self.needs = needs(self.steps, periods, beyond)
         self.ordered = _orders_read(self.steps, checked)
-        self.sent: dict[str, Sent] = {}
+        self.sent: dict[str, SinkTrace] = {}
 
-    def run(self) -> dict[str, Sent]:
+    def run(self) -> dict[str, SinkTrace]:
         labels: dict[int, Channels] = {}
         silences: dict[int, Silence] = {}
         for node, inputs in self.steps:
@@ -366,7 +366,7 @@ class _Interpreter:
             case Sink():
                 assert isinstance(channels, list), "a sink reads one channel"
                 trace = Trace(self.checked.streams[node.id], tuple(channels))
-                self.sent[node.name] = Sent(trace, cut(silence, self.beyond.get(node.name, {})))
+                self.sent[node.name] = SinkTrace(trace, cut(silence, self.beyond.get(node.name, {})))
                 return channels, SILENT
             case Apply():
                 return self.apply(node, channels, silence)
@@ -559,7 +559,7 @@ def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
         except OperatorFailed:
             raise
         except Exception as error:
-            raise failed(node, "by", f"item {show(item)}", error) from error
+            raise operator_failure(node, "by", f"item {show(item)}", error) from error
         try:
             return place(key), whole(item)
         except NoPlace as error:
@@ -572,7 +572,7 @@ def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
     return order
 
 
-def failed(op: object, method: str, what: str, error: BaseException) -> OperatorFailed:
+def operator_failure(op: object, method: str, what: str, error: BaseException) -> OperatorFailed:
     """The error of an operator that raised: which operator, which method, which item or marker, and on which
     line of the author's. Of an operator of the library: which part of it that its author gave."""
     if isinstance(op, Typed) and type(op).__module__.startswith("tracetypes."):
@@ -634,10 +634,10 @@ def run_stateless(
     for item in channel:
         if isinstance(item, Marker):
             if emits_at_markers:
-                guarded(op, "on_marker", f"marker {item}", op.on_marker, item, emitter.pair)
+                call_operator(op, "on_marker", f"marker {item}", op.on_marker, item, emitter.pair)
             emitter.out.append(item)
         else:
-            guarded(op, "on_item", f"item {item}", op.on_item, item.key, item.value, emitter.pair)
+            call_operator(op, "on_item", f"item {item}", op.on_item, item.key, item.value, emitter.pair)
 
 
 def run_ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Sequence[Element], emitter: Emitter) -> None:
@@ -647,14 +647,14 @@ def run_ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Sequence[Elemen
             for key in states:
                 emit = _same_key(emitter, key)
                 at = f"key {key!r}, marker {item}"
-                states[key] = guarded(op, "on_marker", at, op.on_marker, states[key], key, item, emit)
+                states[key] = call_operator(op, "on_marker", at, op.on_marker, states[key], key, item, emit)
             emitter.out.append(item)
         else:
             if item.key not in states:
-                states[item.key] = guarded(op, "initial_state", f"item {item}", op.initial_state)
+                states[item.key] = call_operator(op, "initial_state", f"item {item}", op.initial_state)
             emit = _same_key(emitter, item.key)
             at = f"item {item}"
-            states[item.key] = guarded(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
+            states[item.key] = call_operator(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
 
 
 def _same_key(emitter: Emitter, key: Any) -> Callable[[Any], None]:
@@ -667,31 +667,31 @@ def run_unordered(
     """Table 3 of the paper, word for word."""
     states: dict[Any, Any] = {}
     aggregates: dict[Any, Any] = {}
-    start = guarded(op, "initial_state", "the start", op.initial_state)
+    start = call_operator(op, "initial_state", "the start", op.initial_state)
     for item in channel:
         if isinstance(item, Marker):
             for key in states:
                 at = f"key {key!r}, marker {item}"
-                states[key] = guarded(op, "update_state", at, op.update_state, states[key], aggregates[key])
-                aggregates[key] = guarded(op, "identity", at, op.identity)
-                guarded(op, "on_marker", at, op.on_marker, states[key], key, item, emitter.pair)
-            nothing = guarded(op, "identity", f"marker {item}", op.identity)
-            start = guarded(op, "update_state", f"marker {item}", op.update_state, start, nothing)
+                states[key] = call_operator(op, "update_state", at, op.update_state, states[key], aggregates[key])
+                aggregates[key] = call_operator(op, "identity", at, op.identity)
+                call_operator(op, "on_marker", at, op.on_marker, states[key], key, item, emitter.pair)
+            nothing = call_operator(op, "identity", f"marker {item}", op.identity)
+            start = call_operator(op, "update_state", f"marker {item}", op.update_state, start, nothing)
             emitter.out.append(item)
         else:
             at = f"item {item}"
             if item.key not in states:
-                states[item.key], aggregates[item.key] = start, guarded(op, "identity", at, op.identity)
-            guarded(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emitter.pair)
-            lifted = guarded(op, "lift", at, op.lift, item.key, item.value)
-            aggregates[item.key] = guarded(op, "combine", at, op.combine, aggregates[item.key], lifted)
+                states[item.key], aggregates[item.key] = start, call_operator(op, "identity", at, op.identity)
+            call_operator(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emitter.pair)
+            lifted = call_operator(op, "lift", at, op.lift, item.key, item.value)
+            aggregates[item.key] = call_operator(op, "combine", at, op.combine, aggregates[item.key], lifted)
 
 
-def guarded(op: object, method: str, what: str, function: Callable[..., Any], *args: Any) -> Any:
+def call_operator(op: object, method: str, what: str, function: Callable[..., Any], *args: Any) -> Any:
     """Call an author's method; what it raises becomes an :class:`OperatorFailed` that says where."""
     try:
         return function(*args)
     except OperatorFailed:
         raise
     except Exception as error:
-        raise failed(op, method, what, error) from error
+        raise operator_failure(op, method, what, error) from error

@@ -26,10 +26,10 @@ import attrs
 
 from tracetypes.calls import like
 from tracetypes.check import Checked, edge_of, violations
-from tracetypes.compiler.spark.jobs import Input, Job, Sink, checked, extras
+from tracetypes.compiler.spark.jobs import Input, Job, Sink, check_once, extras
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Csv, Layout, Parquet, format_of
-from tracetypes.graph import SHOWN, Dataflow, Stream
+from tracetypes.graph import DISPLAY, Dataflow, Stream
 from tracetypes.parsing import split_header, text_parser
 from tracetypes.records import Mismatch, UnitValue, schema_of, show_type
 from tracetypes.redaction import redact
@@ -162,7 +162,7 @@ def explain(
         from tracetypes.compiler.spark.wording import SparkWording
 
     groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
-    return redact(explained(checked(flow), SparkWording(dict(inputs or {})), parallelism=parallelism, key_groups=groups))
+    return redact(explained(check_once(flow), SparkWording(dict(inputs or {})), parallelism=parallelism, key_groups=groups))
 
 
 @attrs.define(eq=False)
@@ -268,4 +268,4 @@ def _picture(flow: Dataflow) -> str | None:
     return redact(svg(typed_graph(Checked(graph, known)), f"typed graph of {graph.name}", style=True)) + said
 
 
-SHOWN.picture = _picture
+DISPLAY.picture = _picture

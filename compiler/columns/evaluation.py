@@ -29,14 +29,14 @@ from tracetypes.compiler.tracing.expr import (
 )
 from tracetypes.records import Boolean
 
-__all__ = ["Emitted", "Ran", "evaluate", "returned", "run"]
+__all__ = ["Emissions", "Ran", "evaluate", "return_values", "run"]
 
 _NOTHING: Final = Column(None, None)
 
 
 @final
 @attrs.frozen(eq=False)
-class Emitted:
+class Emissions:
     """The emissions of one call of ``emit``. ``rows``: int64, the rows that reached the call, ascending; None for all.
     ``number``: which emission of its row it is. The columns are as long as ``rows``; ``key`` is
     that of None where values alone are emitted."""
@@ -52,7 +52,7 @@ class Emitted:
 class Ran:
     """The results of a tree: its emissions, and its return value for each row (None if it returns nothing)."""
 
-    emissions: tuple[Emitted, ...]
+    emissions: tuple[Emissions, ...]
     result: Columns | None
 
 
@@ -85,7 +85,7 @@ def run(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
                 continue
             for number, emission in enumerate(leaf.emissions):
                 key = _NOTHING if emission.key is None else rows.columns(emission.key)
-                emissions.append(Emitted(rows.absolute, number, key, rows.columns(emission.value)))
+                emissions.append(Emissions(rows.absolute, number, key, rows.columns(emission.value)))
             result = None if leaf.result is None else rows.columns(leaf.result)
             results.append((leaf, result, rows.absolute, rows.count))
         run.settle()
@@ -100,7 +100,7 @@ def run(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
     return Ran(tuple(emissions), merged_columns(parts, count))
 
 
-def returned(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Columns:
+def return_values(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Columns:
     """The return value of a tree for each row. Raises :class:`Undefined` like :func:`run`."""
     result = run(tree, inputs, count).result
     if result is None:

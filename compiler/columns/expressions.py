@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.asked import LookupTable
 from tracetypes.compiler.columns.answers import Answers, distinct
 from tracetypes.compiler.columns.arrow import never_refuses
 from tracetypes.compiler.columns.choice import by_condition, constant_column, undefined_column
@@ -42,6 +41,7 @@ from tracetypes.compiler.tracing.expr import (
 )
 from tracetypes.compiler.tracing.identity import Same
 from tracetypes.errors import CodedError
+from tracetypes.lookup_table import LookupTable
 from tracetypes.records import Float, Record, String
 
 __all__ = ["Rows", "Run"]

@@ -20,7 +20,7 @@ from tracetypes.formats import Format, Kafka, Parquet
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["FEATURES", "PAUSE", "SCHEME", "Added", "Log", "Place", "TableWatch", "opened", "path_of", "refuse_format"]
+__all__ = ["FEATURES", "PAUSE", "SCHEME", "Added", "Log", "Place", "TableWatch", "open_table", "path_of", "refuse_format"]
 
 
 SCHEME = "delta:"
@@ -196,12 +196,12 @@ class TableWatch:
         else:
             seen = (first, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
         if seen is None or seen != self.seen:
-            if str(opened(self.log.table).metadata().id) != self.id:
+            if str(open_table(self.log.table).metadata().id) != self.id:
                 raise self.log.changed("it was removed and made anew")
             self.seen = seen
 
 
-def opened(path: Path) -> DeltaTable:
+def open_table(path: Path) -> DeltaTable:
     """A table. Raises :class:`RunError` ``TT208`` if there is none, or none that can be read here."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import schema_of_rows
 from tracetypes.compiler.connectors.delta import FEATURES, Log, TableWatch, path_of, refuse_format
-from tracetypes.compiler.connectors.fences import Starts, fenced
+from tracetypes.compiler.connectors.fences import Starts, another_driver
 from tracetypes.compiler.connectors.identity import Identity
-from tracetypes.compiler.connectors.row_files import Shown
+from tracetypes.compiler.connectors.row_files import VisibleColumns
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
 from tracetypes.records import Optional, UnitValue
@@ -60,7 +60,7 @@ class TableSink:
         self.path, self.application = path_of(address), f"tracetypes-{run}-{plan.sink.name}"
         refuse_format(f"sink {plan.sink.name!r}", plan.sink.format)
         empty = pa.RecordBatch.from_pylist([], schema_of_rows(plan.layout))
-        self.schema = Shown(plan.layout, plan.sink).of(empty).schema
+        self.schema = VisibleColumns(plan.layout, plan.sink).of(empty).schema
         self.starts: Starts | None = None
         """The starts of the run. Which one writes is the version of a second application transaction."""
         self.may_be_null = {name for name, one in plan.layout.columns if isinstance(one, Optional | UnitValue)}
@@ -143,7 +143,7 @@ class TableSink:
         since."""
         number, writer = self.last()
         if self.starts is not None and writer != self.starts.mine:
-            raise fenced(str(self.path), "it has started since, and has shut this one out")
+            raise another_driver(str(self.path), "it has started since, and has shut this one out")
         self.keeps(self.table)
         return number >= batch
 
@@ -193,7 +193,7 @@ class TableSink:
                 )
             except CommitFailedError as error:
                 if "Concurrent transaction" in str(error):
-                    raise fenced(str(self.path), str(error)) from error
+                    raise another_driver(str(self.path), str(error)) from error
                 raise
 
     @contextmanager

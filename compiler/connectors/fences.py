@@ -10,7 +10,7 @@ import attrs
 
 from tracetypes.errors import RunError
 
-__all__ = ["Starts", "another_one", "fenced"]
+__all__ = ["Starts", "another_driver", "another_one"]
 
 
 @attrs.frozen
@@ -29,17 +29,17 @@ class Starts:
         """Check that a start of this run was the last to write, as far as that is known. Raises :class:`RunError`
         ``TT209``."""
         if writer is not None and writer not in self.known:
-            raise fenced(where, "its last writer is a start that is not known here")
+            raise another_driver(where, "its last writer is a start that is not known here")
 
     def check(self, where: str, writer: int | None, number: int) -> None:
         """Check that this run was the last to write to a sink. ``writer``: the start that was the last to write, None
         if unknown. ``number``: the last micro-batch in the sink. Raises :class:`RunError` ``TT209``."""
         self.check_writer(where, writer)
         if number > self.begun:
-            raise fenced(where, f"it holds micro-batch {number} of the run, which this checkpoint has not begun")
+            raise another_driver(where, f"it holds micro-batch {number} of the run, which this checkpoint has not begun")
 
 
-def fenced(where: str, why: str) -> RunError:
+def another_driver(where: str, why: str) -> RunError:
     """The error of a driver that another driver has shut out."""
     return RunError(
         "TT209",

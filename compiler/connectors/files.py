@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tracetypes.errors import RunError
 
-__all__ = ["ORDERS", "Order", "by_name", "existing"]
+__all__ = ["ORDERS", "Order", "by_name", "files_of"]
 
 Order: TypeAlias = Literal["name", "modified", "time"]
 """In which order files are read that are found together: by name, modification time, or the least event time in them."""
@@ -23,7 +23,7 @@ def by_name(path: str) -> Any:
     return [[(ord("0"), int(some)) if some[0] in "0123456789" else (ord(some), 0) for some in part] for part in parts], path
 
 
-def existing(source: str, path: str) -> list[str]:
+def files_of(source: str, path: str) -> list[str]:
     """The local files of a source, sorted by time. Raises :class:`RunError` ``TT208`` if there are none."""
     if "://" in path:
         return [path]

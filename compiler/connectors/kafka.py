@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import attrs
 
-from tracetypes.compiler.connectors.fences import another_one, fenced
+from tracetypes.compiler.connectors.fences import another_driver, another_one
 from tracetypes.errors import RunError, UsageError
 from tracetypes.redaction import conceal
 
@@ -115,7 +115,7 @@ class Address:
         except KafkaException as error:
             shut_out = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
             if writing and isinstance(error.args[0], KafkaError) and error.args[0].code() in shut_out:
-                raise fenced(self.text, "it has started since, and has shut this one out") from error
+                raise another_driver(self.text, "it has started since, and has shut this one out") from error
             raise (self.unwritable if writing else self.unreadable)(why_of(error)) from error
 
     def unreadable(self, why: str) -> RunError:

@@ -16,7 +16,7 @@ from tracetypes.compiler.connectors.source_rows import in_columns
 from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.formats import Kafka
 from tracetypes.parsing import of_bytes
@@ -122,7 +122,7 @@ class RecordReader:
         self.row_of = record_reader(leaf.source, leaf.layout)
         self.together = self._together(verifier)
 
-    def read(self, partition: int, start: int, until: int) -> Iterator[Taken | Chunk]:
+    def read(self, partition: int, start: int, until: int) -> Iterator[TakenRow | Chunk]:
         """Those of a range of offsets."""
         buffer: list[Message] = []
         marker, together = self.format.marker, self.together
@@ -138,12 +138,12 @@ class RecordReader:
                     buffer = []
         yield from together(buffer)
 
-    def one(self, message: Message) -> Taken:
+    def one(self, message: Message) -> TakenRow:
         """A record by itself."""
         row = self.row_of(message.key(), message.value(), message.headers() or ())
-        return Taken(row, partial(_shown, message))
+        return TakenRow(row, partial(_shown, message))
 
-    def _together(self, verifier: Verifier | None) -> Callable[[Sequence[Message]], Iterator[Taken | Chunk]]:
+    def _together(self, verifier: Verifier | None) -> Callable[[Sequence[Message]], Iterator[TakenRow | Chunk]]:
         """Takes records that are not markers."""
         layout = self.leaf.layout.zoned(self.format.zone)
         if not isinstance(layout.value, Record) or not layout.opened or self.format.headers:

@@ -16,7 +16,7 @@ from tracetypes.compiler.connectors.kafka import Address, patiently, why_of
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-__all__ = ["PLAINTEXT", "Described", "Watch"]
+__all__ = ["PLAINTEXT", "TopicDescription", "Watch"]
 
 PLAINTEXT = re.compile(r"connecting to a PLAINTEXT broker|supported mechanisms: *(\(|$)")
 """What librdkafka says of a broker that speaks neither TLS nor SASL, asked for it."""
@@ -26,7 +26,7 @@ HANDSHAKE = re.compile(r"closed by peer .*SSL_HANDSHAKE")
 
 
 @attrs.frozen
-class Described:
+class TopicDescription:
     """A broker's description of a topic. ``id``: the broker's id, which changes if the topic is made anew."""
 
     id: str
@@ -83,7 +83,7 @@ class Watch:
         with self.trouble():
             return patiently(ask)
 
-    def topic(self) -> Described:
+    def topic(self) -> TopicDescription:
         """The topic. Raises :class:`RunError` ``TT208`` or ``TT209`` if there is no such topic."""
         topic = self.described()
         if topic is None:
@@ -91,11 +91,11 @@ class Watch:
             raise self.address.unwritable(why) if self.writing else self.address.unreadable(why)
         return topic
 
-    def described(self) -> Described | None:
+    def described(self) -> TopicDescription | None:
         """The topic, or None."""
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-        def ask(left: float) -> Described | None:
+        def ask(left: float) -> TopicDescription | None:
             topics = TopicCollection([self.address.topic])
             answer = self.admin.describe_topics(topics, request_timeout=min(left, kafka.PATIENCE / 2))[self.address.topic]
             try:
@@ -104,7 +104,7 @@ class Watch:
                 if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
                     return None
                 raise
-            return Described(str(about.topic_id), tuple(sorted(one.id for one in about.partitions)))
+            return TopicDescription(str(about.topic_id), tuple(sorted(one.id for one in about.partitions)))
 
         with self.trouble():
             return patiently(ask)

@@ -17,7 +17,7 @@ from tracetypes.compiler.connectors.splits import Reading, Split
 from tracetypes.compiler.connectors.text_rows import TextRows
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.tracing.expr import Input, Leaf
 from tracetypes.formats import Format, Parquet
 from tracetypes.markers import MICROS, EventTime
@@ -48,13 +48,13 @@ def least_time(leaf: FromSource, format: Format, header: list[str] | None, path:
     return _least(TextRows(leaf, format, header, read).of(whole.lines(), begins=True))
 
 
-def _rows_of_parquet(leaf: FromSource, path: str) -> Iterator[Taken | Chunk]:
+def _rows_of_parquet(leaf: FromSource, path: str) -> Iterator[TakenRow | Chunk]:
     take = taker(leaf, reader(leaf.source).read)
     for table in tables(leaf, path):
         yield from take(table)
 
 
-def _least(rows: Iterable[Taken | Chunk]) -> int | None:
+def _least(rows: Iterable[TakenRow | Chunk]) -> int | None:
     least: int | None = None
     for one in rows:
         if isinstance(one, Chunk):

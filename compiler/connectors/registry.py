@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from tracetypes.compiler.connectors import delta
-from tracetypes.compiler.connectors.files import existing
+from tracetypes.compiler.connectors.files import files_of
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.kafka import SCHEME
 from tracetypes.formats import Csv, JsonLines, Kafka, Parquet
@@ -77,7 +77,7 @@ class Files(Connector):
 
     def look_for(self, source: str, address: str) -> None:
         """Check that it exists."""
-        existing(source, address)
+        files_of(source, address)
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
         """By the format, if it is declared."""
@@ -124,7 +124,7 @@ class Tables(Connector):
 
     def look_for(self, source: str, address: str) -> None:
         """Check that its log is readable."""
-        delta.opened(delta.path_of(address))
+        delta.open_table(delta.path_of(address))
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
         """By versions."""

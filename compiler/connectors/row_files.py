@@ -18,20 +18,20 @@ from tracetypes.nodes import Sink
 from tracetypes.plain import to_plain
 from tracetypes.records import Float
 
-__all__ = ["RowFile", "Shown", "open_rows"]
+__all__ = ["RowFile", "VisibleColumns", "open_rows"]
 
 
 class RowFile(Protocol):
     """A file for rows."""
 
     def write(self, batch: Any) -> None:
-        """Add the rows of an Arrow record batch, as of :class:`Shown`."""
+        """Add the rows of an Arrow record batch, as of :class:`VisibleColumns`."""
 
     def close(self) -> None:
         """Write the end of the file."""
 
 
-class Shown:
+class VisibleColumns:
     """The columns of a sink that a reader sees: those of the layout, then marker and position if the sink has them.
 
     Unit becomes a missing text, because no format has Unit.

@@ -22,7 +22,7 @@ from tracetypes.compiler.connectors.text import Dialect, chunks_of
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk, inside
 from tracetypes.compiler.runtime.partial_aggregation import fit_key, read_by
-from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Tree, Undefined
 from tracetypes.conformance import name_of
@@ -50,7 +50,7 @@ R = TypeVar("R")
 
 def in_columns(
     leaf: FromSource, dialect: Dialect[R], verifier: Verifier | None = None
-) -> Callable[[Sequence[R]], Iterator[Taken | Chunk]]:
+) -> Callable[[Sequence[R]], Iterator[TakenRow | Chunk]]:
     """Takes rows of a dialect, as columns if possible, otherwise one by one."""
     columnar = Columns.of(leaf, verifier)
     if columnar is None:
@@ -61,11 +61,11 @@ def in_columns(
 
 def taker(
     leaf: FromSource, read: Callable[[Any, Any], Row], verifier: Verifier | None = None
-) -> Callable[[Table], Iterator[Taken | Chunk]]:
+) -> Callable[[Table], Iterator[TakenRow | Chunk]]:
     """Takes rows that come as columns of the layout: as columns if none of them can be a reject, otherwise one by one."""
     columnar = Columns.of(leaf, verifier)
 
-    def take(table: Table) -> Iterator[Taken | Chunk]:
+    def take(table: Table) -> Iterator[TakenRow | Chunk]:
         chunk = columnar.chunk(table) if columnar is not None else None
         if chunk is not None:
             yield chunk
@@ -78,7 +78,7 @@ def taker(
     return take
 
 
-def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[Taken]]:
+def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[TakenRow]]:
     """Takes rows one by one."""
     layout = leaf.layout
     schemas = [schema for _, schema in layout.columns]
@@ -93,7 +93,7 @@ def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Ta
         values = make(whole[1:] if layout.keyed else whole)
         return (whole[0] if layout.keyed else [UNIT] * len(values)), values
 
-    def take(table: Table) -> Iterator[Taken]:
+    def take(table: Table) -> Iterator[TakenRow]:
         count = table.num_rows
         columns = [table.column(at) for at in range(len(schemas))]
 
@@ -122,9 +122,9 @@ def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Ta
         rest = zip(keys, values, strict=True)
         for row in range(count):
             if row in bad:
-                yield Taken(Row("reject", reason=bad[row]), partial(show, row))
+                yield TakenRow(Row("reject", reason=bad[row]), partial(show, row))
             else:
-                yield Taken(read(*next(rest)), partial(show, row))
+                yield TakenRow(read(*next(rest)), partial(show, row))
 
     return take
 

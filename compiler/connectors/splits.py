@@ -28,13 +28,13 @@ from tracetypes.errors import RunError
 __all__ = [
     "Reading",
     "Split",
-    "changed",
+    "changed_file",
     "ends_a_line",
     "is_compressed",
     "last_line_end",
     "line_end",
     "proof",
-    "shown",
+    "size_and_time",
 ]
 
 BLOCK = 1 << 22
@@ -129,7 +129,7 @@ class Split:
         return False
 
 
-def shown(size: int, time: int) -> str:
+def size_and_time(size: int, time: int) -> str:
     """Size and time of a file, for a message."""
     import datetime as dt
 
@@ -137,7 +137,7 @@ def shown(size: int, time: int) -> str:
     return f"{size:,} bytes of {at:%Y-%m-%d %H:%M:%S.%f} UTC"
 
 
-def changed(path: str, was: str, now: str, *, more: str = "") -> RunError:
+def changed_file(path: str, was: str, now: str, *, more: str = "") -> RunError:
     """The error for a file that has changed and must not."""
     return RunError(
         "TT230",
@@ -164,8 +164,8 @@ class Reading:
                 fix="run again to go on without it",
             ) from error
         if not split.is_begun_by(stat):
-            was, now = shown(split.size, split.changed), shown(stat.st_size, stat.st_mtime_ns)
-            raise changed(split.path, was, now, more=" since it was listed")
+            was, now = size_and_time(split.size, split.changed), size_and_time(stat.st_size, stat.st_mtime_ns)
+            raise changed_file(split.path, was, now, more=" since it was listed")
 
     @contextmanager
     def checked(self) -> Iterator[None]:

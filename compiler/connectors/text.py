@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.formats import Layout
 from tracetypes.plain import from_plain, from_text
 from tracetypes.records import Boolean, Float, Integer, Mismatch, Optional, Schema, String
@@ -25,7 +25,7 @@ __all__ = [
     "AT_ONCE",
     "Dialect",
     "Fit",
-    "Parsed",
+    "ParsedRows",
     "chunks_of",
     "columns_of_csv",
     "columns_of_json",
@@ -47,7 +47,7 @@ _scan: Callable[[str, int], tuple[Any, int]] = JSONDecoder().scan_once  # type: 
 
 
 @attrs.define
-class Parsed:
+class ParsedRows:
     """Rows as columns of a layout."""
 
     columns: tuple[Any, ...]
@@ -91,12 +91,12 @@ class Dialect(Generic[R]):
 
     cells: Callable[[Sequence[R]], tuple[list[int], list[list[Any]]]]
     fits: Sequence[Fit]
-    taken: Callable[[R], Taken]
+    taken: Callable[[R], TakenRow]
 
 
 def chunks_of(
-    layout: Layout, dialect: Dialect[R], chunk: Callable[[Parsed], Chunk | None], in_order: bool, rows: Sequence[R]
-) -> Iterator[Taken | Chunk]:
+    layout: Layout, dialect: Dialect[R], chunk: Callable[[ParsedRows], Chunk | None], in_order: bool, rows: Sequence[R]
+) -> Iterator[TakenRow | Chunk]:
     """Rows of a split, in order, except that rejects come first. ``chunk``: makes one of columns if possible.
     ``in_order``: the places of rejects matter, so rows with rejects among them come one by one."""
     kept, cells = dialect.cells(rows)
@@ -106,7 +106,7 @@ def chunks_of(
     if bad:
         sound = [at not in bad for at in range(len(kept))]
         kept, columns = list(compress(kept, sound)), [list(compress(column, sound)) for column in columns]
-    aside: list[Taken] = []
+    aside: list[TakenRow] = []
     if len(kept) < len(rows):
         whole = set(kept)
         aside = [dialect.taken(row) for at, row in enumerate(rows) if at not in whole]
@@ -117,7 +117,7 @@ def chunks_of(
         except (pa.ArrowException, OverflowError, UnicodeEncodeError):
             pass  # a number beyond 64 bits, or half a character: what is said of it is said by row
         else:
-            made = chunk(Parsed(arrays, len(kept)))
+            made = chunk(ParsedRows(arrays, len(kept)))
     if made is not None:
         yield from aside
         yield made

@@ -19,7 +19,7 @@ from tracetypes.compiler.connectors.text import (
 )
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines
@@ -42,12 +42,12 @@ class TextRows:
         self.leaf, self.format, self.header = leaf, format, header
         parse = text_parser(format, leaf.layout, header)
 
-        def one(raw: bytes) -> Taken:
-            return Taken(parsed_row(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
+        def one(raw: bytes) -> TakenRow:
+            return TakenRow(parsed_row(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
 
         self.take = in_columns(leaf, Dialect(self._cells(), self._fits(), one), verifier)
 
-    def of(self, lines: Iterable[list[bytes]], *, begins: bool) -> Iterator[Taken | Chunk]:
+    def of(self, lines: Iterable[list[bytes]], *, begins: bool) -> Iterator[TakenRow | Chunk]:
         """The rows of a piece. ``begins``: the first line of a file is among them."""
         headed = self.header is None or not begins
         for some in lines:

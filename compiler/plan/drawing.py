@@ -16,7 +16,7 @@ from typing import Protocol
 import attrs
 
 from tracetypes.check import Checked
-from tracetypes.compiler.plan.layout import Arrow, Label, Placed, Point, Size, layered
+from tracetypes.compiler.plan.layout import Arrow, Corner, Label, Point, Size, layered
 from tracetypes.markers import show_markers
 from tracetypes.nodes import (
     Apply,
@@ -127,7 +127,7 @@ def _text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> st
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _rect(kind: str, at: Placed, radius: float) -> str:
+def _rect(kind: str, at: Corner, radius: float) -> str:
     return (
         f'<rect class="{kind}" x="{at.x:.1f}" y="{at.y:.1f}" width="{at.width:.1f}" height="{at.height:.1f}" '
         f'rx="{radius:g}"/>'
@@ -147,7 +147,7 @@ class Shape(Protocol):
     @property
     def size(self) -> Size: ...
 
-    def svg(self, at: Placed) -> str:
+    def svg(self, at: Corner) -> str:
         """The shape at a place."""
         ...
 
@@ -188,7 +188,7 @@ class Box:
         widest = max(widest, *(_wide(row, 12) for row in rows), 92)
         return widest + 2 * _INSIDE, len(titles) * _TITLE + len(rows) * _ROW + 16
 
-    def svg(self, at: Placed) -> str:
+    def svg(self, at: Corner) -> str:
         """The box at a place."""
         titles, rows = self._shown
         parts, y = [_rect(f"tt-box tt-{self.kind}" if self.kind else "tt-box", at, 7)], at.y + 8
@@ -200,7 +200,7 @@ class Box:
             y += _ROW
         if self.badge is not None:
             kind, width = self.badge.kind, self.badge.width
-            corner = Placed(at.x + at.width - width - 8, at.y + 8, width, 18)
+            corner = Corner(at.x + at.width - width - 8, at.y + 8, width, 18)
             parts.append(_rect(f"tt-badge tt-{kind}" if kind else "tt-badge", corner, 9))
             told = f"tt-told tt-{kind}" if kind else "tt-told"
             parts.append(_text(told, corner.middle, corner.y + 13, self.badge.word, "middle"))
@@ -219,7 +219,7 @@ class Pill:
         """Of the whole pill."""
         return _wide(self.word, 14) + 26, _PILL
 
-    def svg(self, at: Placed) -> str:
+    def svg(self, at: Corner) -> str:
         """The pill at a place."""
         word = _text("tt-title", at.middle, at.y + 18, self.word, "middle")
         return _hovering(self.hover, _rect("tt-pill", at, _PILL / 2) + word)
@@ -272,7 +272,7 @@ class _Type:
     def room(self) -> Label:
         return Label(4, 10 + max(_wide(row, 12) for row in self.rows), len(self.rows) * _ROW)
 
-    def svg(self, at: Placed) -> str:
+    def svg(self, at: Corner) -> str:
         kind = "tt-type tt-ordered" if self.is_ordered else "tt-type"
         rows = [_text(kind, at.x + 14, at.y + n * _ROW + 12.5, row) for n, row in enumerate(self.rows)]
         return _hovering(self.text if "…" in "".join(self.rows) else "", "".join(rows))
@@ -317,7 +317,7 @@ class Group:
         (width, height), _ = self._drawn
         return max(width, _wide(self.caption, 12)) + 2 * _INSIDE, height + _ROW + 2 * _INSIDE
 
-    def svg(self, at: Placed) -> str:
+    def svg(self, at: Corner) -> str:
         """The frame at a place."""
         (width, _), body = self._drawn
         caption = _text("tt-text", at.x + _INSIDE, at.y + 20, self.caption)
@@ -333,7 +333,7 @@ def svg(figure: Figure, name: str, *, style: bool) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(name)}">\n'
         + (f"<style>{STYLE}</style>\n" if style else "")
-        + _rect("tt-ground", Placed(0, 0, width, height), 6)
+        + _rect("tt-ground", Corner(0, 0, width, height), 6)
         + f'\n<g transform="translate({_MARGIN:g} {_MARGIN:g})">\n{body}\n</g>\n</svg>\n'
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tracetypes.compiler.analysis.monoids import Monoid
-from tracetypes.compiler.plan.plan import FromSource, Mapped, Plan, Region, Stage, links
+from tracetypes.compiler.plan.plan import FromSource, Plan, Region, Stage, StatelessStep, links
 from tracetypes.formats import Kafka
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Apply
 from tracetypes.templates import OpKeyedUnordered, overrides
 
-__all__ = ["combining", "is_straight", "speaks", "sums_only"]
+__all__ = ["column_monoid", "emits_at_markers", "is_straight", "sums_only"]
 
 
 def sums_only(stage: Stage) -> bool:
@@ -19,22 +19,22 @@ def sums_only(stage: Stage) -> bool:
     return isinstance(op, OpKeyedUnordered) and not overrides(op, "on_item")
 
 
-def combining(stage: Stage) -> Monoid | None:
+def column_monoid(stage: Stage) -> Monoid | None:
     """The monoid by which columns of items may be combined before the exchange to a stage."""
     monoid = stage.steps[0].monoid if sums_only(stage) else None
     return monoid if isinstance(monoid, Monoid) else None
 
 
-def speaks(region: Region) -> bool:
+def emits_at_markers(region: Region) -> bool:
     """Does a stateless operator of a region emit something at markers?"""
-    return any(isinstance(node, Mapped) and overrides(node.node.op, "on_marker") for node in region.nodes)
+    return any(isinstance(node, StatelessStep) and overrides(node.node.op, "on_marker") for node in region.nodes)
 
 
 def is_straight(plan: Plan) -> bool:
     """Whether items may go straight to the sink. If no keyed operator reads them, no order must be restored and nothing
     is emitted at markers, a block need not be complete before its items go on: only its markers have to wait."""
     (*_, last) = plan.stages
-    alone = len(plan.stages) == 1 and not last.steps and not speaks(last.region) and not speaks(plan.region)
+    alone = len(plan.stages) == 1 and not last.steps and not emits_at_markers(last.region) and not emits_at_markers(plan.region)
     timed = all(
         isinstance(leaf, FromSource) and leaf.gives_items and isinstance(leaf.source.markers, EventTime)
         for leaf in plan.leaves

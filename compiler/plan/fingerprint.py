@@ -33,11 +33,11 @@ from tracetypes.compiler.plan.plan import (
     FromStage,
     Leaf,
     Link,
-    Mapped,
+    MergeStep,
     Plan,
     Region,
     Stage,
-    United,
+    StatelessStep,
     links,
 )
 from tracetypes.compiler.tracing.identity import parts_of
@@ -265,9 +265,9 @@ class _Describer:
                 continue
             node = region.nodes[one]
             match node:
-                case Mapped():
+                case StatelessStep():
                     pending.append(node.upstream)
-                case United():
+                case MergeStep():
                     pending.append(")")
                     for upstream in reversed(node.upstreams[1:]):
                         pending += [upstream, ", "]
@@ -331,7 +331,7 @@ class _Describer:
         text = " ; ".join(map(self.of_operator, link.path)) or NOTHING
         return text if len(link.path) <= LONG else shortened(text)
 
-    def of_operator(self, mapped: Mapped) -> str:
+    def of_operator(self, mapped: StatelessStep) -> str:
         """An operator with its parameters, described once for all links that have it."""
         if mapped.node.id not in self.operators:
             self.operators[mapped.node.id] = self.loosely(mapped.node.op)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.plan.plan import FromSource, Leaf, Mapped, Plan, Region, Stage, Step, United, links
+from tracetypes.compiler.plan.plan import FromSource, Leaf, MergeStep, Plan, Region, Stage, StatelessStep, Step, links
 from tracetypes.nodes import Apply, title
 
 __all__ = ["in_python", "names_of"]
@@ -20,7 +20,7 @@ def names_of(plan: Plan) -> dict[int, str]:
     def add(thing: object, name: str) -> None:
         found.setdefault(id(thing), f"{len(found)} {name}")
 
-    def add_path(path: Sequence[Mapped]) -> None:
+    def add_path(path: Sequence[StatelessStep]) -> None:
         for mapped in path:
             add(mapped.node.op, title(mapped.node))
 
@@ -41,10 +41,10 @@ def in_python(plan: Plan, names: Collection[str]) -> Plan:
     known, stages = names_of(plan), list[Stage]()
     why = Opaque("what tracing made of it differed from plain Python")
 
-    def node(one: Leaf | Mapped | United) -> Leaf | Mapped | United:
+    def node(one: Leaf | StatelessStep | MergeStep) -> Leaf | StatelessStep | MergeStep:
         if isinstance(one, FromSource) and known.get(id(one.source)) in names:
             return attrs.evolve(one, traced_key=why, traced_time=why)
-        if isinstance(one, Mapped) and known[id(one.node.op)] in names:
+        if isinstance(one, StatelessStep) and known[id(one.node.op)] in names:
             return attrs.evolve(one, traced=why)
         return one
 

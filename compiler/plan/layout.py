@@ -16,7 +16,7 @@ from math import inf
 
 import attrs
 
-__all__ = ["Arrow", "Label", "Layout", "Placed", "Point", "Size", "layered"]
+__all__ = ["Arrow", "Corner", "Label", "Layout", "Point", "Size", "layered"]
 
 Size = tuple[float, float]
 """Width and height."""
@@ -52,7 +52,7 @@ class Arrow:
 
 
 @attrs.frozen
-class Placed:
+class Corner:
     """The top left corner of something."""
 
     x: float
@@ -70,9 +70,9 @@ class Placed:
 class Layout:
     """The places of boxes. For each arrow its points, which vertical lines and curves join, and the place of its label."""
 
-    boxes: Mapping[Hashable, Placed]
+    boxes: Mapping[Hashable, Corner]
     arrows: Sequence[Sequence[Point]]
-    labels: Sequence[Placed]
+    labels: Sequence[Corner]
     width: float
     height: float
 
@@ -321,9 +321,9 @@ def _finish(boxes: Mapping[Hashable, _Slot], layers: list[list[_Slot]], ways: li
         y += height + GAP + min(widest / 12, 3 * GAP)
     bottom = max((b for _, b in spans.values()), default=0.0)
 
-    def place(slot: _Slot) -> Placed:
+    def place(slot: _Slot) -> Corner:
         top, bottom = spans[slot]
-        return Placed(slot.x - slot.left, (top + bottom - slot.height) / 2, slot.left + slot.right, slot.height)
+        return Corner(slot.x - slot.left, (top + bottom - slot.height) / 2, slot.left + slot.right, slot.height)
 
     arrows = []
     for way in ways:

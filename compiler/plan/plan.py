@@ -34,15 +34,15 @@ __all__ = [
     "FromStage",
     "Leaf",
     "Link",
-    "Mapped",
+    "MergeStep",
     "Operator",
     "Plan",
     "Region",
     "SourceLink",
     "Stage",
     "StageLink",
+    "StatelessStep",
     "Step",
-    "United",
     "links",
 ]
 
@@ -109,7 +109,7 @@ class FromChannel:
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Mapped:
+class StatelessStep:
     """A stateless operator. ``upstream``: the place in the region of its input. ``traced``: what it does with an item,
     as expressions."""
 
@@ -129,7 +129,7 @@ class Mapped:
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class United:
+class MergeStep:
     """MRG of several streams, by their places in the region."""
 
     node: Merge
@@ -146,7 +146,7 @@ class Region:
     """A tree of sources, earlier stages, stateless operators and merges. ``nodes``: each after its inputs, from the
     left; the last one is the root."""
 
-    nodes: tuple[Leaf | Mapped | United, ...]
+    nodes: tuple[Leaf | StatelessStep | MergeStep, ...]
 
     @property
     def stream(self) -> StreamType:
@@ -156,7 +156,7 @@ class Region:
     @property
     def leaves(self) -> tuple[Leaf, ...]:
         """The leaves, from the left."""
-        return tuple(node for node in self.nodes if not isinstance(node, Mapped | United))
+        return tuple(node for node in self.nodes if not isinstance(node, StatelessStep | MergeStep))
 
 
 Operator: TypeAlias = OpKeyedOrdered[Any, Any, Any, Any] | OpKeyedUnordered[Any, Any, Any, Any, Any, Any] | Sort | Restore
@@ -214,7 +214,7 @@ class _Link:
     """A way from a leaf of a region to its root: the leaf and the stateless operators between them, in order."""
 
     number: int
-    path: tuple[Mapped, ...]
+    path: tuple[StatelessStep, ...]
 
 
 @final
@@ -287,35 +287,35 @@ def links(region: Region) -> tuple[Link, ...]:
     last, reader = len(region.nodes) - 1, [0] * len(region.nodes)
     """``reader``: the place of what reads each node."""
     for at, node in enumerate(region.nodes):
-        if isinstance(node, Mapped):
+        if isinstance(node, StatelessStep):
             reader[node.upstream] = at
-        elif isinstance(node, United):
+        elif isinstance(node, MergeStep):
             for upstream in node.upstreams:
                 reader[upstream] = at
-    ways: list[tuple[Leaf, tuple[Mapped, ...]]] = []
-    behind: dict[int, tuple[Mapped, ...]] = {}
+    ways: list[tuple[Leaf, tuple[StatelessStep, ...]]] = []
+    behind: dict[int, tuple[StatelessStep, ...]] = {}
     """The operators behind each merge: what joins a chain shares the rest of it."""
     for at in range(last, -1, -1):
         node = region.nodes[at]
-        if isinstance(node, Mapped):
+        if isinstance(node, StatelessStep):
             continue
-        path, tail, to = list[Mapped](), tuple[Mapped, ...](), at
+        path, tail, to = list[StatelessStep](), tuple[StatelessStep, ...](), at
         while to < last:
             to = reader[to]
             below = region.nodes[to]
-            if not isinstance(below, Mapped):
+            if not isinstance(below, StatelessStep):
                 tail = behind[to]
                 break
             path.append(below)
         whole = (*path, *tail) if path else tail
-        if isinstance(node, United):
+        if isinstance(node, MergeStep):
             behind[at] = whole
         else:
             ways.append((node, whole))
     return tuple(_link(number, leaf, path) for number, (leaf, path) in enumerate(reversed(ways)))
 
 
-def _link(number: int, leaf: Leaf, path: tuple[Mapped, ...]) -> Link:
+def _link(number: int, leaf: Leaf, path: tuple[StatelessStep, ...]) -> Link:
     match leaf:
         case FromSource():
             return SourceLink(number=number, leaf=leaf, path=path)

@@ -14,18 +14,18 @@ from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque, keyed_in, monoid_in, traced
 from tracetypes.compiler.graph.passes import compile_graph
 from tracetypes.compiler.graph.specification import require
-from tracetypes.compiler.plan.facts import speaks, sums_only
+from tracetypes.compiler.plan.facts import emits_at_markers, sums_only
 from tracetypes.compiler.plan.plan import (
     FromChannel,
     FromSource,
     FromStage,
     Leaf,
-    Mapped,
+    MergeStep,
     Plan,
     Region,
     Stage,
+    StatelessStep,
     Step,
-    United,
 )
 from tracetypes.compiler.plan.specification import PLAN
 from tracetypes.compiler.tracing.expr import Tree
@@ -142,7 +142,7 @@ class _Planner:
         sink = next(node for node in self.nodes.values() if isinstance(node, Sink))
         above = self.inputs[sink.id][0]
         parent, order = self.tree(above)
-        regions: dict[int, list[Leaf | Mapped | United]] = {}
+        regions: dict[int, list[Leaf | StatelessStep | MergeStep]] = {}
         """The nodes of each region so far, by the number of its root."""
         root: dict[int, int] = {}
         for id in reversed(order):
@@ -161,7 +161,7 @@ class _Planner:
                 if reader is not None and self.is_step(reader):
                     continue
                 first = steps[id][0].node.id
-                found: Leaf | Mapped | United = self.stage(
+                found: Leaf | StatelessStep | MergeStep = self.stage(
                     Region(tuple(regions.pop(self.inputs[first][0]))), steps.pop(id), self.streams[id]
                 )
             elif isinstance(self.nodes[id], Split | Gather):
@@ -209,7 +209,7 @@ class _Planner:
             id = self.inputs[id][0]
         return not isinstance(self.nodes[id], Source | Receive | Merge)
 
-    def found(self, id: int, place: dict[int, int]) -> Leaf | Mapped | United:
+    def found(self, id: int, place: dict[int, int]) -> Leaf | StatelessStep | MergeStep:
         """A node of a region. ``place``: where those stand that it reads."""
         node, inputs = self.nodes[id], self.inputs[id]
         match node:
@@ -243,10 +243,10 @@ class _Planner:
                     silence=self.silence.get(id, NOTHING),
                 )
             case Merge():
-                return United(node=node, upstreams=tuple(place[i] for i in inputs), stream=self.streams[id])
+                return MergeStep(node=node, upstreams=tuple(place[i] for i in inputs), stream=self.streams[id])
             case Apply(op=OpStateless()):
                 takes = self.streams[inputs[0]]
-                return Mapped(
+                return StatelessStep(
                     node=node,
                     upstream=place[inputs[0]],
                     takes=takes,
@@ -288,7 +288,7 @@ class _Planner:
         """The windows of a stage whose blocks may be joined. All markers that come must lie on the grid of the windows."""
         first = stage.steps[0].operator if stage.steps else None
         window = first.tumbles() if isinstance(first, OpKeyedUnordered) and sums_only(stage) else None
-        if window is None or self.banded or speaks(stage.region):
+        if window is None or self.banded or emits_at_markers(stage.region):
             return None
         aside = any(isinstance(leaf, FromSource) and not leaf.gives_items for leaf in stage.region.leaves)
         fits = all(not size_or_offset % period for size_or_offset in window for period in self.periods)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tracetypes.compiler.graph.specification import Rule
-from tracetypes.compiler.plan.plan import FromStage, Mapped, Plan, Region, United, links
+from tracetypes.compiler.plan.plan import FromStage, MergeStep, Plan, Region, StatelessStep, links
 from tracetypes.nodes import Apply, Restore, Sort, title
 from tracetypes.templates import OpKeyedOrdered, OpStateless
 
@@ -31,9 +31,13 @@ def _trees(plan: Plan) -> Iterator[str]:
     for name, region in _regions(plan):
         read = Counter[int]()
         for at, node in enumerate(region.nodes):
-            upstreams = node.upstreams if isinstance(node, United) else (node.upstream,) if isinstance(node, Mapped) else ()
+            upstreams: tuple[int, ...] = ()
+            if isinstance(node, MergeStep):
+                upstreams = node.upstreams
+            elif isinstance(node, StatelessStep):
+                upstreams = (node.upstream,)
             read.update(upstreams)
-            if isinstance(node, United) and not upstreams:
+            if isinstance(node, MergeStep) and not upstreams:
                 yield f"a merge on the way to {name} has no input"
             if any(not 0 <= upstream < at for upstream in upstreams):
                 yield f"node {at} on the way to {name} reads what does not stand before it"
@@ -55,14 +59,14 @@ def _order(plan: Plan) -> Iterator[str]:
 
 
 def _last(plan: Plan) -> Iterator[str]:
-    if [type(leaf) for leaf in plan.region.leaves] != [FromStage] or any(isinstance(n, United) for n in plan.region.nodes):
+    if [type(leaf) for leaf in plan.region.leaves] != [FromStage] or any(isinstance(n, MergeStep) for n in plan.region.nodes):
         yield "the sink reads something else than one stage"
 
 
 def _streams(plan: Plan) -> Iterator[str]:
     for name, region in _regions(plan):
         for node in region.nodes:
-            if isinstance(node, Mapped) and node.takes != region.nodes[node.upstream].stream:
+            if isinstance(node, StatelessStep) and node.takes != region.nodes[node.upstream].stream:
                 yield f"{title(node.node)} on the way to {name} takes another stream than it is given"
             if isinstance(node, FromStage) and node.stream != plan.stages[node.stage].gives:
                 yield f"{name} reads another stream than stage {node.stage} gives"
@@ -87,7 +91,7 @@ def _steps(plan: Plan) -> Iterator[str]:
                 yield f"stateless {title(step.node)} is an operator of stage {stage.number}"
     for name, region in _regions(plan):
         for node in region.nodes:
-            if isinstance(node, Mapped) and not isinstance(node.node.op, OpStateless):
+            if isinstance(node, StatelessStep) and not isinstance(node.node.op, OpStateless):
                 yield f"keyed {title(node.node)} is on the way to {name}"
 
 

@@ -8,13 +8,13 @@ from typing import Any, final
 import attrs
 
 from tracetypes.compiler.columns.arrow import Batch
-from tracetypes.compiler.plan.facts import speaks
-from tracetypes.compiler.plan.plan import Mapped, Region, United
+from tracetypes.compiler.plan.facts import emits_at_markers
+from tracetypes.compiler.plan.plan import MergeStep, Region, StatelessStep
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import KeyGroups
-from tracetypes.compiler.runtime.stateless import conforming, stateless
+from tracetypes.compiler.runtime.stateless import conforming_emit, stateless
 from tracetypes.errors import OperatorFailed
-from tracetypes.interpreter import failed
+from tracetypes.interpreter import operator_failure
 from tracetypes.markers import Marker
 
 __all__ = ["AtMarkers", "emitted_at_marker"]
@@ -53,9 +53,9 @@ def emitted_at_marker(
     leaf = 0
     for node in region.nodes:
         match node:
-            case United():
+            case MergeStep():
                 found.append(AtMarker.united([found[at] for at in node.upstreams], marker))
-            case Mapped():
+            case StatelessStep():
                 at = found[node.upstream]
                 found.append(attrs.evolve(at, pairs=_spoken(node, marker, at.pairs, at.present)))
             case _:
@@ -64,11 +64,11 @@ def emitted_at_marker(
     return found[-1].pairs
 
 
-def _spoken(mapped: Mapped, marker: Marker, pairs: list[tuple[Any, Any]], has: bool) -> list[tuple[Any, Any]]:
+def _spoken(mapped: StatelessStep, marker: Marker, pairs: list[tuple[Any, Any]], has: bool) -> list[tuple[Any, Any]]:
     """What one of them emits for what those before it emitted at the marker, and at the marker itself."""
     out: list[tuple[Any, Any]] = []
     op = mapped.op
-    emit = conforming(op, mapped.stream, lambda key, value: out.append((key, value)))
+    emit = conforming_emit(op, mapped.stream, lambda key, value: out.append((key, value)))
     push = stateless(mapped, emit)
     for key, value in pairs:
         push(key, value)
@@ -78,7 +78,7 @@ def _spoken(mapped: Mapped, marker: Marker, pairs: list[tuple[Any, Any]], has: b
         except OperatorFailed:
             raise
         except Exception as error:
-            raise failed(op, "on_marker", f"marker {marker}", error) from error
+            raise operator_failure(op, "on_marker", f"marker {marker}", error) from error
     return out
 
 
@@ -92,7 +92,7 @@ class AtMarkers:
     @classmethod
     def of(cls, region: Region, groups: KeyGroups) -> AtMarkers | None:
         """None where they emit nothing."""
-        return cls(region, groups) if speaks(region) else None
+        return cls(region, groups) if emits_at_markers(region) else None
 
     def batch(self, end: int, present: set[int], epoch: Epoch) -> Batch:
         """The items of a key group at a marker that the links ``present`` have sent."""

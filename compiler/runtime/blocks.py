@@ -12,17 +12,17 @@ from tracetypes.canonical import canonical
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.columns.arrow import Batch, from_array
 from tracetypes.compiler.columns.ordering import Pairs, Runs
-from tracetypes.compiler.plan.facts import combining, sums_only
+from tracetypes.compiler.plan.facts import column_monoid, sums_only
 from tracetypes.compiler.plan.plan import FromSource, Stage, links
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.partial_aggregation import objects, parts_of
-from tracetypes.interpreter import failed, guarded
+from tracetypes.interpreter import call_operator, operator_failure
 from tracetypes.nodes import RowPosition
 from tracetypes.places import place
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["MISSING", "BlockBuffer", "Folded", "Lists", "Placed", "folded_by", "runs_of"]
+__all__ = ["MISSING", "AggregateBlock", "BlockBuffer", "Lists", "PositionBlock", "folded_by", "runs_of"]
 
 
 class Lists:
@@ -60,7 +60,7 @@ def runs_of(ends: list[int]) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], len(ends)], strict=True))
 
 
-class Folded:
+class AggregateBlock:
     """Holds a block as its aggregates by key: for an ``OpKeyedUnordered`` that emits nothing for single items."""
 
     def __init__(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid | None) -> None:
@@ -85,7 +85,7 @@ class Folded:
                 other = sums.get(key, MISSING)
                 sums[key] = agg if other is MISSING else combine_(other, agg)
         except Exception as error:
-            raise failed(self.op, "combine", f"key {key!r}, two parts of a block", error) from error
+            raise operator_failure(self.op, "combine", f"key {key!r}, two parts of a block", error) from error
 
     def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
         """Add items to their blocks."""
@@ -103,7 +103,7 @@ class Folded:
                     count += 1
         except Exception as error:
             key, value = batch.keys[count], batch.values[count]
-            raise failed(op, self._raising(key, value), f"item ({key!r}, {value!r})", error) from error
+            raise operator_failure(op, self._raising(key, value), f"item ({key!r}, {value!r})", error) from error
 
     def _raising(self, key: Any, value: Any) -> str:
         """Which method raised for an item. They are pure: they may be asked again."""
@@ -118,14 +118,14 @@ class Folded:
         """Add the aggregates of another block to one."""
         for key, agg in other.items():
             at = f"key {key!r}, two parts of a block"
-            one[key] = guarded(self.op, "combine", at, self.op.combine, one[key], agg) if key in one else agg
+            one[key] = call_operator(self.op, "combine", at, self.op.combine, one[key], agg) if key in one else agg
 
     def take(self, block: Any) -> Any:
         """The block as input of the first step: aggregates by key."""
         return {} if block is None else block
 
 
-class Placed:
+class PositionBlock:
     """Holds a block with the position of each item, for a stage that must restore the order of an O edge."""
 
     def __init__(self, stage: Stage) -> None:
@@ -156,10 +156,10 @@ class Placed:
         return Runs.of([key for _, key, _ in placed], [value for _, _, value in placed])
 
 
-def folded_by(stage: Stage) -> Folded | None:
+def folded_by(stage: Stage) -> AggregateBlock | None:
     """The function by which the first operator aggregates a block as it comes; None if the operator needs the items."""
     op = stage.steps[0].operator if stage.steps else None
-    return Folded(op, combining(stage)) if isinstance(op, OpKeyedUnordered) and sums_only(stage) else None
+    return AggregateBlock(op, column_monoid(stage)) if isinstance(op, OpKeyedUnordered) and sums_only(stage) else None
 
 
-BlockBuffer: TypeAlias = Lists | Folded | Placed
+BlockBuffer: TypeAlias = Lists | AggregateBlock | PositionBlock

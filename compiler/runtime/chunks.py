@@ -19,7 +19,7 @@ from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import EventTime
 from tracetypes.records import Integer, Schema, String
 
-__all__ = ["Chunk", "LateRows", "Placed", "hashes", "place", "scatter"]
+__all__ = ["Chunk", "LateRows", "PlacedChunk", "hashes", "place", "scatter"]
 
 NEVER = -(2**62)
 
@@ -72,7 +72,7 @@ class LateRows:
 
 
 @attrs.frozen
-class Placed:
+class PlacedChunk:
     """A chunk with the end of each row's block, without its late rows. ``kept``: the rows that are left, None for all."""
 
     chunk: Chunk
@@ -91,14 +91,14 @@ class Placed:
         whole = self.chunk.column(path)
         return whole if self.kept is None else whole.filter(pa.array(self.kept))
 
-    def only(self, late: LateRows, period: int) -> Placed:
+    def only(self, late: LateRows, period: int) -> PlacedChunk:
         """The late rows alone, each with the end of the first block that was open when it came."""
         kept = np.zeros(len(self.chunk), np.bool_)
         kept[late.rows] = True
-        return Placed(self.chunk, kept, late.sent + period, None, self.newest)
+        return PlacedChunk(self.chunk, kept, late.sent + period, None, self.newest)
 
 
-def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = None) -> Placed:
+def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = None) -> PlacedChunk:
     """Blocks and late rows of a chunk, exactly as row by row. ``newest``: the newest time before the chunk. ``own``:
     the newest in its split."""
     times, start = chunk.times, NEVER if newest is None else newest
@@ -106,18 +106,18 @@ def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = No
     ends += 1
     ends *= how.period
     if not len(times) or (times[0] >= start and (times[1:] >= times[:-1]).all()):
-        return Placed(chunk, None, ends, None, int(times[-1]) if len(times) else start)
+        return PlacedChunk(chunk, None, ends, None, int(times[-1]) if len(times) else start)
     before = np.maximum.accumulate(np.concatenate(([start], times)))
     # The block of a row is closed when the frontier is past its end: rounding it down to a marker changes nothing.
     is_late = ends <= before[:-1] - how.delay
     if not is_late.any():
-        return Placed(chunk, None, ends, None, int(before[-1]))
+        return PlacedChunk(chunk, None, ends, None, int(before[-1]))
     rows = np.flatnonzero(is_late)
     within = np.maximum.accumulate(np.concatenate(([NEVER if own is None else own], times)))[:-1]
     sent = (before[rows] - how.delay) // how.period * how.period
     late = LateRows(rows, ends[rows], sent, (ends <= within - how.delay)[rows], int(times[rows].max()))
     kept = ~is_late
-    return Placed(chunk, kept, ends[kept], late, int(before[-1]))
+    return PlacedChunk(chunk, kept, ends[kept], late, int(before[-1]))
 
 
 def hashes(schema: Schema, keys: Any) -> Any:

@@ -15,11 +15,11 @@ import numpy as np
 
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import leaves
-from tracetypes.compiler.analysis.pickled import dumps, loads
+from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import Batch, array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, inputs_of, scalar_at, take, take_column
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
-from tracetypes.compiler.columns.evaluation import Emitted, evaluate, returned, run
+from tracetypes.compiler.columns.evaluation import Emissions, evaluate, return_values, run
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.partial_aggregation import (
@@ -29,7 +29,7 @@ from tracetypes.compiler.runtime.partial_aggregation import (
     combine,
     fit,
     fit_key,
-    reduced,
+    reduce_by_key,
     structured,
 )
 from tracetypes.compiler.runtime.scalars import columns_of, copied, extended, full, like, put, sliced
@@ -41,7 +41,7 @@ from tracetypes.records import (
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["Closed", "ColumnState", "Columnar"]
+__all__ = ["ClosedKeys", "ColumnState", "Columnar"]
 
 
 # -------------------------------------------------------------------------------------------------- states
@@ -105,7 +105,7 @@ def objects_of(shape: Value, parts: Sequence[Column], count: int) -> list[Any]:
 
 
 @attrs.frozen(eq=False)
-class Closed:
+class ClosedKeys:
     """Keys of a block that closed: ``count`` of them, their states before, aggregates, states after, and what they emitted."""
 
     count: int
@@ -114,7 +114,7 @@ class Closed:
     old: Columns
     agg: Columns
     new: Columns
-    emitted: list[Emitted]
+    emitted: list[Emissions]
 
 
 class Columnar:
@@ -125,7 +125,7 @@ class Columnar:
         op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any],
         keyed: Keyed,
         sums: SeenSums | None = None,
-        closed: Callable[[Closed], None] | None = None,
+        closed: Callable[[ClosedKeys], None] | None = None,
         *,
         tumbles: bool = False,
     ) -> None:
@@ -287,7 +287,7 @@ class Columnar:
             concat([(one.parts[at], size) for one, size in zip(due, counts, strict=True)])
             for at in range(len(due[0].parts))
         ]
-        made = reduced(self.keyed.monoid.parts, ends, keys, columns, len(ends))  # type: ignore[arg-type]
+        made = reduce_by_key(self.keyed.monoid.parts, ends, keys, columns, len(ends))  # type: ignore[arg-type]
         return _rows(made, np.argsort(made.ends, kind="stable"))
 
     def _slots(self, state: ColumnState, due: Combined | None, ends: list[int]) -> tuple[Any, list[int], list[int]]:
@@ -342,7 +342,7 @@ class Columnar:
             "state": structured(keyed.state, by_state, ()),
             "agg": structured(keyed.monoid.shape, by_agg, ()),
         }
-        made = returned(keyed.update, _finder(arguments), count)
+        made = return_values(keyed.update, _finder(arguments), count)
         new = [full(kind, scalar_at(made, path), count) for kind, path in zip(self.kinds, self.paths, strict=True)]
         state.parts = new if whole else [put(part, rows, fresh) for part, fresh in zip(state.parts, new, strict=True)]
         marker = Struct(Marker, ("micros",), (Column(Integer(), end),))
@@ -352,15 +352,15 @@ class Columnar:
             "key": keys,
             "marker": marker,
         }
-        shown: list[Emitted] = []
+        shown: list[Emissions] = []
         for emitted in run(keyed.on_marker, _finder(given), count).emissions:
             size = count if emitted.rows is None else len(emitted.rows)
             if size:
                 key, value = fit_key(keyed.gives.key, emitted.key), fit(keyed.gives.value, emitted.value)
                 out(end, key, value, size)
-                shown.append(Emitted(emitted.rows, emitted.number, key, value))
+                shown.append(Emissions(emitted.rows, emitted.number, key, value))
         if self.closed is not None:
-            self.closed(Closed(count, end, keys, arguments["state"], arguments["agg"], given["new_state"], shown))
+            self.closed(ClosedKeys(count, end, keys, arguments["state"], arguments["agg"], given["new_state"], shown))
 
 
 def _finder(arguments: dict[str, Columns]) -> Callable[[Input], Column]:

@@ -12,8 +12,8 @@ from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_column
 from tracetypes.compiler.columns.column import concat
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
 from tracetypes.compiler.columns.ordering import Runs
-from tracetypes.compiler.plan.facts import speaks
-from tracetypes.compiler.plan.plan import Link, Mapped, Plan, Stage, links
+from tracetypes.compiler.plan.facts import emits_at_markers
+from tracetypes.compiler.plan.plan import Link, Plan, Stage, StatelessStep, links
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.at_markers import emitted_at_marker
 from tracetypes.compiler.runtime.messages import Markers, Message, Rows
@@ -26,13 +26,13 @@ from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import Marker
 from tracetypes.silence import SILENT, Silence
 
-__all__ = ["Emitter", "Passing", "ToSink", "ToStage", "joined"]
+__all__ = ["Emitter", "PathOutput", "ToSink", "ToStage", "joined"]
 
 
-class Passing:
+class PathOutput:
     """The output of a stage on its way out: through the stateless operators of a path, as many items at once as can be."""
 
-    def __init__(self, stage: Stage, path: Sequence[Mapped], verifier: Verifier | None) -> None:
+    def __init__(self, stage: Stage, path: Sequence[StatelessStep], verifier: Verifier | None) -> None:
         self.gives, self.path = stage.gives, path
         self.seen = None if verifier is None else verifier.along(path)
         self.end = self.position = 0
@@ -107,10 +107,10 @@ class Passing:
         return self.columns([(flow, np.array(batch.ends, np.int64))], np.array(batch.positions, np.int64))
 
 
-class ToStage(Passing):
+class ToStage(PathOutput):
     """The output of a stage on its way to a later one, by key group."""
 
-    speaks = False
+    emits_at_markers = False
     """The stateless operators behind the stage emit at markers where the later one closes its blocks."""
 
     def __init__(
@@ -150,7 +150,7 @@ class ToStage(Passing):
                 yield Message(to, sent)
 
 
-class ToSink(Passing):
+class ToSink(PathOutput):
     """The output of the last stage on its way to the sink, as rows."""
 
     def __init__(self, plan: Plan, verifier: Verifier | None = None) -> None:
@@ -159,7 +159,7 @@ class ToSink(Passing):
         (link,) = links(plan.region)
         super().__init__(plan.stages[-1], link.path, verifier)
         self.stream = plan.region.stream
-        self.speaks = speaks(plan.region)
+        self.emits_at_markers = emits_at_markers(plan.region)
 
     def put(self, key: Any, value: Any) -> None:
         """Take an item that comes out of the path."""
@@ -173,7 +173,7 @@ class ToSink(Passing):
         """Take the output of a block."""
         positions = flowing.places().tolist() if isinstance(flowing, Runs) else repeat(0, len(flowing.values))
         self._pend(flowing, marker.micros, positions)
-        if self.speaks and group == 0:
+        if self.emits_at_markers and group == 0:
             self.end, self.position = marker.micros, 0
             for key, value in emitted_at_marker(self.region, marker, {0}):
                 self.put(key, value)

@@ -15,7 +15,7 @@ from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.messages import Markers, Piece, Report, RetryEpoch
 from tracetypes.compiler.runtime.progress import Progress, due, later, reached
 from tracetypes.compiler.runtime.side_rows import rejected_rows
-from tracetypes.compiler.runtime.source import Collected
+from tracetypes.compiler.runtime.source import PairBuffer
 from tracetypes.compiler.runtime.state import OPEN
 from tracetypes.compiler.runtime.stateless import chain, flush
 from tracetypes.errors import RunError
@@ -56,7 +56,7 @@ class Open(Protocol):
 
 @final
 @attrs.frozen(eq=False)
-class Timed:
+class EventTimes:
     """A link of a source with event time. ``aside``: it sends late items or rejects."""
 
     link: Link
@@ -75,7 +75,7 @@ class Timed:
 
 @final
 @attrs.frozen(eq=False)
-class Marked:
+class InBandMarkers:
     """A link of a source with markers in band."""
 
     link: Link
@@ -85,26 +85,26 @@ class Marked:
 
 @final
 @attrs.frozen(eq=False)
-class Told:
+class SentMarkers:
     """A link whose markers an earlier stage or a channel sends."""
 
     link: Link
     how: None = None
 
 
-Reader: TypeAlias = Timed | Marked
+Reader: TypeAlias = EventTimes | InBandMarkers
 
 
-def _of(link: Link) -> Reader | Told:
+def _of(link: Link) -> Reader | SentMarkers:
     match link.leaf:
         case FromSource() as leaf:
             match leaf.source.markers:
                 case EventTime() as how:
-                    return Timed(link, leaf, how, not leaf.gives_items)
+                    return EventTimes(link, leaf, how, not leaf.gives_items)
                 case InBand() as how:
-                    return Marked(link, leaf, how)
+                    return InBandMarkers(link, leaf, how)
         case _:
-            return Told(link)
+            return SentMarkers(link)
 
 
 @final
@@ -114,8 +114,8 @@ class Frontier:
     def __init__(self, stage: Stage, groups: KeyGroups) -> None:
         self.groups = groups
         self.all = [_of(link) for link in links(stage.region)]
-        self.readers = {at: one for at, one in enumerate(self.all) if not isinstance(one, Told)}
-        self.timed = {at: one for at, one in self.readers.items() if isinstance(one, Timed)}
+        self.readers = {at: one for at, one in enumerate(self.all) if not isinstance(one, SentMarkers)}
+        self.timed = {at: one for at, one in self.readers.items() if isinstance(one, EventTimes)}
 
     def fresh(self) -> list[list[Progress]]:
         """Progress before the first epoch."""
@@ -151,9 +151,9 @@ class Frontier:
             epoch.part_of[report.link, report.piece] = report.part
             self._count(one, part, epoch, report)
             match one:
-                case Timed():
+                case EventTimes():
                     late |= self._timed(one, part, epoch, report, again)
-                case Marked():
+                case InBandMarkers():
                     epoch.starts[report.link, report.piece] = self._marked(one, part, epoch, report, held)
         if late:
             raise RetryEpoch(again)
@@ -175,7 +175,7 @@ class Frontier:
 
     @staticmethod
     def _timed(
-        one: Timed, part: Progress, epoch: Epoch, report: Report, again: dict[str, list[tuple[Piece, int | None]]]
+        one: EventTimes, part: Progress, epoch: Epoch, report: Report, again: dict[str, list[tuple[Piece, int | None]]]
     ) -> bool:
         """Advance by the event time of a piece. Did it hold items that are late by earlier pieces?"""
         how, leaf, before, late = one.how, one.leaf, part.newest, False
@@ -196,7 +196,7 @@ class Frontier:
             part.first = report.first if part.first is None else min(report.first, part.first)
         return late
 
-    def _marked(self, one: Marked, part: Progress, epoch: Epoch, report: Report, held: Open) -> list[int]:
+    def _marked(self, one: InBandMarkers, part: Progress, epoch: Epoch, report: Report, held: Open) -> list[int]:
         """Accept the markers of a piece in band; the end of the block of the items before each, and after the last."""
         pending = OPEN + self.way(report.link, report.part)
         ends: list[int] = []
@@ -220,9 +220,9 @@ class Frontier:
         ends.extend([pending] * (len(report.counts) - len(ends)))
         return ends
 
-    def send(self, one: Marked, epoch: Epoch, report: Report, held: Open, rejected: Rejected) -> None:
+    def send(self, one: InBandMarkers, epoch: Epoch, report: Report, held: Open, rejected: Rejected) -> None:
         """Send a marker that was rejected through its link; only the stage knows of it. Each key group keeps its own keys."""
-        sent = Collected()
+        sent = PairBuffer()
         chain(one.link.path, sent.put, sent)(UNIT, rejected)
         flush(sent.ahead)
         own = self.groups.own(epoch.group, sent.pairs)
@@ -262,9 +262,9 @@ class Frontier:
         that is may not be known yet.
         """
         match self.all[link]:
-            case Marked():
+            case InBandMarkers():
                 return np.array(epoch.starts[link, piece], np.int64).__getitem__
-            case Timed(how=how, aside=True):
+            case EventTimes(how=how, aside=True):
                 part = epoch.part_of[link, piece]
                 closed, first = epoch.frontiers.get((link, piece)), progress[link][part].first
                 pending = OPEN + self.way(link, part)
@@ -285,17 +285,17 @@ class Frontier:
             for number, part in enumerate(progress[at]):
                 part.complete = True
                 match one:
-                    case Marked() if part.open:
+                    case InBandMarkers() if part.open:
                         final = 0 if part.last is None else part.last + 1
                         self._join(epoch, held, OPEN + self.way(at, number), final)
                         part.waiting.append(final)
                         part.last, part.open = final, False
-                    case Timed() if part.aside is not None:
+                    case EventTimes() if part.aside is not None:
                         part.first = 0 if part.first is None else part.first
                         part.end = max(part.first if part.end is None else part.end, part.aside)
                     case _:
                         pass
-            if isinstance(one, Timed) and not ended:
+            if isinstance(one, EventTimes) and not ended:
                 progress[at][0].silence = one.silence(progress[at])
 
     def due(self, progress: list[list[Progress]], epoch: Epoch, held: Open) -> dict[int, set[int]]:
@@ -321,7 +321,7 @@ class Frontier:
                 for marker in ready:
                     coming.setdefault(marker, set()).add(at)
                 match one:
-                    case Timed(aside=True) if part.sent is None:
+                    case EventTimes(aside=True) if part.sent is None:
                         self._join(epoch, held, OPEN + self.way(at, number), ready[0])
                     case _:
                         pass
@@ -349,7 +349,7 @@ class Frontier:
         epoch.silence = tuple(left) if complete else SILENT
 
     @staticmethod
-    def _end(one: Reader | Told, parts: Sequence[Progress]) -> int | None:
+    def _end(one: Reader | SentMarkers, parts: Sequence[Progress]) -> int | None:
         """The last marker of a link before its silence; None while it goes on."""
         if not all(part.complete for part in parts):
             return None

@@ -15,9 +15,9 @@ import attrs
 import numpy as np
 
 from tracetypes.compiler.columns.arrow import Batch, decode, from_array
-from tracetypes.compiler.plan.plan import FromSource, Mapped, Region, Stage, United, links
+from tracetypes.compiler.plan.plan import FromSource, MergeStep, Region, Stage, StatelessStep, links
 from tracetypes.compiler.runtime.at_markers import AtMarkers
-from tracetypes.compiler.runtime.blocks import BlockBuffer, Folded, Lists
+from tracetypes.compiler.runtime.blocks import AggregateBlock, BlockBuffer, Lists
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import NEVER
@@ -118,9 +118,9 @@ class Owners:
 
 
 def _ordered_merge(region: Region) -> Merge | None:
-    behind = (node for node in reversed(region.nodes) if not isinstance(node, Mapped))
+    behind = (node for node in reversed(region.nodes) if not isinstance(node, StatelessStep))
     last = next(behind)
-    return last.node if isinstance(last, United) else None
+    return last.node if isinstance(last, MergeStep) else None
 
 
 class OpenBlocks(ABC):
@@ -233,7 +233,7 @@ class FoldedBlocks(ObjectBlocks):
     """Holds the aggregates of open blocks by key, as objects."""
 
     def __init__(
-        self, takes: StreamType, state: StageState, epoch: Epoch, folded: Folded, at_markers: AtMarkers | None
+        self, takes: StreamType, state: StageState, epoch: Epoch, folded: AggregateBlock, at_markers: AtMarkers | None
     ) -> None:
         self.folded = folded
         super().__init__(takes, state, epoch, folded, at_markers, None)

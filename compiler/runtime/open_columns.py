@@ -13,7 +13,7 @@ from tracetypes.compiler.columns.arrow import Batch
 from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.ordering import Pairs
 from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.blocks import Folded
+from tracetypes.compiler.runtime.blocks import AggregateBlock
 from tracetypes.compiler.runtime.column_states import Columnar, ColumnState
 from tracetypes.compiler.runtime.emitter import joined
 from tracetypes.compiler.runtime.epoch import Epoch
@@ -38,7 +38,7 @@ class ColumnBlocks(FoldedBlocks):
         takes: StreamType,
         state: StageState,
         epoch: Epoch,
-        folded: Folded,
+        folded: AggregateBlock,
         columnar: Columnar,
         *,
         as_columns: bool,

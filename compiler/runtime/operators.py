@@ -13,13 +13,13 @@ from tracetypes.compiler.columns.arrow import Batch, array
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter
 from tracetypes.compiler.plan.plan import Step
 from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.blocks import Folded
+from tracetypes.compiler.runtime.blocks import AggregateBlock
 from tracetypes.compiler.runtime.eviction import forget
-from tracetypes.compiler.runtime.stateless import checked_later, conforming, exactly
+from tracetypes.compiler.runtime.stateless import checked_later, conforming_emit, exactly
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.conformance import conformer
 from tracetypes.errors import OperatorFailed
-from tracetypes.interpreter import emitted_wrongly, failed, sort_order
+from tracetypes.interpreter import emitted_wrongly, operator_failure, sort_order
 from tracetypes.markers import Marker
 from tracetypes.nodes import Sort
 from tracetypes.records import Mismatch, Schema
@@ -162,7 +162,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
             following(key)
             emissions.end()  # what was emitted before may be the first error
             what = f"key {key!r}, {shown}" if shown else f"item ({key!r}, {value!r})"
-            raise failed(op, method, what, error) from error
+            raise operator_failure(op, method, what, error) from error
 
     return run
 
@@ -174,7 +174,7 @@ def unordered_runner(
     no state is kept."""
     emits_items, skips = overrides(op, "on_item"), op.skips_untouched
     forgets = op.forgets_idle and not skips  # a key that is not visited does not become idle
-    fold = Folded(op, None)
+    fold = AggregateBlock(op, None)
 
     def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Pairs:
         kept: UnorderedState = states[at]
@@ -185,7 +185,7 @@ def unordered_runner(
             add_key(key)
             add_value(value)
 
-        emit = conforming(op, step.gives, add)
+        emit = conforming_emit(op, step.gives, add)
         key: Any = None
         value: Any = None
         method, where = "on_item", "item ({key!r}, {value!r})"
@@ -225,7 +225,7 @@ def unordered_runner(
         except OperatorFailed:
             raise
         except Exception as error:
-            raise failed(op, method, where.format(key=key, value=value, marker=marker), error) from error
+            raise operator_failure(op, method, where.format(key=key, value=value, marker=marker), error) from error
         return out
 
     return run

@@ -14,7 +14,7 @@ from tracetypes.compiler.analysis.monoids import Monoid, Part
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, scalar_at, take
 from tracetypes.compiler.columns.conversion import column_from_arrow, from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
-from tracetypes.compiler.columns.evaluation import Emitted, returned, run
+from tracetypes.compiler.columns.evaluation import Emissions, return_values, run
 from tracetypes.compiler.columns.exact import Exacts, exact_group_sums
 from tracetypes.compiler.columns.groups import Groups, codes_of
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
@@ -43,12 +43,12 @@ __all__ = [
     "encode_parts",
     "fit",
     "fit_key",
-    "listed",
+    "list_items",
     "objects",
     "parts_of",
     "read_by",
+    "reduce_by_key",
     "reduce_part",
-    "reduced",
     "structured",
     "through",
     "through_one",
@@ -115,7 +115,7 @@ def through(
 def through_one(tree: Tree, stream: StreamType, flow: Flow, seen: Seen | None, number: int) -> list[KeyedFlow]:
     """The output of one operator."""
     made: list[KeyedFlow] = []
-    shown: list[Emitted] = []
+    shown: list[Emissions] = []
     for emitted in run(tree, flow.inputs, flow.count).emissions:
         count = flow.count if emitted.rows is None else len(emitted.rows)
         if not count:
@@ -125,17 +125,17 @@ def through_one(tree: Tree, stream: StreamType, flow: Flow, seen: Seen | None, n
         if emitted.rows is not None:
             rows = emitted.rows if rows is None else rows[emitted.rows]
         made.append(KeyedFlow.of(key, value, count, rows))
-        shown.append(Emitted(emitted.rows, emitted.number, key, value))
+        shown.append(Emissions(emitted.rows, emitted.number, key, value))
     if seen is not None:
         seen(number, flow, shown)
     return made
 
 
-Seen: TypeAlias = Callable[[int, Flow, Sequence[Emitted]], None]
+Seen: TypeAlias = Callable[[int, Flow, Sequence[Emissions]], None]
 """Sees the number of an operator, the items that come to it, and what it emits, fitted to its stream."""
 
 
-def listed(stream: StreamType, emitted: Any) -> KeyedFlow:
+def list_items(stream: StreamType, emitted: Any) -> KeyedFlow:
     """The items of a column of lists of pairs."""
     pairs = emitted.flatten()
     rows = np.repeat(np.arange(len(emitted)), emitted.value_lengths().to_numpy())
@@ -241,7 +241,7 @@ def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums 
 
     Raises :class:`Undefined` if a number leaves its type, or a row must run in Python.
     """
-    lifted = returned(monoid.lift, flow.inputs, flow.count)
+    lifted = return_values(monoid.lift, flow.inputs, flow.count)
     parts = [_part(lifted, part, flow.count) for part in monoid.parts]
     groups = Groups.of(*codes_of(ends, key, flow.count))
     made = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
@@ -250,7 +250,7 @@ def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums 
     return Combined(ends[groups.first], take(key, groups.first), made)
 
 
-def reduced(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Combined:
+def reduce_by_key(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Combined:
     """One row for each block and key: the columns reduced as the components of the monoid say."""
     groups = Groups.of(*codes_of(ends, key, count))
     made = tuple(reduce_part(part, column, groups) for part, column in zip(parts, columns, strict=True))

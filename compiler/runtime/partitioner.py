@@ -13,17 +13,17 @@ from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns
 from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
-from tracetypes.compiler.plan.facts import combining
+from tracetypes.compiler.plan.facts import column_monoid
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.blocks import Folded, folded_by
+from tracetypes.compiler.runtime.blocks import AggregateBlock, folded_by
 from tracetypes.compiler.runtime.chunks import scatter
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Partials, Piece, Rows
 from tracetypes.compiler.runtime.partial_aggregation import Flow, KeyedFlow, SeenSums, combine, encode_parts
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
 
-__all__ = ["Folding", "Partitioner", "Straight"]
+__all__ = ["ObjectAggregator", "Partitioner", "Straight"]
 
 
 def ends_of_windows(ends: Any, size: int, offset: int) -> Any:
@@ -43,9 +43,9 @@ class Partitioner:
         self.hash = stable_hash(self.stream.key)
         self.group_of: dict[Any, int] = {}
         self.tumbles = stage.tumbles
-        self.monoid = combining(stage)
+        self.monoid = column_monoid(stage)
         folded = folded_by(stage) if self.monoid is None else None
-        self.folding = None if folded is None else Folding(folded)
+        self.folding = None if folded is None else ObjectAggregator(folded)
         self.start()
 
     def start(self) -> None:
@@ -117,7 +117,7 @@ class Partitioner:
         flow = KeyedFlow.of(keys, values, len(batch))
         return self.columns(piece, flow, np.array(batch.ends, np.int64), None)
 
-    def folded(self, folding: Folding, piece: Piece | None, batch: Batch) -> Iterator[Message]:
+    def folded(self, folding: ObjectAggregator, piece: Piece | None, batch: Batch) -> Iterator[Message]:
         """The items combined as objects."""
         groups: dict[int, tuple[list[Any], list[Any], list[int]]] = {}
         for end, sums in folding.fold(batch).items():
@@ -172,10 +172,10 @@ class Straight(Partitioner):
             yield Message(0, Rows(rows(self.layout, made)))
 
 
-class Folding:
+class ObjectAggregator:
     """Combines items by the author's own methods, as long as that makes them fewer."""
 
-    def __init__(self, folded: Folded) -> None:
+    def __init__(self, folded: AggregateBlock) -> None:
         self.buffer, self.pays = folded, True
 
     def fold(self, batch: Batch) -> dict[int, dict[Any, Any]]:

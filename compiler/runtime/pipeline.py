@@ -15,7 +15,7 @@ from tracetypes.compiler.runtime.open_blocks import Due, Flows, OpenBlocks
 from tracetypes.compiler.runtime.operators import Runner, UnorderedState, ordered_runner, sorter_of, unordered_runner
 from tracetypes.compiler.runtime.silent import Always, Never, Silent, Wakes, WhenDue
 from tracetypes.compiler.runtime.verification import Verifier
-from tracetypes.interpreter import guarded
+from tracetypes.interpreter import call_operator
 from tracetypes.markers import Marker
 from tracetypes.nodes import Restore, Sort
 from tracetypes.silence import emitted_in, linger_of, markers_in, split_at
@@ -92,7 +92,7 @@ class Pipeline:
         if not markers:
             return
         wakes = [self._wakes(at, states, until[at]) for at in range(len(self.steps))]
-        for marker, flowing, flowed in Silent(wakes, states, blocks).visits(markers, all_of_them=self.emitter.speaks):
+        for marker, flowing, flowed in Silent(wakes, states, blocks).visits(markers, all_of_them=self.emitter.emits_at_markers):
             epoch.flowed[:] = [one + more for one, more in zip(epoch.flowed, flowed, strict=True)]
             epoch.emitted += len(flowing.values)
             self.emitter.block(flowing, marker, epoch.group)
@@ -117,7 +117,7 @@ class Pipeline:
 def _initial(step: Step) -> Any:
     match step.operator:
         case OpKeyedUnordered() as op:
-            return UnorderedState({}, guarded(op, "initial_state", "the start", op.initial_state))
+            return UnorderedState({}, call_operator(op, "initial_state", "the start", op.initial_state))
         case OpKeyedOrdered():
             return {}
         case Sort() | Restore():

@@ -15,7 +15,7 @@ from typing import Any, Protocol, final
 from tracetypes.compiler.columns.ordering import Pairs
 from tracetypes.compiler.runtime.open_blocks import Flows, OpenBlocks
 from tracetypes.compiler.runtime.operators import Flowing, OrderedRunner, Runner
-from tracetypes.interpreter import guarded
+from tracetypes.interpreter import call_operator
 from tracetypes.markers import Marker
 from tracetypes.templates import OpKeyedOrdered
 
@@ -98,7 +98,7 @@ class WhenDue:
     def ask(self, keys: Iterable[Any]) -> None:
         """Ask the operator when these keys are due."""
         for key in keys:
-            time = guarded(self.op, "next_due", f"key {key!r}", self.op.next_due, self.states[key], key)
+            time = call_operator(self.op, "next_due", f"key {key!r}", self.op.next_due, self.states[key], key)
             if time is None or time > self.until:
                 self.due.pop(key, None)
                 continue

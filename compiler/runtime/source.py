@@ -16,18 +16,18 @@ from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
-from tracetypes.compiler.columns.evaluation import Emitted
+from tracetypes.compiler.columns.evaluation import Emissions
 from tracetypes.compiler.plan.plan import SourceLink, Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
-from tracetypes.compiler.runtime.chunks import Placed as PlacedChunk
+from tracetypes.compiler.runtime.chunks import PlacedChunk as PlacedChunk
 from tracetypes.compiler.runtime.messages import Message, Piece, Report
 from tracetypes.compiler.runtime.partial_aggregation import (
     Flow,
     KeyedFlow,
     fit,
     fit_key,
-    listed,
+    list_items,
     read_by,
     through,
     through_one,
@@ -45,7 +45,7 @@ from tracetypes.parsing import Row
 from tracetypes.records import UNIT
 from tracetypes.rejects import Rejected
 
-__all__ = ["FIRST", "Collected", "SourceKernel", "Taken", "passed_over"]
+__all__ = ["FIRST", "PairBuffer", "SourceKernel", "TakenRow", "passed_over"]
 
 FIRST = -(2**62)
 """A bound for the block of what comes before the first item of a source with event time."""
@@ -64,7 +64,7 @@ def passed_over(key: Any, value: Any) -> None:
     """An :data:`Emit` for items of a source that is read for its late items or rejects."""
 
 
-class Collected:
+class PairBuffer:
     """Pairs that come out of a path."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Collected:
 
 
 @attrs.define
-class Taken:
+class TakenRow:
     """A row as it came, for the late and reject outputs. ``show()`` returns it as text."""
 
     row: Row
@@ -135,7 +135,7 @@ class SourceKernel:
     def piece(
         self,
         piece: Piece,
-        taken: Iterable[Taken | Chunk],
+        taken: Iterable[TakenRow | Chunk],
         before: int | None,
         part: int = 0,
         parts: int = 1,
@@ -156,7 +156,7 @@ class SourceKernel:
         yield from verified(self.verifier)
 
     def _by_time(
-        self, how: EventTime, piece: Piece, taken: Iterable[Taken | Chunk], before: int | None
+        self, how: EventTime, piece: Piece, taken: Iterable[TakenRow | Chunk], before: int | None
     ) -> Iterator[Message]:
         newest, seen, count, late, rejects = before, None, 0, 0, 0
         latest: int | None = None  # of late items
@@ -294,9 +294,9 @@ class SourceKernel:
         if emitted is None:
             flows = through_one(tree, stream, flow, self.seen, 0)
         else:
-            native = listed(stream, emitted if placed.kept is None else emitted.filter(placed.kept))
+            native = list_items(stream, emitted if placed.kept is None else emitted.filter(placed.kept))
             if self.seen is not None:
-                self.seen(0, flow, [Emitted(native.rows, 0, native.key, native.value)])
+                self.seen(0, flow, [Emissions(native.rows, 0, native.key, native.value)])
             flows = [native]
         return [made for one in flows for made in through(rest, one, self.seen, 1)]
 
@@ -352,14 +352,14 @@ class SourceKernel:
         for key, value, self.end, self.position in rows_:
             push(key, value)
 
-    def _in_band(self, piece: Piece, taken: Iterable[Taken | Chunk]) -> Iterator[Message]:
+    def _in_band(self, piece: Piece, taken: Iterable[TakenRow | Chunk]) -> Iterator[Message]:
         markers: list[int] = []
         counts = [0]
         rejects = 0
         push = self.push if self.gives_items else passed_over
         aside = SideBuffer(self.name, self.link.number, piece, self.late_schema)
         for at, one in enumerate(taken):
-            assert isinstance(one, Taken)
+            assert isinstance(one, TakenRow)
             row = one.row
             if row.kind == "reject":
                 if self.aloud:

@@ -22,11 +22,11 @@ from typing import TypeAlias, final
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.ordering import Sorter
-from tracetypes.compiler.plan.facts import speaks
+from tracetypes.compiler.plan.facts import emits_at_markers
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime import limits, side_rows
 from tracetypes.compiler.runtime.at_markers import AtMarkers
-from tracetypes.compiler.runtime.blocks import Lists, Placed, folded_by
+from tracetypes.compiler.runtime.blocks import Lists, PositionBlock, folded_by
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
@@ -71,7 +71,7 @@ Opened: TypeAlias = Callable[[StageState, Epoch], OpenBlocks]
 
 def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_columns: bool) -> Opened:
     """How a stage holds open blocks. ``as_columns``: what leaves the first operator may leave the stage as columns."""
-    takes, said = stage.takes, speaks(stage.region)
+    takes, said = stage.takes, emits_at_markers(stage.region)
     first, folded = (stage.steps[0] if stage.steps else None), folded_by(stage)
     if first is None and as_columns and not said:
         return partial(TableBlocks, takes)
@@ -79,7 +79,7 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
         return partial(SortedBlocks, takes, sorter=Sorter(first.node, takes.value))
     at_markers = AtMarkers.of(stage.region, groups)
     if first is None or folded is None:
-        buffer = Placed(stage) if first is not None and isinstance(first.node, Restore) else Lists()
+        buffer = PositionBlock(stage) if first is not None and isinstance(first.node, Restore) else Lists()
         owners = Owners(stage) if stage.restores else None
         return partial(ObjectBlocks, takes, buffer=buffer, at_markers=at_markers, owners=owners)
     if isinstance(first.keyed, Opaque) or said:

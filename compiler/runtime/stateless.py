@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import Batch, array
-from tracetypes.compiler.plan.plan import Mapped
+from tracetypes.compiler.plan.plan import StatelessStep
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import always_a_key, conformer, has_floats, key_conformer, key_problem
 from tracetypes.errors import OperatorFailed
-from tracetypes.interpreter import emitted_wrongly, failed, guarded
+from tracetypes.interpreter import call_operator, emitted_wrongly, operator_failure
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -43,12 +43,12 @@ from tracetypes.trace import StreamType
 __all__ = [
     "Ahead",
     "Emit",
-    "Placing",
+    "PathRunner",
     "batch_in_bulk",
     "chain",
     "checked_later",
     "columns_in_bulk",
-    "conforming",
+    "conforming_emit",
     "exact_array",
     "exactly",
     "flush",
@@ -60,7 +60,7 @@ __all__ = [
 Emit: TypeAlias = Callable[[Any, Any], None]
 
 
-def conforming(op: object, stream: StreamType, then: Emit) -> Emit:
+def conforming_emit(op: object, stream: StreamType, then: Emit) -> Emit:
     """An ``emit`` that makes what an operator emits fit its output type, and passes it on."""
     fit_key, fit_value, key_schema = key_conformer(stream.key), conformer(stream.value), stream.key
 
@@ -83,7 +83,7 @@ def conforming(op: object, stream: StreamType, then: Emit) -> Emit:
     return emit_sound if always_a_key(key_schema) else emit
 
 
-class Placing(Protocol):
+class PathRunner(Protocol):
     """Who runs a path: block and position of the item that is on its way, and who holds items back."""
 
     end: int
@@ -94,7 +94,7 @@ class Placing(Protocol):
 class Ahead:
     """Holds items back before an operator that wants a hint of them, ``prefetch``. Each keeps its block and position."""
 
-    def __init__(self, op: OpStateless[Any, Any, Any, Any], push: Emit, owner: Placing) -> None:
+    def __init__(self, op: OpStateless[Any, Any, Any, Any], push: Emit, owner: PathRunner) -> None:
         self.op, self.then, self.owner = op, push, owner
         self.items: list[tuple[Any, Any, int, int]] = []
 
@@ -120,7 +120,7 @@ class Ahead:
         """Tell the operator what is to come."""
         pairs = [(key, value) for key, value, _, _ in items]
         what = f"{len(pairs)} items, the first ({pairs[0][0]!r}, {pairs[0][1]!r})"
-        guarded(self.op, "prefetch", what, self.op.prefetch, pairs)
+        call_operator(self.op, "prefetch", what, self.op.prefetch, pairs)
 
 
 def flush(ahead: Sequence[Ahead]) -> None:
@@ -134,7 +134,7 @@ DEEP: Final = 64
 
 
 @final
-class Landing(Ahead):
+class RestingPlace(Ahead):
     """Where an item rests on a long path, so that the operators behind are not called by those before."""
 
     def push(self, key: Any, value: Any) -> None:
@@ -145,19 +145,19 @@ class Landing(Ahead):
         """There is none to give."""
 
 
-def chain(path: Sequence[Mapped], last: Emit, owner: Placing) -> Emit:
+def chain(path: Sequence[StatelessStep], last: Emit, owner: PathRunner) -> Emit:
     """The stateless operators of a path as one function of an item; what comes out goes to ``last``, but what is held back
     when ``owner`` flushes."""
-    landings: list[Landing] = []
+    landings: list[RestingPlace] = []
     for at in range(len(path) - 1, -1, -1):
         mapped = path[at]
         op = mapped.op
-        last = stateless(mapped, conforming(op, mapped.stream, last))
+        last = stateless(mapped, conforming_emit(op, mapped.stream, last))
         if overrides(op, "prefetch"):
             owner.ahead.append(Ahead(op, last, owner))
             last = owner.ahead[-1].push
         if at and at % DEEP == 0:
-            landings.append(Landing(op, last, owner))
+            landings.append(RestingPlace(op, last, owner))
             owner.ahead.append(landings[-1])
             last = landings[-1].push
     if not landings:
@@ -172,7 +172,7 @@ def chain(path: Sequence[Mapped], last: Emit, owner: Placing) -> Emit:
     return push
 
 
-def stateless(mapped: Mapped, emit: Emit) -> Emit:
+def stateless(mapped: StatelessStep, emit: Emit) -> Emit:
     """``on_item`` of an operator; what it raises says which item it was."""
     op = mapped.op
     on_item = op.on_item
@@ -183,13 +183,13 @@ def stateless(mapped: Mapped, emit: Emit) -> Emit:
         except OperatorFailed:
             raise
         except Exception as error:
-            raise failed(op, "on_item", f"item ({key!r}, {value!r})", error) from error
+            raise operator_failure(op, "on_item", f"item ({key!r}, {value!r})", error) from error
 
     return push
 
 
 def _all_at_once(
-    mapped: Mapped, keys: list[Any], values: list[Any], *, counted: bool
+    mapped: StatelessStep, keys: list[Any], values: list[Any], *, counted: bool
 ) -> tuple[list[Any], list[Any], Any] | None:
     """What an operator emits for items, and with ``counted`` how many pairs for each of them: without a look at single values,
     whose types are to be checked by the column.
@@ -224,7 +224,7 @@ def _all_at_once(
 
 
 def in_bulk(
-    path: Sequence[Mapped], keys: list[Any], values: list[Any], *, counted: bool = True
+    path: Sequence[StatelessStep], keys: list[Any], values: list[Any], *, counted: bool = True
 ) -> tuple[list[Any], list[Any], Any] | None:
     """What comes out of a path for items, all taken together: keys, values, and with ``counted`` the row that each came from.
 
@@ -243,7 +243,7 @@ def in_bulk(
 
 
 def columns_in_bulk(
-    path: Sequence[Mapped], keys: list[Any], values: list[Any], *, counted: bool
+    path: Sequence[StatelessStep], keys: list[Any], values: list[Any], *, counted: bool
 ) -> tuple[Any, Any, Any] | None:
     """As :func:`in_bulk` of a path that is not empty, keys and values as Arrow arrays."""
     *first, last = path
@@ -265,7 +265,7 @@ def _is_plain(key: Schema) -> bool:
     return not isinstance(key, Optional | ListOf | OneOf) and not has_floats(key)
 
 
-def batch_in_bulk(path: Sequence[Mapped], batch: Batch) -> Batch | None:
+def batch_in_bulk(path: Sequence[StatelessStep], batch: Batch) -> Batch | None:
     """What comes out of a path for items with their blocks and places, by :func:`in_bulk`."""
     made = in_bulk(path, batch.keys, batch.values)
     if made is None:
@@ -340,7 +340,7 @@ def _is_text(value: str) -> bool:
 
 
 
-def trees_of(path: Sequence[Mapped]) -> list[tuple[Tree, StreamType]] | None:
+def trees_of(path: Sequence[StatelessStep]) -> list[tuple[Tree, StreamType]] | None:
     """The traced operators of a path, each with the stream that it gives; None when one of them is opaque."""
     found = [(mapped.traced, mapped.stream) for mapped in path if not isinstance(mapped.traced, Opaque)]
     return found if len(found) == len(path) else None

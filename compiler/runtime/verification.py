@@ -30,20 +30,20 @@ from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.column import Column, Columns, take, take_column
 from tracetypes.compiler.columns.conversion import values_of
-from tracetypes.compiler.columns.evaluation import Emitted
+from tracetypes.compiler.columns.evaluation import Emissions
 from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.plan.in_python import names_of
 from tracetypes.compiler.plan.plan import (
     FromSource,
-    Mapped,
     Plan,
     Stage,
+    StatelessStep,
 )
-from tracetypes.compiler.runtime.column_states import Closed
+from tracetypes.compiler.runtime.column_states import ClosedKeys
 from tracetypes.compiler.runtime.messages import Difference, Message, Verified
 from tracetypes.compiler.runtime.partial_aggregation import Flow, Inputs, Seen, SeenSums, objects, reduce_part
 from tracetypes.compiler.runtime.reads import Reads
-from tracetypes.compiler.runtime.stateless import conforming
+from tracetypes.compiler.runtime.stateless import conforming_emit
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import key_conformer
 from tracetypes.markers import Marker
@@ -140,12 +140,12 @@ class Verifier:
 
     # ----------------------------------------------------------------------------------------- operators
 
-    def along(self, path: Sequence[Mapped]) -> Seen:
+    def along(self, path: Sequence[StatelessStep]) -> Seen:
         """A function that sees the items of a path at each of its traced operators."""
         reads = [None if isinstance(m.traced, Opaque) else Reads.of(m.traced) for m in path]
         names = [self.names[id(mapped.node.op)] for mapped in path]
 
-        def seen(at: int, flow: Flow, emitted: Sequence[Emitted]) -> None:
+        def seen(at: int, flow: Flow, emitted: Sequence[Emissions]) -> None:
             read = reads[at]
             rows = None if read is None or read.asks else self.pick(names[at], flow.count)
             if rows is not None and read is not None:
@@ -155,12 +155,12 @@ class Verifier:
         return seen
 
     def stateless(
-        self, name: str, mapped: Mapped, read: Reads, flow: Flow, emitted: Sequence[Emitted], rows: Any
+        self, name: str, mapped: StatelessStep, read: Reads, flow: Flow, emitted: Sequence[Emissions], rows: Any
     ) -> None:
         """Compare the emissions of an operator for some rows."""
         op, takes = mapped.op, mapped.takes
         out: list[Any] = []
-        emit = conforming(op, mapped.stream, lambda key, value: out.append((key, value)))
+        emit = conforming_emit(op, mapped.stream, lambda key, value: out.append((key, value)))
         traced = _emissions(emitted, rows)
         sample = read.sample(flow.inputs, rows)
         key, value = sample.argument(takes.key, ("key",)), sample.argument(takes.value, ("value",))
@@ -266,12 +266,12 @@ class Verifier:
         shown = partial(sample.shown, int(np.searchsorted(wanted, last)))
         self.compare(name, "combine", together, _outcome(combine), shown, inexact=inexact)
 
-    def closing(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed) -> Callable[[Closed], None]:
+    def closing(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed) -> Callable[[ClosedKeys], None]:
         """A function that sees the keys of a block that closes."""
         name = self.names[id(op)]
         update, on_marker = Reads.of(keyed.update), Reads.of(keyed.on_marker)
 
-        def seen(closed: Closed) -> None:
+        def seen(closed: ClosedKeys) -> None:
             rows = self.pick(f"{name} state", closed.count)
             if rows is None or update.asks or on_marker.asks:
                 return
@@ -281,14 +281,14 @@ class Verifier:
         return seen
 
     def closed(
-        self, name: str, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed, closed: Closed, rows: Any
+        self, name: str, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed, closed: ClosedKeys, rows: Any
     ) -> None:
         """Compare ``update_state`` and ``on_marker`` of some keys."""
         olds, aggs, news, keys = (
             values_of(take(columns, rows), len(rows)) for columns in (closed.old, closed.agg, closed.new, closed.key)
         )
         out: list[Any] = []
-        emit = conforming(op, keyed.gives, lambda key, value: out.append((key, value)))
+        emit = conforming_emit(op, keyed.gives, lambda key, value: out.append((key, value)))
         traced, marker = _emissions(closed.emitted, rows), Marker(closed.end)
         for at, (key, old, agg, new) in enumerate(zip(keys, olds, aggs, news, strict=True)):
             updated = _outcome(op.update_state, old, agg)
@@ -326,7 +326,7 @@ def _outcome(function: Callable[..., Any], *args: Any) -> Outcome:
         return f"raised {type(error).__name__}: {error}", None
 
 
-def _emissions(emitted: Sequence[Emitted], rows: Any) -> list[list[Any]]:
+def _emissions(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:
     """What was emitted for each of some rows, in order."""
     made: list[list[Any]] = [[] for _ in range(len(rows))]
     for one in emitted:

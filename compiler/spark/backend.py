@@ -12,10 +12,10 @@ from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.messages import Difference
-from tracetypes.compiler.spark.batches import Ending, MicroBatches
+from tracetypes.compiler.spark.batches import EndOfSources, MicroBatches
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.input import Input
-from tracetypes.compiler.spark.inputs import OPENED
+from tracetypes.compiler.spark.inputs import OPENINGS
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.query import Query, RunningQuery
 from tracetypes.compiler.store.metrics import Batch
@@ -46,7 +46,7 @@ class SparkBackend:
         return [
             f"source {name!r} reads {connector_of(given).shown}, which Spark cannot read"
             for name, given in inputs.items()
-            if connector_of(given).kind not in OPENED
+            if connector_of(given).kind not in OPENINGS
         ]
 
     def start(
@@ -59,7 +59,7 @@ class SparkBackend:
     ) -> RunningQuery:
         """Start the query of a segment."""
         log, name = SparkLog(store.path), segment.name if self.names else ""
-        ending = Ending(inputs, store, log, drain=self.drain)
+        ending = EndOfSources(inputs, store, log, drain=self.drain)
         takes = list(channels.values())
         handler = MicroBatches(self.spark, plan, store, log, store.output, ending, self.told, name, takes)
         query = Query(

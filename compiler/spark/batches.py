@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tracetypes.compiler.analysis.pickled import dumps, loads
+from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Drain, Message, Piece, Report, StageProgress, TakenSplit, Verified
@@ -27,10 +27,10 @@ from tracetypes.compiler.store.staging import unwritable
 from tracetypes.compiler.wire.messages import decode
 from tracetypes.errors import TraceTypesError
 
-__all__ = ["Ending", "MicroBatches", "tell"]
+__all__ = ["EndOfSources", "MicroBatches", "tell"]
 
 
-class Ending:
+class EndOfSources:
     """Ends the sources with the micro-batch that takes the last files, so that the end needs no micro-batch of its own.
 
     Spark's checkpoint says what Spark has taken. If that is unknown (a file system that is not local), nothing is ended
@@ -75,7 +75,7 @@ class MicroBatches:
         store: RunStore,
         log: SparkLog,
         output: Output,
-        ending: Ending,
+        ending: EndOfSources,
         told: Callable[[Batch], None],
         name: str = "",
         takes: Sequence[ChannelRetention] = (),

@@ -26,7 +26,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
-from tracetypes.asked import LookupTable
 from tracetypes.compiler.columns.arrow import arrow_type, never_refuses
 from tracetypes.compiler.columns.lookup_tables import table_keys
 from tracetypes.compiler.spark.catalyst_operations import (
@@ -41,6 +40,7 @@ from tracetypes.compiler.spark.catalyst_operations import (
 )
 from tracetypes.compiler.spark.catalyst_tables import entries_of, place_of
 from tracetypes.compiler.tracing.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Value
+from tracetypes.lookup_table import LookupTable
 from tracetypes.records import (
     Boolean,
     Float,

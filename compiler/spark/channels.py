@@ -24,13 +24,13 @@ from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.split_reader import SplitReader
-from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, guarded, no_collector, sent
+from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, as_rows, iterator_of, no_collector
 from tracetypes.compiler.store.channel import Channel, Contents
 from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
 from tracetypes.silence import read_ranges
 
-__all__ = ["ChannelReader", "ChannelScan", "reader_of", "received"]
+__all__ = ["ChannelReader", "ChannelScan", "channel_messages", "reader_of"]
 
 
 class ChannelReader(ABC):
@@ -139,12 +139,12 @@ class ChannelScan(Task):
         return Verifier.of(self.plan)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return guarded(lambda: self.run(batches))
+        return iterator_of(lambda: self.run(batches))
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All lines of a task."""
         with no_collector():
-            yield from sent(self.messages(batches), self.ids)
+            yield from as_rows(self.messages(batches), self.ids)
 
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         """The messages of the lines of a task."""
@@ -160,7 +160,7 @@ class ChannelScan(Task):
                         yield from kernel.markers(part["markers"], part["complete"], read_ranges(part["silence"]))
 
 
-def received(
+def channel_messages(
     spark: SparkSession, parcel: ShippedPlan, stage: Stage, link: ChannelLink, ids: list[int], reader: ChannelReader
 ) -> DataFrame:
     """The messages of a channel."""

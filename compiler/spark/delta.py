@@ -18,14 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tracetypes.compiler.connectors.delta import Log, opened, path_of, refuse_format
+from tracetypes.compiler.connectors.delta import Log, open_table, path_of, refuse_format
 from tracetypes.compiler.connectors.delta_splits import TableSplits
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
-from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.spark.files import check_types
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import End, ParquetScan, Scan
@@ -46,7 +46,7 @@ class TableInput(Input):
     ) -> None:
         self.spark, self.path, self.files_per_step = spark, path_of(address), files_per_step
         refuse_format(f"source {leaf.source.name!r}", leaf.source.format)
-        table = opened(self.path)
+        table = open_table(self.path)
         columns = StructType.fromJson(json.loads(table.schema().to_json()))
         types = {field.name: field.dataType for field in columns}
         partitions = table.metadata().partition_columns  # whose values are text in the log
@@ -98,7 +98,7 @@ class TableScan(ParquetScan):
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
-    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+    ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
         """Reads the files."""
         take = taker(self.leaf, read, self.verifier)
         for batch in batches:

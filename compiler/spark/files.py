@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import arrow_type
-from tracetypes.compiler.connectors.files import Order, by_name, existing
+from tracetypes.compiler.connectors.files import Order, by_name, files_of
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.least_time import least_time
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
@@ -68,7 +68,7 @@ class FileInput(Input):
         self, spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None, order: Order = "modified"
     ) -> None:
         self.spark, self.leaf, self.path, self.files_per_step, self.order = spark, leaf, path, files_per_step, order
-        self.names = existing(leaf.source.name, path)
+        self.names = files_of(leaf.source.name, path)
         if order != "modified" and self.is_listed:
             self.names.sort(key=by_name)
         self.least: dict[tuple[str, int], int | None] = {}
@@ -181,7 +181,7 @@ class FileInput(Input):
                 quoted = F.col(f"`{name}`") if here else F.lit(None)
                 columns.append(quoted.cast(_spark_type(wanted)).alias(name))
             rows = reader.schema(schema).parquet(_glob(self.path)).select(*columns, *map(F.expr, place))
-            native = emitted(link)
+            native = native_emissions(link)
             given = [F.col(f"`{name}`") for name, _ in self.leaf.layout.columns]
             return rows.select(*given, *native, *PLACE), bool(native)
         lines = reader.format("text").load(_glob(self.path))
@@ -211,7 +211,7 @@ class FileInput(Input):
             ) from error
 
 
-def emitted(link: SourceLink) -> list[Column]:
+def native_emissions(link: SourceLink) -> list[Column]:
     """The emissions of the first operator of a link, as Catalyst expressions of the layout's columns: a list of pairs,
     and whether a row must run in Python. Nothing if it is opaque, or has no exact equivalent in Spark."""
     if not link.path or isinstance(link.path[0].traced, Opaque) or not link.leaf.gives_items:

@@ -24,17 +24,17 @@ from tracetypes.conformance import name_of
 from tracetypes.errors import UsageError
 from tracetypes.records import UNIT, show
 
-__all__ = ["OPENED", "Given", "Rows", "look_for", "open_all", "require"]
+__all__ = ["OPENINGS", "Rows", "RunInput", "look_for", "open_all", "require"]
 
 
-Given: TypeAlias = str | Rows | Scripted
+RunInput: TypeAlias = str | Rows | Scripted
 """What is given as the input of a source."""
 
 
 def open_all(
     spark: SparkSession,
     plans: Sequence[Plan],
-    inputs: Mapping[str, Given],
+    inputs: Mapping[str, RunInput],
     scratch: str,
     files_per_step: int | None,
     orders: Mapping[str, Order],
@@ -45,7 +45,7 @@ def open_all(
     comes later."""
     leaves = {leaf.source.name: leaf for plan in plans for leaf in plan.sources}
     return {
-        name: OPENED[connector_of(inputs[name]).kind](
+        name: OPENINGS[connector_of(inputs[name]).kind](
             Opening(spark, leaf, scratch, files_per_step, orders.get(name, "modified"), bounded), inputs[name]
         )
         for name, leaf in leaves.items()
@@ -105,7 +105,7 @@ class Opening:
         return FileInput(self.spark, self.leaf, str(directory), given.files_per_step or self.files_per_step)
 
 
-OPENED: Final[Mapping[str, Callable[[Opening, Any], Input]]] = {
+OPENINGS: Final[Mapping[str, Callable[[Opening, Any], Input]]] = {
     "files": Opening.files,
     "topic": Opening.topic,
     "table": Opening.table,

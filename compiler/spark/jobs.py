@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tracetypes.compiler.store.metrics import Batch
     from tracetypes.compiler.store.output import Output
 
-__all__ = ["Input", "Job", "Sink", "checked", "compiled", "extras"]
+__all__ = ["Input", "Job", "Sink", "check_once", "compile_program", "extras"]
 
 Input: TypeAlias = str | os.PathLike[str] | Iterable[Any]
 """What a source reads: a path, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; or rows: values, or pairs ``(key, value)`` where the
@@ -85,7 +85,7 @@ class Job:
                 need_whole(what, getattr(self, what))
         for what in ("drain", "follow", "verify"):
             need_choice(what, getattr(self, what))
-        self.program = compiled(self.flow, parallelism=self.parallelism, key_groups=self.key_groups)
+        self.program = compile_program(self.flow, parallelism=self.parallelism, key_groups=self.key_groups)
         self.clock.lap("plan")
         self.inputs = {name: _address(one) for name, one in self.inputs.items()}
         self.checkpoint, self.late, self.rejects = map(_place, (self.checkpoint, self.late, self.rejects))
@@ -212,7 +212,7 @@ class Job:
             from tracetypes.compiler.spark.backend import SparkBackend
             from tracetypes.compiler.spark.inputs import look_for, require
             from tracetypes.compiler.spark.log import SparkLog
-            from tracetypes.compiler.spark.printed import shown
+            from tracetypes.compiler.spark.prints import show_prints
             from tracetypes.compiler.spark.run import run_program
             from tracetypes.compiler.spark.session import session
             from tracetypes.compiler.store.compatibility import refuse
@@ -275,7 +275,7 @@ class Job:
                 return TerminalOutput(plan, name, late_rows, rejected_rows, kept)
             return open_output(plan, str(target), run, late, rejects)
 
-        with shown(spark, said or partial(print, file=sys.stderr)):
+        with show_prints(spark, said or partial(print, file=sys.stderr)):
             summary = run_program(
                 spark,
                 self.program,
@@ -374,17 +374,17 @@ def _is_remote(path: str) -> bool:
     return connector_of(path).remote
 
 
-def compiled(flow: Dataflow | Checked, *, parallelism: int = 1, key_groups: int | None = None) -> Program:
+def compile_program(flow: Dataflow | Checked, *, parallelism: int = 1, key_groups: int | None = None) -> Program:
     """The program of a dataflow. Raises :class:`CheckFailed`, and :class:`UsageError` ``TT401`` or ``TT404``."""
     with extras():
         from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
         from tracetypes.compiler.plan.program import program
 
     groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
-    return program(checked(flow), parallelism=parallelism, key_groups=groups)
+    return program(check_once(flow), parallelism=parallelism, key_groups=groups)
 
 
-def checked(flow: Dataflow | Checked) -> Checked:
+def check_once(flow: Dataflow | Checked) -> Checked:
     """A dataflow, or one that is checked already. Raises :class:`CheckFailed`."""
     return check(flow) if isinstance(flow, Dataflow) else flow
 

@@ -25,7 +25,7 @@ from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
-from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import End, Scan
 from tracetypes.compiler.spark.split_reader import SplitReader
@@ -111,7 +111,7 @@ class TopicScan(Scan):
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
-    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+    ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
         """Reads the records of each range."""
         reader = RecordReader(self.leaf, self.address, self.verifier)
         for batch in batches:

@@ -28,7 +28,7 @@ from urllib.parse import unquote, urlparse
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.spark.session import groups_to_ids
-from tracetypes.compiler.store.inspection import Kept, StageAbout
+from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
 
 __all__ = ["SparkLog", "operator_numbers", "stage_states"]
 
@@ -180,7 +180,7 @@ class SparkLog:
             yield row["id"], bytes(row["state"])
 
 
-def stage_states(spark: SparkSession, kept: Kept, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
+def stage_states(spark: SparkSession, kept: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
     """The states of a stage by key group."""
     groups = {id: group for group, id in enumerate(groups_to_ids(kept.key_groups))}
     for id, state in SparkLog(kept.path).states(spark, operator_numbers(kept.stages)[stage.number], kept.batch):

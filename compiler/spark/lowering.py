@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, SourceLink, Stage, StageLink, links
-from tracetypes.compiler.spark.channels import ChannelReader, received
+from tracetypes.compiler.spark.channels import ChannelReader, channel_messages
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.input import Input
 from tracetypes.compiler.spark.scan import End
@@ -78,7 +78,7 @@ def _stage(
             case SourceLink():
                 arriving.append(_scanned(parcel, stage, link, inputs, files, ids, SEND))
             case ChannelLink(leaf=leaf):
-                arriving.append(received(spark, parcel, stage, link, ids, channels[leaf.name]))
+                arriving.append(channel_messages(spark, parcel, stage, link, ids, channels[leaf.name]))
             case StageLink(leaf=leaf):
                 arriving.append(frames[leaf.stage])
     if any(isinstance(link, SourceLink) for link in links(stage.region)):

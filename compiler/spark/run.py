@@ -29,7 +29,7 @@ from tracetypes.compiler.spark.backend import SparkBackend
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.channels import reader_of
 from tracetypes.compiler.spark.input import Input
-from tracetypes.compiler.spark.inputs import Given, open_all, require
+from tracetypes.compiler.spark.inputs import RunInput, open_all, require
 from tracetypes.compiler.spark.java import java_lock
 from tracetypes.compiler.spark.log import SparkLog, stage_states
 from tracetypes.compiler.spark.session import configure
@@ -37,8 +37,8 @@ from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.compatibility import (
     CompatibleCheckpoint,
     CompatibleCheckpoints,
-    claim_program,
-    finished,
+    checkpoints_of,
+    finished_run,
 )
 from tracetypes.compiler.store.file_channel import FileChannel
 from tracetypes.compiler.store.inspection import open_checkpoint
@@ -59,7 +59,7 @@ __all__ = ["Batch", "collect", "run", "run_program"]
 def run_program(
     spark: SparkSession,
     program: Program,
-    inputs: Mapping[str, Given],
+    inputs: Mapping[str, RunInput],
     outputs: Mapping[str, Callable[[Plan, str], Output]],
     *,
     checkpoint: str,
@@ -113,9 +113,9 @@ def run_program(
         _set_apart(inputs, {"the checkpoint": root})
         locks.take(root, "the checkpoint")
         locks.share(*java_lock(spark))
-        claims = claim_program(root, program, SparkLog)
+        claims = checkpoints_of(root, program, SparkLog)
         if all(one.finished for one in claims.queries.values()):
-            raise finished(root)
+            raise finished_run(root)
         summary = Summary(readings=Counter(leaf.source.name for plan in program.plans for leaf in plan.sources))
         clock = clock or Clock()
         late = LateWatch.of(program, _orders_of(inputs, orders or {}), said or (lambda _: None))
@@ -158,7 +158,7 @@ def run_program(
 def run(
     spark: SparkSession,
     plan: Plan,
-    inputs: Mapping[str, Given],
+    inputs: Mapping[str, RunInput],
     output: Output | Callable[[str], Output],
     *,
     checkpoint: str,
@@ -176,7 +176,7 @@ def _targets(
     outputs: Mapping[str, Callable[[Plan, str], Output]],
     side_outputs: Callable[[str], SideOutputs],
     channels: Topics | None,
-    inputs: Mapping[str, Given],
+    inputs: Mapping[str, RunInput],
     locks: Locks,
 ) -> tuple[dict[str, ChannelRetention], dict[str, Output]]:
     """The channels by name, and the output of each segment. They are locked, and nothing is written into outputs."""
@@ -258,7 +258,7 @@ def _not_shown(made: CompatibleCheckpoint, output: Output) -> None:
         )
 
 
-def _set_apart(inputs: Mapping[str, Given], places: Mapping[str, Path]) -> None:
+def _set_apart(inputs: Mapping[str, RunInput], places: Mapping[str, Path]) -> None:
     """See that nothing that is written is read. Raises :class:`UsageError` ``TT222``."""
     paths = {source: given for source, given in inputs.items() if isinstance(given, str)}
     refuse_overlaps(paths, {what: str(place) for what, place in places.items()})
@@ -302,7 +302,7 @@ def _undrain(stores: Collection[RunStore]) -> None:
         store.undrain()
 
 
-def _orders_of(inputs: Mapping[str, Given], orders: Mapping[str, Order]) -> dict[str, str]:
+def _orders_of(inputs: Mapping[str, RunInput], orders: Mapping[str, Order]) -> dict[str, str]:
     """The orders of sources that may have several files."""
     return {
         name: orders.get(name, "modified") for name, one in inputs.items() if isinstance(one, str) and os.path.isdir(one)
@@ -332,7 +332,7 @@ def _nothing_unread(
     after the end of their source: nobody reads them."""
     listed = [files for one in stores if one.finished or one.drained for files in one.files.values()]
     unread = next((path for files in listed if (path := files.unread()) is not None), None)
-    error = None if unread is None else finished(Path(checkpoint), f", and {unread} came after that")
+    error = None if unread is None else finished_run(Path(checkpoint), f", and {unread} came after that")
     if error is not None and follow:
         raise error
     yield
@@ -341,7 +341,7 @@ def _nothing_unread(
 
 
 def collect(
-    spark: SparkSession, plan: Plan, inputs: Mapping[str, Given], *, drain: bool = True, **options: Any
+    spark: SparkSession, plan: Plan, inputs: Mapping[str, RunInput], *, drain: bool = True, **options: Any
 ) -> MemoryOutput:
     """Run a plan with a temporary checkpoint and return its answer: for tests."""
     output = MemoryOutput(plan)

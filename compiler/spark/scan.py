@@ -28,9 +28,9 @@ from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Message, Piece
-from tracetypes.compiler.runtime.source import SourceKernel, Taken
+from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
-from tracetypes.compiler.spark.wire import BEFORE, Task, guarded, no_collector, sent
+from tracetypes.compiler.spark.wire import BEFORE, Task, as_rows, iterator_of, no_collector
 from tracetypes.compiler.store.staging import Delivery, deliver
 from tracetypes.formats import Csv, JsonLines
 from tracetypes.parsing import Row
@@ -60,7 +60,7 @@ class Scan(Task):
         self.delivery, self.width = end.delivery, end.plan.width
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return guarded(lambda: self.run(batches))
+        return iterator_of(lambda: self.run(batches))
 
     @cached_property
     def verifier(self) -> Verifier | None:
@@ -70,7 +70,7 @@ class Scan(Task):
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All splits of a task."""
         with no_collector():
-            yield from sent(deliver(self.delivery, self.messages(batches), self.width), self.ids)
+            yield from as_rows(deliver(self.delivery, self.messages(batches), self.width), self.ids)
 
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         """The messages of the splits of a task."""
@@ -93,7 +93,7 @@ class Scan(Task):
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
-    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+    ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
         """The splits with their rows. Each must be read to its end before the next one."""
         raise NotImplementedError
 
@@ -140,7 +140,7 @@ class TextScan(Scan):
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
-    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+    ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
         """The splits, from the lines as they come."""
         rows = self.rows(read)
 
@@ -160,7 +160,7 @@ class LinesScan(SplitScan, TextScan):
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
-    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+    ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
         """Reads the files."""
         rows = self.rows(read)
         for reading in self.readings(batches):
@@ -177,11 +177,11 @@ class ColumnScan(Scan):
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
-    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+    ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
         """The splits, from the batches as they come."""
         take = taker(self.leaf, read, self.verifier)
 
-        def taken(batch: pa.RecordBatch) -> Iterator[Taken | Chunk]:
+        def taken(batch: pa.RecordBatch) -> Iterator[TakenRow | Chunk]:
             for one in take(batch):
                 if self.native and isinstance(one, Chunk):
                     emitted, undefined = batch.column("_emitted"), batch.column("_undefined")
@@ -198,11 +198,11 @@ class ParquetScan(SplitScan):
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
-    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+    ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
         """Reads the files."""
         take = taker(self.leaf, read, self.verifier)
 
-        def rows(reading: Reading) -> Iterator[Taken | Chunk]:
+        def rows(reading: Reading) -> Iterator[TakenRow | Chunk]:
             split = reading.split
             with reading.sampled():
                 for table in self.tables(split.path, split.start, split.parts):

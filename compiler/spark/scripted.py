@@ -30,7 +30,7 @@ from tracetypes.compiler.connectors.registry import Connector, register
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
-from tracetypes.compiler.runtime.source import Taken
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.scan import End, Scan, runs
 from tracetypes.compiler.store.inputs import InputFiles
@@ -149,14 +149,14 @@ class ScriptScan(Scan):
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
-    ) -> Iterator[tuple[Piece, Iterator[Taken | Chunk]]]:
+    ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
         """Execute the lines."""
 
-        def take(lines: Sequence[bytes]) -> Iterator[Taken | Chunk]:
+        def take(lines: Sequence[bytes]) -> Iterator[TakenRow | Chunk]:
             for line in lines:
                 entry = pickle.loads(base64.b64decode(line))
                 if isinstance(entry, Row):
-                    yield Taken(entry, partial(show, entry.value))
+                    yield TakenRow(entry, partial(show, entry.value))
                 else:
                     self.crashes.reach(*entry)
 

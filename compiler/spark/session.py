@@ -16,7 +16,7 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.spark.java import java, quiet_accumulators
-from tracetypes.compiler.spark.printed import share
+from tracetypes.compiler.spark.prints import share
 from tracetypes.errors import RunError
 
 __all__ = ["configure", "groups_to_ids", "session"]

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from tracetypes.compiler.connectors.splitting import Offset, Splits
-from tracetypes.compiler.spark.wire import settle, told
+from tracetypes.compiler.spark.wire import result_of, settle
 
 __all__ = ["SplitReader"]
 
@@ -29,15 +29,15 @@ class SplitReader(DataSourceStreamReader):
 
     def initialOffset(self) -> Offset:
         """The offset at which a new query begins."""
-        return told(self.splits.begin)
+        return result_of(self.splits.begin)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The offset at which the next micro-batch ends."""
-        return told(lambda: self.splits.end(start))
+        return result_of(lambda: self.splits.end(start))
 
     def partitions(self, start: Offset, end: Offset) -> list[OneSplit]:
         """A task for each split."""
-        return told(lambda: [OneSplit(row) for row in self.splits.splits(start, end)])
+        return result_of(lambda: [OneSplit(row) for row in self.splits.splits(start, end)])
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         """The split itself. A scan reads its rows."""

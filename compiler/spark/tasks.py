@@ -11,12 +11,12 @@ import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from tracetypes.compiler.analysis.pickled import dumps, loads
+from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.spark.wire import Task, guarded, no_collector
+from tracetypes.compiler.spark.wire import Task, iterator_of, no_collector
 from tracetypes.compiler.store.staging import Delivery, deliver
 from tracetypes.compiler.wire.messages import decode, encode
 
@@ -76,7 +76,7 @@ class KeyedTask(Task):
         )
 
     def __call__(self, key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        return guarded(lambda: self.run(key, frames, state))
+        return iterator_of(lambda: self.run(key, frames, state))
 
     def run(self, key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         """One call of Spark."""
@@ -98,7 +98,7 @@ class Processor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Called by Spark."""
-        return guarded(lambda: self.run(key, rows))
+        return iterator_of(lambda: self.run(key, rows))
 
     def run(self, key: Any, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """One call of Spark."""

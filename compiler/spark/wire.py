@@ -21,12 +21,23 @@ from pyspark import Broadcast, TaskContext
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.java import running_context
-from tracetypes.compiler.spark.printed import print_to_driver
-from tracetypes.compiler.wire.messages import Encoded, encode
+from tracetypes.compiler.spark.prints import print_to_driver
+from tracetypes.compiler.wire.messages import MessageRow, encode
 from tracetypes.errors import CodedError, envelope
 from tracetypes.redaction import conceal, redact
 
-__all__ = ["BEFORE", "MESSAGES", "SentError", "ShippedPlan", "Task", "guarded", "no_collector", "sent", "settle", "told"]
+__all__ = [
+    "BEFORE",
+    "MESSAGES",
+    "SentError",
+    "ShippedPlan",
+    "Task",
+    "as_rows",
+    "iterator_of",
+    "no_collector",
+    "result_of",
+    "settle",
+]
 
 MESSAGES = "group int, kind tinyint, header binary, payload binary"
 _ARROW = pa.schema([("group", pa.int32()), ("kind", pa.int8()), ("header", pa.binary()), ("payload", pa.binary())])
@@ -190,7 +201,7 @@ class SentError(Exception):
     """Carries an error of tracetypes, or a request to read again, through Spark as text."""
 
 
-def guarded(call: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+def iterator_of(call: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """The iterator of a call. Errors of tracetypes on the way are sent as text, and what the call prints goes to the
     driver."""
     printed = print_to_driver()
@@ -209,7 +220,7 @@ def _sent_as_text(error: CodedError) -> SentError:
     return SentError(f"{envelope(error)}\n{redact(''.join(traceback.format_exception(error)))}")
 
 
-def told(call: Callable[[], T]) -> T:
+def result_of(call: Callable[[], T]) -> T:
     """The result of a call. Errors of tracetypes are sent as text."""
     try:
         return call()
@@ -217,9 +228,9 @@ def told(call: Callable[[], T]) -> T:
         raise _sent_as_text(error) from None
 
 
-def sent(messages: Iterable[Message], ids: list[int]) -> Iterator[pa.RecordBatch]:
+def as_rows(messages: Iterable[Message], ids: list[int]) -> Iterator[pa.RecordBatch]:
     """Messages as rows. ``ids``: Spark's number for each key group."""
-    held: list[Encoded] = []
+    held: list[MessageRow] = []
     size = 0
     for message in messages:
         row = encode(message)
@@ -232,7 +243,7 @@ def sent(messages: Iterable[Message], ids: list[int]) -> Iterator[pa.RecordBatch
         yield _batch(held, ids)
 
 
-def _batch(rows: list[Encoded], ids: list[int]) -> pa.RecordBatch:
+def _batch(rows: list[MessageRow], ids: list[int]) -> pa.RecordBatch:
     columns = [
         pa.array([ids[row.group] for row in rows], pa.int32()),
         pa.array([row.kind for row in rows], pa.int8()),

@@ -35,10 +35,10 @@ __all__ = [
     "CompatibleCheckpoints",
     "EpochLog",
     "Logs",
+    "checkpoints_of",
     "claim",
     "claim_all",
-    "claim_program",
-    "finished",
+    "finished_run",
     "queries_of",
     "refuse",
 ]
@@ -228,7 +228,7 @@ def queries_of(root: Path) -> dict[str, str] | None:
 def refuse(root: Path, program: Program, logs: Logs, inputs: Mapping[str, str], *, appended: bool = False) -> None:
     """Raise what is wrong with a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``,
     and ``TT230`` for a finished run. ``inputs``: local paths by source. Writes nothing."""
-    queries = claim_program(root, program, logs).queries
+    queries = checkpoints_of(root, program, logs).queries
     claims = [queries[segment.name] for segment in program.segments]
     if all(one.finished for one in claims):
         found = (
@@ -236,10 +236,10 @@ def refuse(root: Path, program: Program, logs: Logs, inputs: Mapping[str, str], 
             for one, plan in zip(claims, program.plans, strict=True)
         )
         path = next((path for path in found if path is not None), None)
-        raise finished(root, "" if path is None else f", and {path} came after that")
+        raise finished_run(root, "" if path is None else f", and {path} came after that")
 
 
-def finished(checkpoint: Path, more: str = "") -> RunError:
+def finished_run(checkpoint: Path, more: str = "") -> RunError:
     """The error for a finished run. ``more``: an addition to the message."""
     return RunError(
         "TT212",
@@ -248,7 +248,7 @@ def finished(checkpoint: Path, more: str = "") -> RunError:
     )
 
 
-def claim_program(root: Path, program: Program, logs: Logs) -> CompatibleCheckpoints:
+def checkpoints_of(root: Path, program: Program, logs: Logs) -> CompatibleCheckpoints:
     """The checkpoints for a program. A single segment uses the directory itself, unless there were several. Raises
     :class:`RunError` ``TT211``; then nothing was written."""
     if len(program.segments) > 1 or queries_of(root) is not None:

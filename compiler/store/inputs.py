@@ -29,15 +29,15 @@ import attrs
 
 from tracetypes.compiler.connectors.splits import (
     Split,
-    changed,
+    changed_file,
     ends_a_line,
     is_compressed,
     last_line_end,
-    shown,
+    size_and_time,
 )
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import TakenSplit
-from tracetypes.compiler.store.known_files import Known, covered, cut, looks, lost, stat_of, walk
+from tracetypes.compiler.store.known_files import KnownFile, coverage, cut, looks, lost_input, stat_of, walk
 from tracetypes.compiler.store.listings import Listings
 from tracetypes.compiler.store.small_files import read_json, write_lines
 from tracetypes.formats import Parquet, format_of
@@ -84,7 +84,7 @@ class InputFiles:
     appended: bool = False
     follows: bool = False
     place: Callable[[str, int], Any] = by_time
-    known: dict[str, Known] = attrs.field(init=False, factory=dict)
+    known: dict[str, KnownFile] = attrs.field(init=False, factory=dict)
     pending: dict[str, int] = attrs.field(init=False, factory=dict)
     """The listing that names a file which is not committed."""
     seen: dict[str, tuple[int, int]] = attrs.field(init=False, factory=dict)
@@ -174,7 +174,7 @@ class InputFiles:
 
     def _know(self, path: str, about: Sequence[Any]) -> None:
         size, time, parts, splits = about
-        self.known[path] = Known(size, time, parts, [(start, end, hash) for start, end, hash in splits])
+        self.known[path] = KnownFile(size, time, parts, [(start, end, hash) for start, end, hash in splits])
 
     def _plain(self, paths: Iterable[str]) -> list[list[Any]]:
         return [[path, *attrs.astuple(self.known[path])] for path in paths]
@@ -194,7 +194,7 @@ class InputFiles:
             stat = stat_of(split.path)
             if not split.is_as(stat):
                 if stat is None or stat.st_size != split.size or not self.known[split.path].is_in(split.path):
-                    raise lost(split, stat, "its rows are out and committed, and its state is still to come")
+                    raise lost_input(split, stat, "its rows are out and committed, and its state is still to come")
                 touched = attrs.evolve(split, size=stat.st_size, changed=stat.st_mtime_ns)
                 splits = [touched if one is split else one for one in splits]
         if splits != self.listings.splits(number):
@@ -208,13 +208,13 @@ class InputFiles:
             mine, stat = [split for split in splits if split.path == path], stat_of(path)
             if place is not None:
                 if changed := [split for split in mine if not split.is_begun_by(stat)]:
-                    raise lost(changed[0], stat, f"its rows are in {place}")
+                    raise lost_input(changed[0], stat, f"its rows are in {place}")
                 again += mine
             elif stat is not None and path not in self.pending:  # else it is what had been appended to a file that was seen
                 start = min(split.start for split in mine)
                 if not start or self._compared(path, stat, self.known[path]) is not None:
                     now = self._split((number, mine[0].rank), path, stat, start, LARGEST)
-                    again += mine if covered(mine) == covered(now) else now
+                    again += mine if coverage(mine) == coverage(now) else now
         if again != splits:
             self.listings.swap(number, again)
 
@@ -225,12 +225,12 @@ class InputFiles:
             end, stat = max(split.end for split in mine), stat_of(path)
             if not self.is_text or is_compressed(path) or stat is None or stat.st_size == end:
                 continue
-            was, now = shown(end, mine[0].changed), shown(stat.st_size, stat.st_mtime_ns)
+            was, now = size_and_time(end, mine[0].changed), size_and_time(stat.st_size, stat.st_mtime_ns)
             if not self.appended:
-                raise changed(path, was, now)
+                raise changed_file(path, was, now)
             more = self._split((self.last + 1, 0), path, stat, end, LARGEST)
             if more and not ends_a_line(path, end):
-                raise changed(path, was, now, more=", and its last line was not whole when it was taken")
+                raise changed_file(path, was, now, more=", and its last line was not whole when it was taken")
             if more:
                 self._publish(more)
 
@@ -309,20 +309,20 @@ class InputFiles:
         self.listings.publish(self.last, splits)
         self.pending.update({split.path: self.last for split in splits})
 
-    def _compared(self, path: str, stat: os.stat_result, known: Known) -> int | None:
+    def _compared(self, path: str, stat: os.stat_result, known: KnownFile) -> int | None:
         """From where a known file whose size or time is another must be read; None where nothing is new."""
-        was, now = shown(known.size, known.time), shown(stat.st_size, stat.st_mtime_ns)
+        was, now = size_and_time(known.size, known.time), size_and_time(stat.st_size, stat.st_mtime_ns)
         if stat.st_size == known.size:
             if not known.is_in(path) and stat_of(path) is not None:
-                raise changed(path, was, now, more=", with other content")
+                raise changed_file(path, was, now, more=", with other content")
             return None
         if stat.st_size < known.size or not self.appended or not self.is_text or is_compressed(path):
-            raise changed(path, was, now)
+            raise changed_file(path, was, now)
         if not known.begins(path, proved=path in self.proved):
-            raise changed(path, was, now, more=", and does not begin with what it was")
+            raise changed_file(path, was, now, more=", and does not begin with what it was")
         self.proved.add(path)
         if not ends_a_line(path, known.end):
-            raise changed(path, was, now, more=", and its last line was not whole when it was taken")
+            raise changed_file(path, was, now, more=", and its last line was not whole when it was taken")
         return known.end
 
     def _split(self, place: tuple[int, int], path: str, stat: os.stat_result, start: int, most: int) -> list[Split]:
@@ -359,7 +359,7 @@ class InputFiles:
                 before = self.known[path].splits if path in self.known and new[0][0] and not mine[0]["parts"] else []
                 about = mine[0]
                 size = max(head["end"] for head in mine) if about["grows"] else about["size"]
-                self.known[path] = Known(size, about["changed"], about["parts"], [*before, *new])
+                self.known[path] = KnownFile(size, about["changed"], about["parts"], [*before, *new])
                 self.seen.pop(path, None)
                 self.proved.update([path] if not before else [])
             listing = max((head["listing"] for head in heads), default=self.done)

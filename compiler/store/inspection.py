@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from tracetypes.compiler.analysis.pickled import loads
+from tracetypes.compiler.analysis.pickles import loads
 from tracetypes.compiler.analysis.secret import Key
 from tracetypes.compiler.plan.fingerprint import Fingerprint, fingerprint
 from tracetypes.compiler.plan.plan import Plan
@@ -30,7 +30,7 @@ from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError, UsageError
 from tracetypes.records import show
 
-__all__ = ["Blobs", "Kept", "StageAbout", "StateLog", "open_all", "open_checkpoint", "states"]
+__all__ = ["Blobs", "CheckpointView", "StageAbout", "StateLog", "open_all", "open_checkpoint", "states"]
 
 
 class StateLog(EpochLog, Protocol):
@@ -51,7 +51,7 @@ class StageAbout:
 
 
 @attrs.frozen
-class Kept:
+class CheckpointView:
     """A checkpoint. ``batch``: the last committed micro-batch. ``straight``: whether its state is in the commit record."""
 
     path: Path
@@ -84,12 +84,12 @@ class Kept:
             )
 
 
-def open_all(path: str, logs: Callable[[Path], StateLog], number: int | None = None) -> dict[str, Kept]:
+def open_all(path: str, logs: Callable[[Path], StateLog], number: int | None = None) -> dict[str, CheckpointView]:
     """The checkpoints of the queries of a run by name; the name is empty if there is one query. ``number``: only those
     with such a stage. Raises :class:`UsageError` ``TT408`` like :func:`open_checkpoint`, and if there is no such
     stage. Of several queries, those without any state are left out."""
     queries = {name: Path(path, directory) for name, directory in sorted((queries_of(Path(path)) or {}).items())}
-    found: dict[str, Kept] = {}
+    found: dict[str, CheckpointView] = {}
     for name, query in queries.items():
         if logs(query).ended >= 0:
             found[name] = open_checkpoint(str(query), logs)
@@ -101,7 +101,7 @@ def open_all(path: str, logs: Callable[[Path], StateLog], number: int | None = N
     return chosen
 
 
-def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> Kept:
+def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> CheckpointView:
     """The description of a checkpoint. Raises :class:`UsageError` ``TT408`` if the directory is not a checkpoint, or
     empty."""
     root = Path(path)
@@ -132,14 +132,14 @@ def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> Kept:
             f"{path} has {len(found)} stages and {log.stores} state stores",
             fix="give a checkpoint as a run left it",
         )
-    return Kept(root, run, int(groups), found, log.ended, not log.stores)
+    return CheckpointView(root, run, int(groups), found, log.ended, not log.stores)
 
 
-Blobs: TypeAlias = Callable[[Kept, StageAbout], Iterator[tuple[int, bytes]]]
+Blobs: TypeAlias = Callable[[CheckpointView, StageAbout], Iterator[tuple[int, bytes]]]
 """Reads the states of a stage by key group, as bytes."""
 
 
-def states(blobs: Blobs, kept: Kept, stage: StageAbout) -> Iterator[tuple[int, int, StageState]]:
+def states(blobs: Blobs, kept: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, int, StageState]]:
     """Each key group of a stage with the size of its state in bytes, and the state."""
     for group, blob in _recorded(kept) if kept.straight else blobs(kept, stage):
         try:
@@ -159,7 +159,7 @@ def states(blobs: Blobs, kept: Kept, stage: StageAbout) -> Iterator[tuple[int, i
         yield group, len(blob), state
 
 
-def _recorded(kept: Kept) -> Iterator[tuple[int, bytes]]:
+def _recorded(kept: CheckpointView) -> Iterator[tuple[int, bytes]]:
     """The state that lies in the commit record."""
     record = read_json(kept.path / "commits" / f"{kept.batch:08d}.json")
     yield 0, base64.b64decode(record["state"])

@@ -16,7 +16,7 @@ from tracetypes.compiler.runtime.blocks import folded_by
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.store.inspection import Blobs, Kept, StageAbout, states
+from tracetypes.compiler.store.inspection import Blobs, CheckpointView, StageAbout, states
 from tracetypes.compiler.store.state_summary import keys_of
 from tracetypes.compiler.store.state_values import iso, plain, when
 from tracetypes.errors import UsageError
@@ -51,7 +51,7 @@ class KeyState:
 
 
 def find_key(
-    blobs: Blobs, queries: Mapping[str, Kept], text: str, number: int | None, plans: Mapping[str, Plan]
+    blobs: Blobs, queries: Mapping[str, CheckpointView], text: str, number: int | None, plans: Mapping[str, Plan]
 ) -> Iterator[tuple[str, KeyState]]:
     """What the queries of a run keep of a key, each with the query's name. The key is its text, the form that Python
     shows, or JSON. Raises :class:`UsageError` ``TT408``.

@@ -9,14 +9,14 @@ from typing import Any
 
 import attrs
 
-from tracetypes.compiler.connectors.splits import Split, line_end, proof, shown
+from tracetypes.compiler.connectors.splits import Split, line_end, proof, size_and_time
 from tracetypes.errors import RunError
 
-__all__ = ["Known", "covered", "cut", "looks", "lost", "stat_of", "walk"]
+__all__ = ["KnownFile", "coverage", "cut", "looks", "lost_input", "stat_of", "walk"]
 
 
 @attrs.define
-class Known:
+class KnownFile:
     """A file that was read, with its size and time then. ``parts`` as in a split. ``splits``: start, end and hash of
     each."""
 
@@ -54,13 +54,13 @@ class Known:
         return True
 
 
-def lost(split: Split, stat: os.stat_result | None, seen: str) -> RunError:
+def lost_input(split: Split, stat: os.stat_result | None, seen: str) -> RunError:
     """The error for visible rows that cannot be computed again."""
-    now = "is gone" if stat is None else f"has changed: it is {shown(stat.st_size, stat.st_mtime_ns)}"
+    now = "is gone" if stat is None else f"has changed: it is {size_and_time(stat.st_size, stat.st_mtime_ns)}"
     return RunError(
         "TT231",
         f"a micro-batch ended before it was committed, and cannot be computed again: {seen}, and its input {split.path}, "
-        f"{shown(split.size, split.changed)}, {now}. Nothing was taken back",
+        f"{size_and_time(split.size, split.changed)}, {now}. Nothing was taken back",
         fix="put the file back as it was, with its time, and run again; or start anew with another --checkpoint and output",
     )
 
@@ -100,7 +100,7 @@ def looks(stat: os.stat_result) -> tuple[int, int]:
     return stat.st_size, stat.st_mtime_ns
 
 
-def covered(splits: Sequence[Split]) -> tuple[Any, ...]:
+def coverage(splits: Sequence[Split]) -> tuple[Any, ...]:
     """The part of a file that some splits of it read."""
     return {(one.size, one.changed, one.grows) for one in splits}, max((one.end for one in splits), default=0)
 

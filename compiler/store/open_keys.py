@@ -14,7 +14,7 @@ from tracetypes.compiler.runtime.blocks import folded_by
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.store.inspection import Blobs, Kept, StageAbout, states
+from tracetypes.compiler.store.inspection import Blobs, CheckpointView, StageAbout, states
 from tracetypes.compiler.store.key_state import of_key
 from tracetypes.errors import TraceTypesError
 from tracetypes.markers import EventTime, InBand, Marker
@@ -35,7 +35,7 @@ def ends_in_band(plan: Plan) -> bool:
     return any(isinstance(leaf.source.markers, InBand) for leaf in plan.leaves if isinstance(leaf, FromSource))
 
 
-def open_keys(plan: Plan, blobs: Blobs, kept: Kept) -> dict[str, int]:
+def open_keys(plan: Plan, blobs: Blobs, kept: CheckpointView) -> dict[str, int]:
     """How many keys are open, by operator. Only operators that linger are asked. Raises what the operators raise."""
     periods = [how.period for leaf in plan.sources if isinstance(how := leaf.source.markers, EventTime)]
     found: dict[str, int] = {}
@@ -46,7 +46,7 @@ def open_keys(plan: Plan, blobs: Blobs, kept: Kept) -> dict[str, int]:
     return found
 
 
-def _of_stage(blobs: Blobs, kept: Kept, about: StageAbout, stage: Stage, period: int) -> Iterator[tuple[str, int]]:
+def _of_stage(blobs: Blobs, kept: CheckpointView, about: StageAbout, stage: Stage, period: int) -> Iterator[tuple[str, int]]:
     for _, _, state in states(blobs, kept, about):
         for at, step in enumerate(stage.steps):
             if linger_of(step.node):

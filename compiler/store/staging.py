@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias, final
 
 import attrs
 
-from tracetypes.compiler.connectors.row_files import RowFile, Shown, open_rows
+from tracetypes.compiler.connectors.row_files import RowFile, VisibleColumns, open_rows
 from tracetypes.compiler.runtime.messages import Body, File, Holds, Message, Rows, SideRows
 from tracetypes.compiler.wire.messages import to_frame
 from tracetypes.errors import RunError
@@ -29,7 +29,7 @@ INLINE = 1 << 20
 """Bytes of rows that all tasks of a micro-batch together send to the driver at most, about."""
 
 
-class Showing(Protocol):
+class ColumnChoice(Protocol):
     """The columns of rows that a file gets."""
 
     def of(self, batch: Any, /) -> Any:
@@ -54,7 +54,7 @@ class Staging:
     """They go into files in ``directory``, if they have more than ``inline`` bytes in a micro-batch. ``format`` and
     ``shown``: of the files of rows."""
 
-    shown: Showing
+    shown: ColumnChoice
     format: Format
     directory: str
     inline: int = INLINE
@@ -62,7 +62,7 @@ class Staging:
     @classmethod
     def of(cls, layout: Layout, sink: Sink, format: Format, directory: str) -> Staging:
         """Into files of a sink."""
-        return cls(Shown(layout, sink), format, directory)
+        return cls(VisibleColumns(layout, sink), format, directory)
 
 
 Delivery: TypeAlias = Send | Drop | Staging

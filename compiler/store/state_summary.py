@@ -12,7 +12,7 @@ from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.store.inspection import Blobs, Kept, StageAbout, states
+from tracetypes.compiler.store.inspection import Blobs, CheckpointView, StageAbout, states
 from tracetypes.compiler.store.state_values import iso, plain, when
 from tracetypes.records import show
 
@@ -67,7 +67,7 @@ def _listed(texts: list[str], total: int) -> str:
     return ", ".join(texts) + (f", and {total - len(texts):,} more" if len(texts) < total else "")
 
 
-def summaries(blobs: Blobs, kept: Kept, number: int | None = None, *, keys: int = 10) -> Iterator[StageSummary]:
+def summaries(blobs: Blobs, kept: CheckpointView, number: int | None = None, *, keys: int = 10) -> Iterator[StageSummary]:
     """The summary of each stage, or of one. ``keys``: how many keys are named."""
     for stage in kept.only(number):
         sizes: dict[int, int] = {}

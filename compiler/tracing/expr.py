@@ -50,9 +50,9 @@ from typing import Any, Final, TypeAlias, assert_never, final
 import attrs
 
 from tracetypes.algebra import ExactSum, greatest, least
-from tracetypes.asked import LookupTable
 from tracetypes.compiler.tracing.functions import FUNCTIONS
 from tracetypes.conformance import micros_of
+from tracetypes.lookup_table import LookupTable
 from tracetypes.records import INT_MAX, INT_MIN, Schema
 
 __all__ = [

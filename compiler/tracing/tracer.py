@@ -24,7 +24,7 @@ from tracetypes.blame import Called
 from tracetypes.compiler.tracing.expr import Branch, Call, Leaf, Pack, Tree, Value
 from tracetypes.compiler.tracing.symbolic.calls import Tracer
 from tracetypes.compiler.tracing.symbolic.known import BOOLEAN
-from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Untraceable, Way, reach
+from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, TracePath, Untraceable, reach
 from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedDeferred,
     TracedDuration,
@@ -129,10 +129,10 @@ class _Explorer:
             tree = Branch(run.trail[at][0], tree, self.explore((*before, False)))
         return tree
 
-    def once(self, forced: tuple[bool, ...]) -> tuple[Way, Leaf]:
+    def once(self, forced: tuple[bool, ...]) -> tuple[TracePath, Leaf]:
         """Run it, taking the decisions in ``forced`` and then the outcome True."""
         tracer = self.tracer
-        run = tracer.run = Way(forced)
+        run = tracer.run = TracePath(forced)
         leaf: Leaf | None = None
         try:
             arguments = [tracer.argument(shape) for shape in self.arguments]
@@ -163,7 +163,7 @@ class _Explorer:
             raise Stop("is not deterministic: two runs of the same path differ")
         return run, leaf
 
-    def guarded(self, run: Way, leaf: Leaf) -> Tree:
+    def guarded(self, run: TracePath, leaf: Leaf) -> Tree:
         """What Python computed for nothing may still have raised: then the path must not give an answer."""
         if leaf.raises or not run.partial:
             return leaf

@@ -67,7 +67,7 @@ class Job:
         return program(check(self.flow), parallelism=self.parallelism, key_groups=self.key_groups)
 
 
-class Crashing(Output):
+class CrashingOutput(Output):
     """An output that crashes when it has the rows of a step."""
 
     def __init__(self, inner: Output, crashes: Crashes) -> None:
@@ -102,7 +102,7 @@ def attempt(place: Path) -> None:
         return SideOutputs(place / "late", place / "rejects", run)
 
     def output(sink: str, plan: Plan, run: str) -> Output:
-        return Crashing(ChannelOutput(plan, FileChannel(sink, place / "sinks" / sink), aside(run)), crashes)
+        return CrashingOutput(ChannelOutput(plan, FileChannel(sink, place / "sinks" / sink), aside(run)), crashes)
 
     run_program(
         spark,

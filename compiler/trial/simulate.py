@@ -16,14 +16,14 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.analysis.pickled import dumps, loads
+from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.plan.plan import ChannelLink, FromStage, Plan, SourceLink, links
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Drain, Message, Piece, RetryEpoch, Rows, StageProgress
-from tracetypes.compiler.runtime.source import SourceKernel, Taken
+from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.verification import Verifier
@@ -114,7 +114,7 @@ def _run_all(
     crashes: Collection[int] = (),
 ) -> dict[str, Answer]:
     answers: dict[str, Answer] = {}
-    channels: dict[str, list[Sent]] = {}
+    channels: dict[str, list[ChannelStep]] = {}
     for segment, plan in zip(program.segments, program.plans, strict=True):
         answers[segment.name], sent = _run(
             (plan,), cut(plan), channels, chance, steps, pieces, drain=drain, crashes=crashes
@@ -132,7 +132,7 @@ def simulate_steps(plan: Plan, steps: Cut, *, seed: int, pieces: int = 3, drain:
 
 
 @attrs.frozen
-class Sent:
+class ChannelStep:
     """What one step of a segment puts into its channel."""
 
     rows: list[Any]
@@ -141,7 +141,7 @@ class Sent:
     silence: Silence = SILENT
 
     @classmethod
-    def of(cls, plan: Plan, messages: Sequence[Message]) -> Sent:
+    def of(cls, plan: Plan, messages: Sequence[Message]) -> ChannelStep:
         """From the messages that leave the last stage."""
         rows = [m.body.batch for m in messages if isinstance(m.body, Rows)]
         told = [m.body for m in messages if isinstance(m.body, StageProgress)]
@@ -159,19 +159,19 @@ def _cut_all(given: Mapping[str, Sequence[Sequence[Any]]], steps: int, chance: r
 def _run(
     plans: Sequence[Plan],
     cut: Cut,
-    channels: Mapping[str, Sequence[Sent]],
+    channels: Mapping[str, Sequence[ChannelStep]],
     chance: random.Random,
     steps: int,
     pieces: int,
     *,
     drain: bool,
     crashes: Collection[int] = (),
-) -> tuple[Answer, list[Sent]]:
+) -> tuple[Answer, list[ChannelStep]]:
     plan, left = plans[0], list(plans[1:])
     collector = Collector(plan)
     states: dict[tuple[int, int], bytes] = {}
     brought = {c.name: _cut(list(channels[c.name]), chance.randint(1, steps), chance) for c in plan.channels}
-    sent: list[Sent] = []
+    sent: list[ChannelStep] = []
     lengths = [len(of_part) for parts in cut.values() for of_part in parts]
     for number in range(max([*lengths, *map(len, brought.values())], default=0)):
         now = {name: [of_part[number] if number < len(of_part) else [] for of_part in p] for name, p in cut.items()}
@@ -200,14 +200,14 @@ def _cut(rows: list[Any], parts: int, chance: random.Random) -> list[list[Any]]:
 def _step(
     plan: Plan,
     sliced: Mapping[str, list[list[list[Any]]]],
-    come: Mapping[str, Sequence[Sent]],
+    come: Mapping[str, Sequence[ChannelStep]],
     number: int,
     states: dict[tuple[int, int], bytes],
     collector: Collector,
     chance: random.Random,
     *,
     drained: bool,
-) -> Sent:
+) -> ChannelStep:
     """One step of all stages; done again from the same states when a stage asks for it."""
     before: dict[str, dict[Piece, int | None]] = {}
     while True:
@@ -251,7 +251,7 @@ def _step(
         chance.shuffle(out)
         for message in out:
             collector.take(message)
-        return Sent.of(plan, out)
+        return ChannelStep.of(plan, out)
 
 
 def _passed(message: Message, chance: random.Random) -> Message:
@@ -296,7 +296,7 @@ def _read(
     return messages
 
 
-def _chunked(taken: list[Taken], stream: StreamType, chance: random.Random) -> Iterator[Taken | Chunk]:
+def _chunked(taken: list[TakenRow], stream: StreamType, chance: random.Random) -> Iterator[TakenRow | Chunk]:
     """Some of the adjacent rows that are no rejects as columns."""
     for is_item, group in groupby(taken, lambda one: one.row.kind == "item"):
         for part in _cut(list(group), chance.randint(1, 3), chance):
@@ -325,5 +325,5 @@ def _encoded(schema: Schema, column: Any, chance: random.Random) -> Any:
             return column
 
 
-def _taken(row: Row, raw: Any) -> Taken:
-    return Taken(row, lambda: raw.text if isinstance(raw, Row) else repr(raw))
+def _taken(row: Row, raw: Any) -> TakenRow:
+    return TakenRow(row, lambda: raw.text if isinstance(raw, Row) else repr(raw))

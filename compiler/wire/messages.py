@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import attrs
 import pyarrow as pa
 
-from tracetypes.compiler.analysis.pickled import dumps, loads
+from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import to_bytes
 from tracetypes.compiler.runtime.messages import (
     Aggregates,
@@ -35,7 +35,7 @@ from tracetypes.compiler.runtime.messages import (
 )
 from tracetypes.silence import ranges_of, read_ranges, shown_ranges
 
-__all__ = ["Encoded", "Kind", "decode", "encode", "from_frames", "to_frame"]
+__all__ = ["Kind", "MessageRow", "decode", "encode", "from_frames", "to_frame"]
 
 
 class Kind(IntEnum):
@@ -60,7 +60,7 @@ class Kind(IntEnum):
 _HOLDS: Final[dict[Holds, Kind]] = {"rows": Kind.ROWS, "late": Kind.LATE, "rejects": Kind.REJECT}
 
 
-class Encoded(NamedTuple):
+class MessageRow(NamedTuple):
     """A message as a row."""
 
     group: int
@@ -84,9 +84,9 @@ def _report(report: Report) -> bytes:
     return _json(attrs.asdict(report))
 
 
-def encode(message: Message) -> Encoded:
+def encode(message: Message) -> MessageRow:
     """A message as a row."""
-    return Encoded(message.group, *_encoded(message.body))
+    return MessageRow(message.group, *_encoded(message.body))
 
 
 def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:

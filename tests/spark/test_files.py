@@ -343,13 +343,13 @@ def test_a_file_that_is_removed_before_it_is_read(
     job = Job(spark, tmp_path)
     gone = job.put(0, ROWS[0])
     job.put(1, ROWS[1])
-    begin = batches.Ending.begin
+    begin = batches.EndOfSources.begin
 
     def listed(ending: Any) -> None:
         begin(ending)
         gone.unlink(missing_ok=True)
 
-    monkeypatch.setattr(batches.Ending, "begin", listed)
+    monkeypatch.setattr(batches.EndOfSources, "begin", listed)
     job()
     job.is_right(ROWS[1])
 

@@ -24,8 +24,8 @@ from tracetypes.compiler.plan.plan import Plan, SourceLink, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Items
-from tracetypes.compiler.runtime.source import SourceKernel, Taken
-from tracetypes.compiler.spark.files import SCAN, FileInput, emitted
+from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
+from tracetypes.compiler.spark.files import SCAN, FileInput, native_emissions
 from tracetypes.compiler.spark.run import collect
 from tracetypes.compiler.spark.scan import End, ParquetScan
 from tracetypes.compiler.store.staging import SEND
@@ -170,7 +170,7 @@ def test_a_file_as_pandas_writes_it_by_default(spark: SparkSession, tmp_path: Pa
 def test_the_operator_becomes_columns_of_spark() -> None:
     (link,) = links(planned().stages[0].region)
     assert isinstance(link, SourceLink)
-    assert len(emitted(link)) == 2
+    assert len(native_emissions(link)) == 2
 
 
 @pytest.mark.parametrize("scan", ["workers", "spark"])
@@ -335,9 +335,9 @@ def test_rows_one_by_one_are_shown_as_text(tmp_path: Path) -> None:
     read = reader(scan.leaf.source).read
     tables = scan.tables(str(tmp_path / "in.parquet"), 0, 1)
     taken = list(chain.from_iterable(map(taker(scan.leaf, read), tables)))
-    assert [one.row.kind for one in taken[:2] if isinstance(one, Taken)] == ["reject", "item"]
-    assert [one.row.value for one in taken[1:] if isinstance(one, Taken)] == NOTED[1:]
-    assert isinstance(taken[1], Taken)
+    assert [one.row.kind for one in taken[:2] if isinstance(one, TakenRow)] == ["reject", "item"]
+    assert [one.row.value for one in taken[1:] if isinstance(one, TakenRow)] == NOTED[1:]
+    assert isinstance(taken[1], TakenRow)
     assert json.loads(taken[1].show())["note"] == "note 1"
 
 

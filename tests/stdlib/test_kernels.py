@@ -28,7 +28,7 @@ from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.column_states import Columnar
-from tracetypes.compiler.runtime.emitter import Passing
+from tracetypes.compiler.runtime.emitter import PathOutput
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Partials
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.tracing.expr import Undefined
@@ -579,7 +579,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     watch(Undefined, "__init__", lambda *_: ["given up"])
     watch(Columnar, "_block", lambda *_: ["state"])
     watch(Sorter, "rows", lambda *_: ["sorted"])
-    watch(Passing, "columns", lambda self, result, *_: ["passed"] if self.path and result else [])
+    watch(PathOutput, "columns", lambda self, result, *_: ["passed"] if self.path and result else [])
     step = StageKernel.step
 
     def stepped(self: StageKernel, state: Any, group: int, messages: Iterable[Any]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracetypes.errors import LawBroken
-from tracetypes.interpreter import guarded
+from tracetypes.interpreter import call_operator
 from tracetypes.laws.equality import copied
 from tracetypes.laws.law import message_of
 from tracetypes.laws.strategies import Elements
@@ -27,31 +27,31 @@ def _visit(
     states: dict[Any, Any] = {}
     aggregates: dict[Any, Any] = {}
     noise: list[tuple[Any, Marker, Sequence[Element]]] = []
-    start = guarded(op, "initial_state", "the start", op.initial_state)
+    start = call_operator(op, "initial_state", "the start", op.initial_state)
     for item in copied(list(stream)):
         at = repr(item)
         if isinstance(item, Marker):
             for key in states:
                 if key not in aggregates and skipping:
                     continue
-                agg = aggregates[key] if key in aggregates else guarded(op, "identity", at, op.identity)
-                states[key] = guarded(op, "update_state", at, op.update_state, states[key], agg)
+                agg = aggregates[key] if key in aggregates else call_operator(op, "identity", at, op.identity)
+                states[key] = call_operator(op, "update_state", at, op.update_state, states[key], agg)
                 before = len(emitter.out)
-                guarded(op, "on_marker", at, op.on_marker, states[key], key, item, emitter.pair)
+                call_operator(op, "on_marker", at, op.on_marker, states[key], key, item, emitter.pair)
                 if key not in aggregates and len(emitter.out) > before:
                     noise.append((key, item, emitter.out[before:]))
             aggregates.clear()
             if not skipping:
-                start = guarded(op, "update_state", at, op.update_state, start, op.identity())
+                start = call_operator(op, "update_state", at, op.update_state, start, op.identity())
             emitter.out.append(item)
         else:
             if item.key not in states:
                 states[item.key] = start
-            guarded(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emitter.pair)
-            lifted = guarded(op, "lift", at, op.lift, item.key, item.value)
+            call_operator(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emitter.pair)
+            lifted = call_operator(op, "lift", at, op.lift, item.key, item.value)
             if item.key not in aggregates:
-                aggregates[item.key] = guarded(op, "identity", at, op.identity)
-            aggregates[item.key] = guarded(op, "combine", at, op.combine, aggregates[item.key], lifted)
+                aggregates[item.key] = call_operator(op, "identity", at, op.identity)
+            aggregates[item.key] = call_operator(op, "combine", at, op.combine, aggregates[item.key], lifted)
     return tuple(emitter.out), noise
 
 
@@ -95,16 +95,16 @@ def is_silent_when_unseen(subject: Subject, stream: Elements, law: str) -> LawBr
     subject.world.reset()
     op, emitter = subject.op, Collector(subject.op, subject.gives)
     keys = {repr(item.key): item.key for item in items_in(stream)}.values()
-    start = guarded(op, "initial_state", "the start", op.initial_state)
+    start = call_operator(op, "initial_state", "the start", op.initial_state)
     markers = 0
     for item in stream:
         if not isinstance(item, Marker):
             continue
         at = repr(item)
-        start = guarded(op, "update_state", at, op.update_state, start, guarded(op, "identity", at, op.identity))
+        start = call_operator(op, "update_state", at, op.update_state, start, call_operator(op, "identity", at, op.identity))
         markers += 1
         for key in keys:
-            guarded(op, "on_marker", at, op.on_marker, start, key, item, emitter.pair)
+            call_operator(op, "on_marker", at, op.on_marker, start, key, item, emitter.pair)
             if emitter.out:
                 lines = [
                     ("key", show(key)),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from tracetypes.errors import LawBroken
-from tracetypes.interpreter import guarded
+from tracetypes.interpreter import call_operator
 from tracetypes.laws.equality import copied
 from tracetypes.laws.law import message_of
 from tracetypes.laws.strategies import Elements
@@ -137,14 +137,14 @@ def answers_whole_windows(subject: Subject, stream: Elements, law: str) -> LawBr
     for element in copied(apart):
         at = repr(element)
         if isinstance(element, Item):
-            lifted = guarded(op, "lift", at, op.lift, element.key, element.value)
-            before = open_[element.key] if element.key in open_ else guarded(op, "identity", at, op.identity)
-            open_[element.key] = guarded(op, "combine", at, op.combine, before, lifted)
+            lifted = call_operator(op, "lift", at, op.lift, element.key, element.value)
+            before = open_[element.key] if element.key in open_ else call_operator(op, "identity", at, op.identity)
+            open_[element.key] = call_operator(op, "combine", at, op.combine, before, lifted)
         elif not (element.micros - offset) % size:
             for key, agg in open_.items():
-                start = guarded(op, "initial_state", at, op.initial_state)
-                state = guarded(op, "update_state", at, op.update_state, start, agg)
-                guarded(op, "on_marker", at, op.on_marker, state, key, element, emitter.pair)
+                start = call_operator(op, "initial_state", at, op.initial_state)
+                state = call_operator(op, "update_state", at, op.update_state, start, agg)
+                call_operator(op, "on_marker", at, op.on_marker, state, key, element, emitter.pair)
             open_.clear()
             emitter.out.append(element)
         else:
@@ -187,17 +187,17 @@ def _run(subject: Subject, stream: Sequence[Element], *, skipping: bool) -> Elem
         if isinstance(item, Marker):
             for key in states:
                 if skipping and key not in touched:
-                    due = guarded(op, "next_due", show(key), op.next_due, states[key], key)
+                    due = call_operator(op, "next_due", show(key), op.next_due, states[key], key)
                     if due is None or due > item.micros:
                         continue
                 emit = partial(emitter.pair, key)
-                states[key] = guarded(op, "on_marker", at, op.on_marker, states[key], key, item, emit)
+                states[key] = call_operator(op, "on_marker", at, op.on_marker, states[key], key, item, emit)
             touched.clear()
             emitter.out.append(item)
         else:
             if item.key not in states:
-                states[item.key] = guarded(op, "initial_state", at, op.initial_state)
+                states[item.key] = call_operator(op, "initial_state", at, op.initial_state)
             emit = partial(emitter.pair, item.key)
-            states[item.key] = guarded(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
+            states[item.key] = call_operator(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
             touched.add(item.key)
     return tuple(emitter.out)

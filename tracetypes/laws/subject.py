@@ -15,7 +15,7 @@ from tracetypes.check import unify
 from tracetypes.conformance import conformer, hashable, key_problem, name_of
 from tracetypes.edges import EdgeType
 from tracetypes.errors import UsageError
-from tracetypes.interpreter import Emitter, emitted_wrongly, guarded, run_ordered, run_stateless, run_unordered
+from tracetypes.interpreter import Emitter, call_operator, emitted_wrongly, run_ordered, run_stateless, run_unordered
 from tracetypes.laws.equality import copied, same
 from tracetypes.laws.memory import World
 from tracetypes.laws.strategies import Elements, keys_of, values
@@ -142,7 +142,7 @@ class Subject:
         emits = "emit" in inspect.signature(getattr(self.template, call.method)).parameters
         emit = partial(emitter.pair, key) if self.template is OpKeyedOrdered else emitter.pair
         extra = [emit] if emits else []
-        result = guarded(self.op, call.method, str(call), getattr(self.op, call.method), *args.values(), *extra)
+        result = call_operator(self.op, call.method, str(call), getattr(self.op, call.method), *args.values(), *extra)
         emitted = self.gives.normal_form(emitter.out)
         result = copied(result)
         parts = [f"emitted {text_of(emitter.out)}"] if emits else []
@@ -152,9 +152,9 @@ class Subject:
 
     def aggregate(self, items: Elements) -> Any:
         """An aggregate that a run can reach: the items lifted and combined from the left."""
-        made = [guarded(self.op, "lift", f"item {i}", self.op.lift, i.key, copied(i.value)) for i in items_in(items)]
+        made = [call_operator(self.op, "lift", f"item {i}", self.op.lift, i.key, copied(i.value)) for i in items_in(items)]
         if not made:
-            return guarded(self.op, "identity", "identity", self.op.identity)
+            return call_operator(self.op, "identity", "identity", self.op.identity)
         total = made[0]
         for one in made[1:]:
             total = self.combine(total, one)
@@ -162,7 +162,7 @@ class Subject:
 
     def combine(self, a: Any, b: Any) -> Any:
         """``combine``, on copies."""
-        return guarded(self.op, "combine", f"a = {show(a)}, b = {show(b)}", self.op.combine, *copied([a]), *copied([b]))
+        return call_operator(self.op, "combine", f"a = {show(a)}, b = {show(b)}", self.op.combine, *copied([a]), *copied([b]))
 
 
 def items_in(stream: Iterable[Element]) -> list[Item]:

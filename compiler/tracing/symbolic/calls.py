@@ -14,7 +14,6 @@ from typing import Any, NewType, final
 import attrs
 
 from tracetypes.algebra import ExactSum
-from tracetypes.asked import LookupTable
 from tracetypes.blame import called, owner_of
 from tracetypes.compiler.tracing.expression_rewriter import TRACER
 from tracetypes.compiler.tracing.function_source import NoSource
@@ -47,6 +46,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     describe,
 )
 from tracetypes.compiler.tracing.syntax import is_rewritten, rewritten
+from tracetypes.lookup_table import LookupTable
 
 __all__ = ["Tracer"]
 

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from tracetypes.asked import LookupTable
 from tracetypes.blame import Called
 from tracetypes.compiler.tracing.expr import Call, Const, Expr, Input, Kind
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
@@ -25,7 +24,7 @@ from tracetypes.compiler.tracing.symbolic.known import (
     TIMESTAMP,
     WIDEST,
 )
-from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Way, isa
+from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, TracePath, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Observer,
     Proxy,
@@ -36,6 +35,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     expr_of,
 )
 from tracetypes.compiler.tracing.symbolic.stack import calls_of
+from tracetypes.lookup_table import LookupTable
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -53,7 +53,7 @@ class Expressions(Observer):
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.run: Way | None = None
+        self.run: TracePath | None = None
         self.interned: dict[Any, Expr] = {}
         self.depths: dict[int, int] = {}
         self.functions: dict[int, tuple[Any, Any]] = {}
@@ -65,7 +65,7 @@ class Expressions(Observer):
         """The inputs that the author's code has read as attributes."""
 
     @property
-    def now(self) -> Way:
+    def now(self) -> TracePath:
         if self.run is None:
             raise Stop("uses a value after the call has ended")
         return self.run

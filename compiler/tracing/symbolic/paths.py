@@ -9,7 +9,7 @@ import attrs
 from tracetypes.blame import Called
 from tracetypes.compiler.tracing.expr import Call, Emission, Expr, Pack, Value
 
-__all__ = ["Raised", "Stop", "Undo", "Untraceable", "Way", "isa", "reach"]
+__all__ = ["Raised", "Stop", "TracePath", "Undo", "Untraceable", "isa", "reach"]
 
 
 class Untraceable(Exception):
@@ -44,7 +44,7 @@ class Undo(BaseException):
 
 @final
 @attrs.define(eq=False)
-class Way:
+class TracePath:
     """One way through the function."""
 
     forced: tuple[bool, ...]

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tracetypes.asked import LookupTable
 from tracetypes.compiler.tracing.identity import Same, exact
 from tracetypes.compiler.tracing.symbolic.allowed import (
     MAPPINGS,
@@ -29,6 +28,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     describe,
 )
 from tracetypes.conformance import name_of
+from tracetypes.lookup_table import LookupTable
 from tracetypes.records import UNIT, UnitValue
 
 __all__ = ["Table", "Tables"]

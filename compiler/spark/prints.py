@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from tracetypes.redaction import redact
 
-__all__ = ["print_to_driver", "share", "shown"]
+__all__ = ["print_to_driver", "share", "show_prints"]
 
 _NAME: Final = "TRACETYPES_PRINTED"
 """The environment variable of workers that names the file."""
@@ -96,7 +96,7 @@ def share(context: SparkContext) -> Path | None:
 
 
 @contextmanager
-def shown(spark: SparkSession, show: Callable[[str], None]) -> Iterator[None]:
+def show_prints(spark: SparkSession, show: Callable[[str], None]) -> Iterator[None]:
     """A context in which ``show`` is called with each line that workers print. If several runs go on at once, the first
     one shows all lines."""
     path = share(spark.sparkContext)
