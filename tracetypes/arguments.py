@@ -52,6 +52,9 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     _compiling(one)
     one.set_defaults(command=commands["graph"])
 
+    one = places.add_parser("prepare", help="let Java start faster from now on: once for each Java, Spark and machine")
+    one.set_defaults(command=commands["prepare"])
+
     one = places.add_parser("run", help="run a dataflow")
     one.add_argument("target", metavar="TARGET", help=TARGET)
     _compiling(one)

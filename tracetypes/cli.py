@@ -1,4 +1,4 @@
-"""``tracetypes check | explain | graph | run | test TARGET``, ``state CHECKPOINT``."""
+"""``tracetypes check | explain | graph | run | test TARGET``, ``state CHECKPOINT``, ``prepare``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ __all__ = ["epoch_lines", "epoch_tables", "main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. Exit status: 0 success, 1 fault of the dataflow, its data or its laws, 2 wrong usage, 130
     stopped."""
-    commands = {"check": _check, "explain": _explain, "graph": _graph, "run": _run, "state": _state, "test": _test}
+    commands = {"check": _check, "explain": _explain, "graph": _graph, "prepare": _prepare, "run": _run, "state": _state}
+    commands |= {"test": _test}
     whole = parser(commands)
     given, unknown = whole.parse_known_args(arguments)
     try:
@@ -186,6 +187,8 @@ def _tellers(given: argparse.Namespace, say: Progress, program: Program) -> list
 
 def _ended(say: Progress, job: Job, result: Result) -> int:
     """The last lines of a run, and its exit status."""
+    from tracetypes.compiler.spark.archive import known as is_prepared
+
     _, late, rejects = job.places()
     places = (("late", result.late, late), ("rejected", result.rejects, rejects))
     for (what, counts, place), kept in zip(places, job.kept, strict=True):
@@ -204,12 +207,27 @@ def _ended(say: Progress, job: Job, result: Result) -> int:
     epochs = "1 micro-batch" if result.epochs == 1 else f"{result.epochs:,} micro-batches"
     say.line(f"{verb}: {result.rows:,} rows in {epochs}, {result.seconds:.1f} s; output in {written}")
     say.line("seconds: " + ", ".join(f"{what} {seconds:.1f}" for what, seconds in result.spent.items()))
+    if say.terminal and not is_prepared():
+        say.line("tracetypes prepare lets Java start faster, from now on")
     if result.stopped:
         say.line("the same command goes on where it stopped")
     if result.differences:
         names = ", ".join(result.differences)
         print(f"TT240: traced answers of {names} differed from Python, see above", file=sys.stderr)
     return 130 if result.stopped else 1 if result.differences or result.all_rejected else 0
+
+
+def _prepare(given: argparse.Namespace) -> int:
+    with extras():
+        from tracetypes.compiler.spark import archive
+        from tracetypes.compiler.spark.prepare import prepare
+    if archive.known() is None:
+        print("a small run, and Java writes down what it loaded; this takes a minute", file=sys.stderr)
+        prepare()
+    place = archive.known()
+    size = 0 if place is None else place.stat().st_size
+    print(f"prepared: Java starts from {place}, {size / 1_000_000:,.0f} MB", file=sys.stderr)
+    return 0
 
 
 def _short(path: str) -> str:

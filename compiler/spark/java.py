@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from tracetypes.compiler.store.locks import JavaLock
 
-__all__ = ["java", "java_lock", "java_process", "quiet_accumulators", "running_context"]
+__all__ = ["end", "java", "java_lock", "java_process", "quiet_accumulators", "running_context"]
 
 PATIENCE = 10
 """Seconds for the Java process to end by itself when its driver has ended."""
@@ -111,6 +111,21 @@ def _end(process: subprocess.Popen[bytes], watch: subprocess.Popen[bytes]) -> No
         except subprocess.TimeoutExpired:
             one.kill()
             one.wait()
+
+
+def end(spark: SparkSession, patience: float) -> None:
+    """Stop a session and let its Java process end, killed where it takes longer than so many seconds. No session can be started
+    in this process behind it."""
+    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    spark.stop()
+    if process is not None and process.stdin is not None:
+        process.stdin.close()
+        try:
+            process.wait(patience)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
 
 
 def quiet_accumulators(context: SparkContext) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from tracetypes.compiler.spark import archive
 from tracetypes.compiler.spark.java import java, quiet_accumulators
 from tracetypes.compiler.spark.prints import share
 from tracetypes.errors import RunError
@@ -71,7 +72,7 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.memory": os.environ.get("TRACETYPES_DRIVER_MEMORY", "4g"),
-            "spark.driver.extraJavaOptions": f"-Xss16m -Dlog4j2.configurationFile=file:{quiet}",
+            "spark.driver.extraJavaOptions": f"-Xss16m -Dlog4j2.configurationFile=file:{quiet} {archive.options()}".rstrip(),
             "spark.python.worker.reuse": "true",
             # Spark's driver-side worker for transformWithState cannot read functions that are sent as broadcasts.
             "spark.broadcast.UDFCompressionThreshold": "1g",
