@@ -59,6 +59,7 @@ class EquiJoin(OpKeyedUnordered[K, Either[A, B], K, R, tuple[Waiting, ...], Both
     """See :func:`equi_join`. The state is the items of the last ``blocks`` blocks and of the current one, where there are any."""
 
     _word = "equi_join"
+    _in_python = "keeps the items of blocks"
 
     forgets_idle = True
 

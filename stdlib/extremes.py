@@ -28,6 +28,7 @@ from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.kept import kept, kept_if_any
 from tracetypes.stdlib.orders import order_of, place_of
+from tracetypes.typed import Typed
 
 __all__ = ["First", "Last", "Max", "Min", "Placed", "Ranked", "Top", "first", "last", "max", "min", "top"]
 
@@ -181,6 +182,8 @@ class Last(Aggregate[V, "Placed[V] | None", V]):
 class First(Last[V], Generic[V]):
     """See :func:`first`."""
 
+    _word = "first"
+
     def combine(self, a: Placed[V] | None, b: Placed[V] | None) -> Placed[V] | None:
         if a is None or b is None:
             return a or b
@@ -215,7 +218,7 @@ def last(by: Any, *, ties: bool = False, where: Any = None) -> Any:
     """
     function_or_none("last", by)
     if _flag("last", "ties", ties):
-        return kept("last", TopWithTies(1, by), where)
+        return kept("last", TopWithTies(1, by, word="last"), where)
     return kept_if_any("last", Last(by), where)
 
 
@@ -242,7 +245,7 @@ def first(by: Any, *, ties: bool = False, where: Any = None) -> Any:
     """
     function_or_none("first", by)
     if _flag("first", "ties", ties):
-        return kept("first", TopWithTies(1, Reverse(by)), where)
+        return kept("first", TopWithTies(1, Reverse(by), word="first"), where)
     return kept_if_any("first", First(by), where)
 
 
@@ -291,7 +294,13 @@ class Top(Aggregate[V, tuple["Placed[V]", ...], list[V]], Generic[V]):
 
 @attrs.frozen
 class TopWithTies(Top[V], Generic[V]):
-    """See :func:`top`. An element of the monoid holds the values that are as good as the last of the best ``k``, too."""
+    """See :func:`top`. An element of the monoid holds the values that are as good as the last of the best ``k``, too.
+    ``word``: the function that made it."""
+
+    word: str = attrs.field(default="top", eq=False, kw_only=True)
+
+    def _name(self) -> str:
+        return self.word
 
     def combine(self, a: tuple[Placed[V], ...], b: tuple[Placed[V], ...]) -> tuple[Placed[V], ...]:
         if len(b) == 1 and len(a) >= self.k and b[0][0] < a[-1][0]:
@@ -307,6 +316,12 @@ class TopRanked(Aggregate[V, tuple["Placed[V]", ...], list[Ranked[V]]], Generic[
     """The values of a top, each with its rank."""
 
     top: Top[V]
+
+    def _stands_for(self) -> Typed:
+        return self.top
+
+    def _name(self) -> str:
+        return self.top._name()
 
     def lift(self, value: V) -> tuple[Placed[V], ...]:
         return self.top.lift(value)

@@ -55,6 +55,9 @@ class Bag:
 class Collect(Aggregate[V, Bag, W], Generic[V, W]):
     """See :func:`collect`."""
 
+    _word = "collect"
+    _in_python = "keeps a list of any length"
+
     of: Callable[[V], Any] | None
     by: Callable[[V], Any] | None
     to: Any

@@ -7,6 +7,7 @@ which part, where, and in whose line.
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import json
 import random
 import re
@@ -14,16 +15,18 @@ import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_overloads
 
 import attrs
 import pytest
 
+from tests.test_version import operators
 from tracetypes import Dataflow, Emit, O, OpStateless, U, check, every, sort
 from tracetypes import stdlib as ts
 from tracetypes.compiler.plan.explain import explain
 from tracetypes.compiler.spark.wording import SparkWording
 from tracetypes.errors import OperatorFailed
+from tracetypes.typed import Typed
 
 HERE = Path(__file__)
 
@@ -152,6 +155,11 @@ GUILTY = {
     "max": Guilty(ts.max(lambda r: r.text, to=str), "max", "max", "compares text or bytes"),
     "last": Guilty(ts.last(n), "last", "last", "compares whole values"),
     "top": Guilty(ts.top(2, n), "top", "top", "keeps a list of values"),
+    "first": Guilty(ts.first(n), "first", "first", "compares whole values"),
+    "first ties": Guilty(ts.first(n, ties=True), "first", "first", "keeps a list of values"),
+    "last ties": Guilty(ts.last(n, ties=True), "last", "last", "keeps a list of values"),
+    "ranks": Guilty(ts.top(2, n, ties=True, ranks=True), "top", "top", "keeps a list of values"),
+    "collect": Guilty(ts.collect(n), "collect", "collect", "keeps a list of any length"),
     "count_distinct": Guilty(ts.count_distinct(n), "count_distinct", "count_distinct", "keeps a set of any size"),
     "approx_count_distinct": Guilty(
         ts.approx_count_distinct(n), "approx_count_distinct", "approx_count_distinct", "keeps a sketch in bytes"
@@ -314,7 +322,7 @@ def test_nests_in_ordered_operators_and_beside_others() -> None:
     """Whatever the aggregate: the items of a key are taken one after the other."""
     for made in ORDERED.values():
         for guilty in (GUILTY["struct"], GUILTY["lambda"]):
-            assert all(reason.startswith(("by is called", "the items of a key")) for reason, _ in reasons(
+            assert all(reason.startswith(("the function by= is called", "the items of a key")) for reason, _ in reasons(
                 explained(made(guilty.made), ordered=True)
             ))  # fmt: skip
 
@@ -465,10 +473,13 @@ ELSEWHERE = {
 JOINS: dict[str, Callable[[Any, Any], Any]] = {
     "interval_join": lambda a, b: ts.interval_join(a, b, left_time=ts_of, right_time=ts_of, before=1, after=1),
     "asof_join": lambda a, b: ts.asof_join(a, b, left_time=ts_of, right_time=ts_of),
+    "equi_join": lambda a, b: ts.equi_join(a, b, blocks=2),
+    "equi_join of items": lambda a, b: ts.equi_join(a, b, items=2, left_time=ts_of, right_time=ts_of),
+    "table_join": lambda a, b: ts.table_join(a, b, left_time=ts_of, table_time=ts_of),
     "window_join": lambda a, b: ts.window_join(a, b, size=2),
     "window_join by times": lambda a, b: ts.window_join(a, b, size=2, left_time=ts_of, right_time=ts_of),
 }
-ORDER = ("by is called", "the items of a key", "its items come from")
+ORDER = ("the function by= is called", "the items of a key", "its items come from")
 
 
 @pytest.mark.parametrize("case", sorted(JOINS))
@@ -480,19 +491,28 @@ def test_joins(case: str) -> None:
     for reason, place in reasons(lines):
         if not reason.startswith(ORDER):
             assert reason.startswith(f"`{case.partition(' ')[0]}` ")
-            assert re.search(rf"{HERE.name}:\d+: .*ts\.window_join\(", place)
+            assert re.search(rf"{HERE.name}:\d+: .*ts\.{case.partition(' ')[0]}\(", place)
 
 
 def test_every_function_of_the_library_is_here() -> None:
     """Another operator or aggregate must come with what it says of itself."""
+    known = {*GUILTY, *COLUMNAR, *UNORDERED, *ORDERED, *STATELESS, *JOINS, *ELSEWHERE}
     for name in ts.__all__:
-        returned = str(getattr(getattr(ts, name), "__annotations__", {}).get("return", ""))
-        if returned.startswith("Aggregate["):
-            assert name in GUILTY or name in COLUMNAR, name
-        elif returned.startswith("Stream["):
-            assert name in JOINS, name
-        elif "Operator[" in returned:
-            assert name in {*UNORDERED, *ORDERED, *STATELESS, *ELSEWHERE}, name
+        function = getattr(ts, name)
+        signatures = [function, *(get_overloads(function) if inspect.isfunction(function) else ())]
+        made = [str(getattr(one, "__annotations__", {}).get("return", "")) for one in signatures]
+        if any(one.startswith(("Aggregate[", "Stream[")) or "Operator[" in one for one in made):
+            assert name in known, name
+
+
+def test_every_class_of_the_library_has_the_name_of_a_function() -> None:
+    """Its own: that of the class above it is of another function."""
+    for cls in operators():
+        if not inspect.isabstract(cls) and not cls.__name__.startswith("_"):
+            own = vars(cls).keys() & {"_word", "_name"}
+            inherits = any("_name" in vars(base) for base in cls.__mro__ if base is not Typed)
+            assert own or inherits, cls
+            assert cls._word in ("", *ts.__all__), cls
 
 
 @pytest.mark.parametrize(
