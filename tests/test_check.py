@@ -36,6 +36,7 @@ from tracetypes import (
     json_lines,
     merge,
     sort,
+    text_lines,
 )
 from tracetypes.check import edge_of, violations
 from tracetypes.edges import EdgeType
@@ -954,6 +955,25 @@ def test_TT119_no_CSV_of_nested_columns() -> None:
             "flat columns",
             f"{'read' if where == at else 'write'} JSON lines or Parquet, or map to a flat record",
         )
+
+
+def test_TT119_lines_of_text_are_one_column_that_is_read() -> None:
+    flow = Dataflow("test")
+    wrong, at = flow.source("in", U[str, str], markers=TICKS, format=text_lines()), line()
+    flow.source("number", U[Unit, int], markers=every(seconds=1, time=lambda n: n), format=text_lines())
+    flow.sink("out", wrong, format=text_lines())
+    found = [one for one in violations(flow) if one.code == "TT119"]
+    assert [(one.operator, one.found) for one in found] == [
+        ("source 'in'", "lines of text for key, value"),
+        ("source 'number'", "lines of text for value"),
+        ("sink 'out'", "text_lines() at a sink"),
+    ]
+    assert found[0].where == Location(HERE, at)
+    good = Dataflow("good")
+    ticks = every(seconds=1, time=len)
+    good.sink("plain", good.source("lines", U[Unit, str], markers=ticks, format=text_lines()))
+    good.sink("keyed", good.source("by-length", U[int, str], key=len, markers=ticks, format=text_lines()))
+    check(good)
 
 
 def test_TT119_flat_CSV_and_nested_JSON_are_fine() -> None:

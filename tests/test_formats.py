@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from tests.strategies import FLOATS, INTEGERS, Everything, Meter, Pair, Place, key_schemas, keys, schemas, values
-from tracetypes import UNIT, RunError, Unit, UsageError, csv, json_lines, kafka, parquet
+from tracetypes import UNIT, RunError, Unit, UsageError, csv, json_lines, kafka, parquet, text_lines
 from tracetypes.canonical import canonical
 from tracetypes.conformance import conformer
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, format_of
@@ -102,7 +102,8 @@ def test_formats_are_made_by_functions() -> None:
     assert csv() == Csv(",", None)
     assert csv(separator=None, columns=["a", "b"]) == Csv(None, ("a", "b"))
     assert (json_lines(), parquet()) == (JsonLines(), Parquet())
-    assert [f.extension for f in (csv(), json_lines(), parquet())] == ["csv", "jsonl", "parquet"]
+    made = csv(), json_lines(), parquet(), text_lines()
+    assert [f.extension for f in made] == ["csv", "jsonl", "parquet", "txt"]
 
 
 @pytest.mark.parametrize("separator", ["", ",,", '"', "\n"])

@@ -22,6 +22,7 @@ from tracetypes.compiler.connectors.text import (
     Dialect,
     columns_of_csv,
     columns_of_json,
+    columns_of_lines,
     decoded,
     fit_of_csv,
     fit_of_json,
@@ -30,7 +31,7 @@ from tracetypes.compiler.plan.plan import FromSource, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
-from tracetypes.formats import Csv, JsonLines
+from tracetypes.formats import Csv, JsonLines, TextLines
 from tracetypes.parsing import Row, cell_splitter, is_blank, text_parser
 from tracetypes.records import Mismatch
 from tracetypes.sources import reader
@@ -60,10 +61,12 @@ class Strict:
             raise ValueError("negative")
 
 
-def leaf_of(edge: Any, *, key: Callable[[Any], Any] | None = None) -> FromSource:
+def leaf_of(
+    edge: Any, *, key: Callable[[Any], Any] | None = None, time: Callable[[Any], int] = lambda r: r.ts
+) -> FromSource:
     """The source of a small plan."""
     flow = Dataflow("parsed")
-    source: Any = flow.source("rows", edge, key=key, markers=every(seconds=1, time=lambda r: r.ts))
+    source: Any = flow.source("rows", edge, key=key, markers=every(seconds=1, time=time))
     flow.sink("out", source)
     (link,) = links(plan(check(flow), parallelism=1).stages[0].region)
     assert isinstance(link.leaf, FromSource)
@@ -78,7 +81,7 @@ PLAIN, KEYED, BY_NAME, STRICT = (
 )
 
 
-def one(leaf: FromSource, format: Csv | JsonLines, raw: bytes) -> TakenRow:
+def one(leaf: FromSource, format: Csv | JsonLines | TextLines, raw: bytes) -> TakenRow:
     """A row by itself, as the definition has it."""
     parse = text_parser(format, leaf.layout, None)
     try:
@@ -90,7 +93,7 @@ def one(leaf: FromSource, format: Csv | JsonLines, raw: bytes) -> TakenRow:
     return TakenRow(row, lambda: repr(raw))
 
 
-def together(leaf: FromSource, format: Csv | JsonLines, lines: list[bytes]) -> list[TakenRow | Chunk]:
+def together(leaf: FromSource, format: Csv | JsonLines | TextLines, lines: list[bytes]) -> list[TakenRow | Chunk]:
     """Rows as the workers take them."""
     names = [name for name, _ in leaf.layout.columns]
     schemas = [schema for _, schema in leaf.layout.columns]
@@ -98,6 +101,8 @@ def together(leaf: FromSource, format: Csv | JsonLines, lines: list[bytes]) -> l
         split = cell_splitter(format, leaf.layout, None)
         cells: Any = lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(names))  # noqa: E731
         fits = list(map(fit_of_csv, schemas))
+    elif isinstance(format, TextLines):
+        cells, fits = lambda rows: columns_of_lines(list(map(decoded, rows))), list(map(fit_of_json, schemas))
     else:
         cells = lambda rows: columns_of_json(list(map(decoded, rows)), names)  # noqa: E731
         fits = list(map(fit_of_json, schemas))
@@ -118,7 +123,7 @@ def rows_of(leaf: FromSource, taken: Iterable[TakenRow | Chunk]) -> list[Row]:
     return rows
 
 
-def agree(leaf: FromSource, format: Csv | JsonLines, lines: list[bytes]) -> None:
+def agree(leaf: FromSource, format: Csv | JsonLines | TextLines, lines: list[bytes]) -> None:
     """Compare them, items and rejects apart."""
     wanted, found = [one(leaf, format, line).row for line in lines], rows_of(leaf, together(leaf, format, lines))
     for kinds in (("item", "marker"), ("reject",)):
@@ -184,6 +189,30 @@ def json_lines(draw: st.DrawFn) -> list[bytes]:
 @example(lines=[as_json({"key": "", "ts": 1, "name": "a", "watts": 1, "on": True, "at": "2026-01-02T03:04:05Z"})] * 2)
 def test_json(leaf: FromSource, lines: list[bytes]) -> None:
     agree(leaf, JsonLines(), lines)
+
+
+LINES, BY_WORD = (
+    leaf_of(U[Unit, str], time=len),
+    leaf_of(U[str, str], key=lambda line: line.split()[0], time=lambda line: int(line.split()[1])),
+)
+
+
+@pytest.mark.parametrize("leaf", [LINES, BY_WORD], ids=["plain", "by a word"])
+@given(
+    lines=st.lists(
+        st.text(st.sampled_from('a1 ,"{é\t'), min_size=1).map(str.encode) | st.sampled_from([b"a 1", b"b 2 c", b"\xff a"])
+    )
+)
+def test_lines(leaf: FromSource, lines: list[bytes]) -> None:
+    agree(leaf, TextLines(), lines)
+
+
+def test_a_line_is_a_value_as_it_is() -> None:
+    """With its quotes and spaces; not one that is no text."""
+    lines = [b' "a", 1', "{é}".encode(), b"\xff"]
+    rows = rows_of(LINES, together(LINES, TextLines(), lines))
+    assert sorted((row.kind, row.value) for row in rows if row.kind == "item") == [("item", ' "a", 1'), ("item", "{é}")]
+    assert [row.reason for row in rows if row.kind == "reject"] == ["not UTF-8"]
 
 
 CELLS = st.one_of(

@@ -13,7 +13,7 @@ from tracetypes.errors import (
     UsageError,
     Violation,
 )
-from tracetypes.formats import csv, json_lines, kafka, parquet
+from tracetypes.formats import csv, json_lines, kafka, parquet, text_lines
 from tracetypes.graph import Dataflow, SourceStream, Stream, merge, sort
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
@@ -77,4 +77,5 @@ __all__ = [
     "run",
     "sort",
     "start",
+    "text_lines",
 ]

@@ -25,7 +25,7 @@ from tracetypes.attributes import missing_attribute
 from tracetypes.conformance import hashable, name_of
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation
-from tracetypes.formats import Csv, Layout
+from tracetypes.formats import Csv, Layout, TextLines
 from tracetypes.graph import DISPLAY, Dataflow, Stream
 from tracetypes.markers import InBand
 from tracetypes.nodes import (
@@ -44,7 +44,19 @@ from tracetypes.nodes import (
     Split,
     title,
 )
-from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, Unit, UnitValue, schema_of, show, show_type
+from tracetypes.records import (
+    ListOf,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Unit,
+    UnitValue,
+    schema_of,
+    show,
+    show_type,
+)
 from tracetypes.redaction import conceal
 from tracetypes.sources import edge_given
 from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpKeyedUnordered, OpStateless, substitute, template_types
@@ -572,11 +584,14 @@ class _Checker:
             self.flat(node, edge)
 
     def flat(self, node: Source | Sink, edge: EdgeType) -> None:
-        if not isinstance(node.format, Csv):
+        if not isinstance(node.format, Csv | TextLines):
             return
         try:
             layout = Layout(schema_of(edge.key), schema_of(edge.value), ())
         except DataError:
+            return
+        if isinstance(node.format, TextLines):
+            self.lines(node, layout)
             return
         nested = [name for name, schema in layout.columns if _nested(schema)]
         if nested:
@@ -586,6 +601,19 @@ class _Checker:
                 f"CSV for the nested column {nested[0]!r}",
                 "flat columns",
                 f"{'write' if isinstance(node, Sink) else 'read'} JSON lines or Parquet, or map to a flat record",
+            )
+
+    def lines(self, node: Source | Sink, layout: Layout) -> None:
+        if isinstance(node, Sink):
+            self.refuse("TT119", node, "text_lines() at a sink", "a format that is written", "write JSON lines or Parquet")
+        elif [type(schema) for _, schema in layout.columns] != [String]:
+            columns = ", ".join(name for name, _ in layout.columns) or "nothing"
+            self.refuse(
+                "TT119",
+                node,
+                f"lines of text for {columns}",
+                "one column of text",
+                "declare U[Unit, str] and parse it in an operator, give the key with key=, or read CSV or JSON lines",
             )
 
     # -------------------------------------------------------------------------------------------- operators

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
@@ -32,11 +32,13 @@ __all__ = [
     "Kafka",
     "Layout",
     "Parquet",
+    "TextLines",
     "csv",
     "format_of",
     "json_lines",
     "kafka",
     "parquet",
+    "text_lines",
 ]
 
 
@@ -67,7 +69,15 @@ class Parquet:
     extension: Literal["parquet"] = "parquet"
 
 
-Format: TypeAlias = Csv | JsonLines | Parquet
+@attrs.frozen
+class TextLines:
+    """Text, a value per line. It has no times, so no zone."""
+
+    zone: ClassVar[None] = None
+    extension: ClassVar[Literal["txt"]] = "txt"
+
+
+Format: TypeAlias = Csv | JsonLines | Parquet | TextLines
 """Of files."""
 
 MARKER = "tracetypes-marker"
@@ -111,6 +121,13 @@ def parquet(*, zone: str | None = None) -> Parquet:
     """Parquet. ``zone``: the time zone of columns of times without one. Without it such a file is refused. With it a
     file is refused if a time names no instant in that zone, or two."""
     return Parquet(_checked_zone(zone))
+
+
+def text_lines() -> TextLines:
+    """Lines of text, for sources only: each line of UTF-8 is a value, as it is, without its line end. The source has one
+    column of text: ``U[Unit, str]``, or ``U[K, str]`` with ``key=``. A line of nothing but white space is no row, and one
+    that is not UTF-8 is a reject."""
+    return TextLines()
 
 
 def _checked_zone(zone: str | None) -> str | None:

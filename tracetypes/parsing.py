@@ -11,7 +11,7 @@ import attrs
 
 from tracetypes.conformance import key_problem, name_of
 from tracetypes.errors import RunError, UsageError
-from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout
+from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout, TextLines
 from tracetypes.plain import from_plain, from_text, to_plain
 from tracetypes.records import (
     UNIT,
@@ -61,12 +61,15 @@ class Row:
 
 
 def text_parser(
-    format: Csv | JsonLines, layout: Layout, header: Sequence[str] | None
+    format: Csv | JsonLines | TextLines, layout: Layout, header: Sequence[str] | None
 ) -> Callable[[str], tuple[Any, Any]]:
     """A function from a line to a pair; it raises :class:`Mismatch`. ``header``: the columns of the current file."""
     layout = layout.zoned(format.zone)
     if isinstance(format, JsonLines):
         return lambda line: layout.pair(_object(line))
+    if isinstance(format, TextLines):
+        ((name, _),) = layout.columns
+        return lambda line: layout.pair({name: line})
     cells_of, build = cell_splitter(format, layout, header), _builder(layout)
     columns = layout.columns
 
@@ -123,7 +126,7 @@ def _cells(separator: str) -> Callable[[str], list[str]]:
     return cells
 
 
-def is_blank(format: Csv | JsonLines, line: bytes) -> bool:
+def is_blank(format: Csv | JsonLines | TextLines, line: bytes) -> bool:
     """Whether a line is not a row: it is empty, or has only white space that does not separate cells."""
     if not line or line.isspace():
         return not (isinstance(format, Csv) and format.separator is not None and format.separator.encode() in line)

@@ -11,7 +11,7 @@ import attrs
 from tracetypes.conformance import conformer, key_conformer
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Kafka, Layout, Parquet
+from tracetypes.formats import Csv, Kafka, Layout, Parquet, TextLines
 from tracetypes.markers import InBand, TimeUnit, micros_from
 from tracetypes.nodes import RowPosition, Source
 from tracetypes.parsing import Headers, Row, checked_key, record_parser
@@ -93,7 +93,7 @@ def reader(source: Source) -> Reader:
 def record_reader(source: Source, layout: Layout) -> Callable[[bytes | None, bytes | None, Headers], Row]:
     """The reader of a source for records of Kafka: key, value and headers. Raises :class:`UsageError` ``TT402``, and
     :class:`RunError` ``TT207`` for a format that Kafka records cannot have."""
-    if isinstance(source.format, Csv | Parquet):
+    if isinstance(source.format, Csv | Parquet | TextLines):
         raise RunError(
             "TT207",
             f"source {source.name!r}: records of a topic are not {type(source.format).__name__}",

@@ -19,7 +19,7 @@ from tracetypes.compiler.connectors.kafka import Address, patiently
 from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Kafka, Parquet
+from tracetypes.formats import Csv, Kafka, Parquet, TextLines
 from tracetypes.markers import Marker
 from tracetypes.parsing import record_writer
 
@@ -34,7 +34,7 @@ class TopicSink:
 
     def __init__(self, plan: Plan, text: str, run: str) -> None:
         self.plan, self.address, self.run = plan, Address.of(text), run
-        if isinstance(plan.sink.format, Csv | Parquet):
+        if isinstance(plan.sink.format, Csv | Parquet | TextLines):
             raise RunError(
                 "TT207",
                 f"sink {plan.sink.name!r}: records of a topic are not {type(plan.sink.format).__name__}",

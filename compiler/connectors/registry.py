@@ -14,7 +14,7 @@ from tracetypes.compiler.connectors import delta
 from tracetypes.compiler.connectors.files import files_of
 from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.kafka import SCHEME
-from tracetypes.formats import Csv, JsonLines, Kafka, Parquet
+from tracetypes.formats import Csv, JsonLines, Kafka, Parquet, TextLines
 from tracetypes.nodes import Sink, Source
 
 __all__ = ["Connector", "connector_of", "connector_of_kind", "difference", "reading", "register", "writing"]
@@ -83,7 +83,7 @@ class Files(Connector):
         """By the format, if it is declared."""
         yield files, f"find files, {PIECES}"
         match source.format:
-            case Csv() | JsonLines():
+            case Csv() | JsonLines() | TextLines():
                 columns = "columns of text that Python parses"
             case Parquet():
                 columns = "columns of Parquet"

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import END, POSITION
-from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet
+from tracetypes.errors import RunError
+from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, TextLines
 from tracetypes.nodes import Sink
 from tracetypes.plain import to_plain
 from tracetypes.records import Float
@@ -62,6 +63,8 @@ def open_rows(format: Format, path: str) -> RowFile:
             return _CsvFile(path, separator or " ")
         case JsonLines():
             return _JsonFile(path)
+        case TextLines():
+            raise RunError("TT207", "lines of text are only read", fix="write JSON lines: format=json_lines()")
 
 
 class _ParquetFile:

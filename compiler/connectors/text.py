@@ -29,6 +29,7 @@ __all__ = [
     "chunks_of",
     "columns_of_csv",
     "columns_of_json",
+    "columns_of_lines",
     "decoded",
     "fit_of_csv",
     "fit_of_json",
@@ -194,6 +195,12 @@ def _digits(cells: list[str]) -> list[int] | None:
 
 
 # --------------------------------------------------------------------------------------------------- texts
+
+
+def columns_of_lines(texts: Sequence[str | None]) -> tuple[list[int], list[list[Any]]]:
+    """The lines as the cells of one column, and the numbers of those that are text."""
+    kept = [at for at, text in enumerate(texts) if text is not None]
+    return kept, [[texts[at] for at in kept]]
 
 
 def decoded(raw: bytes | None) -> str | None:

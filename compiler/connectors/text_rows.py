@@ -13,6 +13,7 @@ from tracetypes.compiler.connectors.text import (
     Fit,
     columns_of_csv,
     columns_of_json,
+    columns_of_lines,
     decoded,
     fit_of_csv,
     fit_of_json,
@@ -22,7 +23,7 @@ from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, JsonLines
+from tracetypes.formats import Csv, JsonLines, TextLines
 from tracetypes.parsing import Row, cell_splitter, is_blank, split_header, text_parser
 
 __all__ = ["TextRows"]
@@ -34,7 +35,7 @@ class TextRows:
     def __init__(
         self,
         leaf: FromSource,
-        format: Csv | JsonLines,
+        format: Csv | JsonLines | TextLines,
         header: list[str] | None,
         read: Callable[[Any, Any], Row],
         verifier: Verifier | None = None,
@@ -64,12 +65,14 @@ class TextRows:
         names = [name for name, _ in layout.columns]
         if isinstance(self.format, JsonLines):
             return lambda rows: columns_of_json(list(map(decoded, rows)), names)
+        if isinstance(self.format, TextLines):
+            return lambda rows: columns_of_lines(list(map(decoded, rows)))
         split = cell_splitter(self.format, layout, self.header)
         return lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(names))
 
     def _fits(self) -> list[Fit]:
         """Of the columns."""
-        fit = fit_of_json if isinstance(self.format, JsonLines) else fit_of_csv
+        fit = fit_of_csv if isinstance(self.format, Csv) else fit_of_json
         return [fit(schema) for _, schema in self.leaf.layout.zoned(self.format.zone).columns]
 
     def _check_header(self, raw: bytes) -> None:

@@ -24,7 +24,7 @@ from tracetypes.check import Checked
 from tracetypes.compiler.analysis.traced import Opaque, traced
 from tracetypes.compiler.tracing.identity import Once
 from tracetypes.edges import EdgeType
-from tracetypes.formats import Csv, JsonLines, Kafka
+from tracetypes.formats import Csv, JsonLines, Kafka, TextLines
 from tracetypes.nodes import Apply, Graph, Merge, Node, Receive, Sink, Source, title
 from tracetypes.silence import needs, periods_in, unrolled
 from tracetypes.templates import OpStateless, overrides
@@ -152,7 +152,7 @@ class _Cut:
 
     def why(self, node: Node, found: dict[int, str | None]) -> str | None:
         match node:
-            case Source(format=Csv() | JsonLines()):
+            case Source(format=Csv() | JsonLines() | TextLines()):
                 return "its rows are text, which Python parses"
             case Source(format=Kafka()):
                 return "a topic grows while it is read"

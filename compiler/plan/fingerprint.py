@@ -43,7 +43,7 @@ from tracetypes.compiler.plan.plan import (
 from tracetypes.compiler.tracing.identity import parts_of
 from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
-from tracetypes.formats import Csv, JsonLines, Kafka, Layout, Parquet
+from tracetypes.formats import Csv, JsonLines, Kafka, Layout, Parquet, TextLines
 from tracetypes.markers import EventTime, InBand
 from tracetypes.nodes import (
     Apply,
@@ -102,6 +102,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
     Csv: dict.fromkeys(("separator", "columns", "zone", "extension"), FREE),
     JsonLines: dict.fromkeys(("zone", "extension"), FREE),
     Parquet: dict.fromkeys(("zone", "extension"), FREE),
+    TextLines: {},
     Kafka: dict.fromkeys(("headers", "marker", "markers", "zone"), FREE),
     Layout: dict.fromkeys(("key", "value", "reserved"), DERIVED),
 }

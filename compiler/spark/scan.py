@@ -32,7 +32,7 @@ from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.wire import BEFORE, Task, as_rows, iterator_of, no_collector
 from tracetypes.compiler.store.staging import Delivery, deliver
-from tracetypes.formats import Csv, JsonLines
+from tracetypes.formats import Csv, JsonLines, TextLines
 from tracetypes.parsing import Row
 from tracetypes.sources import reader
 
@@ -134,7 +134,7 @@ class TextScan(Scan):
     """Lines. Input columns: ``raw`` (bytes of a line), then ``_time``, ``_file``, ``_start``: the split of the row.
     Rows of a split are adjacent and in order."""
 
-    def __init__(self, end: End, format: Csv | JsonLines, header: list[str] | None) -> None:
+    def __init__(self, end: End, format: Csv | JsonLines | TextLines, header: list[str] | None) -> None:
         super().__init__(end)
         self.format, self.header = format, header
 
