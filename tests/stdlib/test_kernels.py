@@ -313,7 +313,8 @@ CASES = [
     (aggregate, use)
     for aggregate in AGGREGATES
     for use in USES
-    if (aggregate not in IN_PYTHON and "where" not in aggregate) or use in ("aggregate", "running", "sliding, ends", "two stacks")
+    if use in ("aggregate", "sliding, ends")
+    or ("where" not in aggregate and (aggregate not in IN_PYTHON or use in ("running", "two stacks")))
 ]
 
 
