@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tracetypes
-from tests.spark.test_windows_duckdb import INPUTS, key_of, rows_of
+from tests.spark.test_windows_duckdb import key_of, rows_of
 from tests.stdlib.small import Event
 from tracetypes import Dataflow, U, every
 
@@ -38,7 +38,7 @@ def agree(kinds: list[str], number: int) -> None:
     tracetypes.run(flow, inputs=inputs, outputs=outputs, parallelism=2, key_groups=4)
     for at, kind in enumerate(kinds):
         assert Counter((key, *joins.shown(value)) for key, value in outputs[f"out-{at}"]) == expected[kind], kind
-        assert expected[kind].total() > INPUTS / 2, kind
+        assert expected[kind].total() > 0, kind
 
 
 def test_joins_on_spark_are_those_of_duckdb(spark: SparkSession) -> None:
@@ -46,6 +46,6 @@ def test_joins_on_spark_are_those_of_duckdb(spark: SparkSession) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(8))
 def test_all_joins_on_spark_are_those_of_duckdb(spark: SparkSession, part: int) -> None:
-    agree([*joins.KINDS][part::4], part)
+    agree([*joins.KINDS][part::8], part)
