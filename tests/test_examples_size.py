@@ -12,7 +12,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LIMIT = 65
-LIMITS = {"Yahoo VI": 75, "home energy": 43}
+LIMITS = {"Yahoo VI": 75, "home energy": 43, "Nexmark 0 to 8": 150}
 """Where it is another."""
 
 APPLICATIONS = {
@@ -24,6 +24,7 @@ APPLICATIONS = {
     "Yahoo VI": ("yahoo", "query_6"),
     "smart homes": ("smart_homes", "predictions"),
     "home energy": ("home_energy", "flow"),
+    "Nexmark 0 to 8": ("nexmark", "flow"),
     "sensors, filled in": ("sensors", "filled"),
     "sensors, the largest": ("sensors", "largest"),
 }
