@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 TOUR = ROOT / "docs" / "tour.md"
+COMING_FROM = ROOT / "docs" / "coming_from.md"
 
 
 class Page(NamedTuple):
@@ -51,3 +52,24 @@ def write_tour(folder: Path) -> Page:
     for name, rows in zip(("clicks", "hub"), blocks(text, "json"), strict=False):
         (folder / f"{name}.jsonl").write_text(rows, encoding="utf-8")
     return written(folder, TOUR, {"clicks.py": clicks, "sensors.py": program, "unsorted.py": unsorted})
+
+
+class Idiom(NamedTuple):
+    """A section of ``docs/coming_from.md``: its program with the beginning of the page, and the output that it shows."""
+
+    title: str
+    text: str
+    program: str
+    output: str
+
+
+def idioms() -> list[Idiom]:
+    """The sections of ``docs/coming_from.md`` that have a number."""
+    beginning, *sections = re.split(r"^## (?=\d)", COMING_FROM.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    (start,) = blocks(beginning, "python")
+    found = []
+    for section in sections:
+        text = section.partition("\n## ")[0]
+        (program,), (output,) = blocks(text, "python"), blocks(text, "text")
+        found.append(Idiom(text.partition("\n")[0], text, f"{start}\n\n{program}", output))
+    return found

@@ -21,7 +21,7 @@ import pytest
 
 import tracetypes.testing
 from tests import pictures
-from tests.pages import ROOT, TOUR, Page, blocks, sessions, write_tour, written
+from tests.pages import ROOT, TOUR, Page, blocks, idioms, sessions, write_tour, written
 from tests.test_imports import sources
 from tests.test_layers import LEVELS, layer
 from tracetypes import CheckFailed, Dataflow, Item, TraceTypesError, check, stdlib
@@ -112,10 +112,21 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> Page:
 
 
 @pytest.fixture(scope="module")
-def mypy(readme: Page, tour: Page, programs: dict[str, Path]) -> Callable[[Path], str]:
+def idiom_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The programs of ``docs/coming_from.md``."""
+    files = []
+    folder = tmp_path_factory.mktemp("idioms")
+    for at, idiom in enumerate(idioms(), 1):
+        files.append(folder / f"idiom_{at}.py")
+        files[-1].write_text(idiom.program, encoding="utf-8")
+    return files
+
+
+@pytest.fixture(scope="module")
+def mypy(readme: Page, tour: Page, programs: dict[str, Path], idiom_files: list[Path]) -> Callable[[Path], str]:
     """What mypy --strict says of a program: of all of them in one run."""
     right = [path for name, path in programs.items() if "right" in name]
-    files = [str(path) for path in (*readme.files, *tour.files, *right)]
+    files = [str(path) for path in (*readme.files, *tour.files, *right, *idiom_files)]
     options = ["--strict", "--config-file=", "--follow-imports=silent", "--cache-dir=.mypy_cache/docs"]
     run = subprocess.run(
         [sys.executable, "-m", "mypy", *options, "--scripts-are-modules", "--explicit-package-bases", *files],
@@ -455,6 +466,10 @@ def test_every_section_shows_what_is_wrong_and_what_is_right() -> None:
 
 def test_mypy_accepts_the_right_programs(programs: dict[str, Path], mypy: Callable[[Path], str]) -> None:
     assert "\n".join(said for name, path in programs.items() if "right" in name and (said := mypy(path))) == ""
+
+
+def test_mypy_accepts_the_idioms(idiom_files: list[Path], mypy: Callable[[Path], str]) -> None:
+    assert "\n".join(filter(None, map(mypy, idiom_files))) == ""
 
 
 def test_commands_of_the_errors() -> None:
