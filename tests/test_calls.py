@@ -99,7 +99,7 @@ def test_an_option_that_is_misspelled(capsys: pytest.CaptureFixture[str]) -> Non
         tracetypes.run(flow(), {}, {}, paralelism=4)  # type: ignore[call-arg]
 
 
-COMMANDS = ["check", "explain", "graph", "run", "state", "test"]
+COMMANDS = ["check", "explain", "graph", "prepare", "run", "state", "test"]
 
 
 def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
