@@ -146,7 +146,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
 def refuse_unknown(given: Sequence[str], options: Sequence[str]) -> None:
     """Raises :class:`UsageError` ``TT402`` for arguments that a command does not have. ``options``: those that it has."""
-    name = given[0].partition("=")[0]
+    name = next((one for one in given if one.startswith("-")), given[0]).partition("=")[0]
     is_option = name.startswith("-")
     fix = (is_option and like(name, options)) or "see --help of the command for its options"
     raise UsageError("TT402", f"there is no option {name}" if is_option else f"{name} is one argument too many", fix=fix)
