@@ -62,51 +62,51 @@ def compare(query: int, got: Path, bids: Path, *, ours: bool) -> Difference:
     return difference(RECOUNTS[query], got, columns, undue=undue, bids=f"{bids}/*.parquet")
 
 
-def child(given: argparse.Namespace) -> None:
+def child(arguments: argparse.Namespace) -> None:
     """All queries at one parallelism."""
-    spark = session(parallelism=given.child)
-    setting = Setting(spark, given.data / "bids", "bids", given.files_per_step, given.child, given.keep)
+    spark = session(parallelism=arguments.child)
+    setting = Setting(spark, arguments.data / "bids", "bids", arguments.files_per_step, arguments.child, arguments.keep)
     setting.warm()
-    for query in map(int, given.queries.split(",")):
-        report(setting, query, given)
+    for query in map(int, arguments.queries.split(",")):
+        report(setting, query, arguments)
 
 
-def report(setting: Setting, query: int, given: argparse.Namespace) -> None:
+def report(setting: Setting, query: int, arguments: argparse.Namespace) -> None:
     """Verify, time and print a query."""
     flow = nexmark.dataflow(query)
-    ways = {} if given.only_ours else by_hand.QUERIES[query]
-    found: dict[str, Difference] = {}
-    if not given.no_verify:
+    ways = {} if arguments.only_ours else by_hand.QUERIES[query]
+    differences: dict[str, Difference] = {}
+    if not arguments.no_verify:
         with scratch() as out:
             setting.ours(flow, out / "ours.parquet")
-            found["ours"] = compare(query, out / "ours.parquet", setting.rows, ours=True)
+            differences["ours"] = compare(query, out / "ours.parquet", setting.rows, ours=True)
             for name, way in ways.items():
                 setting.other(way, "append", out / name)
-                found[name] = compare(query, out / name, setting.rows, ours=False)
+                differences[name] = compare(query, out / name, setting.rows, ours=False)
     sides: dict[str, Callable[[], float]] = {"ours": partial(setting.ours, flow)}
     sides |= {name: partial(setting.other, way, "append") for name, way in ways.items()}
-    if not given.only_ours:
+    if not arguments.only_ours:
         sides["floor"] = partial(setting.other, by_hand.floor, "append")
-    taken = alternate(sides, given.runs, given.warm)
-    median = medians(taken)
+    seconds = alternate(sides, arguments.runs, arguments.warm)
+    median = medians(seconds)
     others = {name: median[name] for name in ways}
     best = min(others, key=lambda name: others[name]) if others else None
     say(
         benchmark="nexmark",
         query=query,
-        events=given.events,
+        events=arguments.events,
         parallelism=setting.parallelism,
         ours=median["ours"],
-        ours_all=[round(t, 2) for t in taken["ours"]],
+        ours_all=[round(t, 2) for t in seconds["ours"]],
         other=median[best] if best else None,
         ratio=round(median[best] / median["ours"], 2) if best else None,
         other_is=best,
         others=others,
         floor=median.get("floor"),
-        exact={name: one.exact for name, one in found.items()},
+        exact={name: one.exact for name, one in differences.items()},
         differences={
             name: {"rows": one.rows, "missing": one.missing, "extra": one.extra, "undue": one.undue}
-            for name, one in found.items()
+            for name, one in differences.items()
         },
         versions=versions(),
     )
@@ -116,14 +116,14 @@ def main() -> None:
     """Run the benchmark."""
     parser = options(__doc__, events=4_000_000)
     parser.add_argument("--queries", default="1,2,5,7")
-    given = parser.parse_args()
-    if given.child is not None:
-        child(given)
+    arguments = parser.parse_args()
+    if arguments.child is not None:
+        child(arguments)
         return
     with tempfile.TemporaryDirectory() as data:
-        rate = max(1, given.events // SECONDS)
-        nexmark_data.write(Path(data), given.events, files=given.files, rate=rate, seed=given.seed)
-        speedups("nexmark", for_each_parallelism("benchmarks.nexmark", given, Path(data)))
+        rate = max(1, arguments.events // SECONDS)
+        nexmark_data.write(Path(data), arguments.events, files=arguments.files, rate=rate, seed=arguments.seed)
+        speedups("nexmark", for_each_parallelism("benchmarks.nexmark", arguments, Path(data)))
 
 
 if __name__ == "__main__":

@@ -56,11 +56,11 @@ def once(checkout: Path, cache: Path, folder: Path) -> Taken:
     """A run of two rows."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
-    given = ["--input", f"hub={folder / 'rows.jsonl'}", "--output", f"filled={out}"]
+    options = ["--input", f"hub={folder / 'rows.jsonl'}", "--output", f"filled={out}"]
     before, began = processor(), time.monotonic()
-    said = command(checkout, cache, "run", "examples/sensors.py:filled", *given)
+    output = command(checkout, cache, "run", "examples/sensors.py:filled", *options)
     seconds = time.monotonic() - began
-    (line,) = (line for line in said.splitlines() if line.startswith("seconds: "))
+    (line,) = (line for line in output.splitlines() if line.startswith("seconds: "))
     phases = {what: float(number) for what, number in re.findall(r"([A-Za-z- ]+) ([\d.]+)", line.partition(":")[2])}
     return Taken(seconds, processor() - before, {what.strip(): number for what, number in phases.items()})
 
@@ -71,17 +71,17 @@ def main() -> None:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--prepared", action="store_true", help="run tracetypes prepare on this side before")
-    given = parser.parse_args()
+    options = parser.parse_args()
     from benchmarks._compare import say, versions
 
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-        sides = {"there": (given.checkout.resolve(), folder / "none"), "here": (ROOT, folder / "cache")}
-        if given.prepared:
+        sides = {"there": (options.checkout.resolve(), folder / "none"), "here": (ROOT, folder / "cache")}
+        if options.prepared:
             command(*sides["here"], "prepare")
         pairs: list[dict[str, Taken]] = []
-        for number in range(given.runs + 1):
+        for number in range(options.runs + 1):
             order = ("there", "here") if number % 2 else ("here", "there")
             pairs.append({name: once(*sides[name], folder) for name in order})
         del pairs[0]  # files come into memory
@@ -91,14 +91,14 @@ def main() -> None:
             say(
                 benchmark="start",
                 side=name,
-                prepared=given.prepared and name == "here",
+                prepared=options.prepared and name == "here",
                 seconds=round(statistics.median(one.seconds for one in mine), 1),
                 processor=round(statistics.median(one.processor for one in mine), 1),
                 phases={what: round(seconds, 1) for what, seconds in phases.items()},
             )
         say(
             benchmark="start",
-            runs=given.runs,
+            runs=options.runs,
             ratio=round(statistics.median(pair["there"].seconds / pair["here"].seconds for pair in pairs), 2),
             processor_ratio=round(statistics.median(pair["there"].processor / pair["here"].processor for pair in pairs), 2),
             ratios=[round(pair["there"].seconds / pair["here"].seconds, 2) for pair in pairs],

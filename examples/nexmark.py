@@ -159,9 +159,9 @@ NEAR = 20
 """Seconds between a person's and an auction's block that query 3 joins at most, and so keeps both."""
 
 
-def suggestion(found: Joined[Person, Auction]) -> Suggestion:
+def suggestion(pair: Joined[Person, Auction]) -> Suggestion:
     """A pair as a suggestion."""
-    return Suggestion(found.left.name, found.left.city, found.left.state, found.right.id)
+    return Suggestion(pair.left.name, pair.left.city, pair.left.state, pair.right.id)
 
 
 def query_3(events: Events) -> Stream[U[int, Suggestion]]:
@@ -272,11 +272,11 @@ def dataflow(*numbers: int) -> Dataflow:
         query_7,
         query_8,
     ]
-    made = Dataflow("nexmark")
-    events = Events(made)
+    graph = Dataflow("nexmark")
+    events = Events(graph)
     for number in numbers:
-        made.sink(f"query_{number}", queries[number](events), marker="at")
-    return made
+        graph.sink(f"query_{number}", queries[number](events), marker="at")
+    return graph
 
 
 flow = dataflow(*range(9))

@@ -78,8 +78,8 @@ def tables(
         return chance.integers(0, hot_of, events) > 0
 
     def a_person() -> Any:
-        known = np.minimum(last_person + 1, active)
-        return last_person + 1 - known + chance.integers(0, known + AHEAD)
+        so_far = np.minimum(last_person + 1, active)
+        return last_person + 1 - so_far + chance.integers(0, so_far + AHEAD)
 
     def an_auction() -> Any:
         least = np.maximum(last_auction - in_flight, 0)
@@ -130,14 +130,14 @@ def tables(
     }
 
 
-def write(directory: Path, events: int, *, files: int = 8, format: str = "parquet", **given: int) -> None:
+def write(directory: Path, events: int, *, files: int = 8, format: str = "parquet", **options: int) -> None:
     """Write so many events, ``files`` files of each kind. ``format``: ``"parquet"``, or ``"json"`` for JSON lines. ``given``: as
     in :func:`tables`."""
     import pyarrow.parquet as pq
 
     bounds = [events * n // files for n in range(files + 1)]
     for n, (begin, end) in enumerate(pairwise(bounds)):
-        for name, table in tables(end - begin, first=begin, **given).items():
+        for name, table in tables(end - begin, first=begin, **options).items():
             path = directory / name / f"part-{n:05d}.{'parquet' if format == 'parquet' else 'jsonl'}"
             path.parent.mkdir(parents=True, exist_ok=True)
             if format == "parquet":
@@ -159,9 +159,9 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=100, help="auctions that are open at a time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--format", choices=["parquet", "json"], default="parquet")
-    given = vars(parser.parse_args())
-    directory, events = given.pop("directory"), given.pop("events")
-    write(directory, events, **given)
+    options = vars(parser.parse_args())
+    directory, events = options.pop("directory"), options.pop("events")
+    write(directory, events, **options)
     print(f"{events:,} events in {directory}")
 
 

@@ -21,7 +21,7 @@ from tracetypes.stdlib.bags import Bag
 from tracetypes.stdlib.joins import Either, FromLeft, Joined, Times, one_period, tagged
 from tracetypes.stdlib.periods import multiples_of, period_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
-from tracetypes.stdlib.window_joins import Both, How, how_of, result_of
+from tracetypes.stdlib.window_joins import Both, How, how_of, result_of, sides_of, sides_together
 from tracetypes.stdlib.windows import seconds_as_micros, whole
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered
 
@@ -71,13 +71,13 @@ class EquiJoin(OpKeyedUnordered[K, Either[A, B], K, R, tuple[Waiting, ...], Both
         return {"R": self.joined}
 
     def lift(self, key: K, value: Either[A, B]) -> Both[A, B]:
-        return (Bag((value.value,)), Bag()) if isinstance(value, FromLeft) else (Bag(), Bag((value.value,)))
+        return sides_of(value)
 
     def identity(self) -> Both[A, B]:
         return Bag(), Bag()
 
     def combine(self, a: Both[A, B], b: Both[A, B]) -> Both[A, B]:
-        return a[0] | b[0], a[1] | b[1]
+        return sides_together(a, b)
 
     def initial_state(self) -> tuple[Waiting, ...]:
         return ()

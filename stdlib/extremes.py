@@ -26,8 +26,8 @@ from tracetypes.records import (
 )
 from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
-from tracetypes.stdlib.kept import kept, kept_if_any
 from tracetypes.stdlib.orders import order_of, place_of
+from tracetypes.stdlib.where import restrict, restrict_if_any
 from tracetypes.typed import Typed
 
 __all__ = ["First", "Last", "Max", "Min", "Placed", "Ranked", "Top", "first", "last", "max", "min", "top"]
@@ -118,8 +118,8 @@ def min(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
     >>> evaluate(min(to=str), ["b", "a"])
     'a'
     """
-    made: Any = Min(function_or_none("min", of), type_of("min", of, to))
-    return kept("min", made, where, optional=True)
+    aggregate: Any = Min(function_or_none("min", of), type_of("min", of, to))
+    return restrict("min", aggregate, where, optional=True)
 
 
 @overload
@@ -146,8 +146,8 @@ def max(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
     >>> evaluate(max(of=abs, to=float), [-3.0, 2.0])
     3.0
     """
-    made: Any = Max(function_or_none("max", of), type_of("max", of, to))
-    return kept("max", made, where, optional=True)
+    aggregate: Any = Max(function_or_none("max", of), type_of("max", of, to))
+    return restrict("max", aggregate, where, optional=True)
 
 
 Placed = tuple[Any, Any, V]
@@ -218,8 +218,8 @@ def last(by: Any, *, ties: bool = False, where: Any = None) -> Any:
     """
     function_or_none("last", by)
     if _flag("last", "ties", ties):
-        return kept("last", TopWithTies(1, by, word="last"), where)
-    return kept_if_any("last", Last(by), where)
+        return restrict("last", TopWithTies(1, by, word="last"), where)
+    return restrict_if_any("last", Last(by), where)
 
 
 @overload
@@ -245,8 +245,8 @@ def first(by: Any, *, ties: bool = False, where: Any = None) -> Any:
     """
     function_or_none("first", by)
     if _flag("first", "ties", ties):
-        return kept("first", TopWithTies(1, Reverse(by), word="first"), where)
-    return kept_if_any("first", First(by), where)
+        return restrict("first", TopWithTies(1, Reverse(by), word="first"), where)
+    return restrict_if_any("first", First(by), where)
 
 
 @attrs.frozen
@@ -374,7 +374,7 @@ def top(k: int, by: Any, *, ties: bool = False, ranks: bool = False, where: Any 
     if type(k) is not int or k < 1:
         raise UsageError("TT121", f"top was given k={show(k)}", fix="pass a whole number from 1")
     best: Top[Any] = (TopWithTies if _flag("top", "ties", ties) else Top)(k, function_or_none("top", by))
-    return kept("top", TopRanked(best) if _flag("top", "ranks", ranks) else best, where)
+    return restrict("top", TopRanked(best) if _flag("top", "ranks", ranks) else best, where)
 
 
 def _flag(caller: str, name: str, given: object) -> bool:

@@ -11,8 +11,8 @@ import attrs
 from tracetypes.places import Orderable
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import function_or_none, returned
-from tracetypes.stdlib.kept import kept
 from tracetypes.stdlib.orders import order_of, place_of
+from tracetypes.stdlib.where import restrict
 
 __all__ = ["Bag", "Collect", "collect"]
 
@@ -67,8 +67,8 @@ class Collect(Aggregate[V, Bag, W], Generic[V, W]):
 
     def placed(self, value: V) -> Any:
         """A value behind its place and its canonical order."""
-        taken: Any = value if self.of is None else self.of(value)
-        return () if self.by is None else place_of(self.by(value)), order_of(taken), taken
+        part: Any = value if self.of is None else self.of(value)
+        return () if self.by is None else place_of(self.by(value)), order_of(part), part
 
     def lift(self, value: V) -> Bag:
         return Bag(((self.placed(value),),))
@@ -117,5 +117,5 @@ def collect(of: Any = None, *, to: Any = None, by: Any = None, where: Any = None
     ['c', 'bb', 'aaa']
     """
     function_or_none("collect", by)
-    found = None if of is None else returned(of, to, "collect")
-    return kept("collect", Collect(of, by, found), where)
+    result = None if of is None else returned(of, to, "collect")
+    return restrict("collect", Collect(of, by, result), where)

@@ -14,9 +14,9 @@ from tracetypes.errors import UsageError
 from tracetypes.records import show
 from tracetypes.stdlib.aggregates import Aggregate, Measured
 from tracetypes.stdlib.annotations import function_or_none
-from tracetypes.stdlib.kept import kept, kept_if_any
 from tracetypes.stdlib.orders import hash_of, likeness_of
 from tracetypes.stdlib.sums import Real
+from tracetypes.stdlib.where import restrict, restrict_if_any
 
 __all__ = ["approx_count_distinct", "count_distinct", "quantile", "quantiles"]
 
@@ -87,8 +87,8 @@ def count_distinct(
     >>> evaluate(count_distinct(), ["a", "b", "a"])
     2
     """
-    made: CountDistinct[V] = CountDistinct(function_or_none("count_distinct", of))
-    return kept("count_distinct", made, where)  # type: ignore[no-any-return]
+    aggregate: CountDistinct[V] = CountDistinct(function_or_none("count_distinct", of))
+    return restrict("count_distinct", aggregate, where)  # type: ignore[no-any-return]
 
 
 _SPARSE: Final = 32
@@ -199,8 +199,8 @@ def approx_count_distinct(
     """
     if type(precision) is not int or not 4 <= precision <= 16:
         raise UsageError("TT121", f"approx_count_distinct was given precision={show(precision)}", fix="pass 4 to 16")
-    made: Any = ApproxCountDistinct(function_or_none("approx_count_distinct", of), precision)
-    return kept("approx_count_distinct", made, where)  # type: ignore[no-any-return]
+    aggregate: Any = ApproxCountDistinct(function_or_none("approx_count_distinct", of), precision)
+    return restrict("approx_count_distinct", aggregate, where)  # type: ignore[no-any-return]
 
 
 Buckets = tuple[int, tuple[tuple[int, int], ...]]
@@ -336,8 +336,8 @@ def quantile(q: float, of: Any = None, *, accuracy: float = 0.01, where: Any = N
     2.002
     """
     _accuracy("quantile", accuracy)
-    made: Any = Quantile(function_or_none("quantile", of), accuracy, _fraction("quantile", q))
-    return kept_if_any("quantile", made, where)
+    aggregate: Any = Quantile(function_or_none("quantile", of), accuracy, _fraction("quantile", q))
+    return restrict_if_any("quantile", aggregate, where)
 
 
 @overload
@@ -362,7 +362,7 @@ def quantiles(qs: Iterable[float], of: Any = None, *, accuracy: float = 0.01, wh
     """
     _accuracy("quantiles", accuracy)
     fractions = tuple(_fraction("quantiles", q) for q in qs)
-    return kept_if_any("quantiles", Quantiles(function_or_none("quantiles", of), accuracy, fractions), where)
+    return restrict_if_any("quantiles", Quantiles(function_or_none("quantiles", of), accuracy, fractions), where)
 
 
 def _accuracy(caller: str, accuracy: object) -> None:

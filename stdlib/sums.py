@@ -20,7 +20,7 @@ from tracetypes.errors import UsageError
 from tracetypes.records import show_type
 from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
-from tracetypes.stdlib.kept import kept, kept_if_any
+from tracetypes.stdlib.where import restrict, restrict_if_any
 
 __all__ = [
     "Count",
@@ -80,7 +80,7 @@ def count(*, where: Any = None) -> Any:
     >>> evaluate(count(where=lambda text: text > "a"), ["a", "b", "b"])
     2
     """
-    return kept("count", Count(), where)
+    return restrict("count", Count(), where)
 
 
 @attrs.frozen
@@ -179,7 +179,7 @@ def sum(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
     >>> evaluate(sum(to=float), [1e16, 1.0, -1e16])
     1.0
     """
-    return kept("sum", _numbers("sum", of, to, {int: IntegerSum, float: FloatSum}), where)
+    return restrict("sum", _numbers("sum", of, to, {int: IntegerSum, float: FloatSum}), where)
 
 
 def fast_sum(
@@ -193,8 +193,8 @@ def fast_sum(
     >>> evaluate(fast_sum(), [1e16, 1.0, -1e16])
     0.0
     """
-    made: Aggregate[V, Any, float] = kept("fast_sum", FastSum(function_or_none("fast_sum", of)), where)
-    return made
+    aggregate: Aggregate[V, Any, float] = restrict("fast_sum", FastSum(function_or_none("fast_sum", of)), where)
+    return aggregate
 
 
 @attrs.frozen
@@ -241,7 +241,7 @@ def mean(of: Any = None, *, where: Any = None) -> Any:
     >>> evaluate(mean(where=lambda x: x < 10.0), [1.0, 2.0, 99.0])
     1.5
     """
-    return kept_if_any("mean", Mean(function_or_none("mean", of)), where)
+    return restrict_if_any("mean", Mean(function_or_none("mean", of)), where)
 
 
 Moments = tuple[int, ExactSum, ExactSum]
@@ -310,7 +310,7 @@ def variance(of: Any = None, *, population: bool = False, where: Any = None) -> 
     >>> evaluate(variance(), [1e9, 1e9 + 1, 1e9 + 2])
     1.0
     """
-    return kept_if_any("variance", Variance(function_or_none("variance", of), population), where)
+    return restrict_if_any("variance", Variance(function_or_none("variance", of), population), where)
 
 
 def _numbers(caller: str, of: Any, to: Any, classes: Mapping[Any, Callable[[Any], Any]]) -> Any:

@@ -59,16 +59,16 @@ class TableJoin(OpKeyedOrdered[K, Either[A, B], R, Row[B]]):
             if state is not None and time < state[0]:
                 return state
             return None if self.deleted is not None and self.deleted(value.value) else (time, value.value)
-        made: Any = value.value
+        output: Any = value.value
         if state is None or time < state[0]:
             if self.how in ("inner", "semi"):
                 return state
-            made = made if self.how == "anti" else Joined(made, None)
+            output = output if self.how == "anti" else Joined(output, None)
         elif self.how == "anti":
             return state
         elif self.how != "semi":
-            made = Joined(made, state[1])
-        emit(made)
+            output = Joined(output, state[1])
+        emit(output)
         return state
 
 
@@ -165,7 +165,7 @@ def table_join(
     function_or_none("table_join", deleted)
     one_period(left, table)
     types = (edge_of(left), edge_of(table))
-    made = result_of(how, *(Any if edge is None else edge.value for edge in types))
+    results = result_of(how, *(Any if edge is None else edge.value for edge in types))
     times = Times(left_time, table_time, unit)
-    op: Any = TableJoin(times, deleted, how, made)
+    op: Any = TableJoin(times, deleted, how, results)
     return extend(tagged(left, table, "table_join").through(sort(by=times)), op)

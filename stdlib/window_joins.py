@@ -27,7 +27,18 @@ from tracetypes.stdlib.windows import seconds_as_micros, whole
 from tracetypes.templates import Emit, EmitValue
 from tracetypes.typed import Typed
 
-__all__ = ["How", "OwnTimeJoin", "Sides", "SidesInOrder", "WindowJoin", "how_of", "result_of", "window_join"]
+__all__ = [
+    "How",
+    "OwnTimeJoin",
+    "Sides",
+    "SidesInOrder",
+    "WindowJoin",
+    "how_of",
+    "result_of",
+    "sides_of",
+    "sides_together",
+    "window_join",
+]
 
 K = TypeVar("K")
 L = TypeVar("L")
@@ -80,6 +91,16 @@ def matches(how: How, lefts: Iterable[A], rights: Bag[B] | list[B]) -> Iterable[
     return ()
 
 
+def sides_of(value: Either[A, B]) -> Both[A, B]:
+    """The bags of one item."""
+    return (Bag((value.value,)), Bag()) if isinstance(value, FromLeft) else (Bag(), Bag((value.value,)))
+
+
+def sides_together(a: Both[A, B], b: Both[A, B]) -> Both[A, B]:
+    """The bags of two groups of items."""
+    return a[0] | b[0], a[1] | b[1]
+
+
 @attrs.frozen
 class Sides(Aggregate[Either[A, B], Both[A, B], Any]):
     """Collects the values of both sides."""
@@ -88,13 +109,13 @@ class Sides(Aggregate[Either[A, B], Both[A, B], Any]):
     _in_python = "keeps all items of a window"
 
     def lift(self, value: Either[A, B]) -> Both[A, B]:
-        return (Bag((value.value,)), Bag()) if isinstance(value, FromLeft) else (Bag(), Bag((value.value,)))
+        return sides_of(value)
 
     def identity(self) -> Both[A, B]:
         return Bag(), Bag()
 
     def combine(self, a: Both[A, B], b: Both[A, B]) -> Both[A, B]:
-        return a[0] | b[0], a[1] | b[1]
+        return sides_together(a, b)
 
     def result(self, agg: Both[A, B]) -> Any:
         return agg
@@ -330,7 +351,7 @@ def window_join(
     if (panes is None) == (size is None):
         raise UsageError("TT121", "one of size and panes is needed", fix="give one of them")
     begin, types = seconds_as_micros("offset", offset, -(2**62)), (edge_of(left), edge_of(right))
-    made: Any = result_of(how, *(Any if edge is None else edge.value for edge in types))
+    results: Any = result_of(how, *(Any if edge is None else edge.value for edge in types))
     one_period(left, right)
     op: Any
     if left_time is not None and right_time is not None:
@@ -340,7 +361,7 @@ def window_join(
             )
         length, late = seconds_as_micros("size", size), seconds_as_micros("grace", grace, 0)
         times = Times(left_time, right_time, unit)
-        op = OwnTimeJoin(SidesInOrder(), length, late, times.of, "us", False, begin, how, made)
+        op = OwnTimeJoin(SidesInOrder(), length, late, times.of, "us", False, begin, how, results)
         return extend(tagged(left, right, "window_join").through(sort(by=times.of)), op)
     if left_time is not None or right_time is not None or grace != 0:
         raise UsageError(
@@ -358,5 +379,5 @@ def window_join(
         whole("panes", panes)
     elif every is not None:
         blocks = seconds_as_micros("size", size) // every
-    op = WindowJoin(Sides(), blocks, blocks, every, False, begin, how, made)
+    op = WindowJoin(Sides(), blocks, blocks, every, False, begin, how, results)
     return extend(both, op)

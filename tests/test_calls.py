@@ -28,9 +28,10 @@ class Row:
 
 
 def flow() -> Dataflow:
-    made = Dataflow("calls")
-    made.sink("out", made.source("rows", U[str, Row], markers=every(seconds=1, time=lambda r: r.ts), key=lambda r: r.user))
-    return made
+    dataflow = Dataflow("calls")
+    markers = every(seconds=1, time=lambda r: r.ts)
+    dataflow.sink("out", dataflow.source("rows", U[str, Row], markers=markers, key=lambda r: r.user))
+    return dataflow
 
 
 WRONG = st.sampled_from([(), 3, 1.5, None, b"x", object, {1: 2}, "2", True, 0, -1, {"rows": 7}, {"out": ()}, {"out": None}])
@@ -92,9 +93,9 @@ def test_an_option_that_is_misspelled(capsys: pytest.CaptureFixture[str]) -> Non
             if len(option) > 4:
                 more = ["--output", "x.svg"] if command == "graph" else []
                 assert main([command, "flow.py", *more, f"{option}x=1"]) == 2
-                told = capsys.readouterr().err
-                assert f"there is no option {option}x" in told
-                assert f"did you mean {option}?" in told
+                err = capsys.readouterr().err
+                assert f"there is no option {option}x" in err
+                assert f"did you mean {option}?" in err
     with pytest.raises(UsageError, match="did you mean parallelism"):
         tracetypes.run(flow(), {}, {}, paralelism=4)  # type: ignore[call-arg]
 
@@ -104,8 +105,8 @@ COMMANDS = ["check", "explain", "graph", "prepare", "run", "state", "test"]
 
 def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    told = capsys.readouterr().err
-    assert all(command in told for command in COMMANDS)
+    err = capsys.readouterr().err
+    assert all(command in err for command in COMMANDS)
 
 
 def test_a_file_without_a_dataflow(tmp_path: Path) -> None:

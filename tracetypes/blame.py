@@ -46,16 +46,16 @@ def called(function: Any, line: int | None = None, owner: Typed | None = None) -
 
 def calls_in(traceback: types.TracebackType | None) -> list[Called]:
     """The calls of a traceback, the outermost first, without our own that are of no operator or aggregate."""
-    found = []
+    calls = []
     while traceback is not None:
         code, frame = traceback.tb_frame.f_code, traceback.tb_frame
         names = code.co_varnames[: code.co_argcount]
         owner = owner_of(code, frame.f_locals.get(names[0]) if names else None)
         if owner is not None or not is_ours(code.co_filename):
             name = _name(code, frame.f_globals.get("__name__"))
-            found.append(Called(name, code.co_filename, traceback.tb_lineno, owner, code))
+            calls.append(Called(name, code.co_filename, traceback.tb_lineno, owner, code))
         traceback = traceback.tb_next
-    return found
+    return calls
 
 
 def owner_of(code: types.CodeType, first: Any) -> Typed | None:
@@ -83,13 +83,13 @@ def blamed(op: Typed, calls: Sequence[Called]) -> Blamed:
 
 def _owners(op: Typed, calls: Sequence[Called]) -> list[Typed]:
     """The operator, the part of it whose method was called, a part of that, and so on."""
-    found = [op]
+    parts = [op]
     for call in calls:
         if call.owner is not None:
-            at = next((at for at, one in enumerate(found) if one is call.owner), len(found))
-            found[at:] = [call.owner]
-    inside = [*found[1:], None]
-    return [one for one, inner in zip(found, inside, strict=True) if inner is None or one._stands_for() is not inner]
+            at = next((at for at, one in enumerate(parts) if one is call.owner), len(parts))
+            parts[at:] = [call.owner]
+    inside = [*parts[1:], None]
+    return [one for one, inner in zip(parts, inside, strict=True) if inner is None or one._stands_for() is not inner]
 
 
 def _behind(calls: Sequence[Called]) -> Sequence[Called]:

@@ -187,7 +187,7 @@ def _tellers(given: argparse.Namespace, say: Progress, program: Program) -> list
 
 def _ended(say: Progress, job: Job, result: Result) -> int:
     """The last lines of a run, and its exit status."""
-    from tracetypes.compiler.spark.archive import known as is_prepared
+    from tracetypes.compiler.spark.archive import find_archive as is_prepared
 
     _, late, rejects = job.places()
     places = (("late", result.late, late), ("rejected", result.rejects, rejects))
@@ -221,10 +221,10 @@ def _prepare(given: argparse.Namespace) -> int:
     with extras():
         from tracetypes.compiler.spark import archive
         from tracetypes.compiler.spark.prepare import prepare
-    if archive.known() is None:
+    if archive.find_archive() is None:
         print("a small run, and Java writes down what it loaded; this takes a minute", file=sys.stderr)
         prepare()
-    place = archive.known()
+    place = archive.find_archive()
     size = 0 if place is None else place.stat().st_size
     print(f"prepared: Java starts from {place}, {size / 1_000_000:,.0f} MB", file=sys.stderr)
     return 0

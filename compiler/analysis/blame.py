@@ -11,7 +11,7 @@ from tracetypes.compiler.tracing.tracer import Untraceable
 from tracetypes.errors import Location
 from tracetypes.typed import Typed
 
-__all__ = ["Opaque", "told"]
+__all__ = ["Opaque", "refusal"]
 
 
 @final
@@ -23,11 +23,11 @@ class Opaque:
     where: Location | None = None
 
 
-def told(op: Typed, why: Untraceable) -> Opaque:
+def refusal(op: Typed, why: Untraceable) -> Opaque:
     """The reason of an operator. What the part to blame calls is told as what it does, and never where it is."""
-    found = blamed(op, why.calls)
-    if found.part is not None:
-        what = found.part._in_python or why.what
+    guilty = blamed(op, why.calls)
+    if guilty.part is not None:
+        what = guilty.part._in_python or why.what
     else:
-        what = f"calls {found.inside[0].name}, which {why.what}" if found.inside else why.what
-    return Opaque(f"{found.text} {what}", found.where)
+        what = f"calls {guilty.inside[0].name}, which {why.what}" if guilty.inside else why.what
+    return Opaque(f"{guilty.text} {what}", guilty.where)

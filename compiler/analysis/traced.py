@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracetypes.compiler.analysis.blame import Opaque, told
+from tracetypes.compiler.analysis.blame import Opaque, refusal
 from tracetypes.compiler.analysis.keyed import Keyed, keyed_of
 from tracetypes.compiler.analysis.monoids import Monoid, monoid_of
 from tracetypes.compiler.tracing.expr import Tree
@@ -20,7 +20,7 @@ def traced(op: OpStateless[Any, Any, Any, Any], takes: StreamType) -> Tree | Opa
     try:
         return trace_on_item(op, takes.key, takes.value)
     except Untraceable as why:
-        return told(op, why)
+        return refusal(op, why)
 
 
 def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
@@ -30,7 +30,7 @@ def monoid_in(op: Operator, takes: StreamType) -> Monoid | Opaque:
     try:
         return monoid_of(op, takes.key, takes.value)
     except Untraceable as why:
-        return told(op, why)
+        return refusal(op, why)
 
 
 def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: StreamType) -> Keyed | Opaque:
@@ -42,4 +42,4 @@ def keyed_in(op: Operator, monoid: Monoid | Opaque, takes: StreamType, gives: St
     try:
         return keyed_of(op, monoid, takes.key, gives)
     except Untraceable as why:
-        return told(op, why)
+        return refusal(op, why)

@@ -1,6 +1,6 @@
 """An archive of the classes that Spark's Java process loads: with it the process starts with less than two thirds of the work.
 
-Java makes it at the end of a run that :func:`recorded` surrounds (JEP 350). It holds for one Java, one Spark and this machine.
+Java makes it at the end of a run that :func:`record` surrounds (JEP 350). It holds for one Java, one Spark and this machine.
 Java goes without where its jars are not those that were recorded.
 """
 
@@ -18,18 +18,18 @@ import pyspark
 
 from tracetypes.errors import UsageError
 
-__all__ = ["known", "options", "recorded"]
+__all__ = ["find_archive", "options", "record"]
 
 _recording: list[Path] = []
 """What the next Java process writes."""
 
 
-def known() -> Path | None:
+def find_archive() -> Path | None:
     """The archive for the Java and the Spark that a session would start, if there is one."""
-    for found in _folder().glob(f"java-{_identity()}-*.jsa"):
+    for file in _folder().glob(f"java-{_identity()}-*.jsa"):
         # Java ends with a fatal error on half a file, so the name holds the size.
-        if found.stat().st_size == int(found.stem.rpartition("-")[2]):
-            return found
+        if file.stat().st_size == int(file.stem.rpartition("-")[2]):
+            return file
     return None
 
 
@@ -37,15 +37,15 @@ def options() -> str:
     """The options of a Java process: to use the archive, or to write one."""
     if _recording:
         return f"-XX:ArchiveClassesAtExit={_recording[0]}"
-    found = known()
-    if found is None or " " in str(found):
+    file = find_archive()
+    if file is None or " " in str(file):
         return ""
     # Java would print a warning where it goes without.
-    return f"-XX:SharedArchiveFile={found} -Xlog:disable -Xlog:all=error:stderr"
+    return f"-XX:SharedArchiveFile={file} -Xlog:disable -Xlog:all=error:stderr"
 
 
 @contextmanager
-def recorded() -> Iterator[None]:
+def record() -> Iterator[None]:
     """A context in which a Java process starts, runs and ends. Its classes are archived. Raises :class:`UsageError` ``TT402``
     where that is impossible."""
     folder = _folder()
@@ -57,15 +57,15 @@ def recorded() -> Iterator[None]:
     except OSError as error:
         message = f"{folder} cannot be written: {error.strerror}"
         raise UsageError("TT402", message, fix="set XDG_CACHE_HOME to a directory that can be written") from error
-    made = scratch / "made.jsa"
-    _recording.append(made)
+    fresh = scratch / "made.jsa"
+    _recording.append(fresh)
     try:
         yield
-        if not made.exists():
+        if not fresh.exists():
             raise UsageError("TT402", "this Java archives no classes", fix="take another Java 17 or 21; runs work without, too")
-        with made.open("rb") as file:
+        with fresh.open("rb") as file:
             os.fsync(file.fileno())
-        made.replace(folder / f"java-{_identity()}-{made.stat().st_size}.jsa")
+        fresh.replace(folder / f"java-{_identity()}-{fresh.stat().st_size}.jsa")
     finally:
         _recording.clear()
         shutil.rmtree(scratch, ignore_errors=True)

@@ -70,18 +70,18 @@ def _ts(tick: Tick) -> int:
 
 def flow() -> Dataflow:
     """A query of one stage, and one of two."""
-    made = Dataflow("prepare")
-    named = made.source("ticks", U[Unit, Tick], markers=every(seconds=10, time=_ts)).through(ByName())
-    totals = named.through(Totals())
-    made.sink("named", named)
-    made.sink("totals", totals)
-    made.sink("all", totals.through(Totals()))
-    return made
+    dataflow = Dataflow("prepare")
+    by_name = dataflow.source("ticks", U[Unit, Tick], markers=every(seconds=10, time=_ts)).through(ByName())
+    totals = by_name.through(Totals())
+    dataflow.sink("named", by_name)
+    dataflow.sink("totals", totals)
+    dataflow.sink("all", totals.through(Totals()))
+    return dataflow
 
 
 def prepare() -> None:
     """Run the flow in a Java process that archives its classes. Raises :class:`TraceTypesError`."""
-    with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, archive.recorded():
+    with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch, archive.record():
         rows = Path(scratch, "ticks.jsonl")
         rows.write_text("".join(json.dumps({"name": "ab"[n % 2], "number": n, "ts": n}) + "\n" for n in range(40)))
         sinks = {name: str(Path(scratch, name)) for name in ("named", "totals", "all")}

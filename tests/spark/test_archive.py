@@ -30,38 +30,38 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made() -> None:
     """An archive as Java would write it."""
-    with archive.recorded():
-        found = re.fullmatch(r"-XX:ArchiveClassesAtExit=(\S+)", archive.options())
-        assert found is not None
-        Path(found[1]).write_text("classes")
+    with archive.record():
+        option = re.fullmatch(r"-XX:ArchiveClassesAtExit=(\S+)", archive.options())
+        assert option is not None
+        Path(option[1]).write_text("classes")
 
 
 def test_an_archive_is_used_for_the_jars_that_it_was_made_of(cache: Path, tmp_path: Path) -> None:
-    assert (archive.known(), archive.options()) == (None, "")
+    assert (archive.find_archive(), archive.options()) == (None, "")
     made()
-    place = archive.known()
+    place = archive.find_archive()
     assert place is not None
     assert archive.options().split()[0] == f"-XX:SharedArchiveFile={place}"
     assert list(cache.iterdir()) == [place]
     (tmp_path / "spark" / "jars" / "spark.jar").write_text("another one")
-    assert (archive.known(), archive.options()) == (None, "")
+    assert (archive.find_archive(), archive.options()) == (None, "")
 
 
 def test_half_an_archive_is_not_used(cache: Path) -> None:
     """Java ends with a fatal error on one."""
     made()
-    place = archive.known()
+    place = archive.find_archive()
     assert place is not None
     place.write_text("cla")
-    assert (archive.known(), archive.options()) == (None, "")
+    assert (archive.find_archive(), archive.options()) == (None, "")
     made()
-    assert archive.known() == place
+    assert archive.find_archive() == place
 
 
 def test_a_recording_that_fails_leaves_nothing(cache: Path) -> None:
-    with pytest.raises(UsageError, match="TT402 this Java archives no classes"), archive.recorded():
+    with pytest.raises(UsageError, match="TT402 this Java archives no classes"), archive.record():
         pass
-    with pytest.raises(KeyboardInterrupt), archive.recorded():
+    with pytest.raises(KeyboardInterrupt), archive.record():
         raise KeyboardInterrupt
     assert list(cache.iterdir()) == []
     assert archive.options() == ""

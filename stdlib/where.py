@@ -13,7 +13,7 @@ from tracetypes.records import show
 from tracetypes.stdlib.aggregates import Aggregate, types_of
 from tracetypes.typed import Typed
 
-__all__ = ["Kept", "KeptIfAny", "kept", "kept_if_any"]
+__all__ = ["Where", "WhereIfAny", "restrict", "restrict_if_any"]
 
 V = TypeVar("V")
 A = TypeVar("A")
@@ -21,7 +21,7 @@ W = TypeVar("W")
 
 
 @attrs.frozen
-class Kept(Aggregate[V, A, W]):
+class Where(Aggregate[V, A, W]):
     """The aggregate of the values for which ``where`` is true. The result of the identity is that of no value.
 
     ``optional``: this is None, while the result of some value is not.
@@ -58,7 +58,7 @@ class Kept(Aggregate[V, A, W]):
 
 
 @attrs.frozen
-class KeptIfAny(Aggregate[V, tuple[int, A], W | None], Generic[V, A, W]):
+class WhereIfAny(Aggregate[V, tuple[int, A], W | None], Generic[V, A, W]):
     """The aggregate of the values for which ``where`` is true; None if there is none. An element of the monoid is their
     number and their aggregate."""
 
@@ -96,14 +96,14 @@ class KeptIfAny(Aggregate[V, tuple[int, A], W | None], Generic[V, A, W]):
         return agg[0] + len(some), self.aggregate.fold(agg[1], some)
 
 
-def kept(caller: str, aggregate: Aggregate[Any, Any, Any], where: Any, *, optional: bool = False) -> Any:
+def restrict(caller: str, aggregate: Aggregate[Any, Any, Any], where: Any, *, optional: bool = False) -> Any:
     """An aggregate whose identity has a result, with ``where=`` if there is one."""
-    return aggregate if where is None else Kept(aggregate, _predicate(caller, where), optional)
+    return aggregate if where is None else Where(aggregate, _predicate(caller, where), optional)
 
 
-def kept_if_any(caller: str, aggregate: Aggregate[Any, Any, Any], where: Any) -> Any:
+def restrict_if_any(caller: str, aggregate: Aggregate[Any, Any, Any], where: Any) -> Any:
     """An aggregate of one value or more, with ``where=`` if there is one: then it is None for no value."""
-    return aggregate if where is None else KeptIfAny(aggregate, _predicate(caller, where))
+    return aggregate if where is None else WhereIfAny(aggregate, _predicate(caller, where))
 
 
 def _predicate(caller: str, where: Any) -> Any:
