@@ -19,9 +19,9 @@ import attrs
 
 from tracetypes.errors import UsageError
 from tracetypes.records import show
+from tracetypes.self_description import SelfDescribing
 from tracetypes.stdlib.annotations import returned
 from tracetypes.templates import type_arguments
-from tracetypes.typed import Typed
 
 __all__ = ["Aggregate", "Measured", "aggregate_of", "evaluate", "type_of", "types_of"]
 
@@ -31,7 +31,7 @@ W = TypeVar("W")
 Number = TypeVar("Number", int, float)
 
 
-class Aggregate(Typed, ABC, Generic[V, A, W]):
+class Aggregate(SelfDescribing, ABC, Generic[V, A, W]):
     """A commutative monoid ``A`` over values ``V`` with results ``W``. Instances are frozen; all methods are pure."""
 
     @abstractmethod

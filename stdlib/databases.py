@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 
 from tracetypes.errors import UsageError
-from tracetypes.plain import from_plain
+from tracetypes.plain_data import from_plain
 from tracetypes.records import Boolean, Optional, Record, Schema, schema_of, show, show_type
 
 __all__ = ["Database", "Sqlite", "encodes", "identifier"]
@@ -84,7 +84,7 @@ class Database(ABC, Generic[R]):
         return True
 
     def fitted(self, schema: Schema, value: Any) -> Any:
-        """A value of the driver in the form that :func:`tracetypes.plain.from_plain` takes."""
+        """A value of the driver in the form that :func:`tracetypes.plain_data.from_plain` takes."""
         return value
 
     def named(self) -> str:

@@ -10,7 +10,6 @@ import attrs
 
 from tracetypes.algebra import greatest, least
 from tracetypes.errors import DataError, UsageError
-from tracetypes.places import Orderable, desc
 from tracetypes.records import (
     Boolean,
     Bytes,
@@ -24,11 +23,12 @@ from tracetypes.records import (
     show,
     show_type,
 )
+from tracetypes.self_description import SelfDescribing
+from tracetypes.sort_keys import Orderable, desc
 from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.orders import order_of, place_of
 from tracetypes.stdlib.where import restrict, restrict_if_any
-from tracetypes.typed import Typed
 
 __all__ = ["First", "Last", "Max", "Min", "Placed", "Ranked", "Top", "first", "last", "max", "min", "top"]
 
@@ -317,7 +317,7 @@ class TopRanked(Aggregate[V, tuple["Placed[V]", ...], list[Ranked[V]]], Generic[
 
     top: Top[V]
 
-    def _stands_for(self) -> Typed:
+    def _stands_for(self) -> SelfDescribing:
         return self.top
 
     def _name(self) -> str:

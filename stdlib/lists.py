@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import attrs
 
-from tracetypes.places import Orderable
+from tracetypes.sort_keys import Orderable
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import function_or_none, returned
 from tracetypes.stdlib.orders import order_of, place_of

@@ -17,8 +17,8 @@ import attrs
 
 from tracetypes.canonical import float_order
 from tracetypes.conformance import micros_of
-from tracetypes.places import NoPlace, place
 from tracetypes.records import Unit
+from tracetypes.sort_keys import NoSortKey, sort_key
 
 __all__ = ["hash_of", "likeness_of", "order_of", "place_of"]
 
@@ -29,8 +29,8 @@ def place_of(found: Any) -> Any:
     Raises :class:`ValueError` for a value without a place, such as None.
     """
     try:
-        return place(found, nan=True)
-    except NoPlace as error:
+        return sort_key(found, nan=True)
+    except NoSortKey as error:
         raise ValueError(f"by gave {error}") from None
 
 

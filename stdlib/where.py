@@ -10,8 +10,8 @@ import attrs
 from tracetypes.algebra import chosen
 from tracetypes.errors import UsageError
 from tracetypes.records import show
+from tracetypes.self_description import SelfDescribing
 from tracetypes.stdlib.aggregates import Aggregate, types_of
-from tracetypes.typed import Typed
 
 __all__ = ["Where", "WhereIfAny", "restrict", "restrict_if_any"]
 
@@ -31,7 +31,7 @@ class Where(Aggregate[V, A, W]):
     where: Callable[[V], bool]
     optional: bool
 
-    def _stands_for(self) -> Typed:
+    def _stands_for(self) -> SelfDescribing:
         return self.aggregate
 
     def _name(self) -> str:
@@ -65,7 +65,7 @@ class WhereIfAny(Aggregate[V, tuple[int, A], W | None], Generic[V, A, W]):
     aggregate: Aggregate[V, A, W]
     where: Callable[[V], bool]
 
-    def _stands_for(self) -> Typed:
+    def _stands_for(self) -> SelfDescribing:
         return self.aggregate
 
     def _name(self) -> str:

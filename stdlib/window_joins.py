@@ -16,6 +16,7 @@ from tracetypes.edges import U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, sort
 from tracetypes.markers import Marker, Span, Time, TimeUnit
+from tracetypes.self_description import SelfDescribing
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.bags import Bag
 from tracetypes.stdlib.item_windows import TimeWindow
@@ -25,7 +26,6 @@ from tracetypes.stdlib.periods import multiples_of, period_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
 from tracetypes.stdlib.windows import seconds_as_micros, whole
 from tracetypes.templates import Emit, EmitValue
-from tracetypes.typed import Typed
 
 __all__ = [
     "How",
@@ -163,7 +163,7 @@ class WindowJoin(SlidingPanes[K, Either[A, B], R, Both[A, B]]):
     how: How = "inner"
     joined: Any = None
 
-    def _stands_for(self) -> Typed:
+    def _stands_for(self) -> SelfDescribing:
         return self.aggregate
 
     def _name(self) -> str:

@@ -92,7 +92,7 @@ def data() -> Figure:
     figure.box("stage", Group("a worker, one key group: runtime/stage", stage))
     figure.box("driver", Group("the driver", driver))
     figure.box("output", Box("outputs", ("rows, late items, rejects",), kind="sink"))
-    figure.arrow("rows", "source", "splits, listed by store/inputs")
+    figure.arrow("rows", "source", "splits, listed by store/input_files")
     figure.arrow("source", "stage", Pill("exchange by key group"))
     figure.arrow("stage", "driver", "messages")
     figure.arrow("driver", "output")

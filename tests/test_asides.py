@@ -64,7 +64,7 @@ from tracetypes.compiler.runtime.open_blocks import ObjectBlocks
 from tracetypes.compiler.runtime.open_columns import ColumnBlocks
 from tracetypes.compiler.runtime.open_tables import TableBlocks
 from tracetypes.compiler.spark.wording import SparkWording
-from tracetypes.compiler.store.answers import Collector
+from tracetypes.compiler.store.output_trace import Collector
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
 from tracetypes.interpreter import arrange_parts, interpret, streams_of

@@ -26,7 +26,7 @@ from tracetypes import stdlib as ts
 from tracetypes.compiler.plan.explain import explain
 from tracetypes.compiler.spark.wording import SparkWording
 from tracetypes.errors import OperatorFailed
-from tracetypes.typed import Typed
+from tracetypes.self_description import SelfDescribing
 
 HERE = Path(__file__)
 
@@ -510,7 +510,7 @@ def test_every_class_of_the_library_has_the_name_of_a_function() -> None:
     for cls in operators():
         if not inspect.isabstract(cls) and not cls.__name__.startswith("_"):
             own = vars(cls).keys() & {"_word", "_name"}
-            inherits = any("_name" in vars(base) for base in cls.__mro__ if base is not Typed)
+            inherits = any("_name" in vars(base) for base in cls.__mro__ if base is not SelfDescribing)
             assert own or inherits, cls
             assert cls._word in ("", *ts.__all__), cls
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.test_imports import PACKAGES
 from tracetypes import csv, kafka
-from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.connectors.registry import connector_of, difference
-from tracetypes.compiler.connectors.rows import Rows
 from tracetypes.compiler.spark.inputs import OPENINGS
 from tracetypes.compiler.store.outputs import OUTPUTS
 
@@ -48,15 +48,15 @@ def test_every_kind_can_be_opened() -> None:
 @pytest.mark.parametrize(
     ("known", "now", "said"),
     [
-        (Identity("files"), Identity("files"), None),
-        (Identity("topic", "a", "1"), Identity("topic", "b", "1"), "it began with topic a, and is given topic b"),
-        (Identity("table", "a", "1"), Identity("table", "b", "1"), None),
-        (Identity("table", "a", "1"), Identity("table", "a", "2"), "the table in a is another one than it began with"),
-        (Identity("files"), Identity("table", "a", "1"), "it began with files, and is given the table in a"),
+        (("files",), ("files",), None),
+        (("topic", "a", "1"), ("topic", "b", "1"), "it began with topic a, and is given topic b"),
+        (("table", "a", "1"), ("table", "b", "1"), None),
+        (("table", "a", "1"), ("table", "a", "2"), "the table in a is another one than it began with"),
+        (("files",), ("table", "a", "1"), "it began with files, and is given the table in a"),
     ],
 )
-def test_another_input_than_before(known: Identity, now: Identity, said: str | None) -> None:
-    found = difference(known, now)
+def test_another_input_than_before(known: tuple[str, ...], now: tuple[str, ...], said: str | None) -> None:
+    found = difference(EndpointIdentity(*known), EndpointIdentity(*now))
     assert found == said if found is None or said is None else found.startswith(said)
 
 

@@ -28,7 +28,7 @@ from tracetypes import CheckFailed, Dataflow, Item, TraceTypesError, check, stdl
 from tracetypes.formats import JsonLines
 from tracetypes.interpreter import arrange, interpret
 from tracetypes.parsing import Row, text_parser
-from tracetypes.plain import to_plain
+from tracetypes.plain_data import to_plain
 from tracetypes.records import Mismatch
 from tracetypes.sources import reader
 from tracetypes.stdlib import extremes, lists, lookups, per_block, products, sketches, stateless, sums

@@ -26,8 +26,8 @@ from tracetypes.compiler.connectors.kafka_splits import Place, TopicSplits
 from tracetypes.compiler.connectors.kafka_topic import TopicDescription
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.frontier import Frontier
-from tracetypes.compiler.spark.split_reader import SplitReader
-from tracetypes.compiler.store.answers import Answer
+from tracetypes.compiler.spark.data_source import SplitStreamReader
+from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.compiler.trial.simulate import IDLE, simulate_steps
 from tracetypes.interpreter import Arranged, arrange, arrange_parts
 from tracetypes.markers import EventTime
@@ -211,11 +211,11 @@ class Watched:
         return {partition: 0 if first else self.ends[partition] for partition in partitions}
 
 
-def topic(watched: Watched, idle: str = "?idle=5", until: Mapping[int, int] | None = None) -> SplitReader:
+def topic(watched: Watched, idle: str = "?idle=5", until: Mapping[int, int] | None = None) -> SplitStreamReader:
     """As Spark would ask it; a new process knows no clock of an earlier one."""
     made = TopicSplits(Address.of(f"kafka://localhost:1/t{idle}"), until, "t")
     made.__dict__["watch"] = watched
-    return SplitReader(made)
+    return SplitStreamReader(made)
 
 
 def test_the_decision_stands_in_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:

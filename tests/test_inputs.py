@@ -20,12 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetypes import RunError
-from tracetypes.compiler.connectors import splits
+from tracetypes.compiler.connectors import file_splits
+from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.files import by_name
-from tracetypes.compiler.connectors.splits import Reading, Split
 from tracetypes.compiler.runtime.messages import TakenSplit
-from tracetypes.compiler.store import inputs, known_files
-from tracetypes.compiler.store.inputs import InputFiles, by_time
+from tracetypes.compiler.store import input_files, known_files
+from tracetypes.compiler.store.input_files import InputFiles, by_time
 from tracetypes.compiler.store.known_files import walk
 
 ROWS = [f"row {n}" for n in range(40)]
@@ -297,7 +297,7 @@ def test_a_touched_file_is_read_again_once(tmp_path: Path, monkeypatch: pytest.M
 
     def counted(path: str, *place: int) -> str:
         reads.append(path)
-        return splits.proof(path, *place)
+        return file_splits.proof(path, *place)
 
     monkeypatch.setattr(known_files, "proof", counted)
     os.utime(path, (7, 7))
@@ -338,7 +338,7 @@ def test_appended_lines_are_read_once(tmp_path_factory: pytest.TempPathFactory, 
     job.go()
     job.go()
     ended = whole[: whole.rfind(b"\n") + 1]
-    expected = [row.decode("latin-1") for row in ended.removeprefix(splits.MARK).splitlines()]
+    expected = [row.decode("latin-1") for row in ended.removeprefix(file_splits.MARK).splitlines()]
     assert list(filter(None, job.rows)) == list(filter(None, expected))
     assert job.files.known.get(str(path)) is None or job.files.known[str(path)].end == len(ended)
 
@@ -478,14 +478,14 @@ def test_a_file_in_splits_has_the_lines_of_the_whole(
     stat = path.stat()
     whole = Split(1, str(path), 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size)
     with pytest.MonkeyPatch.context() as small:
-        small.setattr(splits, "BLOCK", block)
+        small.setattr(file_splits, "BLOCK", block)
         found = [row for split in known_files.cut(whole, most) for some in Reading(split).lines() for row in some]
-    assert found == content.removeprefix(splits.MARK).splitlines()
+    assert found == content.removeprefix(file_splits.MARK).splitlines()
 
 
 def test_large_files_are_read_by_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "SMALLEST", 50)
-    monkeypatch.setattr(inputs, "LARGE", 50)
+    monkeypatch.setattr(input_files, "SMALLEST", 50)
+    monkeypatch.setattr(input_files, "LARGE", 50)
     for name, count in (("in.jsonl", 2), ("in.parquet", 2), ("in.jsonl.gz", 1)):
         job, _, _ = job_with(tmp_path / name, name)
         job.files.look()
@@ -564,7 +564,7 @@ def test_files_come_by_size_where_nobody_says_how_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, most: int
 ) -> None:
     """A micro-batch takes so many bytes of text for each task, a quarter of it of Parquet; a file that is larger alone."""
-    monkeypatch.setattr(inputs, "EPOCH", 10)
+    monkeypatch.setattr(input_files, "EPOCH", 10)
     job = Job(tmp_path, is_text=ending == "jsonl", tasks=2)
     sizes = [most // 5] * 7 + [3 * most, 1]
     for n, size in enumerate(sizes):

@@ -32,14 +32,14 @@ from tracetypes.canonical import stable_hash
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.frontier import Frontier
 from tracetypes.compiler.runtime.messages import Report
-from tracetypes.compiler.store.answers import Answer
+from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
 from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Source
 from tracetypes.parsing import Row
-from tracetypes.plain import to_plain
+from tracetypes.plain_data import to_plain
 from tracetypes.sources import reader
 from tracetypes.trace import Element, Trace, closed, stream_type
 

@@ -45,7 +45,7 @@ from tracetypes.conformance import (
     name_of,
 )
 from tracetypes.errors import DataError
-from tracetypes.plain import from_plain, from_text, to_plain
+from tracetypes.plain_data import from_plain, from_text, to_plain
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,

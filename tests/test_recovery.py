@@ -11,7 +11,7 @@ import pytest
 from tests.spark import dags, flows
 from tests.spark.flows import Reading
 from tracetypes import Dataflow, Item, LawBroken, Marker, U, UsageError, in_band
-from tracetypes.compiler.store.answers import Answer, Collector
+from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.trial import simulate
 from tracetypes.testing import Script, check_recovery, define_scripts, run_scripts
 

@@ -31,7 +31,7 @@ from tracetypes import (
     stdlib,
 )
 from tracetypes.compiler.plan.program import program
-from tracetypes.compiler.runtime import silent
+from tracetypes.compiler.runtime import empty_blocks
 from tracetypes.compiler.runtime.messages import Markers, Message
 from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.compiler.wire.messages import decode, encode
@@ -269,7 +269,7 @@ def test_a_long_silence_costs_as_many_visits_as_there_are_answers() -> None:
 
 def test_keys_that_are_due_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken twin: a key that is due is left out."""
-    monkeypatch.setattr(silent.WhenDue, "next", lambda self: None)
+    monkeypatch.setattr(empty_blocks.DueMarkers, "next", lambda self: None)
     with pytest.raises(AssertionError):
         answer(chain(Alarm[str](5)), **{"in": [("a", 0), ("b", 3)]})
 

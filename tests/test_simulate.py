@@ -81,11 +81,11 @@ from tracetypes.compiler.runtime.progress import Progress
 from tracetypes.compiler.runtime.side_rows import SideBuffer
 from tracetypes.compiler.runtime.source import SourceKernel
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.store.answers import Answer
+from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.compiler.trial import simulate
 from tracetypes.interpreter import Arranged
 from tracetypes.parsing import Row
-from tracetypes.plain import to_plain
+from tracetypes.plain_data import to_plain
 from tracetypes.trace import Item, closed
 
 Run = Callable[[Case], Answer]

@@ -21,9 +21,9 @@ from tracetypes.compiler.connectors import delta_splits
 from tracetypes.compiler.connectors.delta import Log, Place, open_table, path_of
 from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.connectors.delta_splits import TableSplits
-from tracetypes.compiler.connectors.row_groups import repeated
+from tracetypes.compiler.connectors.parquet_row_groups import repeated
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark.split_reader import SplitReader
+from tracetypes.compiler.spark.data_source import SplitStreamReader
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.errors import from_text
 
@@ -40,18 +40,18 @@ def grown(path: Path, versions: int = 3, **options: Any) -> Log:
     return Log(path)
 
 
-def reader(log: Log, until: int | None = None, most: int | None = None) -> SplitReader:
+def reader(log: Log, until: int | None = None, most: int | None = None) -> SplitStreamReader:
     """As Spark would ask it."""
-    return SplitReader(TableSplits(log, str(open_table(log.table).metadata().id), until, most))
+    return SplitStreamReader(TableSplits(log, str(open_table(log.table).metadata().id), until, most))
 
 
-def table_of(reader: SplitReader) -> str:
+def table_of(reader: SplitStreamReader) -> str:
     """Its id."""
     assert isinstance(reader.splits, TableSplits)
     return reader.splits.table
 
 
-def read(reader: SplitReader, start: dict[str, Any]) -> tuple[list[tuple[int, int]], dict[str, Any]]:
+def read(reader: SplitStreamReader, start: dict[str, Any]) -> tuple[list[tuple[int, int]], dict[str, Any]]:
     """The files of the next micro-batch, by version and number, and where it ends."""
     end = reader.latestOffset(start, ReadAllAvailable())
     return [one.row[1:3] for one in reader.partitions(start, end)], end
@@ -131,7 +131,7 @@ def test_TT219_rows_that_a_vector_deletes(tmp_path: Path) -> None:
 def test_TT218_and_TT208_a_log_that_is_not_whole(tmp_path: Path) -> None:
     log = grown(tmp_path / "t")
     with pytest.raises(SentError, match=r"TT218.*it was removed and made anew"):
-        SplitReader(TableSplits(log, "other", None, None)).latestOffset(
+        SplitStreamReader(TableSplits(log, "other", None, None)).latestOffset(
             {"table": "other", "version": 1, "file": 0}, ReadAllAvailable()
         )
     whole = reader(log)

@@ -21,8 +21,8 @@ from tracetypes import (
     every,
 )
 from tracetypes.edges import edge_type
+from tracetypes.self_description import SelfDescribing
 from tracetypes.templates import overrides, template_types, type_arguments
-from tracetypes.typed import Typed
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -216,7 +216,7 @@ def test_what_nobody_names_is_refused() -> None:
         check(flow)
 
 
-class Box(Typed, Generic[K, V]):
+class Box(SelfDescribing, Generic[K, V]):
     """No operator."""
 
     def type_arguments(self) -> Mapping[str, Any]:

@@ -46,7 +46,7 @@ from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
 from tracetypes.compiler.columns.conversion import arrow_inputs, from_arrow, to_arrow, to_coded_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
-from tracetypes.compiler.columns.exact import Exacts, exact_group_sums
+from tracetypes.compiler.columns.exact_sums import ExactSums, exact_group_sums
 from tracetypes.compiler.tracing import expr as meaning
 from tracetypes.compiler.tracing.expr import (
     Branch,
@@ -671,9 +671,9 @@ def test_sums_of_groups_are_exact(items: list[tuple[float, int]]) -> None:
     made = exact_group_sums(values, groups, 4)
     assert made.sums() == wanted
     assert [shown(x) for x in made.rounded().tolist()] == [shown(w.value()) for w in wanted]
-    assert Exacts.from_sums(wanted).sums() == wanted
-    assert Exacts.from_arrow(made.to_arrow()).sums() == wanted
-    apart = Exacts.of(values)
+    assert ExactSums.from_sums(wanted).sums() == wanted
+    assert ExactSums.from_arrow(made.to_arrow()).sums() == wanted
+    apart = ExactSums.of(values)
     assert apart.sums() == [ExactSum.of(value) for value, _ in items]
     assert apart.grouped(groups, 4).sums() == wanted
     back = np.array([3, 0, 0], np.int64)
@@ -684,27 +684,27 @@ def test_sums_of_groups_are_exact(items: list[tuple[float, int]]) -> None:
 @forall(a=st.lists(FLOATS, min_size=1, max_size=10), b=st.lists(FLOATS, min_size=1, max_size=10), data=st.data())
 def test_columns_of_sums_are_added(a: list[float], b: list[float], data: st.DataObject) -> None:
     size = min(len(a), len(b))
-    left, right = Exacts.of(np.array(a[:size])), Exacts.of(np.array(b[:size]))
+    left, right = ExactSums.of(np.array(a[:size])), ExactSums.of(np.array(b[:size]))
     wanted = [ExactSum.of(x) + ExactSum.of(y) for x, y in zip(a, b, strict=False)]
     assert (left + right).sums() == wanted
     assert (left + right).settled().sums() == wanted
-    assert Exacts.concat([left, right]).sums() == list(map(ExactSum.of, [*a[:size], *b[:size]]))
+    assert ExactSums.concat([left, right]).sums() == list(map(ExactSum.of, [*a[:size], *b[:size]]))
     joined = pa.concat_arrays([left.to_arrow(), (left + right).to_arrow()])
-    assert Exacts.from_arrow(joined).sums() == [*left.sums(), *wanted]
-    one = Exacts.of(np.array(a[:1]))
+    assert ExactSums.from_arrow(joined).sums() == [*left.sums(), *wanted]
+    one = ExactSums.of(np.array(a[:1]))
     assert (one + right).sums() == [ExactSum.of(a[0]) + ExactSum.of(y) for y in b[:size]]
 
 
 @pytest.mark.parametrize("value", [1.5, math.inf])
 def test_one_exact_sum_is_added_to_no_rows(value: float) -> None:
-    none, one = Exacts.zero(0), Exacts.of(np.array([value]))
+    none, one = ExactSums.zero(0), ExactSums.of(np.array([value]))
     assert (none + one).sums() == (one + none).sums() == []
 
 
 def test_many_additions_do_not_overflow() -> None:
     """Doubling a column forty times adds 2**40 limbs."""
     for value in (math.nextafter(2.0, 0.0), -math.nextafter(2.0, 0.0), 1.7e308, -5e-324):
-        made = Exacts.of(np.array([value, 1.0]))
+        made = ExactSums.of(np.array([value, 1.0]))
         wanted = ExactSum.of(value)
         for _ in range(70):
             made, wanted = made + made, wanted + wanted
@@ -723,9 +723,9 @@ def test_many_floats_in_one_group() -> None:
     counts = [size // 2, size - size // 2]
     wanted = sum(int(x * 2**60) * n for x, n in zip(ratio, counts, strict=True))
     assert made.sums()[0].value() == wanted / 2**60
-    assert Exacts.of(values).grouped(groups, 1).sums() == made.sums()
+    assert ExactSums.of(values).grouped(groups, 1).sums() == made.sums()
 
 
 def test_too_small_parts_are_refused() -> None:
     with pytest.raises(ValueError, match="smallest"):
-        Exacts.from_sums([ExactSum(1, 1080)])
+        ExactSums.from_sums([ExactSum(1, 1080)])

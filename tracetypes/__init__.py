@@ -18,11 +18,11 @@ from tracetypes.graph import Dataflow, SourceStream, Stream, merge, sort
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
 from tracetypes.nodes import ROW_POSITION, Graph
-from tracetypes.places import desc
 from tracetypes.records import UNIT, Unit
 from tracetypes.rejects import Rejected
 from tracetypes.results import Result
 from tracetypes.running import Run, explain, read, run, start
+from tracetypes.sort_keys import desc
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Item, Trace
 from tracetypes.version import VERSION

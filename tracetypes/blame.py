@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tracetypes.errors import Location, is_ours, is_own
-from tracetypes.typed import Typed
+from tracetypes.self_description import SelfDescribing
 
 __all__ = ["Blamed", "Called", "blamed", "called", "calls_in", "owner_of"]
 
@@ -23,7 +23,7 @@ class Called:
     name: str
     file: str
     line: int
-    owner: Typed | None = None
+    owner: SelfDescribing | None = None
     code: types.CodeType | None = None
 
 
@@ -33,12 +33,12 @@ class Blamed:
     of the library. ``inside``: what it called. ``where``: the author's last line."""
 
     text: str
-    part: Typed | None = None
+    part: SelfDescribing | None = None
     inside: Sequence[Called] = ()
     where: Location | None = None
 
 
-def called(function: Any, line: int | None = None, owner: Typed | None = None) -> Called:
+def called(function: Any, line: int | None = None, owner: SelfDescribing | None = None) -> Called:
     """A call of a function that does not run. ``line``: the one to show; None: where the function begins."""
     code = function.__code__
     return Called(_name(code, function.__module__), code.co_filename, line or code.co_firstlineno, owner, code)
@@ -58,16 +58,16 @@ def calls_in(traceback: types.TracebackType | None) -> list[Called]:
     return calls
 
 
-def owner_of(code: types.CodeType, first: Any) -> Typed | None:
+def owner_of(code: types.CodeType, first: Any) -> SelfDescribing | None:
     """The first argument of a function, if it is an operator or aggregate and the function its method."""
     cls = type(first)
-    if not issubclass(cls, Typed):
+    if not issubclass(cls, SelfDescribing):
         return None
-    owner: Typed = first
+    owner: SelfDescribing = first
     return owner if any(_code(vars(base).get(code.co_name)) is code for base in cls.__mro__) else None
 
 
-def blamed(op: Typed, calls: Sequence[Called]) -> Blamed:
+def blamed(op: SelfDescribing, calls: Sequence[Called]) -> Blamed:
     """The innermost that the author of an operator wrote or chose: a function or class of theirs, an operator or aggregate of
     the library."""
     last = max((at for at, call in enumerate(calls) if call.owner is not None or is_own(call.file)), default=None)
@@ -81,7 +81,7 @@ def blamed(op: Typed, calls: Sequence[Called]) -> Blamed:
     return Blamed(text, guilty.owner if is_ours(guilty.file) else None, inside, _where(calls))
 
 
-def _owners(op: Typed, calls: Sequence[Called]) -> list[Typed]:
+def _owners(op: SelfDescribing, calls: Sequence[Called]) -> list[SelfDescribing]:
     """The operator, the part of it whose method was called, a part of that, and so on."""
     parts = [op]
     for call in calls:
@@ -103,7 +103,7 @@ def _where(calls: Sequence[Called]) -> Location | None:
     return Location(own[-1].file, own[-1].line) if own else None
 
 
-def _nest(owners: Sequence[Typed], function: Called | None) -> str:
+def _nest(owners: Sequence[SelfDescribing], function: Called | None) -> str:
     """The operator with what is to blame in it: ``aggregate(struct(spread=variance))``."""
     text = "" if function is None else function.name
     for at in reversed(range(len(owners))):
@@ -112,7 +112,7 @@ def _nest(owners: Sequence[Typed], function: Called | None) -> str:
     return text
 
 
-def _label(outer: Typed, inner: Typed | Called | None) -> str:
+def _label(outer: SelfDescribing, inner: SelfDescribing | Called | None) -> str:
     """The name by which an author gave a part: ``spread=``. Empty for the one aggregate of an operator."""
     parts = list(outer._parts())
     if isinstance(inner, Called):
@@ -120,9 +120,9 @@ def _label(outer: Typed, inner: Typed | Called | None) -> str:
     return next((f"{name}=" for name, part in parts if name != "aggregate" and _is(part, inner)), "")
 
 
-def _is(part: object, inner: Typed | None) -> bool:
+def _is(part: object, inner: SelfDescribing | None) -> bool:
     """Is that what an author gave as a part?"""
-    return part is inner or (isinstance(part, Typed) and part._stands_for() is inner)
+    return part is inner or (isinstance(part, SelfDescribing) and part._stands_for() is inner)
 
 
 def _code(part: Any) -> Any:

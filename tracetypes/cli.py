@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tracetypes.arguments import pairs, parser, refuse_unknown
 from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
-from tracetypes.compiler.spark.jobs import Job, compile_program, extras
+from tracetypes.compiler.spark.run_request import RunRequest, compile_program, extras
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.formats import Csv, Parquet, format_of
 from tracetypes.nodes import Source
@@ -131,7 +131,7 @@ def _run(given: argparse.Namespace) -> int:
 def _run_job(given: argparse.Namespace, control: Control) -> int:
     clock, flow = Clock.of_process(), load(given.target)
     clock.lap("start of Python")
-    job = Job(
+    job = RunRequest(
         flow,
         pairs(given.input, "--input"),
         pairs(given.output, "--output"),
@@ -185,7 +185,7 @@ def _tellers(given: argparse.Namespace, say: Progress, program: Program) -> list
     return tellers
 
 
-def _ended(say: Progress, job: Job, result: Result) -> int:
+def _ended(say: Progress, job: RunRequest, result: Result) -> int:
     """The last lines of a run, and its exit status."""
     from tracetypes.compiler.spark.archive import find_archive as is_prepared
 

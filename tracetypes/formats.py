@@ -14,7 +14,7 @@ import attrs
 
 from tracetypes.conformance import name_of, zone_named, zoned
 from tracetypes.errors import RunError, UsageError
-from tracetypes.plain import from_plain, to_plain
+from tracetypes.plain_data import from_plain, to_plain
 from tracetypes.records import (
     UNIT,
     Mismatch,

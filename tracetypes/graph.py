@@ -15,10 +15,10 @@ from tracetypes.nodes import Apply, Graph, Merge, Node, Output, RowPosition, Sin
 if TYPE_CHECKING:
     from tracetypes.formats import Format, Kafka
     from tracetypes.markers import Markers
-    from tracetypes.places import Orderable
     from tracetypes.records import Unit
     from tracetypes.rejects import Rejected
-    from tracetypes.typed import Typed
+    from tracetypes.self_description import SelfDescribing
+    from tracetypes.sort_keys import Orderable
 
 __all__ = ["Dataflow", "SourceStream", "Stream", "merge", "sort"]
 
@@ -248,7 +248,7 @@ class Dataflow:
                 self._nodes[node.id] = attrs.evolve(node, parallelism=parallelism)
 
 
-def extend(upstream: Stream[Any], op: Typed) -> Stream[Any]:
+def extend(upstream: Stream[Any], op: SelfDescribing) -> Stream[Any]:
     """Append an operator to the flow of a stream."""
     flow = upstream.flow
     return flow._add(Apply(id=len(flow._nodes), where=caller(), inputs=(upstream.id,), op=op))
@@ -258,7 +258,7 @@ def sort(*, by: Callable[[V], Orderable]) -> Callable[[Stream[U[K, V]]], Stream[
     """SORT: order the items of each key and block by ``by(value)``. The canonical order of the whole value breaks ties.
 
     ``by`` returns a number, a text, bytes, a time, a day, or a tuple of these; :func:`tracetypes.desc` turns the order of
-    any of them round. They have one total order (:mod:`tracetypes.places`), so the order of arrival does not matter.
+    any of them round. They have one total order (:mod:`tracetypes.sort_keys`), so the order of arrival does not matter.
     """
 
     need_function("by=", by, "by=lambda item: item.time")

@@ -38,11 +38,11 @@ from tracetypes.nodes import (
     title,
 )
 from tracetypes.parsing import Row
-from tracetypes.places import NoPlace, place
 from tracetypes.records import UNIT, Mismatch, Schema, show
 from tracetypes.rejects import Rejected
+from tracetypes.self_description import SelfDescribing
 from tracetypes.silence import (
-    SILENT,
+    NO_SILENCE,
     Need,
     Silence,
     Step,
@@ -55,10 +55,10 @@ from tracetypes.silence import (
     split_at,
     unrolled,
 )
+from tracetypes.sort_keys import NoSortKey, sort_key
 from tracetypes.sources import reader
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, as_operator
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
-from tracetypes.typed import Typed
 
 __all__ = ["Arranged", "SinkTrace", "arrange", "arrange_parts", "interpret", "interpret_rows", "interpret_segment"]
 
@@ -256,7 +256,7 @@ def _order_of(source: Source) -> Callable[[tuple[int, int, Row]], Any]:
     from tracetypes.records import schema_of
 
     whole = canonical(schema_of(edge_type(source.edge).value))
-    return lambda placed: (placed[0], place(by(placed[2].value)), whole(placed[2].value))
+    return lambda placed: (placed[0], sort_key(by(placed[2].value)), whole(placed[2].value))
 
 
 # ------------------------------------------------------------------------------------------------- graphs
@@ -349,9 +349,9 @@ class _Interpreter:
             case Source(markers=markers):
                 stream = self.stream(node, node.label)
                 need = self.needs.out.get(node.id, {})
-                return stream, self.behind(stream, markers, need) if self.complete else SILENT
+                return stream, self.behind(stream, markers, need) if self.complete else NO_SILENCE
             case Receive(name=name):
-                return self.stream(node, name), self.received.get(name, SILENT)
+                return self.stream(node, name), self.received.get(name, NO_SILENCE)
             case Merge():
                 return self.merge(node, given, silences)
             case _:
@@ -367,7 +367,7 @@ class _Interpreter:
                 assert isinstance(channels, list), "a sink reads one channel"
                 trace = Trace(self.checked.streams[node.id], tuple(channels))
                 self.sent[node.name] = SinkTrace(trace, cut(silence, self.beyond.get(node.name, {})))
-                return channels, SILENT
+                return channels, NO_SILENCE
             case Apply():
                 return self.apply(node, channels, silence)
             case Sort():
@@ -394,7 +394,7 @@ class _Interpreter:
     def behind(self, stream: list[Element], markers: Markers, need: Need) -> Silence:
         """The silence behind the stream of a source that has ended."""
         if not isinstance(markers, EventTime) or not stream or not isinstance(last := stream[-1], Marker):
-            return SILENT
+            return NO_SILENCE
         period = markers.period
         first = last.micros + period
         return cut((range(first, first + need.get(period, 0) * period, period),), need)
@@ -402,7 +402,7 @@ class _Interpreter:
     def apply(self, node: Apply, channels: Channels, silence: Silence) -> tuple[Channels, Silence]:
         """Run an operator, also at the markers of the silence that it lingers for."""
         last = emitted_in(silence, linger_of(node))
-        lingering, rest = (SILENT, silence) if last is None else split_at(silence, last)
+        lingering, rest = (NO_SILENCE, silence) if last is None else split_at(silence, last)
         counter = [0]
 
         def run(channel: list[Element]) -> list[Element]:
@@ -414,7 +414,7 @@ class _Interpreter:
     def merge(self, node: Merge, given: list[Channels], silences: list[Silence]) -> tuple[Channels, Silence]:
         """MRG, up to where the last input has ended. What is left of silences goes on behind it."""
         ends = [end for channels in given if (end := _end_of(channels)) is not None]
-        halves = [split_at(silence, max(ends)) if ends else (SILENT, SILENT) for silence in silences]
+        halves = [split_at(silence, max(ends)) if ends else (NO_SILENCE, NO_SILENCE) for silence in silences]
         up_to_there = [_followed_by(channels, before) for channels, (before, _) in zip(given, halves, strict=True)]
         rest = dict.fromkeys(one for _, after in halves for one in after)
         return _merge_all(up_to_there, self.complete, node if node.id in self.ordered else None), tuple(rest)
@@ -561,8 +561,8 @@ def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
         except Exception as error:
             raise operator_failure(node, "by", f"item {show(item)}", error) from error
         try:
-            return place(key), whole(item)
-        except NoPlace as error:
+            return sort_key(key), whole(item)
+        except NoSortKey as error:
             raise OperatorFailed(
                 "TT204",
                 f"SORT at {node.where}: by gave {show(key)} for {show(item)}: {error}",
@@ -575,7 +575,7 @@ def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
 def operator_failure(op: object, method: str, what: str, error: BaseException) -> OperatorFailed:
     """The error of an operator that raised: which operator, which method, which item or marker, and on which
     line of the author's. Of an operator of the library: which part of it that its author gave."""
-    if isinstance(op, Typed) and type(op).__module__.startswith("tracetypes."):
+    if isinstance(op, SelfDescribing) and type(op).__module__.startswith("tracetypes."):
         who = blamed(op, calls_in(error.__traceback__)).text
     else:
         who = f"{type(op).__name__}.{method}"
@@ -589,7 +589,7 @@ def operator_failure(op: object, method: str, what: str, error: BaseException) -
 
 def emitted_wrongly(op: object, error: Mismatch | str, key: Any, value: Any) -> OperatorFailed:
     """The error of an operator that emitted what its type does not allow."""
-    name = op._name() if isinstance(op, Typed) else type(op).__name__
+    name = op._name() if isinstance(op, SelfDescribing) else type(op).__name__
     return OperatorFailed(
         "TT206",
         f"{name} emitted ({show(key)}, {show(value)}): {error}",

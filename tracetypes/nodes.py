@@ -14,7 +14,7 @@ import attrs
 from tracetypes.errors import Location
 from tracetypes.formats import Format, Kafka
 from tracetypes.markers import Markers
-from tracetypes.typed import Typed
+from tracetypes.self_description import SelfDescribing
 
 __all__ = [
     "ROW_POSITION",
@@ -79,7 +79,7 @@ def label(name: str, output: Output) -> str:
 class Apply(_Vertex):
     """An author's operator."""
 
-    op: Typed
+    op: SelfDescribing
     parallelism: int | None = None
 
 

@@ -12,7 +12,7 @@ import attrs
 from tracetypes.conformance import key_problem, name_of
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout, TextLines
-from tracetypes.plain import from_plain, from_text, to_plain
+from tracetypes.plain_data import from_plain, from_text, to_plain
 from tracetypes.records import (
     UNIT,
     Boolean,

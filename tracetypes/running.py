@@ -26,7 +26,7 @@ import attrs
 
 from tracetypes.calls import like
 from tracetypes.check import Checked, edge_of, violations
-from tracetypes.compiler.spark.jobs import Input, Job, Sink, check_once, extras
+from tracetypes.compiler.spark.run_request import Input, RunRequest, Sink, check_once, extras
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Csv, Layout, Parquet, format_of
 from tracetypes.graph import DISPLAY, Dataflow, Stream
@@ -90,9 +90,9 @@ def run(
     """Run a dataflow to the end of its inputs, or with ``follow`` until it is stopped (by Ctrl-C, or the stop button of
     a notebook).
 
-    ``inputs`` and ``outputs``: by source and sink, see :data:`.jobs.Input` and :data:`.jobs.Sink`. ``parallelism``: how
-    many tasks run at once. ``key_groups``: how many groups the keys are hashed to, fixed for a checkpoint. ``checkpoint``: the
-    directory in which the run keeps its progress; the default is ``_checkpoint`` of the first output directory, or a
+    ``inputs`` and ``outputs``: by source and sink, see :data:`.run_request.Input` and :data:`.run_request.Sink`. ``parallelism``:
+    how many tasks run at once. ``key_groups``: how many groups the keys are hashed to, fixed for a checkpoint. ``checkpoint``:
+    the directory in which the run keeps its progress; the default is ``_checkpoint`` of the first output directory, or a
     temporary one if all outputs are lists. ``drain``: the sources end with their inputs, so that open blocks are
     answered. ``options``: see :class:`RunOptions`.
 
@@ -100,7 +100,7 @@ def run(
     line.
     """
     _refuse(backend, options)
-    return Job(flow, inputs, outputs, parallelism, key_groups, checkpoint, drain=drain, follow=follow, **options).run()
+    return RunRequest(flow, inputs, outputs, parallelism, key_groups, checkpoint, drain=drain, follow=follow, **options).run()
 
 
 def start(
@@ -119,7 +119,7 @@ def start(
     """Start a dataflow in the background. It waits for more input until it is drained or stopped, unless ``follow=False``. The
     other parameters are those of :func:`run`."""
     _refuse(backend, options)
-    job = Job(flow, inputs, outputs, parallelism, key_groups, checkpoint, drain=drain, follow=follow, **options)
+    job = RunRequest(flow, inputs, outputs, parallelism, key_groups, checkpoint, drain=drain, follow=follow, **options)
     from tracetypes.compiler.backend.control import Control
 
     control, epochs = Control(), list[Any]()

@@ -32,7 +32,7 @@ from tracetypes.templates import Linger, OpKeyedOrdered, OpKeyedUnordered
 
 __all__ = [
     "NOTHING",
-    "SILENT",
+    "NO_SILENCE",
     "Need",
     "Needs",
     "Silence",
@@ -55,7 +55,7 @@ __all__ = [
 Silence: TypeAlias = tuple[range, ...]
 """Markers in microseconds, a range for each source."""
 
-SILENT: Final[Silence] = ()
+NO_SILENCE: Final[Silence] = ()
 """No silence: the source goes on, or nothing behind it needs any."""
 
 

@@ -15,9 +15,9 @@ from tracetypes.formats import Csv, Kafka, Layout, Parquet, TextLines
 from tracetypes.markers import InBand, TimeUnit, micros_from
 from tracetypes.nodes import RowPosition, Source
 from tracetypes.parsing import Headers, Row, checked_key, record_parser
-from tracetypes.places import NoPlace, place
 from tracetypes.records import Mismatch, Unit, schema_of, show
 from tracetypes.rejects import Rejected
+from tracetypes.sort_keys import NoSortKey, sort_key
 
 __all__ = ["Reader", "edge_given", "reader", "record_reader"]
 
@@ -75,8 +75,8 @@ def reader(source: Source) -> Reader:
                 step = "ordered_by"
                 found = order(value)
                 try:
-                    place(found)
-                except NoPlace:
+                    sort_key(found)
+                except NoSortKey:
                     raise Mismatch(".ordered_by", found, "a value that has a place in an order") from None
             return Row("item", key, value, time)
         except Mismatch as error:

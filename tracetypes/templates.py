@@ -4,7 +4,7 @@ An operator is a frozen instance of a class that fills one template in. What it 
 state is passed in and returned, output goes through ``emit``, and what must be pure gets no ``emit``.
 
 The types of a generic operator's class are those of the stream that it is applied to. What does not follow from that
-stream, such as what a function returns, the operator names itself: see :meth:`Typed.type_arguments`.
+stream, such as what a function returns, the operator names itself: see :meth:`SelfDescribing.type_arguments`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tracetypes.errors import DataError, TraceTypesError, raised_at
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker
 from tracetypes.records import show
-from tracetypes.typed import Typed
+from tracetypes.self_description import SelfDescribing
 
 __all__ = [
     "Emit",
@@ -52,7 +52,7 @@ Linger: TypeAlias = int | dt.timedelta
 """How long an operator may still emit at markers after its last item: a number of blocks, or a time."""
 
 
-class OpStateless(Typed, ABC, Generic[K, V, L, W]):
+class OpStateless(SelfDescribing, ABC, Generic[K, V, L, W]):
     """``U[K, V] -> U[L, W]``: each item by itself, without memory."""
 
     _is_keyed: ClassVar[bool] = False
@@ -74,7 +74,7 @@ class OpStateless(Typed, ABC, Generic[K, V, L, W]):
         ``on_item`` emits does not depend on it."""
 
 
-class _Keyed(Typed, ABC):
+class _Keyed(SelfDescribing, ABC):
     """What the two templates with a state per key share."""
 
     may_change: ClassVar[tuple[str, ...]] = ()
@@ -184,7 +184,7 @@ Operator = (
 TEMPLATES = (OpStateless, OpKeyedOrdered, OpKeyedUnordered)
 
 
-def as_operator(op: Typed) -> Operator:
+def as_operator(op: SelfDescribing) -> Operator:
     """The operator of a node, typed as one of the three templates. :mod:`tracetypes.check` refuses anything else."""
     if not isinstance(op, OpStateless | OpKeyedOrdered | OpKeyedUnordered):
         raise TypeError(f"{type(op).__name__} fills no template in")
@@ -200,13 +200,13 @@ def type_arguments(instance: object, base: type[Any]) -> tuple[Any, ...]:
     """The arguments that a generic ``base`` has in the class of ``instance``; type variables where they are not known.
 
     Raises :class:`TypeError` when ``base`` is no base of the class, and :class:`DataError` ``TT106`` when the instance does not
-    name its types as :meth:`Typed.type_arguments` shall.
+    name its types as :meth:`SelfDescribing.type_arguments` shall.
     """
     cls = type(instance)
     known: dict[Any, Any] = {}
     if (own := getattr(instance, "__orig_class__", None)) is not None:
         known = dict(zip(cls.__parameters__, get_args(own), strict=False))  # type: ignore[attr-defined]
-    named = _named(instance) if isinstance(instance, Typed) else {}
+    named = _named(instance) if isinstance(instance, SelfDescribing) else {}
     pending: list[tuple[Any, dict[Any, Any]]] = [(cls, known)]
     while pending:
         at, bound = pending.pop()
@@ -223,7 +223,7 @@ def type_arguments(instance: object, base: type[Any]) -> tuple[Any, ...]:
     raise TypeError(f"{cls.__name__} is not derived from {base.__name__}")
 
 
-def _named(instance: Typed) -> dict[str, Any]:
+def _named(instance: SelfDescribing) -> dict[str, Any]:
     """What an instance says of its types."""
     what, where = f"{type(instance).__name__}.type_arguments()", None
     try:

@@ -9,7 +9,7 @@ import attrs
 from tracetypes.blame import blamed
 from tracetypes.compiler.tracing.tracer import Untraceable
 from tracetypes.errors import Location
-from tracetypes.typed import Typed
+from tracetypes.self_description import SelfDescribing
 
 __all__ = ["Opaque", "refusal"]
 
@@ -23,7 +23,7 @@ class Opaque:
     where: Location | None = None
 
 
-def refusal(op: Typed, why: Untraceable) -> Opaque:
+def refusal(op: SelfDescribing, why: Untraceable) -> Opaque:
     """The reason of an operator. What the part to blame calls is told as what it does, and never where it is."""
     guilty = blamed(op, why.calls)
     if guilty.part is not None:

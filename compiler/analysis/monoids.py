@@ -27,8 +27,8 @@ from tracetypes.compiler.tracing.expr import Branch, Call, Const, Exact, Expr, I
 from tracetypes.compiler.tracing.symbolic.shapes import Given
 from tracetypes.compiler.tracing.tracer import Nested, Untraceable, trace_lift, trace_method
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Schema, Timestamp
+from tracetypes.self_description import SelfDescribing
 from tracetypes.templates import OpKeyedUnordered
-from tracetypes.typed import Typed
 
 __all__ = ["Monoid", "Part", "Reduction", "constant", "leaves", "monoid_of", "results", "united"]
 
@@ -137,7 +137,7 @@ def _of_a_part(whole: Any, value: Schema, why: Untraceable, above: tuple[Called,
     from which aggregate, the monoid of the whole does not tell."""
     calls = (*above, called(type(whole).combine, owner=whole))
     for _, part in whole._parts():
-        if isinstance(part, Typed) and hasattr(part, "combine"):
+        if isinstance(part, SelfDescribing) and hasattr(part, "combine"):
             try:
                 _monoid(part, trace_method(part, "lift", [Given("value", value)], emits=None))
             except Untraceable as inner:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
-from tracetypes.compiler.columns.exact import Exacts
+from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.records import (
@@ -66,7 +66,7 @@ class Column:
 
     ``kind``: never Optional; None only for a column of None. ``values``, by kind: Boolean a bool array; Integer,
     Timestamp (microseconds) and Date (days since the epoch) int64 arrays; Float a float64 array; String and Bytes an
-    Arrow array without nulls; Exact a float64 array, where each float stands for its exact sum, or :class:`Exacts`; any
+    Arrow array without nulls; Exact a float64 array, where each float stands for its exact sum, or :class:`ExactSums`; any
     other schema its Arrow array, to be passed on. Or one scalar for all rows: a Python bool, int (of Timestamp and Date
     too), float, str, bytes, ``ExactSum``, ``UNIT``, or None.
 
@@ -98,7 +98,7 @@ class Column:
         return not isinstance(self.held, _ARRAYS)
 
 
-_ARRAYS: Final = (np.ndarray, pa.Array, Exacts, DictionaryEncoded)
+_ARRAYS: Final = (np.ndarray, pa.Array, ExactSums, DictionaryEncoded)
 
 
 @final
@@ -181,7 +181,7 @@ def take_column(column: Column, rows: Any) -> Column:
         values = values[rows]
     elif isinstance(values, pa.Array):
         values = values.take(pa.array(rows))
-    elif isinstance(values, Exacts | DictionaryEncoded):
+    elif isinstance(values, ExactSums | DictionaryEncoded):
         values = values.take(rows)
     return Column(
         column.kind,
@@ -206,7 +206,7 @@ def full_values(column: Column, count: int) -> Any:
         case String() | Bytes() as schema:
             return pa.repeat(pa.scalar(values, arrow_type(schema)), count)
         case Exact():
-            return Exacts.from_sums([values]).take(np.zeros(count, np.int64))
+            return ExactSums.from_sums([values]).take(np.zeros(count, np.int64))
         case _:
             return values
 
@@ -257,7 +257,7 @@ def merged_column(parts: Sequence[tuple[Column, Any]], count: int) -> Column:
     if isinstance(kind, UnitValue):
         values = UNIT
     elif isinstance(kind, Exact):
-        exacts = Exacts.concat([exacts_of(column, len(rows)) for column, rows in present] + [Exacts.zero(1)])
+        exacts = ExactSums.concat([exacts_of(column, len(rows)) for column, rows in present] + [ExactSums.zero(1)])
         values = exacts.take(_places([len(rows) for _, rows in present], [rows for _, rows in present], count))
     elif isinstance(kind, Boolean | Integer | Float | Timestamp | Date):
         dtype = np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
@@ -308,11 +308,11 @@ def _is_none(columns: Columns) -> bool:
     return isinstance(columns, Column) and columns.kind is None
 
 
-def exacts_of(column: Column, count: int) -> Exacts:
+def exacts_of(column: Column, count: int) -> ExactSums:
     values = column.values
-    if isinstance(values, Exacts):
+    if isinstance(values, ExactSums):
         return values
-    return Exacts.of(values) if isinstance(values, np.ndarray) else cast(Exacts, full_values(column, count))
+    return ExactSums.of(values) if isinstance(values, np.ndarray) else cast(ExactSums, full_values(column, count))
 
 
 def bare_kind(kind: Kind | None) -> Kind | None:

@@ -15,7 +15,7 @@ from tracetypes.algebra import ExactSum
 from tracetypes.compiler.columns.arrow import arrow_type, builder, from_array
 from tracetypes.compiler.columns.column import EPOCH_DAY, Column, Columns, Struct, bare_kind, full_values, take
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
-from tracetypes.compiler.columns.exact import Exacts
+from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.tracing.expr import Exact, Input, Undefined
 from tracetypes.conformance import datetime_of
 from tracetypes.records import (
@@ -203,7 +203,7 @@ def python_values(column: Column, count: int) -> list[Any]:
     values = column.values
     if column.scalar:
         held = [values] * count
-    elif isinstance(values, Exacts):
+    elif isinstance(values, ExactSums):
         return values.sums()
     elif isinstance(column.kind, ListOf | OneOf):
         return from_array(column.kind, values)

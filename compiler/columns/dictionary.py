@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columns.exact import Exacts
+from tracetypes.compiler.columns.exact_sums import ExactSums
 
 __all__ = ["DictionaryEncoded", "gathered"]
 
@@ -72,7 +72,7 @@ def gathered(entries: Any, codes: Any) -> Any:
     """The column of these entries as an array of its rows."""
     if isinstance(entries, pa.Array):
         return entries.take(pa.array(codes))
-    if isinstance(entries, Exacts):
+    if isinstance(entries, ExactSums):
         return entries.take(codes)
     if entries.dtype == np.bool_:
         # Comparing numbers takes a tenth of the time of looking up.

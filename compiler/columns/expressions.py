@@ -10,9 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.compiler.columns.answers import Answers, distinct
 from tracetypes.compiler.columns.arrow import never_refuses
-from tracetypes.compiler.columns.choice import by_condition, constant_column, undefined_column
 from tracetypes.compiler.columns.column import (
     BOOLEAN,
     INTEGER,
@@ -25,11 +23,20 @@ from tracetypes.compiler.columns.column import (
     full_values,
     take_column,
 )
+from tracetypes.compiler.columns.conditionals import constant_column, if_else, undefined_column
 from tracetypes.compiler.columns.conversion import python_values, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
-from tracetypes.compiler.columns.entries import entry_count, mask_of_rows, of_entries, of_rows, shared_codes
+from tracetypes.compiler.columns.dictionary_expressions import (
+    dictionary_size,
+    dictionary_values,
+    mask_of_rows,
+    rows_of_dictionary,
+    shared_codes,
+)
+from tracetypes.compiler.columns.lookup_results import LookupResults, distinct_keys
 from tracetypes.compiler.columns.lookup_tables import entries_of, index_of
 from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
+from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import (
     Call,
     Const,
@@ -39,7 +46,6 @@ from tracetypes.compiler.tracing.expr import (
     Undefined,
     Value,
 )
-from tracetypes.compiler.tracing.identity import Same
 from tracetypes.errors import CodedError
 from tracetypes.lookup_table import LookupTable
 from tracetypes.records import Float, Record, String
@@ -76,7 +82,7 @@ class Rows:
         self.known: dict[Any, Column] = {}
         self.inputs: dict[tuple[str | int, ...], Column] = {}
         self.codes: dict[int, tuple[Any, Any]] = {}
-        self.answers: dict[Any, Answers] = {}
+        self.answers: dict[Any, LookupResults] = {}
 
     def part(self, within: Any) -> Rows:
         absolute = within if self.absolute is None else self.absolute[within]
@@ -189,7 +195,7 @@ class Rows:
                     return undefined_column(call.kind, count)
                 new = None
         elif (codes := shared_codes(args)) is not None:
-            values, new = act(call, [of_entries(arg) for arg in args], entry_count(args))
+            values, new = act(call, [dictionary_values(arg) for arg in args], dictionary_size(args))
             values, new = DictionaryEncoded(codes, values), mask_of_rows(new, codes)
         else:
             values, new = act(call, [arg.values for arg in args], count)
@@ -199,9 +205,9 @@ class Rows:
         columns = (condition, then, otherwise)
         codes = shared_codes(columns)
         if codes is None or any(x.valid is not None or x.undefined is not None for x in (then, otherwise)):
-            return by_condition(*columns, self.count)
-        condition_, then_, otherwise_ = (Column(x.kind, of_entries(x)) for x in columns)
-        return of_rows(by_condition(condition_, then_, otherwise_, entry_count(columns)), codes, condition.undefined)
+            return if_else(*columns, self.count)
+        condition_, then_, otherwise_ = (Column(x.kind, dictionary_values(x)) for x in columns)
+        return rows_of_dictionary(if_else(condition_, then_, otherwise_, dictionary_size(columns)), codes, condition.undefined)
 
     def operand(self, expr: Expr) -> Column:
         """An argument. In Python no operation on None has a value, except the comparison, which is ``is_null``."""
@@ -263,7 +269,7 @@ class Rows:
                 return undefined_column(call.kind, self.count)
             index, entries = answers.index(key.kind), answers.entries
         else:
-            index, entries = index_of(Same(table), key.kind), partial(entries_of, Same(table))
+            index, entries = index_of(ObjectKey(table), key.kind), partial(entries_of, ObjectKey(table))
         if index is None:
             return undefined_column(call.kind, self.count)
         if key.scalar:
@@ -292,13 +298,13 @@ class Rows:
         else:
             part = entries(call.path, bare_kind(call.kind))
             if coded is None and isinstance(part.held, pa.Array) and len(part.held) <= self.count:
-                return of_rows(part, places, undefined)
+                return rows_of_dictionary(part, places, undefined)
             rows = take_column(part, places)
         if coded is None:
             return Column(rows.kind, rows.held, rows.valid, either_mask(undefined, mask_of_rows(rows.undefined, None)))
-        return of_rows(rows, coded.codes, undefined)
+        return rows_of_dictionary(rows, coded.codes, undefined)
 
-    def ask(self, table: LookupTable, known: Any, key: Column) -> Answers | None:
+    def ask(self, table: LookupTable, known: Any, key: Column) -> LookupResults | None:
         """The answer of a table for a column of keys. The table is asked once for these rows and all parts of them.
         None if it fails: it will fail again in Python, which reports the error."""
         rows: Rows | None = self
@@ -307,7 +313,7 @@ class Rows:
                 return rows.answers[known]
             rows = rows.parent
         try:
-            answers = Answers(table.rows(distinct(key)))
+            answers = LookupResults(table.rows(distinct_keys(key)))
         except CodedError:
             return None
         self.answers[known] = answers

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import from_array
-from tracetypes.plain import to_plain
+from tracetypes.plain_data import to_plain
 from tracetypes.records import Boolean, Float, Integer, Optional, Record, Schema, String, UnitValue
 
 __all__ = ["json_text", "json_texts"]

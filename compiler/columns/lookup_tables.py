@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.column import ZERO, Column, constant, has_utf8
+from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Kind
-from tracetypes.compiler.tracing.identity import Same
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Bytes, Date, Float, Integer, String, Timestamp
 
 __all__ = ["Index", "entries_of", "index_of", "table_entries", "table_keys"]
@@ -133,7 +133,7 @@ def table_entries(table: Mapping[Any, Any], path: tuple[str | int, ...], kind: K
 
 
 @lru_cache(maxsize=256)
-def index_of(same: Same, kind: Kind | None) -> Index | None:
+def index_of(same: ObjectKey, kind: Kind | None) -> Index | None:
     """The index of a table that nobody changes, because the tracer has made it. Cached by identity: tables have no
     hash, and comparing takes longer than a look-up."""
     keys = table_keys(same.value, kind)
@@ -141,7 +141,7 @@ def index_of(same: Same, kind: Kind | None) -> Index | None:
 
 
 @lru_cache(maxsize=1024)
-def entries_of(same: Same, path: tuple[str | int, ...], kind: Kind | None) -> Column:
+def entries_of(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) -> Column:
     """:func:`table_entries` as one column, followed by an undefined entry."""
     held = [*table_entries(same.value, path, kind), None]
     nothing = ZERO[type(kind)]

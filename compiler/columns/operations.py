@@ -32,7 +32,7 @@ from tracetypes.compiler.columns.arithmetic import (
 from tracetypes.compiler.columns.arrow import array, arrow_type
 from tracetypes.compiler.columns.column import Column, bare_kind, either_mask, exacts_of
 from tracetypes.compiler.columns.conversion import column_from_arrow, python_values
-from tracetypes.compiler.columns.exact import Exacts
+from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.tracing.expr import Call, Exact
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS, Function
 from tracetypes.conformance import micros_of
@@ -188,7 +188,7 @@ def _exact_add(call: Call, args: list[Any], count: int) -> Made:
 
 def _exact_value(call: Call, args: list[Any], count: int) -> Made:
     (values,) = args
-    if isinstance(values, Exacts):
+    if isinstance(values, ExactSums):
         return values.rounded(), None
     return np.where(np.isnan(values), np.nan, values + 0.0), None
 

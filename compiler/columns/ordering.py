@@ -26,8 +26,8 @@ from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.nodes import Sort
-from tracetypes.places import Desc
 from tracetypes.records import INT_MAX, Boolean, Bytes, Date, Float, Integer, Schema, String, Timestamp, UnitValue
+from tracetypes.sort_keys import Desc
 
 __all__ = ["Pairs", "Runs", "Sorter", "canonical_columns", "codes_of", "codes_of_objects"]
 

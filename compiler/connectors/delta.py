@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlparse
 
 import attrs
 
-from tracetypes.compiler.connectors.fences import another_one
+from tracetypes.compiler.connectors.fencing import another_one
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Format, Kafka, Parquet
 

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import schema_of_rows
 from tracetypes.compiler.connectors.delta import FEATURES, Log, TableWatch, path_of, refuse_format
-from tracetypes.compiler.connectors.fences import Starts, another_driver
-from tracetypes.compiler.connectors.identity import Identity
-from tracetypes.compiler.connectors.row_files import VisibleColumns
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.connectors.fencing import Starts, another_driver
+from tracetypes.compiler.connectors.sink_files import VisibleColumns
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
 from tracetypes.records import Optional, UnitValue
@@ -120,13 +120,13 @@ class TableSink:
             )
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> EndpointIdentity:
         """The identity of the table, without an id if there is no table."""
         from deltalake import DeltaTable
 
         with self.trouble():
             there = DeltaTable.is_deltatable(str(self.path))
-        return Identity("table", str(self.path), str(self.table.metadata().id) if there else "")
+        return EndpointIdentity("table", str(self.path), str(self.table.metadata().id) if there else "")
 
     def begin(self, starts: Starts) -> None:
         """Shut out other writers of this run: from now on their commits fail. Then check that this checkpoint knows

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import attrs
 
-from tracetypes.compiler.connectors.fences import another_driver, another_one
+from tracetypes.compiler.connectors.fencing import another_driver, another_one
 from tracetypes.errors import RunError, UsageError
 from tracetypes.redaction import conceal
 

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tracetypes.compiler.connectors import kafka
-from tracetypes.compiler.connectors.fences import Starts
-from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka import Address, patiently
 from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
@@ -44,7 +44,7 @@ class TopicSink:
         self.write = record_writer(self.format, plan.layout)
         self.watch = Watch(self.address, writing=True)
         topic = self.watch.topic()
-        self.partitions, self.identity = topic.partitions, Identity("topic", self.address.topic, topic.id)
+        self.partitions, self.identity = topic.partitions, EndpointIdentity("topic", self.address.topic, topic.id)
         self.transactions = Transactions(self.address, f"tracetypes-{run}-{plan.sink.name}", self.partitions[0])
 
     def put(self, batch: int, items: Iterable[tuple[int, int, Any, Any]], markers: Sequence[int]) -> None:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.analysis.traced import Opaque
+from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.parquet import open_parquet
-from tracetypes.compiler.connectors.row_groups import tables
+from tracetypes.compiler.connectors.parquet_row_groups import tables
 from tracetypes.compiler.connectors.source_rows import taker
-from tracetypes.compiler.connectors.splits import Reading, Split
-from tracetypes.compiler.connectors.text_rows import TextRows
+from tracetypes.compiler.connectors.text_reader import TextReader
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
@@ -45,7 +45,7 @@ def least_time(leaf: FromSource, format: Format, header: list[str] | None, path:
     except FileNotFoundError:
         return None  # as above
     whole = Reading(Split(0, path, 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size))
-    return _least(TextRows(leaf, format, header, read).of(whole.lines(), begins=True))
+    return _least(TextReader(leaf, format, header, read).of(whole.lines(), begins=True))
 
 
 def _rows_of_parquet(leaf: FromSource, path: str) -> Iterator[TakenRow | Chunk]:

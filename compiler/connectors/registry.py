@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from tracetypes.compiler.connectors import delta
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import files_of
-from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.kafka import SCHEME
 from tracetypes.formats import Csv, JsonLines, Kafka, Parquet, TextLines
 from tracetypes.nodes import Sink, Source
@@ -184,7 +184,7 @@ def connector_of_kind(kind: str) -> Connector:
     return next(one for one in _CONNECTORS if one.kind == kind)
 
 
-def difference(known: Identity, now: Identity) -> str | None:
+def difference(known: EndpointIdentity, now: EndpointIdentity) -> str | None:
     """How an input or output differs from what it was."""
     was, connector = _shown(known), connector_of_kind(known.kind)
     if known.kind != now.kind or (connector.by_name and known.name != now.name):
@@ -194,7 +194,7 @@ def difference(known: Identity, now: Identity) -> str | None:
     return None
 
 
-def _shown(identity: Identity) -> str:
+def _shown(identity: EndpointIdentity) -> str:
     return connector_of_kind(identity.kind).shown.format(identity.name)
 
 

@@ -17,7 +17,7 @@ from tracetypes.compiler.columns.arrow import builder, from_array, has_gaps, nev
 from tracetypes.compiler.columns.column import Column
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.columns.evaluation import run
-from tracetypes.compiler.connectors.row_groups import RowGroup, RowGroups, Table
+from tracetypes.compiler.connectors.parquet_row_groups import RowGroup, RowGroups, Table
 from tracetypes.compiler.connectors.text import Dialect, chunks_of
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk, inside

@@ -18,7 +18,7 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.formats import Layout
-from tracetypes.plain import from_plain, from_text
+from tracetypes.plain_data import from_plain, from_text
 from tracetypes.records import Boolean, Float, Integer, Mismatch, Optional, Schema, String
 
 __all__ = [

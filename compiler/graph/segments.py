@@ -22,7 +22,7 @@ import attrs
 
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.traced import Opaque, traced
-from tracetypes.compiler.tracing.identity import Once
+from tracetypes.compiler.tracing.cache_keys import AnalysisCache
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Csv, JsonLines, Kafka, TextLines
 from tracetypes.nodes import Apply, Graph, Merge, Node, Receive, Sink, Source, title
@@ -54,13 +54,13 @@ class Segment:
         return tuple(dict.fromkeys(found))
 
 
-def cut(checked: Checked, once: Once | None = None) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
+def cut(checked: Checked, once: AnalysisCache | None = None) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
     """The segments of a graph in topological order, and the decisions about shared streams."""
-    return _Cut(checked, once or Once()).run()
+    return _Cut(checked, once or AnalysisCache()).run()
 
 
 class _Cut:
-    def __init__(self, checked: Checked, once: Once) -> None:
+    def __init__(self, checked: Checked, once: AnalysisCache) -> None:
         self.checked, self.by_id, self.consumers = checked, checked.graph.by_id, checked.graph.consumers
         self.once = once
         steps = unrolled(checked.graph)

@@ -40,7 +40,7 @@ from tracetypes.compiler.plan.plan import (
     StatelessStep,
     links,
 )
-from tracetypes.compiler.tracing.identity import parts_of
+from tracetypes.compiler.tracing.cache_keys import parts_of
 from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
 from tracetypes.formats import Csv, JsonLines, Kafka, Layout, Parquet, TextLines

@@ -28,8 +28,8 @@ from tracetypes.compiler.plan.plan import (
     Step,
 )
 from tracetypes.compiler.plan.specification import PLAN
+from tracetypes.compiler.tracing.cache_keys import AnalysisCache
 from tracetypes.compiler.tracing.expr import Tree
-from tracetypes.compiler.tracing.identity import Once
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
 from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
@@ -99,7 +99,7 @@ def plan_of(
     parallelism: int,
     key_groups: int,
     quiet: Collection[int] = (),
-    once: Once | None = None,
+    once: AnalysisCache | None = None,
     beyond: Mapping[str, Need] | None = None,
     periods: Collection[int] = (),
     banded: bool = False,
@@ -108,7 +108,7 @@ def plan_of(
     and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of; ``beyond``: the silence that
     the readers of its channel need; ``periods``: of sources that send into channels that it reads; ``banded``: such a source has
     markers in band."""
-    planner = _Planner(compiled, parallelism, key_groups, quiet, once or Once(), beyond or {}, periods, banded)
+    planner = _Planner(compiled, parallelism, key_groups, quiet, once or AnalysisCache(), beyond or {}, periods, banded)
     return require(PLAN, planner.run(), "the planner")
 
 
@@ -119,7 +119,7 @@ class _Planner:
         parallelism: int,
         key_groups: int,
         quiet: Collection[int],
-        once: Once,
+        once: AnalysisCache,
         beyond: Mapping[str, Need],
         periods: Collection[int],
         banded: bool,

@@ -11,7 +11,7 @@ from tracetypes.compiler.graph.passes import compile_graph
 from tracetypes.compiler.graph.segments import Segment, cut
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups
-from tracetypes.compiler.tracing.identity import Once
+from tracetypes.compiler.tracing.cache_keys import AnalysisCache
 from tracetypes.nodes import Graph, Receive
 from tracetypes.silence import NOTHING, Need, has_markers_in_band, needs, periods_in, unrolled
 
@@ -67,7 +67,7 @@ class Program:
 def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Program:
     """Compile a checked graph of any shape. Raises :class:`UsageError` ``TT404`` as :func:`.planner.plan` does."""
     require_groups(parallelism, key_groups)
-    once = Once()
+    once = AnalysisCache()
     segments, shared = cut(checked, once)
     steps = unrolled(checked.graph)
     periods, banded = periods_in(steps), has_markers_in_band(steps)

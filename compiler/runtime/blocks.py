@@ -18,7 +18,7 @@ from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.partial_aggregation import objects, parts_of
 from tracetypes.interpreter import call_operator, operator_failure
 from tracetypes.nodes import RowPosition
-from tracetypes.places import place
+from tracetypes.sort_keys import sort_key
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
@@ -136,7 +136,7 @@ class PositionBlock:
             if by is None or isinstance(by, RowPosition):
                 self.by.append(None)
             else:
-                self.by.append(lambda v, by=by: (place(by(v)), whole(v)))  # type: ignore[misc]
+                self.by.append(lambda v, by=by: (sort_key(by(v)), whole(v)))  # type: ignore[misc]
 
     def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
         """Add items to their blocks."""

@@ -24,7 +24,7 @@ from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, f
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import Marker
-from tracetypes.silence import SILENT, Silence
+from tracetypes.silence import NO_SILENCE, Silence
 
 __all__ = ["Emitter", "PathOutput", "ToSink", "ToStage", "joined"]
 
@@ -137,7 +137,7 @@ class ToStage(PathOutput):
         return self.partitioner.columns(None, flow, ends, positions)
 
     def messages(
-        self, group: int, markers: list[int], complete: bool, silence: Silence = SILENT
+        self, group: int, markers: list[int], complete: bool, silence: Silence = NO_SILENCE
     ) -> Iterator[Message]:
         """All that a step sends."""
         self._flush()
@@ -184,7 +184,7 @@ class ToSink(PathOutput):
         yield Message(0, Rows(rows_of_columns(self.layout, keys, values, ends, positions)))
 
     def messages(
-        self, group: int, markers: list[int], complete: bool, silence: Silence = SILENT
+        self, group: int, markers: list[int], complete: bool, silence: Silence = NO_SILENCE
     ) -> Iterator[Message]:
         """All that a step sends."""
         self._flush()

@@ -7,7 +7,7 @@ from typing import final
 import attrs
 
 from tracetypes.compiler.runtime.messages import Message, Piece
-from tracetypes.silence import SILENT, Silence
+from tracetypes.silence import NO_SILENCE, Silence
 
 __all__ = ["Epoch"]
 
@@ -36,6 +36,6 @@ class Epoch:
     rejected: list[Message] = attrs.Factory(list)
     emitted: int = 0
     closed: list[int] = attrs.Factory(list)
-    silence: Silence = SILENT
+    silence: Silence = NO_SILENCE
     passing: dict[int, set[int]] = attrs.Factory(dict)
     ends: list[int | None] = attrs.Factory(list)

@@ -24,7 +24,7 @@ from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.nodes import title
 from tracetypes.records import UNIT, Schema
 from tracetypes.rejects import Rejected
-from tracetypes.silence import SILENT, Silence, markers_in, split_at
+from tracetypes.silence import NO_SILENCE, Silence, markers_in, split_at
 
 __all__ = ["NEVER", "Frontier", "KeyGroups", "Open"]
 
@@ -68,7 +68,7 @@ class EventTimes:
         """The silence behind its last marker, as long as what reads the source needs it."""
         last = max((end for part in parts if (end := reached(self.how, part, True)) is not None), default=None)
         if last is None or not self.leaf.silence:
-            return SILENT
+            return NO_SILENCE
         period = self.how.period
         return (range(last + period, last + (self.leaf.silence + 1) * period, period),)
 
@@ -344,9 +344,9 @@ class Frontier:
             passed, rest = split_at(first.silence, limit)
             for marker in markers_in(passed):
                 epoch.passing.setdefault(marker, set()).add(at)
-            first.silence = SILENT if complete else rest
+            first.silence = NO_SILENCE if complete else rest
             left.update(dict.fromkeys(rest))
-        epoch.silence = tuple(left) if complete else SILENT
+        epoch.silence = tuple(left) if complete else NO_SILENCE
 
     @staticmethod
     def _end(one: Reader | SentMarkers, parts: Sequence[Progress]) -> int | None:

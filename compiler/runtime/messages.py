@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
 import attrs
 
-from tracetypes.silence import SILENT, Silence
+from tracetypes.silence import NO_SILENCE, Silence
 
 __all__ = [
     "NOWHERE",
@@ -122,7 +122,7 @@ class Markers:
     link: int
     markers: list[int]
     complete: bool
-    silence: Silence = SILENT
+    silence: Silence = NO_SILENCE
 
 
 @final
@@ -191,7 +191,7 @@ class StageProgress:
     late: dict[str, int]
     rejects: dict[str, int]
     complete: bool
-    silence: Silence = SILENT
+    silence: Silence = NO_SILENCE
 
 
 @final

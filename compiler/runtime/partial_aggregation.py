@@ -15,7 +15,7 @@ from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_o
 from tracetypes.compiler.columns.conversion import column_from_arrow, from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.evaluation import Emissions, return_values, run
-from tracetypes.compiler.columns.exact import Exacts, exact_group_sums
+from tracetypes.compiler.columns.exact_sums import ExactSums, exact_group_sums
 from tracetypes.compiler.columns.groups import Groups, codes_of
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Pack, Tree, Undefined, Value
 from tracetypes.records import (
@@ -283,12 +283,12 @@ def reduce_part(part: Part, column: Column, groups: Groups) -> Column:
         return Column(bare, made)
     values = column.values
     if isinstance(bare, Exact):
-        if isinstance(values, Exacts):
+        if isinstance(values, ExactSums):
             return Column(bare, values.grouped(groups.of_row, number))
         if column.scalar:
             return Column(
                 bare,
-                Exacts.from_sums([values]).take(np.zeros(len(groups.of_row), np.int64)).grouped(groups.of_row, number),
+                ExactSums.from_sums([values]).take(np.zeros(len(groups.of_row), np.int64)).grouped(groups.of_row, number),
             )
         return Column(bare, exact_group_sums(values, groups.of_row, number))
     if part.reduction == "sum":
@@ -375,7 +375,7 @@ def parts_of(monoid: Monoid, table: Any) -> tuple[Column, ...]:
     for number, part in enumerate(monoid.parts):
         array = table.column(f"part{number}")
         if isinstance(part.kind, Exact):
-            made.append(Column(part.kind, Exacts.from_arrow(array)))
+            made.append(Column(part.kind, ExactSums.from_arrow(array)))
         else:
             made.append(column_from_arrow(part.kind, array))
     return tuple(made)

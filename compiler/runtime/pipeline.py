@@ -9,11 +9,11 @@ from tracetypes.compiler.columns.ordering import Pairs
 from tracetypes.compiler.plan.facts import sums_only
 from tracetypes.compiler.plan.plan import FromStage, Plan, Stage, Step, links
 from tracetypes.compiler.runtime.emitter import Emitter, ToSink, ToStage
+from tracetypes.compiler.runtime.empty_blocks import DueMarkers, EmptyBlocks, EveryMarker, MarkerSchedule, NoMarkers
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.open_blocks import Due, Flows, OpenBlocks
 from tracetypes.compiler.runtime.operators import Runner, UnorderedState, ordered_runner, sorter_of, unordered_runner
-from tracetypes.compiler.runtime.silent import Always, Never, Silent, Wakes, WhenDue
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.interpreter import call_operator
 from tracetypes.markers import Marker
@@ -91,23 +91,24 @@ class Pipeline:
         epoch.closed = [*epoch.closed, *markers[len(idle) :]]
         if not markers:
             return
-        wakes = [self._wakes(at, states, until[at]) for at in range(len(self.steps))]
-        for marker, flowing, flowed in Silent(wakes, states, blocks).visits(markers, all_of_them=self.emitter.emits_at_markers):
+        schedules = [self._schedule(at, states, until[at]) for at in range(len(self.steps))]
+        empty = EmptyBlocks(schedules, states, blocks)
+        for marker, flowing, flowed in empty.visits(markers, all_of_them=self.emitter.emits_at_markers):
             epoch.flowed[:] = [one + more for one, more in zip(epoch.flowed, flowed, strict=True)]
             epoch.emitted += len(flowing.values)
             self.emitter.block(flowing, marker, epoch.group)
 
-    def _wakes(self, at: int, states: list[Any], until: int) -> Wakes:
+    def _schedule(self, at: int, states: list[Any], until: int) -> MarkerSchedule:
         """When an operator has to be visited though nothing comes."""
         run = self.runs[at]
         match self.steps[at].operator:
             case OpKeyedOrdered() as op if overrides(op, "on_marker"):
                 ordered = self.ordered[at]
-                return WhenDue(op, ordered, states[at], until) if overrides(op, "next_due") else Always(run, until)
+                return DueMarkers(op, ordered, states[at], until) if overrides(op, "next_due") else EveryMarker(run, until)
             case OpKeyedUnordered() as op if not op.skips_untouched or (self.tumbles and not at):
-                return Always(run, until)
+                return EveryMarker(run, until)
             case _:
-                return Never(run)
+                return NoMarkers(run)
 
     def messages(self, epoch: Epoch, *, complete: bool) -> Iterator[Message]:
         """All that an epoch sends."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tracetypes.markers import EventTime, InBand
-from tracetypes.silence import SILENT, Silence
+from tracetypes.silence import NO_SILENCE, Silence
 
 __all__ = ["Progress", "due", "later", "reached"]
 
@@ -28,7 +28,7 @@ class Progress:
     complete: bool = False
     aside: int | None = None
     """Where late items or rejects of a source with event time are sent: the last block of any of them."""
-    silence: Silence = SILENT
+    silence: Silence = NO_SILENCE
     """Of a link that is complete, in its first part: the silence behind it, as far as it was not passed on yet."""
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import Column, concat_column, take_column
 from tracetypes.compiler.columns.conversion import column_from_arrow
-from tracetypes.compiler.columns.exact import Exacts
+from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.runtime.partial_aggregation import dtype_of
 from tracetypes.compiler.tracing.expr import Exact, Kind, Pack, Undefined, Value
 from tracetypes.records import Boolean, Float, Integer, Optional, String
@@ -44,7 +44,7 @@ def _getters(shape: Value) -> Iterator[Callable[[Any], Any]]:
 def _column_of(kind: Kind | None, values: list[Any]) -> Column:
     """A column of Python scalars. Raises :class:`Undefined` for what is not of the kind."""
     if isinstance(kind, Exact):
-        return Column(kind, Exacts.from_sums(values) if values else Exacts.zero(0))
+        return Column(kind, ExactSums.from_sums(values) if values else ExactSums.zero(0))
     schema: Any = kind
     bare = schema.item if isinstance(schema, Optional) else schema
     wanted = {Integer: int, Float: float, Boolean: bool, String: str}.get(type(bare))
@@ -71,9 +71,9 @@ def full(kind: Kind | None, column: Column, count: int) -> Column:
     values = column.values
     if isinstance(bare, Exact):
         if column.scalar:
-            values = Exacts.from_sums([values]).take(np.zeros(count, np.int64))
-        elif not isinstance(values, Exacts):
-            values = Exacts.of(values)
+            values = ExactSums.from_sums([values]).take(np.zeros(count, np.int64))
+        elif not isinstance(values, ExactSums):
+            values = ExactSums.of(values)
     elif column.scalar:
         values = pa.repeat(values, count) if isinstance(bare, String) else np.full(count, values, dtype_of(bare))
     return Column(bare, values, column.valid)
@@ -95,8 +95,8 @@ def like(part: Column, one: Column) -> Any:
     if one.valid is not None and not one.valid[0]:
         return np.zeros(_length(part), np.bool_) if part.valid is None else ~part.valid
     values, wanted = part.values, one.values
-    if isinstance(values, Exacts):
-        both = Exacts.concat([values, wanted]).settled()
+    if isinstance(values, ExactSums):
+        both = ExactSums.concat([values, wanted]).settled()
         found = (both.limbs[:-1] == both.limbs[-1]).all(axis=1)
         if both.specials is not None:
             found &= (both.specials[:-1] == both.specials[-1]).all(axis=1)

@@ -15,7 +15,7 @@ from tracetypes.compiler.columns.json_text import json_text, json_texts
 from tracetypes.compiler.runtime.chunks import Chunk, LateRows
 from tracetypes.compiler.runtime.messages import Message, Piece, SideRows
 from tracetypes.markers import Marker
-from tracetypes.plain import to_plain
+from tracetypes.plain_data import to_plain
 from tracetypes.records import Schema
 
 __all__ = ["Frontiers", "Lateness", "SideBuffer", "late_rows", "lines", "placed", "reasons", "rejected_rows", "texts"]

@@ -42,7 +42,7 @@ from tracetypes.compiler.plan.plan import (
 from tracetypes.compiler.runtime.column_states import ClosedKeys
 from tracetypes.compiler.runtime.messages import Difference, Message, Verified
 from tracetypes.compiler.runtime.partial_aggregation import Flow, Inputs, Seen, SeenSums, objects, reduce_part
-from tracetypes.compiler.runtime.reads import Reads
+from tracetypes.compiler.runtime.sampled_arguments import Reads
 from tracetypes.compiler.runtime.stateless import conforming_emit
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import key_conformer

@@ -14,7 +14,7 @@ from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.spark.batches import EndOfSources, MicroBatches
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
-from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.inputs import OPENINGS
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.query import Query, RunningQuery

@@ -17,11 +17,11 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Drain, Message, Piece, Report, StageProgress, TakenSplit, Verified
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
-from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import BEFORE
 from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
-from tracetypes.compiler.store.output import Output, rows_sent
+from tracetypes.compiler.store.output_interface import Output, rows_sent
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.staging import unwritable
 from tracetypes.compiler.wire.messages import decode

@@ -21,9 +21,9 @@ from tracetypes.compiler.plan.plan import ChannelLink, Plan, Stage
 from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.compiler.spark.data_source import SplitStreamReader
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.log import SparkLog
-from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, as_rows, iterator_of, no_collector
 from tracetypes.compiler.store.channel import Channel, Contents
 from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
@@ -124,7 +124,7 @@ class ChannelTopic(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Called by Spark."""
         address = Address(**json.loads(self.options["address"]))
-        return SplitReader(ChannelSplits(self.options["channel"], address, int(self.options["tasks"]), self.options["id"]))
+        return SplitStreamReader(ChannelSplits(self.options["channel"], address, int(self.options["tasks"]), self.options["id"]))
 
 
 class ChannelScan(Task):

@@ -20,17 +20,17 @@ from pyspark.sql.types import StructType
 
 from tracetypes.compiler.connectors.delta import Log, open_table, path_of, refuse_format
 from tracetypes.compiler.connectors.delta_splits import TableSplits
-from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import TakenRow
+from tracetypes.compiler.spark.data_source import SplitStreamReader
 from tracetypes.compiler.spark.files import check_types
-from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.scan import End, ParquetScan, Scan
-from tracetypes.compiler.spark.split_reader import SplitReader
-from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.parsing import Row
 
 __all__ = ["TableInput", "TableScan"]
@@ -54,9 +54,9 @@ class TableInput(Input):
         self.table, self.until = str(table.metadata().id), table.version() if bounded else None
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> EndpointIdentity:
         """The identity of the table."""
-        return Identity("table", str(self.path), self.table)
+        return EndpointIdentity("table", str(self.path), self.table)
 
     @property
     def at_once(self) -> bool:
@@ -90,7 +90,7 @@ class Table(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Called by Spark."""
         about = json.loads(self.options["about"])
-        return SplitReader(TableSplits(Log(Path(about["path"])), about["table"], about["until"], about["most"]))
+        return SplitStreamReader(TableSplits(Log(Path(about["path"])), about["table"], about["until"], about["most"]))
 
 
 class TableScan(ParquetScan):

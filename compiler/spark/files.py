@@ -31,16 +31,16 @@ from pyspark.sql.types import (
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import Order, by_name, files_of
-from tracetypes.compiler.connectors.identity import Identity
 from tracetypes.compiler.connectors.least_time import least_time
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
 from tracetypes.compiler.plan.plan import FromSource, SourceLink
 from tracetypes.compiler.spark.catalyst import tree
 from tracetypes.compiler.spark.catalyst_operations import NotNative
-from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
-from tracetypes.compiler.store.inputs import InputFiles, by_time
+from tracetypes.compiler.store.input_files import InputFiles, by_time
 from tracetypes.compiler.tracing import expr
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
@@ -77,9 +77,9 @@ class FileInput(Input):
         self.header = self._header()
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> EndpointIdentity:
         """The identity of files, which are known by their names."""
-        return Identity("files")
+        return EndpointIdentity("files")
 
     def _format(self) -> Format:
         if not self.names and self.leaf.source.format is None:

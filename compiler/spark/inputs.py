@@ -12,12 +12,12 @@ import attrs
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.connectors.files import Order
+from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.connectors.registry import connector_of
-from tracetypes.compiler.connectors.rows import Rows
 from tracetypes.compiler.plan.plan import FromSource, Plan
 from tracetypes.compiler.spark.delta import TableInput
 from tracetypes.compiler.spark.files import FileInput
-from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
 from tracetypes.conformance import name_of

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import TopicSplits
@@ -26,10 +26,10 @@ from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import TakenRow
-from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.data_source import SplitStreamReader
+from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.scan import End, Scan
-from tracetypes.compiler.spark.split_reader import SplitReader
-from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.errors import UsageError
 from tracetypes.markers import InBand
 from tracetypes.parsing import Row
@@ -57,9 +57,9 @@ class TopicInput(Input):
         self.id, self.until = topic.id, watch.offsets(topic.partitions) if bounded else None
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> EndpointIdentity:
         """The identity of the topic."""
-        return Identity("topic", self.address.topic, self.id)
+        return EndpointIdentity("topic", self.address.topic, self.id)
 
     @property
     def at_once(self) -> bool:
@@ -94,7 +94,7 @@ class Topic(DataSource):
         """Called by Spark."""
         until = json.loads(self.options["until"])
         ends = None if until is None else {int(partition): end for partition, end in until.items()}
-        return SplitReader(TopicSplits(Address.of(self.options["address"]), ends, self.options["id"]))
+        return SplitStreamReader(TopicSplits(Address.of(self.options["address"]), ends, self.options["id"]))
 
 
 class TopicScan(Scan):

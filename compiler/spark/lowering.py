@@ -23,12 +23,12 @@ from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, SourceLink, Stage, StageLink, links
 from tracetypes.compiler.spark.channels import ChannelReader, channel_messages
 from tracetypes.compiler.spark.files import literal
-from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.scan import End
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.tasks import KeyedTask, Processor
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan
-from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.staging import SEND, Delivery
 from tracetypes.compiler.wire.messages import Kind
 

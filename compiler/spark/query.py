@@ -21,7 +21,7 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Difference, RetryEpoch
 from tracetypes.compiler.spark.batches import MicroBatches, tell
 from tracetypes.compiler.spark.channels import ChannelReader
-from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.lowering import lower
 from tracetypes.compiler.spark.wire import ShippedPlan

@@ -28,7 +28,7 @@ from tracetypes.compiler.plan.program import Program, alone
 from tracetypes.compiler.spark.backend import SparkBackend
 from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.channels import reader_of
-from tracetypes.compiler.spark.input import Input
+from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.inputs import RunInput, open_all, require
 from tracetypes.compiler.spark.java import java_lock
 from tracetypes.compiler.spark.log import SparkLog, stage_states
@@ -45,7 +45,7 @@ from tracetypes.compiler.store.inspection import open_checkpoint
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.open_keys import ends_in_band, open_keys
-from tracetypes.compiler.store.output import Output, SideOutputs
+from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import MemoryOutput
 from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.store.run_store import RunStore
@@ -208,7 +208,7 @@ def _begun(
     store = RunStore(claimed)
     SparkLog(store.path).clean()  # before other queries look into it
     store.begin(target, sink)
-    store.keep({name: opened[name].identity for name in dict.fromkeys(leaf.source.name for leaf in plan.sources)})
+    store.keep_identities({name: opened[name].identity for name in dict.fromkeys(leaf.source.name for leaf in plan.sources)})
     return store
 
 

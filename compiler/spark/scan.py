@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from tracetypes.compiler.connectors.row_groups import Table, tables
+from tracetypes.compiler.connectors.file_splits import Reading, Split
+from tracetypes.compiler.connectors.parquet_row_groups import Table, tables
 from tracetypes.compiler.connectors.source_rows import taker
-from tracetypes.compiler.connectors.splits import Reading, Split
-from tracetypes.compiler.connectors.text_rows import TextRows
+from tracetypes.compiler.connectors.text_reader import TextReader
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
 from tracetypes.compiler.runtime.chunks import Chunk
@@ -150,9 +150,9 @@ class TextScan(Scan):
         for piece, parts in groupby(runs(batches), key=lambda run: run[0]):
             yield piece, rows.of(lines(parts), begins=piece[2] == 0)
 
-    def rows(self, read: Callable[[Any, Any], Row]) -> TextRows:
+    def rows(self, read: Callable[[Any, Any], Row]) -> TextReader:
         """What takes lines."""
-        return TextRows(self.leaf, self.format, self.header, read, self.verifier)
+        return TextReader(self.leaf, self.format, self.header, read, self.verifier)
 
 
 class LinesScan(SplitScan, TextScan):

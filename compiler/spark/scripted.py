@@ -33,7 +33,7 @@ from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.scan import End, Scan, runs
-from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.formats import JsonLines
 from tracetypes.parsing import Row

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message, StageProgress
-from tracetypes.compiler.store.output import Output, SideOutputs
+from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.silence import shown_ranges
 
 __all__ = ["Channel", "Contents", "Entry", "markers_of"]

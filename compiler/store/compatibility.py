@@ -25,7 +25,7 @@ from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.fingerprint import Fingerprint, described, fingerprint
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
-from tracetypes.compiler.store.inputs import unread
+from tracetypes.compiler.store.input_files import unread
 from tracetypes.compiler.store.small_files import read_json, writable, write_json
 from tracetypes.compiler.store.version import look, stamp
 from tracetypes.errors import RunError

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
-from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
+from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
 from tracetypes.compiler.store.small_files import writable, write_synced
 from tracetypes.compiler.store.staging import Staging
 from tracetypes.errors import RunError

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tracetypes.compiler.connectors.splits import Split, line_end, proof, size_and_time
+from tracetypes.compiler.connectors.file_splits import Split, line_end, proof, size_and_time
 from tracetypes.errors import RunError
 
 __all__ = ["KnownFile", "coverage", "cut", "looks", "lost_input", "stat_of", "walk"]

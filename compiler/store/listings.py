@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from tracetypes.compiler.connectors.splits import Split
+from tracetypes.compiler.connectors.file_splits import Split
 from tracetypes.compiler.store.small_files import write_lines
 
 __all__ = ["Listings"]

@@ -12,7 +12,7 @@ from typing import Any
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message, SideRows
 from tracetypes.compiler.runtime.side_rows import Lateness, placed, reasons, texts
-from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, items_of
+from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, items_of
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.rejects import SideOutputRow
 

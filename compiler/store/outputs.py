@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import schema_of_rows
 from tracetypes.compiler.connectors.delta_sink import TableSink
-from tracetypes.compiler.connectors.fences import Starts
-from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka_sink import TopicSink
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.plan.plan import Plan
@@ -34,9 +34,8 @@ from tracetypes.compiler.runtime.messages import (
     Verified,
 )
 from tracetypes.compiler.runtime.side_rows import placed
-from tracetypes.compiler.store import output
-from tracetypes.compiler.store.answers import Answer, Collector
-from tracetypes.compiler.store.output import (
+from tracetypes.compiler.store import output_interface
+from tracetypes.compiler.store.output_interface import (
     HIDDEN,
     Attempts,
     Frontiers,
@@ -48,6 +47,7 @@ from tracetypes.compiler.store.output import (
     shown_in,
     staged_rows,
 )
+from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import DROP, SEND, Staging
 from tracetypes.errors import RunError, UsageError
@@ -88,9 +88,9 @@ class FileOutput(Output):
         return {"the output directory": self.path, **super().places}
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> EndpointIdentity:
         """Files have no identity: they may be moved."""
-        return Identity("files")
+        return EndpointIdentity("files")
 
     def begin(self, starts: Starts) -> None:
         """Make the directories."""
@@ -116,7 +116,7 @@ class FileOutput(Output):
         self.undo(batch)
         files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
         for number, file in enumerate(files):
-            output.move(file, self.path / f"part-{self.run}-{batch:08d}-{number:04d}.{self.format.extension}")
+            output_interface.move(file, self.path / f"part-{self.run}-{batch:08d}-{number:04d}.{self.format.extension}")
         self.side_outputs.take(messages, batch, frontiers, self.staged)
         self.tidy()
 
@@ -162,7 +162,7 @@ class TopicOutput(Output):
         self.plan, self.topic = plan, TopicSink(plan, address, run)
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> EndpointIdentity:
         """The topic, with the broker's id."""
         return self.topic.identity
 
@@ -202,7 +202,7 @@ class TableOutput(Output):
         return {"the table": self.path, **self.places}
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> EndpointIdentity:
         """The table, with its id."""
         return self.table.identity
 
@@ -230,7 +230,7 @@ class TableOutput(Output):
             files: list[Path] = []
             for file in (*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)):
                 files.append(self.path / f"part-{self.run}-{batch:08d}-{len(files):04d}.parquet")
-                output.move(file, files[-1])
+                output_interface.move(file, files[-1])
             if files:
                 self.table.commit(batch, files)
         self.tidy()

@@ -20,13 +20,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.compatibility import CompatibleCheckpoint
-from tracetypes.compiler.store.identity import keep
-from tracetypes.compiler.store.inputs import InputFiles, records_of
+from tracetypes.compiler.store.endpoint_identities import keep_identities
+from tracetypes.compiler.store.input_files import InputFiles, records_of
 from tracetypes.compiler.store.metrics import instant
-from tracetypes.compiler.store.output import Output
+from tracetypes.compiler.store.output_interface import Output
 from tracetypes.compiler.store.small_files import read_json, write_json
 from tracetypes.compiler.store.starts import next_start
 
@@ -134,9 +134,9 @@ class RunStore:
         number, _ = self.next
         return self.output.visible(number) if self.log.begun >= number else None
 
-    def keep(self, inputs: Mapping[str, Identity]) -> None:
+    def keep_identities(self, inputs: Mapping[str, EndpointIdentity]) -> None:
         """Record which inputs the run began with, or check that they are the same. Raises :class:`RunError` ``TT218``."""
-        keep(self.path / "inputs.json", "source", inputs, begun=self.log.begun >= 0)
+        keep_identities(self.path / "inputs.json", "source", inputs, begun=self.log.begun >= 0)
 
     def begin(self, output: Output, sink: str) -> None:
         """Go on with an output, which must be the one that the run began with. Raises :class:`RunError` ``TT209``,
@@ -146,7 +146,7 @@ class RunStore:
         def compare() -> None:
             identity = output.identity
             if identity is not None:
-                keep(self.path / "outputs.json", "sink", {sink: identity}, begun=begun >= 0)
+                keep_identities(self.path / "outputs.json", "sink", {sink: identity}, begun=begun >= 0)
 
         if begun >= 0:
             compare()

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias, final
 
 import attrs
 
-from tracetypes.compiler.connectors.row_files import RowFile, VisibleColumns, open_rows
+from tracetypes.compiler.connectors.sink_files import SinkFile, VisibleColumns, open_sink_file
 from tracetypes.compiler.runtime.messages import Body, File, Holds, Message, Rows, SideRows
 from tracetypes.compiler.wire.messages import to_frame
 from tracetypes.errors import RunError
@@ -139,7 +139,7 @@ class _Heap:
         self.delivery, self.holds, self.source, self.inline = delivery, holds, source, inline
         self.waiting: list[Message] = []
         self.size = self.count = 0
-        self.file: RowFile | None = None
+        self.file: SinkFile | None = None
         self.name = ""
 
     def put(self, message: Message) -> None:
@@ -156,10 +156,10 @@ class _Heap:
                 self.write(self.file, one)
             self.waiting = []
 
-    def open(self, path: str) -> RowFile:
-        return open_rows(self.delivery.format, path) if self.holds == "rows" else _AsideFile(path)
+    def open(self, path: str) -> SinkFile:
+        return open_sink_file(self.delivery.format, path) if self.holds == "rows" else _AsideFile(path)
 
-    def write(self, file: RowFile, message: Message) -> None:
+    def write(self, file: SinkFile, message: Message) -> None:
         match message.body:
             case Rows(batch):
                 self.count += batch.num_rows

@@ -14,7 +14,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from tracetypes.compiler.connectors.fences import Starts
+from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.store.small_files import read_json, write_json
 
 __all__ = ["next_start"]

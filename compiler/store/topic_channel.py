@@ -27,7 +27,7 @@ import attrs
 import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import to_bytes
-from tracetypes.compiler.connectors.fences import Starts
+from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka import SCHEME, Address, require_client
 from tracetypes.compiler.connectors.kafka_records import records
 from tracetypes.compiler.connectors.kafka_sink import Transactions
@@ -36,7 +36,7 @@ from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
-from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs, rows_of
+from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, rows_of
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.errors import RunError, UsageError

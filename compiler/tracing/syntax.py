@@ -19,9 +19,9 @@ import types
 from functools import lru_cache
 from typing import Final
 
+from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expression_rewriter import parameters
 from tracetypes.compiler.tracing.function_source import FUTURE, NoSource, node_of
-from tracetypes.compiler.tracing.identity import Same
 from tracetypes.compiler.tracing.rewriter import INSIDE, FunctionRewriter
 
 __all__ = ["PREFIX", "is_rewritten", "rewritten"]
@@ -38,11 +38,11 @@ def is_rewritten(code: types.CodeType) -> bool:
 def rewritten(code: types.CodeType) -> types.CodeType:
     """The code that hands its operations to ``TRACER``; the same parameters, the free variables of ``code`` or some
     of them. Raises :class:`NoSource`."""
-    return _rewritten(Same(code))
+    return _rewritten(ObjectKey(code))
 
 
 @lru_cache(maxsize=4096)
-def _rewritten(same: Same) -> types.CodeType:
+def _rewritten(same: ObjectKey) -> types.CodeType:
     """Of the source alone: globals, closures and defaults are those of the function at each call."""
     code, file = same.value, same.value.co_filename
     node = node_of(code)

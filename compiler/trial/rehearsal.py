@@ -29,7 +29,7 @@ import cloudpickle
 import pyarrow.parquet as pq
 
 from tracetypes.check import check
-from tracetypes.compiler.connectors.fences import Starts
+from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.runtime.messages import Message
@@ -37,9 +37,9 @@ from tracetypes.compiler.spark.java import java_process
 from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.spark.scripted import Crashes, Scripted, write_steps
 from tracetypes.compiler.spark.session import session
-from tracetypes.compiler.store.answers import Collector
 from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel
-from tracetypes.compiler.store.output import Frontiers, Output, SideOutputs
+from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs
+from tracetypes.compiler.store.output_trace import Collector
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.errors import CodedError, RunError, envelope, from_text
 from tracetypes.graph import Dataflow

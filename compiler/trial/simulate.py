@@ -27,12 +27,12 @@ from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.verification import Verifier
-from tracetypes.compiler.store.answers import Answer, Collector
+from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.wire.messages import decode, encode
 from tracetypes.markers import EventTime
 from tracetypes.parsing import Row
 from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String
-from tracetypes.silence import SILENT, Silence
+from tracetypes.silence import NO_SILENCE, Silence
 from tracetypes.sources import reader
 from tracetypes.trace import StreamType
 
@@ -138,7 +138,7 @@ class ChannelStep:
     rows: list[Any]
     markers: list[int]
     complete: bool
-    silence: Silence = SILENT
+    silence: Silence = NO_SILENCE
 
     @classmethod
     def of(cls, plan: Plan, messages: Sequence[Message]) -> ChannelStep:

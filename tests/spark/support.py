@@ -13,12 +13,12 @@ import pytest
 
 from tracetypes import Dataflow, Item, Trace, check, cli, interpret
 from tracetypes.check import Checked
-from tracetypes.compiler.store.answers import Answer
+from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.formats import Csv, JsonLines
 from tracetypes.interpreter import Arranged, arrange, streams_of
 from tracetypes.nodes import Sink
 from tracetypes.parsing import Row, text_parser
-from tracetypes.plain import to_plain
+from tracetypes.plain_data import to_plain
 from tracetypes.records import Mismatch
 from tracetypes.sources import reader
 from tracetypes.trace import Element, blocks, closed

@@ -41,10 +41,10 @@ from tracetypes import (
     parquet,
     sort,
 )
-from tracetypes.compiler.connectors.rows import Rows
+from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect, run
-from tracetypes.compiler.store.answers import Answer
+from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.compiler.store.outputs import open_output
 from tracetypes.formats import Format, Layout
 from tracetypes.records import UNIT

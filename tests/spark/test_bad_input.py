@@ -21,7 +21,7 @@ from tests.spark import flows
 from tests.spark.flows import here
 from tests.spark.support import Cli, defined, row, rows_at_sink, rows_in, side_outputs, write_lines
 from tracetypes import Dataflow, OperatorFailed, U, Unit, check, merge
-from tracetypes.compiler.connectors.rows import Rows
+from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect, run
 from tracetypes.compiler.store.outputs import open_output

@@ -20,7 +20,7 @@ from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.store import file_channel
 from tracetypes.compiler.store.file_channel import ChannelOutput
-from tracetypes.compiler.store.output import Output, SideOutputs
+from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import FileOutput, open_output
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.topic_channel import Topics

@@ -26,7 +26,7 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import batches, query
 from tracetypes.compiler.spark.run import run
-from tracetypes.compiler.store import output
+from tracetypes.compiler.store import output_interface
 from tracetypes.compiler.store.outputs import FileOutput, open_output
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.version import stamp
@@ -114,9 +114,9 @@ def crash_and_go_on(job: Any, point: tuple[Any, str, bool, int], monkeypatch: py
 
 POINTS: dict[str, tuple[Any, str, bool, int]] = {
     "before anything is written": (FileOutput, "take", True, 1),
-    "rows are staged, not moved": (output, "move", True, 1),
-    "rows are moved, late ones and rejects are not": (output, "move", False, 1),
-    "some late ones are moved": (output, "move", False, 2),
+    "rows are staged, not moved": (output_interface, "move", True, 1),
+    "rows are moved, late ones and rejects are not": (output_interface, "move", False, 1),
+    "some late ones are moved": (output_interface, "move", False, 2),
     "all is moved, the commit is not written": (FileOutput, "take", False, 1),
     "the commit is about to be written": (RunStore, "commit", True, 1),
     "the commit is written, Spark does not know": (RunStore, "commit", False, 1),
@@ -161,7 +161,7 @@ def test_a_disk_error_while_a_batch_is_moved(
         raise OSError(28, "No space left on device", "part-1")
 
     with monkeypatch.context() as broken:
-        broken.setattr(output, "move", full)
+        broken.setattr(output_interface, "move", full)
         with pytest.raises(RunError, match="output cannot be written: part-1: No space left on device") as failed:
             job()
     assert failed.value.code == "TT209"

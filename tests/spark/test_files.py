@@ -26,7 +26,7 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import batches
 from tracetypes.compiler.spark.files import SCAN
 from tracetypes.compiler.spark.run import Batch, run
-from tracetypes.compiler.store import output
+from tracetypes.compiler.store import output_interface
 from tracetypes.compiler.store.outputs import FileOutput, open_output
 from tracetypes.compiler.store.run_store import RunStore
 
@@ -170,7 +170,7 @@ def test_a_file_of_which_nobody_has_seen_anything(
     job = Job(spark, tmp_path)
     files = [job.put(number, ROWS[number]) for number in range(3)]
     with monkeypatch.context() as broken:
-        broken.setattr(output, "move", crashing(0, output.move, first=True))
+        broken.setattr(output_interface, "move", crashing(0, output_interface.move, first=True))
         with pytest.raises((Crash, RunError)):
             job()
     if change == "removed":

@@ -35,13 +35,13 @@ from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.messages import Message, Rows, StageProgress
 from tracetypes.compiler.spark.channels import reader_of
+from tracetypes.compiler.spark.data_source import SplitStreamReader
 from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.run import Batch, collect, run
-from tracetypes.compiler.spark.split_reader import SplitReader
 from tracetypes.compiler.spark.wire import SentError
 from tracetypes.compiler.store.compatibility import claim
-from tracetypes.compiler.store.output import SideOutputs
+from tracetypes.compiler.store.output_interface import SideOutputs
 from tracetypes.compiler.store.outputs import FileOutput, MemoryOutput, open_output
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.starts import next_start
@@ -748,7 +748,7 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
     assert [dict(one.headers)[KIND] for one in found] == [b"rows"] * (len(found) - 2) + [b"markers"] * 2
     assert all(len(one.value or b"") < 1_000_000 for one in found)
     assert len(found) >= 4
-    reader = SplitReader(ChannelSplits("2-Größe", address, 2, channel.id))
+    reader = SplitStreamReader(ChannelSplits("2-Größe", address, 2, channel.id))
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
     assert reader.latestOffset(end, ReadAllAvailable()) == end

@@ -26,7 +26,7 @@ from tracetypes import check
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.spark.run import Batch, run_program
-from tracetypes.compiler.store.output import Output, SideOutputs
+from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import open_output
 from tracetypes.errors import TraceTypesError
 

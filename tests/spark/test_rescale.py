@@ -18,7 +18,7 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.run import run_program
-from tracetypes.compiler.store.output import Output, SideOutputs
+from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import FileOutput, open_output
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.topic_channel import Topics

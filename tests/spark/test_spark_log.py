@@ -12,7 +12,7 @@ from tests.spark.flows import Reading
 from tests.spark.test_state import chain
 from tests.test_imports import PACKAGES
 from tracetypes import check
-from tracetypes.compiler.connectors.rows import Rows
+from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import log
 from tracetypes.compiler.spark.log import SparkLog, stage_states

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from tests.spark.flows import TEN, Named, Reading, Sum, here, id_of, is_mark, ordered, sums, ts_of
 from tests.spark.support import Cli, row, write_lines
 from tracetypes import Dataflow, OpStateless, Stream, U, check, csv, in_band, merge, sort
-from tracetypes.compiler.connectors.rows import Rows
+from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.log import SparkLog, operator_numbers
 from tracetypes.compiler.spark.run import run

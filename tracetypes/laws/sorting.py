@@ -12,9 +12,9 @@ from hypothesis.errors import Flaky
 from tracetypes.canonical import canonical
 from tracetypes.errors import LawBroken
 from tracetypes.laws.strategies import search, values_of
-from tracetypes.places import Orderable
-from tracetypes.places import place as place_of
 from tracetypes.records import Schema, schema_of, show
+from tracetypes.sort_keys import Orderable
+from tracetypes.sort_keys import sort_key as place_of
 
 __all__ = ["check_order", "sort_law"]
 
@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 def check_order(by: Callable[[V], Orderable], value: type[V], *, max_examples: int = 200) -> None:
     """The law of a SORT: whatever order values come in, they go out in one. What ``by`` gives must have a place in the order
-    (:mod:`tracetypes.places`), and be the same each time.
+    (:mod:`tracetypes.sort_keys`), and be the same each time.
 
     ``by``: as of ``sort`` or ``ordered_by``; ``value``: the type of the values. Raises :class:`LawBroken` ``TT312`` with the
     smallest values that break it. Deterministic.

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from tracetypes.blame import Called
+from tracetypes.compiler.tracing.cache_keys import scalar_key
 from tracetypes.compiler.tracing.expr import Call, Const, Expr, Input, Kind
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
-from tracetypes.compiler.tracing.identity import exact
 from tracetypes.compiler.tracing.symbolic.known import (
     CLASSES,
     FLOAT,
@@ -103,7 +103,7 @@ class Expressions(Observer):
                 key: Any = ("input", path, kind)
                 depth = 0
             case Const(value, kind):
-                key, depth = ("const", exact(value), kind), 0
+                key, depth = ("const", scalar_key(value), kind), 0
             case Call(op, args, kind, table, path):
                 key = (op, tuple(map(id, args)), kind, id(table), path)
                 depth = 1 + max((self.depths[id(arg)] for arg in args), default=0)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tracetypes.compiler.tracing.identity import Same, exact
+from tracetypes.compiler.tracing.cache_keys import ObjectKey, scalar_key
 from tracetypes.compiler.tracing.symbolic.allowed import (
     MAPPINGS,
 )
@@ -36,8 +36,8 @@ __all__ = ["Table", "Tables"]
 
 def _content(value: Any) -> Any:
     """What is equal only for values that nobody can tell apart. Raises ``TypeError`` where that cannot be said."""
-    content = exact(value)
-    if not isinstance(content, Same):
+    content = scalar_key(value)
+    if not isinstance(content, ObjectKey):
         return content
     cls = type(value)
     names = fields_of(cls)

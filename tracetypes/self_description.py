@@ -1,4 +1,4 @@
-"""The types that instances of generic classes know of themselves."""
+"""What an operator or aggregate tells of itself: its name, its parameters, the type arguments that it knows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from tracetypes.redaction import names_of
 
-__all__ = ["Typed"]
+__all__ = ["SelfDescribing"]
 
 
-class Typed:
-    """An instance of a generic class that knows some of its type arguments."""
+class SelfDescribing:
+    """The base of operators and aggregates, which tell messages and the checker what they are."""
 
     _is_keyed: ClassVar[bool] = True
     """Does the template bring items together by key?"""
@@ -22,7 +22,7 @@ class Typed:
     _in_python: ClassVar[str] = ""
     """Why columns cannot hold what it keeps, where that is so: a sentence without its subject."""
 
-    def _stands_for(self) -> Typed:
+    def _stands_for(self) -> SelfDescribing:
         """What authors made when this came of it: itself, unless a parameter put it around another."""
         return self
 

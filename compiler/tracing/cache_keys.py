@@ -2,7 +2,7 @@
 
 Nothing is cached under ``==``: an author may define it, fields with ``eq=False`` do not count in it, and ``1``, ``1.0``
 and ``True`` are equal. Nothing is cached from one plan to the next either: a global or a cell of a closure may change
-between them. The key of a cache is an object itself (:class:`Same`), a scalar with its type and bits (:func:`exact`),
+between them. The key of a cache is an object itself (:class:`ObjectKey`), a scalar with its type and bits (:func:`scalar_key`),
 or a text.
 """
 
@@ -20,13 +20,13 @@ import attrs
 from tracetypes.algebra import ExactSum
 from tracetypes.records import Unit
 
-__all__ = ["Once", "Same", "alike", "exact", "parts_of"]
+__all__ = ["AnalysisCache", "ObjectKey", "operator_key", "parts_of", "scalar_key"]
 
 T = TypeVar("T")
 
 
 @final
-class Same:
+class ObjectKey:
     """An object as a key: equal to the same object only, and alive as long as the key is."""
 
     __slots__ = ("value",)
@@ -35,28 +35,28 @@ class Same:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return isinstance(other, ObjectKey) and other.value is self.value
 
     def __hash__(self) -> int:
         return id(self.value)
 
 
-def exact(value: Any) -> Hashable:
-    """A scalar as a key: equal for scalars that no function can tell apart. Anything else is the :class:`Same` object."""
+def scalar_key(value: Any) -> Hashable:
+    """A scalar as a key: equal for scalars that no function can tell apart. Anything else is the :class:`ObjectKey` object."""
     cls = type(value)
     if cls is float:
         return cls, struct.pack("<d", value)
     if cls in (int, bool, str, bytes, types.NoneType, dt.date):
         return cls, value
     if cls is dt.datetime:
-        return cls, value.replace(tzinfo=None), value.fold, exact(value.tzinfo)
+        return cls, value.replace(tzinfo=None), value.fold, scalar_key(value.tzinfo)
     if cls is dt.timezone:
         return cls, value.utcoffset(None), value.tzname(None)
     if cls is ExactSum:
         return cls, value.numerator, value.shift, value.infinities, value.nans
     if isinstance(value, enum.Enum | Unit):
-        return cls, Same(value)
-    return Same(value)
+        return cls, ObjectKey(value)
+    return ObjectKey(value)
 
 
 def parts_of(value: Any) -> dict[str, Any]:
@@ -71,22 +71,22 @@ def parts_of(value: Any) -> dict[str, Any]:
     return found | getattr(value, "__dict__", {})
 
 
-def alike(op: Any) -> Hashable:
+def operator_key(op: Any) -> Hashable:
     """An operator as a key, within one plan: operators of one class whose values are the same scalars or the same objects."""
-    return Same(type(op)), tuple((name, exact(value)) for name, value in parts_of(op).items())
+    return ObjectKey(type(op)), tuple((name, scalar_key(value)) for name, value in parts_of(op).items())
 
 
 @final
 @attrs.define(eq=False)
-class Once:
+class AnalysisCache:
     """The analyses of one plan, each done once for all operators that are alike. The content of a function or table
-    does not change while a plan is made. It may change later, so no :class:`Once` is used for two plans."""
+    does not change while a plan is made. It may change later, so no :class:`AnalysisCache` is used for two plans."""
 
     _done: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
 
     def __call__(self, analyse: Callable[..., T], op: Any, *about: Any) -> T:
         """``analyse(op, *about)``. ``about``: types, and what another analysis of the operator gave."""
-        key = Same(analyse), alike(op), about
+        key = ObjectKey(analyse), operator_key(op), about
         if key not in self._done:
             self._done[key] = analyse(op, *about)
         made: T = self._done[key]

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from tracetypes.compiler.plan.program import Program
     from tracetypes.compiler.store.locks import Locks
     from tracetypes.compiler.store.metrics import Batch
-    from tracetypes.compiler.store.output import Output
+    from tracetypes.compiler.store.output_interface import Output
 
-__all__ = ["Input", "Job", "Sink", "check_once", "compile_program", "extras"]
+__all__ = ["Input", "RunRequest", "Sink", "check_once", "compile_program", "extras"]
 
 Input: TypeAlias = str | os.PathLike[str] | Iterable[Any]
 """What a source reads: a path, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; or rows: values, or pairs ``(key, value)`` where the
@@ -46,7 +46,7 @@ for nowhere; or a list, to which values are appended, or pairs ``(key, value)`` 
 
 
 @attrs.define(eq=False)
-class Job:
+class RunRequest:
     """A run with its parameters. Its construction refuses what can be refused before anything is read or written;
     :meth:`run` runs it. The parameters are those of :func:`run`; ``prometheus`` and other options of the command
     line are not among them. ``clock`` takes its phases, from now unless given."""
@@ -208,7 +208,7 @@ class Job:
             from tracetypes.compiler.backend.backend import refuse_unsupported
             from tracetypes.compiler.backend.control import Control
             from tracetypes.compiler.backend.summary import Limits
-            from tracetypes.compiler.connectors.rows import Rows
+            from tracetypes.compiler.connectors.program_rows import Rows
             from tracetypes.compiler.spark.backend import SparkBackend
             from tracetypes.compiler.spark.inputs import look_for, require
             from tracetypes.compiler.spark.log import SparkLog
@@ -217,7 +217,7 @@ class Job:
             from tracetypes.compiler.spark.session import session
             from tracetypes.compiler.store.compatibility import refuse
             from tracetypes.compiler.store.memory_output import ListOutput, TerminalOutput
-            from tracetypes.compiler.store.output import SideOutputs
+            from tracetypes.compiler.store.output_interface import SideOutputs
             from tracetypes.compiler.store.outputs import open_output
             from tracetypes.compiler.store.overlap import is_file, local, refuse_overlaps
             from tracetypes.compiler.store.topic_channel import Topics

@@ -17,18 +17,18 @@ from pathlib import Path
 
 import attrs
 
-from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.registry import difference
 from tracetypes.compiler.store.small_files import read_json, write_json
 from tracetypes.errors import RunError
 
-__all__ = ["keep"]
+__all__ = ["keep_identities"]
 
-def keep(note: Path, what: str, given: Mapping[str, Identity], *, begun: bool) -> None:
+def keep_identities(note: Path, what: str, given: Mapping[str, EndpointIdentity], *, begun: bool) -> None:
     """Compare the inputs or outputs, by the names of sources or sinks, with those that a checkpoint has in ``note``,
     and record new ones. ``what``: ``source`` or ``sink``. ``begun``: whether anything has been read; before that
     nothing is recorded. Raises :class:`RunError` ``TT218``."""
-    known = {name: Identity(**one) for name, one in (read_json(note) or {}).items()}
+    known = {name: EndpointIdentity(**one) for name, one in (read_json(note) or {}).items()}
     for name, now in given.items():
         changed = difference(known[name], now) if begun and name in known else None
         if changed is not None:

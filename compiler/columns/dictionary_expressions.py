@@ -9,10 +9,10 @@ from tracetypes.compiler.columns.arithmetic import some_marked
 from tracetypes.compiler.columns.column import Column, either_mask
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded, gathered
 
-__all__ = ["entry_count", "mask_of_rows", "of_entries", "of_rows", "shared_codes"]
+__all__ = ["dictionary_size", "dictionary_values", "mask_of_rows", "rows_of_dictionary", "shared_codes"]
 
 
-def of_rows(made: Column, codes: Any, undefined: Any) -> Column:
+def rows_of_dictionary(made: Column, codes: Any, undefined: Any) -> Column:
     """A column of entries as a column of rows. ``undefined``: additional rows without a value."""
     values = made.held if made.scalar else DictionaryEncoded(codes, made.held)
     valid = None if made.valid is None else gathered(made.valid, codes)
@@ -29,11 +29,11 @@ def shared_codes(columns: Sequence[Column]) -> Any:
     return first.codes if same else None
 
 
-def of_entries(column: Column) -> Any:
+def dictionary_values(column: Column) -> Any:
     return column.held.entries if isinstance(column.held, DictionaryEncoded) else column.held
 
 
-def entry_count(columns: Sequence[Column]) -> int:
+def dictionary_size(columns: Sequence[Column]) -> int:
     return next(len(column.held.entries) for column in columns if isinstance(column.held, DictionaryEncoded))
 
 

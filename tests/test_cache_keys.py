@@ -21,7 +21,7 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.tracing import tracer as tracing
-from tracetypes.compiler.tracing.identity import Once, Same, alike, exact, parts_of
+from tracetypes.compiler.tracing.cache_keys import AnalysisCache, ObjectKey, operator_key, parts_of, scalar_key
 from tracetypes.compiler.trial.simulate import simulate_program
 
 RATE: Any = 2
@@ -331,10 +331,10 @@ def test_scalars_are_told_apart() -> None:
     india = dt.timezone(dt.timedelta(hours=5, minutes=30))
     noon = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
     values = [1, 1.0, True, 0, 0.0, -0.0, False, "1", b"1", None, noon, noon.astimezone(india), noon.replace(fold=1)]
-    assert len({exact(value) for value in values}) == len(values)
-    assert exact(1.5) == exact(float("1.5"))
-    assert exact(noon) == exact(noon.replace())
-    assert exact([1]) != exact([1])  # no scalar: the object itself
+    assert len({scalar_key(value) for value in values}) == len(values)
+    assert scalar_key(1.5) == scalar_key(float("1.5"))
+    assert scalar_key(noon) == scalar_key(noon.replace())
+    assert scalar_key([1]) != scalar_key([1])  # no scalar: the object itself
 
 
 def test_parts_are_those_of_all_classes() -> None:
@@ -350,8 +350,8 @@ def test_parts_are_those_of_all_classes() -> None:
             self.b = 3
 
     assert parts_of(Open()) == {"_Slotted__own": 2, "a": 1, "b": 3}
-    assert alike(Open()) == alike(Open())
-    assert alike(Open()) != alike(Slotted())
+    assert operator_key(Open()) == operator_key(Open())
+    assert operator_key(Open()) != operator_key(Slotted())
 
 
 def first_of(op: Any) -> Any:
@@ -360,7 +360,7 @@ def first_of(op: Any) -> Any:
 
 def test_a_key_keeps_its_object_alive() -> None:
     """An identity must not be used again while something is kept under it."""
-    once = Once()
+    once = AnalysisCache()
     made = [once(first_of, types.SimpleNamespace(values=[number])) for number in range(200)]
     assert made == list(range(200))
-    assert Same([1]) != Same([1])
+    assert ObjectKey([1]) != ObjectKey([1])

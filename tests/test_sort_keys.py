@@ -23,7 +23,7 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.errors import LawBroken
-from tracetypes.places import NoPlace, place
+from tracetypes.sort_keys import NoSortKey, sort_key
 from tracetypes.sources import reader
 from tracetypes.stdlib.orders import place_of
 from tracetypes.testing import check_flow, check_order
@@ -108,30 +108,30 @@ def test_two_arrival_orders_have_one_answer(many: int, given_: list[Any]) -> Non
         answers = [sorted_by(given_, list(order)) for order in itertools.permutations(range(len(given_)))][:8]
     assert all(answer == answers[0] for answer in answers)
     if answers[0] == "TT204":
-        with pytest.raises(NoPlace):
-            place(given_)
+        with pytest.raises(NoSortKey):
+            sort_key(given_)
 
 
 @given(st.lists(nested(PLAIN), min_size=3, max_size=3))
 def test_places_are_a_total_order_that_agrees_with_python_where_python_has_one(some: list[Any]) -> None:
-    a, b, c = (place(one) for one in some)
+    a, b, c = (sort_key(one) for one in some)
     assert (a < b) + (a == b) + (a > b) == 1
     assert a > b or b > c or a <= c
     for one, other in itertools.product(some, repeat=2):
-        assert (place(desc(one)) < place(desc(other))) == (place(one) > place(other))
-        assert (place(desc(one)) == place(desc(other))) == (place(one) == place(other))
-        assert place((desc(one), one)) <= place((desc(other), other)) or place(one) < place(other)
+        assert (sort_key(desc(one)) < sort_key(desc(other))) == (sort_key(one) > sort_key(other))
+        assert (sort_key(desc(one)) == sort_key(desc(other))) == (sort_key(one) == sort_key(other))
+        assert sort_key((desc(one), one)) <= sort_key((desc(other), other)) or sort_key(one) < sort_key(other)
         if type(one) is type(other) and isinstance(one, int | float | str | bytes):
-            assert (place(one) < place(other)) == (one < other)
-            assert (place(one) == place(other)) == (one == other)
+            assert (sort_key(one) < sort_key(other)) == (one < other)
+            assert (sort_key(one) == sort_key(other)) == (one == other)
 
 
 @pytest.mark.parametrize("wrap", [lambda one: one, lambda one: (1, one), lambda one: [one], lambda one: (1, [(one,)]), desc])
 @given(odd=ODD)
 def test_what_has_no_place_is_refused_everywhere(wrap: Any, odd: Any) -> None:
     """In a sort, in the order of a source, and by the aggregates, which give NaN a place."""
-    with pytest.raises(NoPlace):
-        place(wrap(odd))
+    with pytest.raises(NoSortKey):
+        sort_key(wrap(odd))
     assert sorted_by([wrap(odd)], [0]) == "TT204"
     flow = Dataflow("ordered")
     flow.source("in", O[str, int], markers=every(seconds=1, time=lambda value: 0), ordered_by=lambda value: wrap(odd))

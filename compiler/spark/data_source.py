@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from tracetypes.compiler.connectors.splitting import Offset, Splits
+from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.spark.wire import result_of, settle
 
-__all__ = ["SplitReader"]
+__all__ = ["SplitStreamReader"]
 
 
 class OneSplit(InputPartition):
@@ -21,7 +21,7 @@ class OneSplit(InputPartition):
         self.row = row
 
 
-class SplitReader(DataSourceStreamReader):
+class SplitStreamReader(DataSourceStreamReader):
     """Reports splits to Spark, which keeps the offsets."""
 
     def __init__(self, splits: Splits) -> None:

@@ -22,7 +22,7 @@ from tracetypes.compiler.columns.column import (
 from tracetypes.compiler.tracing.expr import Const, Exact, Kind
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, String, Timestamp
 
-__all__ = ["by_condition", "constant_column", "undefined_column"]
+__all__ = ["constant_column", "if_else", "undefined_column"]
 
 
 def undefined_column(kind: Kind | None, count: int) -> Column:
@@ -35,7 +35,7 @@ def constant_column(const: Const, count: int) -> Column:
     return undefined_column(kind, count) if made is None else made
 
 
-def by_condition(condition: Column, then: Column, otherwise: Column, count: int) -> Column:
+def if_else(condition: Column, then: Column, otherwise: Column, count: int) -> Column:
     if condition.scalar:
         chosen = then if condition.values is True else otherwise
         undefined = either_mask(condition.undefined, chosen.undefined)

@@ -2,7 +2,7 @@
 
 A double is an integer times ``2**-1074``. A column holds such integers in limbs of 32 bits, in signed 64-bit words that
 can hold carries: to add two columns is to add words. A column has only the limbs that some row needs, so sums of
-measurements of similar size need three or four. The results (:meth:`Exacts.sums`, :meth:`Exacts.rounded`) equal those
+measurements of similar size need three or four. The results (:meth:`ExactSums.sums`, :meth:`ExactSums.rounded`) equal those
 of ``ExactSum`` bit for bit.
 """
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tracetypes.algebra import ExactSum
 
-__all__ = ["EXACT_TYPE", "Exacts", "exact_group_sums"]
+__all__ = ["EXACT_TYPE", "ExactSums", "exact_group_sums"]
 
 EXACT_TYPE: Final = pa.struct(
     [
@@ -48,7 +48,7 @@ _FULL: Final = 1 << 29
 
 @final
 @attrs.frozen(eq=False)
-class Exacts:
+class ExactSums:
     """A column of exact sums.
 
     ``limbs``: int64, rows by limbs. Limb ``j`` counts ``2**(32 * (low + j) - 1074)``, and is less than ``weight *
@@ -65,18 +65,18 @@ class Exacts:
         return len(self.limbs)
 
     @staticmethod
-    def of(values: Any) -> Exacts:
+    def of(values: Any) -> ExactSums:
         """The sums of one float each. ``values``: float64 array."""
         return exact_group_sums(values, np.arange(len(values)), len(values))
 
     @staticmethod
-    def zero(number: int) -> Exacts:
+    def zero(number: int) -> ExactSums:
         """Empty sums."""
-        return Exacts(0, np.zeros((number, 0), np.int64), 1)
+        return ExactSums(0, np.zeros((number, 0), np.int64), 1)
 
-    def take(self, rows: Any) -> Exacts:
+    def take(self, rows: Any) -> ExactSums:
         """The rows of these numbers."""
-        return Exacts(self.low, self.limbs[rows], self.weight, None if self.specials is None else self.specials[rows])
+        return ExactSums(self.low, self.limbs[rows], self.weight, None if self.specials is None else self.specials[rows])
 
     def spread(self, low: int, width: int) -> Any:
         """``width`` limbs from ``low`` on. They include all limbs of the column."""
@@ -87,7 +87,7 @@ class Exacts:
             wide[:, self.low - low : self.low - low + self.limbs.shape[1]] = self.limbs
         return wide
 
-    def __add__(self, other: Exacts) -> Exacts:
+    def __add__(self, other: ExactSums) -> ExactSums:
         """Row by row; a column of one row is added to each row."""
         if self.weight + other.weight >= _FULL:
             return self.settled() + other.settled()
@@ -98,9 +98,9 @@ class Exacts:
             specials = other.specials if specials is None else specials + other.specials
         if specials is not None and len(specials) != len(limbs):  # of the one row; there may be none
             specials = np.broadcast_to(specials, (len(limbs), 3))
-        return Exacts(low, limbs, self.weight + other.weight, specials)
+        return ExactSums(low, limbs, self.weight + other.weight, specials)
 
-    def settled(self) -> Exacts:
+    def settled(self) -> ExactSums:
         """The column with all carries propagated: each limb in ``[0, 2**32)``, the last one signed, of 32 bits."""
         limbs = self.limbs.copy()
         for at in range(limbs.shape[1] - 1):
@@ -110,9 +110,9 @@ class Exacts:
             carry = limbs[:, -1] >> _LIMB
             limbs[:, -1] &= _MASK
             limbs = np.concatenate([limbs, carry[:, None]], axis=1)
-        return Exacts(self.low, limbs, 1, self.specials)
+        return ExactSums(self.low, limbs, 1, self.specials)
 
-    def grouped(self, groups: Any, number: int) -> Exacts:
+    def grouped(self, groups: Any, number: int) -> ExactSums:
         """The sums of each of ``number`` groups. ``groups``: int64, the group of each row."""
         limbs = self.settled().limbs
         width = limbs.shape[1]
@@ -127,7 +127,7 @@ class Exacts:
         if self.specials is not None:
             specials = np.zeros((number, 3), np.int64)
             np.add.at(specials, groups, self.specials)
-        return Exacts(self.low, total, max(most, 1), specials).settled()
+        return ExactSums(self.low, total, max(most, 1), specials).settled()
 
     def sums(self) -> list[ExactSum]:
         """The sums as objects."""
@@ -139,15 +139,15 @@ class Exacts:
         return made
 
     @staticmethod
-    def from_sums(sums: Sequence[ExactSum]) -> Exacts:
+    def from_sums(sums: Sequence[ExactSum]) -> ExactSums:
         """The column of these objects. Raises ValueError for a sum of numbers that are not doubles."""
         if not sums:
-            return Exacts.zero(0)
+            return ExactSums.zero(0)
         if any(s.shift > _SCALE for s in sums):
             raise ValueError("an ExactSum with a part below the smallest float")
         totals = [s.numerator << (_SCALE - s.shift) for s in sums]
         if not any(totals):
-            return attrs.evolve(Exacts.zero(len(sums)), specials=_specials(sums))
+            return attrs.evolve(ExactSums.zero(len(sums)), specials=_specials(sums))
         low = min((t & -t).bit_length() - 1 for t in totals if t) // _LIMB
         totals = [t >> (low * _LIMB) for t in totals]
         width = max(t.bit_length() for t in totals) // _LIMB + 1
@@ -155,7 +155,7 @@ class Exacts:
         words = np.frombuffer(data, "<u4").reshape(len(totals), width)
         limbs = words.astype(np.int64)
         limbs[:, -1] = words[:, -1].astype(np.int32)
-        return Exacts(low, limbs, 1, _specials(sums))
+        return ExactSums(low, limbs, 1, _specials(sums))
 
     def rounded(self) -> Any:
         """The nearest floats, as float64: ``ExactSum.value`` of each row."""
@@ -202,30 +202,30 @@ class Exacts:
         return pa.StructArray.from_arrays(columns, fields=list(EXACT_TYPE))
 
     @staticmethod
-    def from_arrow(column: Any) -> Exacts:
+    def from_arrow(column: Any) -> ExactSums:
         """The inverse of :meth:`to_arrow`; also of several such arrays one after the other."""
         low, limbs, *counts = column.flatten()
         if not len(column):
-            return Exacts.zero(0)
+            return ExactSums.zero(0)
         lows = low.to_numpy()
         lengths = limbs.value_lengths().to_numpy()
         words = limbs.flatten().to_numpy()
         specials = np.stack([count.to_numpy() for count in counts], axis=1)
         kept = specials if specials.any() else None
         if not len(words):
-            return attrs.evolve(Exacts.zero(len(column)), specials=kept)
+            return attrs.evolve(ExactSums.zero(len(column)), specials=kept)
         first = int(lows[lengths > 0].min())
         width = int((lows + lengths)[lengths > 0].max()) - first
         if len(words) == width * len(column):
-            return Exacts(first, words.reshape(len(column), width), 1, kept)
+            return ExactSums(first, words.reshape(len(column), width), 1, kept)
         starts = np.cumsum(lengths) - lengths
         places = np.repeat(lows - first - starts + np.arange(len(column)) * width, lengths) + np.arange(len(words))
         wide = np.zeros(len(column) * width, np.int64)
         wide[places] = words
-        return Exacts(first, wide.reshape(len(column), width), 1, kept)
+        return ExactSums(first, wide.reshape(len(column), width), 1, kept)
 
     @staticmethod
-    def concat(parts: Sequence[Exacts]) -> Exacts:
+    def concat(parts: Sequence[ExactSums]) -> ExactSums:
         """Columns one after the other."""
         low, width = _range(parts)
         specials = None
@@ -233,10 +233,10 @@ class Exacts:
             none = [np.zeros((len(part), 3), np.int64) if part.specials is None else part.specials for part in parts]
             specials = np.concatenate(none)
         limbs = np.concatenate([part.spread(low, width) for part in parts])
-        return Exacts(low, limbs, max(part.weight for part in parts), specials)
+        return ExactSums(low, limbs, max(part.weight for part in parts), specials)
 
 
-def _range(parts: Sequence[Exacts]) -> tuple[int, int]:
+def _range(parts: Sequence[ExactSums]) -> tuple[int, int]:
     ranges = [(part.low, part.low + part.limbs.shape[1]) for part in parts if part.limbs.shape[1]]
     low = min((low for low, _ in ranges), default=0)
     return low, max((high for _, high in ranges), default=low) - low
@@ -255,7 +255,7 @@ def _float(numerator: int, count: int = 1) -> float:
         return math.inf if numerator > 0 else -math.inf
 
 
-def exact_group_sums(values: Any, groups: Any, number: int) -> Exacts:
+def exact_group_sums(values: Any, groups: Any, number: int) -> ExactSums:
     """The exact sum of the floats of each group.
 
     ``values``: float64 array; ``groups``: int64 array of the same length, the group of each, below ``number``.
@@ -264,13 +264,13 @@ def exact_group_sums(values: Any, groups: Any, number: int) -> Exacts:
     size = max(_CACHED, min(number, _CHUNK))
     if len(values) <= size:
         return _group_sums(values, groups, number)
-    made = Exacts.zero(number)
+    made = ExactSums.zero(number)
     for start in range(0, len(values), size):
         made = made + _group_sums(values[start : start + size], groups[start : start + size], number)
     return made.settled()
 
 
-def _group_sums(values: Any, groups: Any, number: int) -> Exacts:
+def _group_sums(values: Any, groups: Any, number: int) -> ExactSums:
     """Of at most ``_CHUNK`` floats."""
     bits = values.view(np.int64)
     exponents = (bits >> 52) & 0x7FF
@@ -285,7 +285,7 @@ def _group_sums(values: Any, groups: Any, number: int) -> Exacts:
     if not present.all():
         groups, bits, exponents = groups[present], bits[present], exponents[present]
     if not len(bits):
-        return attrs.evolve(Exacts.zero(number), specials=specials)
+        return attrs.evolve(ExactSums.zero(number), specials=specials)
     places = np.maximum(exponents, 1) - 1
     bins = places >> 5
     low = int(bins.min())
@@ -301,4 +301,4 @@ def _group_sums(values: Any, groups: Any, number: int) -> Exacts:
         limb = (piece & np.uint64(_MASK)).astype(np.float64)
         limb *= sign
         total += np.bincount(index + at, weights=limb, minlength=len(total)).astype(np.int64)
-    return Exacts(low, total.reshape(number, width), int(np.bincount(groups).max()), specials)
+    return ExactSums(low, total.reshape(number, width), int(np.bincount(groups).max()), specials)

@@ -16,13 +16,13 @@ from tracetypes.compiler.columns.arrow import END, POSITION
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, TextLines
 from tracetypes.nodes import Sink
-from tracetypes.plain import to_plain
+from tracetypes.plain_data import to_plain
 from tracetypes.records import Float
 
-__all__ = ["RowFile", "VisibleColumns", "open_rows"]
+__all__ = ["SinkFile", "VisibleColumns", "open_sink_file"]
 
 
-class RowFile(Protocol):
+class SinkFile(Protocol):
     """A file for rows."""
 
     def write(self, batch: Any) -> None:
@@ -54,7 +54,7 @@ class VisibleColumns:
         return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def open_rows(format: Format, path: str) -> RowFile:
+def open_sink_file(format: Format, path: str) -> SinkFile:
     """A new file of a format."""
     match format:
         case Parquet():

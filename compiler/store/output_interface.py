@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
-from tracetypes.compiler.connectors.fences import Starts
-from tracetypes.compiler.connectors.identity import Identity
-from tracetypes.compiler.connectors.row_files import open_rows
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.connectors.fencing import Starts
+from tracetypes.compiler.connectors.sink_files import open_sink_file
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import File, Message, Rows, SideRows
 from tracetypes.compiler.runtime.side_rows import Frontiers, Lateness, lines, placed
@@ -62,7 +62,7 @@ class Output(ABC):
         return self.places
 
     @property
-    def identity(self) -> Identity | None:
+    def identity(self) -> EndpointIdentity | None:
         """The identity of its topic or table, or of files; None if it does not matter. Called after the run has begun."""
         return None
 
@@ -211,7 +211,7 @@ def rows_file(plan: Plan, delivery: Staging, messages: Sequence[Message]) -> lis
         return []
     path = Path(delivery.directory, f"rows-{uuid.uuid4().hex}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = open_rows(delivery.format, str(path))
+    file = open_sink_file(delivery.format, str(path))
     for batch in whole:
         file.write(delivery.shown.of(batch))
     file.close()

@@ -18,7 +18,7 @@ from hypothesis.strategies import DataObject
 from tests.strategies import SCALARS, key_schemas, keys, schemas, values
 from tracetypes.canonical import canonical
 from tracetypes.compiler.columns.arrow import Batch, from_array, rows
-from tracetypes.compiler.connectors.row_files import VisibleColumns, open_rows
+from tracetypes.compiler.connectors.sink_files import VisibleColumns, open_sink_file
 from tracetypes.errors import Location
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet
 from tracetypes.nodes import Sink
@@ -32,7 +32,7 @@ def sink(marker: str | None = None, position: str | None = None) -> Sink:
 
 def written(path: Path, format: Format, layout: Layout, to: Sink, *batches: Batch) -> Path:
     shown = VisibleColumns(layout, to)
-    file = open_rows(format, str(path))
+    file = open_sink_file(format, str(path))
     for batch in batches:
         file.write(shown.of(rows(layout, batch)))
     file.close()

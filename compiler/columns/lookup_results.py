@@ -10,17 +10,17 @@ import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.column import Column
 from tracetypes.compiler.columns.lookup_tables import Index, entries_of, index_of
+from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Kind
-from tracetypes.compiler.tracing.identity import Same
 
-__all__ = ["Answers", "distinct"]
+__all__ = ["LookupResults", "distinct_keys"]
 
 
-class Answers:
+class LookupResults:
     """Rows that an outside table returned, as a table."""
 
     def __init__(self, rows: Mapping[Any, Any]) -> None:
-        self.same = Same(rows)
+        self.same = ObjectKey(rows)
         self.indices: dict[Any, Index | None] = {}
         self.columns: dict[Any, Column] = {}
 
@@ -37,7 +37,7 @@ class Answers:
         return self.columns[path, kind]
 
 
-def distinct(key: Column) -> list[Any]:
+def distinct_keys(key: Column) -> list[Any]:
     """The values of a column of keys, each once. May include entries that no row has."""
     if key.scalar:
         return [key.values]

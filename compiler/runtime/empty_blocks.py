@@ -19,13 +19,13 @@ from tracetypes.interpreter import call_operator
 from tracetypes.markers import Marker
 from tracetypes.templates import OpKeyedOrdered
 
-__all__ = ["Always", "Never", "Silent", "Wakes", "WhenDue"]
+__all__ = ["DueMarkers", "EmptyBlocks", "EveryMarker", "MarkerSchedule", "NoMarkers"]
 
-ALWAYS = -(2**63)
+BEFORE_ALL = -(2**63)
 """Before every marker."""
 
 
-class Wakes(Protocol):
+class MarkerSchedule(Protocol):
     """When an operator has to be visited though nothing comes: never after ``until``."""
 
     until: int
@@ -41,11 +41,11 @@ class Wakes(Protocol):
 
 
 @final
-class Never:
+class NoMarkers:
     """An operator that does nothing for an empty block."""
 
     def __init__(self, run: Runner) -> None:
-        self.run, self.until = run, ALWAYS
+        self.run, self.until = run, BEFORE_ALL
 
     def next(self) -> int | None:
         """None."""
@@ -60,11 +60,11 @@ class Never:
 
 
 @final
-class Always:
+class EveryMarker:
     """An operator that may do something at every marker up to ``until``."""
 
     def __init__(self, run: Runner, until: int) -> None:
-        self.run, self.until, self.last = run, until, ALWAYS
+        self.run, self.until, self.last = run, until, BEFORE_ALL
 
     def next(self) -> int | None:
         """Directly after the last visit."""
@@ -81,7 +81,7 @@ class Always:
 
 
 @final
-class WhenDue:
+class DueMarkers:
     """An ordered operator that says when it is due, up to ``until``."""
 
     def __init__(
@@ -129,11 +129,11 @@ class WhenDue:
 
 
 @final
-class Silent:
+class EmptyBlocks:
     """A stage to which nothing comes any more. ``blocks``: may run the first operator itself."""
 
-    def __init__(self, wakes: Sequence[Wakes], states: list[Any], blocks: OpenBlocks) -> None:
-        self.wakes, self.states, self.blocks = wakes, states, blocks
+    def __init__(self, schedules: Sequence[MarkerSchedule], states: list[Any], blocks: OpenBlocks) -> None:
+        self.schedules, self.states, self.blocks = schedules, states, blocks
 
     def visits(self, markers: Sequence[int], *, all_of_them: bool) -> Iterator[tuple[Marker, Flowing, list[int]]]:
         """What comes out at each marker at which something may be due, and how many items flowed to each operator and out of the
@@ -141,7 +141,7 @@ class Silent:
         at = 0
         while at < len(markers):
             if not all_of_them:
-                times = [time for one in self.wakes if (time := one.next()) is not None]
+                times = [time for one in self.schedules if (time := one.next()) is not None]
                 at = bisect_left(markers, min(times), at) if times else len(markers)
             if at < len(markers):
                 marker = Marker(markers[at])
@@ -151,8 +151,8 @@ class Silent:
     def visit(self, marker: Marker) -> tuple[Flowing, list[int]]:
         """A block through the operators: empty, but for what these emit."""
         flowing: Any = Pairs([], [])
-        flowed = [0] * (len(self.wakes) + 1)
-        for at, one in enumerate(self.wakes):
+        flowed = [0] * (len(self.schedules) + 1)
+        for at, one in enumerate(self.schedules):
             if at == 0 and one.until >= marker.micros:
                 due = self.blocks.close({marker.micros: set()})
                 objects = due.objects([marker.micros]) if isinstance(due, Flows) else due

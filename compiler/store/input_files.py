@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 import attrs
 
-from tracetypes.compiler.connectors.splits import (
+from tracetypes.compiler.connectors.file_splits import (
     Split,
     changed_file,
     ends_a_line,

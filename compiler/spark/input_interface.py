@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from tracetypes.compiler.connectors.identity import Identity
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.spark.scan import End, Scan
-from tracetypes.compiler.store.inputs import InputFiles
+from tracetypes.compiler.store.input_files import InputFiles
 
 __all__ = ["Input"]
 
@@ -19,7 +19,7 @@ class Input(ABC):
 
     @property
     @abstractmethod
-    def identity(self) -> Identity:
+    def identity(self) -> EndpointIdentity:
         """The identity, by which a run notices another input."""
 
     @property

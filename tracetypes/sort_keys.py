@@ -16,7 +16,7 @@ import attrs
 from tracetypes.conformance import micros_of
 from tracetypes.records import show
 
-__all__ = ["Desc", "NoPlace", "Orderable", "Reversed", "desc", "place"]
+__all__ = ["Desc", "NoSortKey", "Orderable", "Reversed", "desc", "sort_key"]
 
 @attrs.frozen
 class Desc:
@@ -60,16 +60,16 @@ class Reversed:
         return bool(other.own >= self.own)
 
 
-class NoPlace(ValueError):
+class NoSortKey(ValueError):
     """A value has no place in an order."""
 
     def __init__(self, value: object) -> None:
         super().__init__(f"{show(value)} has no place in an order")
 
 
-def place(value: Any, *, nan: bool = False) -> Any:
+def sort_key(value: Any, *, nan: bool = False) -> Any:
     """The place of a value. Places are compared with each other, and are equal for equal values. ``nan``: NaN has a
-    place too, after all other numbers. Raises :class:`NoPlace`."""
+    place too, after all other numbers. Raises :class:`NoSortKey`."""
     kind = type(value)
     if kind is int or kind is str:
         return (0 if kind is int else 2), value
@@ -92,9 +92,9 @@ def place(value: Any, *, nan: bool = False) -> Any:
         case dt.date():
             return 6, value.toordinal()
         case tuple() | list():
-            return 7, tuple([place(one, nan=nan) for one in value])
+            return 7, tuple([sort_key(one, nan=nan) for one in value])
         case Desc():
-            return 8, Reversed(place(value.value, nan=nan))
+            return 8, Reversed(sort_key(value.value, nan=nan))
         case _:
             pass
-    raise NoPlace(value)
+    raise NoSortKey(value)

@@ -26,10 +26,10 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, TextLines
 from tracetypes.parsing import Row, cell_splitter, is_blank, split_header, text_parser
 
-__all__ = ["TextRows"]
+__all__ = ["TextReader"]
 
 
-class TextRows:
+class TextReader:
     """Parses the lines of a source. ``header``: that of its first file of CSV; ``read``: makes rows of keys and values."""
 
     def __init__(

@@ -1,0 +1,333 @@
+"""Source splits of local files: what a task reads, how it reads it, and a hash of what it read.
+
+The driver lists files, and a split says which part of a file a task reads: bytes of text between two ends of lines, or
+some row groups of a Parquet file. Before and after reading, a task compares the file with what the driver saw. It
+computes a hash while it reads. So a run knows what it has read, and names a file that changes meanwhile.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import PurePath
+from typing import Any, BinaryIO
+
+import attrs
+import pyarrow as pa
+
+from tracetypes.compiler.runtime.messages import Message, Piece, TakenSplit
+from tracetypes.errors import RunError
+
+__all__ = [
+    "Reading",
+    "Split",
+    "changed_file",
+    "ends_a_line",
+    "is_compressed",
+    "last_line_end",
+    "line_end",
+    "proof",
+    "size_and_time",
+]
+
+BLOCK = 1 << 22
+"""Bytes that are read at once."""
+
+SAMPLES, SAMPLE = 16, 4096
+"""How many places of a Parquet file are looked at beside its footer, and how many bytes at each."""
+
+FOOTER = 1 << 24
+"""Bytes of a Parquet file's end that are looked at, at most."""
+
+MARK = b"\xef\xbb\xbf"
+"""A byte order mark, which is no part of the first line."""
+
+
+def _zstandard(raw: Any) -> Any:
+    return pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd")
+
+
+_OPENERS: dict[str, Callable[[Any], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
+    ".bz2": bz2.BZ2File,
+    ".zst": _zstandard,
+}
+
+
+def is_compressed(path: str) -> bool:
+    """Whether the name is that of a compressed file of text."""
+    return PurePath(path).suffix.lower() in _OPENERS
+
+
+@attrs.frozen
+class Split:
+    """A part of a file.
+
+    ``listing``: which listing names it. ``rank``: the number of its file in there, in the order of the
+    source. ``size`` and ``changed``: of the file, as it must be when it is read.
+    ``parts``: 0 for text, whose bytes from ``start`` to ``end`` are read; otherwise part ``start`` of this many parts
+    of the row groups is read. ``grows``: lines may be appended meanwhile; then ``sample`` is a hash of some places,
+    which distinguishes a longer file from another one.
+    """
+
+    listing: int
+    path: str
+    rank: int
+    size: int
+    changed: int
+    start: int
+    end: int
+    parts: int = 0
+    grows: bool = False
+    sample: str = ""
+
+    def line(self) -> str:
+        """The split as a line of a listing."""
+        return json.dumps(attrs.asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def of(cls, line: str) -> Split:
+        """The split of a line of a listing."""
+        return cls(**json.loads(line))
+
+    @property
+    def piece(self) -> Piece:
+        """Its place in the source: listing, file, place in the file."""
+        return self.listing, self.rank, self.start
+
+    @property
+    def weight(self) -> int:
+        """Approximately how many bytes are read."""
+        return self.size // self.parts if self.parts else self.end - self.start
+
+    def is_as(self, stat: os.stat_result | None) -> bool:
+        """Whether a file is as it must be."""
+        if stat is None:
+            return False
+        return (stat.st_size, stat.st_mtime_ns) == (self.size, self.changed) or (
+            self.grows and stat.st_size > self.size
+        )
+
+    def sampled(self) -> Split:
+        """The split with its sample. Raises :class:`OSError`."""
+        return attrs.evolve(self, sample=_sampled(self.path, self.start, self.end))
+
+    def is_begun_by(self, stat: os.stat_result | None) -> bool:
+        """Whether a file is as it must be, or has grown. Only a sample can decide this, as possibly no task has read
+        the file yet."""
+        if stat is None or not self.is_as(stat):
+            return False
+        with suppress(OSError):
+            return stat.st_size == self.size or self.sample in ("", _sampled(self.path, self.start, self.end))
+        return False
+
+
+def size_and_time(size: int, time: int) -> str:
+    """Size and time of a file, for a message."""
+    import datetime as dt
+
+    at = dt.datetime.fromtimestamp(time / 1e9, dt.UTC)
+    return f"{size:,} bytes of {at:%Y-%m-%d %H:%M:%S.%f} UTC"
+
+
+def changed_file(path: str, was: str, now: str, *, more: str = "") -> RunError:
+    """The error for a file that has changed and must not."""
+    return RunError(
+        "TT230",
+        f"{path} has changed: it was {was}, and is {now}{more}",
+        fix="put it back as it was, and give what is new a name of its own; for lines that are appended there is --appended read",
+    )
+
+
+class Reading:
+    """A split while it is read."""
+
+    def __init__(self, split: Split) -> None:
+        self.split, self.digest = split, hashlib.blake2b(digest_size=16)
+
+    def check(self) -> None:
+        """Raises :class:`RunError` ``TT230`` if the file is not as it was listed."""
+        split = self.split
+        try:
+            stat = os.stat(split.path)
+        except FileNotFoundError as error:
+            raise RunError(
+                "TT230",
+                f"{split.path} is gone since it was listed, and nothing was taken from it",
+                fix="run again to go on without it",
+            ) from error
+        if not split.is_begun_by(stat):
+            was, now = size_and_time(split.size, split.changed), size_and_time(stat.st_size, stat.st_mtime_ns)
+            raise changed_file(split.path, was, now, more=" since it was listed")
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """A context in which the file must stay as it is. Raises :class:`RunError` ``TT230``, and ``TT208`` if it
+        cannot be read."""
+        try:
+            self.check()
+            yield
+            self.check()
+        except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+            self.check()
+            raise RunError(
+                "TT208",
+                f"{self.split.path} cannot be read: {error}",
+                fix="see whether the file is whole, or remove it, then run again to go on",
+            ) from error
+
+    def lines(self) -> Iterator[list[bytes]]:
+        """The lines of text, many at once."""
+        with self.checked():
+            first = self.split.start == 0
+            for block in _whole_lines(self.blocks()):
+                rows = (block.removeprefix(MARK) if first else block).splitlines()
+                first = False
+                yield rows
+
+    def blocks(self) -> Iterator[bytes]:
+        """The text in blocks, as read."""
+        split = self.split
+        if is_compressed(split.path):
+            with open(split.path, "rb", buffering=0) as file:
+                raw = _Hashed(file, self.digest.update)
+                with _OPENERS[PurePath(split.path).suffix.lower()](raw) as text:
+                    while block := text.read(BLOCK):
+                        yield block
+                while raw.read(BLOCK):
+                    pass
+            return
+        for block in _range(split.path, split.start, split.end):
+            self.digest.update(block)
+            yield block
+
+    @contextmanager
+    def sampled(self) -> Iterator[None]:
+        """A context in which a Parquet file is read."""
+        with self.checked():
+            _sample(self.split.path, self.digest.update)
+            yield
+
+    def note(self, reading: str) -> Message:
+        """The report of what was read. ``reading``: which reading of the source."""
+        return Message(0, TakenSplit(reading, self.digest.hexdigest(), attrs.asdict(self.split)))
+
+
+class _Hashed(io.RawIOBase):
+    """A file that tells what is read of it."""
+
+    def __init__(self, file: io.FileIO, hash: Callable[[Any], None]) -> None:
+        super().__init__()
+        self.file, self.hash = file, hash
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self.file.readinto(buffer)
+        assert count is not None
+        self.hash(memoryview(buffer)[:count])
+        return count
+
+
+def _range(path: str, start: int, end: int) -> Iterator[bytes]:
+    with open(path, "rb", buffering=0) as file:
+        file.seek(start)
+        while start < end:
+            block = file.read(min(BLOCK, end - start))
+            if not block:
+                raise EOFError(f"it ends at byte {start:,}, and {end:,} are expected")
+            start += len(block)
+            yield block
+
+
+def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Blocks that end where a line ends, but for the last one."""
+    held: list[bytes] = []
+    for block in blocks:
+        at = block.rfind(b"\n") + 1
+        if at:
+            yield b"".join([*held, block[:at]])
+            held = []
+        held.append(block[at:])
+    if rest := b"".join(held):
+        yield rest
+
+
+def _sampled(path: str, start: int, end: int) -> str:
+    """The hash of some places of text, the first bytes and the last ones among them."""
+    digest = hashlib.blake2b(digest_size=16)
+    with open(path, "rb", buffering=0) as file:
+        for at in range(SAMPLES):
+            file.seek(start + max(0, end - start - SAMPLE) * at // (SAMPLES - 1))
+            digest.update(file.read(min(SAMPLE, end - start)))
+    return digest.hexdigest()
+
+
+def _sample(path: str, tell: Callable[[bytes], None]) -> None:
+    """The footer of a Parquet file, and some places before it."""
+    with open(path, "rb", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 8))
+        footer = min(size, FOOTER, int.from_bytes(file.read(4), "little") + 8)
+        for at in range(SAMPLES):
+            file.seek((size - footer) * at // SAMPLES)
+            tell(file.read(SAMPLE))
+        file.seek(size - footer)
+        tell(file.read(footer))
+
+
+def proof(path: str, parts: int, start: int, end: int) -> str:
+    """The hash of a split of the file as it is now; for Parquet, the same for each part. Raises :class:`OSError` or
+    :class:`EOFError`."""
+    digest = hashlib.blake2b(digest_size=16)
+    if parts:
+        _sample(path, digest.update)
+    else:
+        for block in _range(path, start, end):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+# ----------------------------------------------------------------------------------------------- ends of lines
+
+
+def line_end(file: BinaryIO, start: int, size: int) -> int:
+    """The end of the line that contains this byte. The size of the file if the line has no end."""
+    file.seek(start)
+    while start < size:
+        block = file.read(min(1 << 16, size - start))
+        at = block.find(b"\n")
+        if at >= 0 or not block:
+            return start + at + 1 if block else size
+        start += len(block)
+    return size
+
+
+def last_line_end(path: str, start: int, size: int) -> int:
+    """The end of the last whole line between two places. The first place if there is none."""
+    with open(path, "rb", buffering=0) as file:
+        end = size
+        while end > start:
+            begin = max(start, end - (1 << 16))
+            file.seek(begin)
+            at = file.read(end - begin).rfind(b"\n")
+            if at >= 0:
+                return begin + at + 1
+            end = begin
+    return start
+
+
+def ends_a_line(path: str, end: int) -> bool:
+    """Whether a line ends or begins at this place."""
+    with open(path, "rb", buffering=0) as file:
+        file.seek(max(0, end - 1))
+        around = file.read(2)
+    return end == 0 or around[:1] in (b"\n", b"\r") or around[1:2] in (b"\n", b"\r")
