@@ -61,8 +61,8 @@ def returned(function: object, to: object, caller: str) -> Any:
             f"{caller} does not know what {_name(function)} returns",
             fix=f"pass {caller}(..., to=<the type>), or annotate what the function returns",
         )
-    found: Any = hints["return"]
-    return found
+    annotation: Any = hints["return"]
+    return annotation
 
 
 def pair_of(annotation: Any, caller: str) -> tuple[Any, Any]:

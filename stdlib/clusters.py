@@ -298,15 +298,15 @@ def _parts_in_space(points: list[Point], centres: list[Point]) -> list[list[Poin
     numbered = list(enumerate(centres))
     for point in points:
         x, y, z = point
-        least, found = math.inf, 0
+        least, nearest = math.inf, 0
         for n, (a, b, c) in numbered:
             a -= x
             b -= y
             c -= z
             distance = a * a + b * b + c * c
             if distance < least:
-                least, found = distance, n
-        parts[found].append(point)
+                least, nearest = distance, n
+        parts[nearest].append(point)
     return parts
 
 

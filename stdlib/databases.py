@@ -96,9 +96,9 @@ class Database(ABC, Generic[R]):
         """The key and the columns, quoted."""
         return ", ".join(f'"{name}"' for name in (self.key, *(name for name, _ in self.columns.fields)))
 
-    def made(self, found: Sequence[Any]) -> R:
+    def made(self, row: Sequence[Any]) -> R:
         """The record of a row. Raises :class:`Mismatch`."""
-        pairs = zip(self.columns.fields, found, strict=True)
+        pairs = zip(self.columns.fields, row, strict=True)
         record: R = from_plain(self.columns, {name: self.fitted(schema, value) for (name, schema), value in pairs})
         return record
 
@@ -123,10 +123,10 @@ class Sqlite(Database[R]):
 
     def ask(self, connection: Any, keys: Sequence[Any]) -> Iterable[Sequence[Any]]:
         marks = ", ".join("?" * len(keys))
-        found: list[Sequence[Any]] = connection.execute(
+        rows: list[Sequence[Any]] = connection.execute(
             f'SELECT {self.selected} FROM "{self.table}" WHERE "{self.key}" IN ({marks})', keys
         ).fetchall()
-        return found
+        return rows
 
     def may_have(self, connection: Any, key: Any) -> bool:
         match key:

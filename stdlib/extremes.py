@@ -333,11 +333,11 @@ class TopRanked(Aggregate[V, tuple["Placed[V]", ...], list[Ranked[V]]], Generic[
         return self.top.combine(a, b)
 
     def result(self, agg: tuple[Placed[V], ...]) -> list[Ranked[V]]:
-        found: list[Ranked[V]] = []
+        ranked: list[Ranked[V]] = []
         for at, (place, _, value) in enumerate(agg):
             tied = at > 0 and isinstance(self.top, TopWithTies) and place == agg[at - 1][0]
-            found.append(Ranked(found[-1].rank if tied else at + 1, value))
-        return found
+            ranked.append(Ranked(ranked[-1].rank if tied else at + 1, value))
+        return ranked
 
 
 @overload

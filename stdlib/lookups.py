@@ -56,9 +56,9 @@ class Session:
         if key in self.known:
             self.known.move_to_end(key)
             return self.known[key]
-        found = self.asked([key]).get(key)
-        self.remember(key, found)
-        return found
+        row = self.asked([key]).get(key)
+        self.remember(key, row)
+        return row
 
     def prefetch(self, keys: Iterable[Any]) -> None:
         """Fetch the rows of as many keys as fit into the cache together."""
@@ -69,18 +69,18 @@ class Session:
         unknown = [key for key in wanted if key not in self.known]
         for at in range(0, len(unknown), MOST_QUESTIONS):
             some = unknown[at : at + MOST_QUESTIONS]
-            found = self.asked(some)
+            rows = self.asked(some)
             for key in some:
-                self.remember(key, found.get(key))
+                self.remember(key, rows.get(key))
 
     def rows(self, keys: Sequence[Any]) -> dict[Any, Any]:
         """The rows of those keys that have a row, even if they do not all fit into the cache."""
-        found: dict[Any, Any] = {}
+        rows: dict[Any, Any] = {}
         for at in range(0, len(keys), self.size):
             some = keys[at : at + self.size]
             self.prefetch(some)
-            found.update((key, row) for key in some if (row := self.known[key]) is not None)
-        return found
+            rows.update((key, row) for key in some if (row := self.known[key]) is not None)
+        return rows
 
     def remember(self, key: Any, row: Any) -> None:
         """Put a row into the cache, in place of the least recently used one."""
@@ -102,9 +102,9 @@ class Session:
             except self.database.errors() as again:
                 self.close()
                 raise self._failed(again) from again
-        asked, found = set(keys), dict[Any, Any]()
+        asked, answers = set(keys), dict[Any, Any]()
         for key, *columns in rows:
-            if key in found:
+            if key in answers:
                 raise OperatorFailed(
                     "TT215",
                     f"{self.database.named()} has several rows with {self.database.key} = {show(key)}",
@@ -118,14 +118,14 @@ class Session:
                     fix="let by= return values of the column's type, and ask a column that compares texts as they are",
                 )
             try:
-                found[key] = self.database.made(columns)
+                answers[key] = self.database.made(columns)
             except Mismatch as error:
                 raise OperatorFailed(
                     "TT215",
                     f"{self.database.named()}, row {self.database.key} = {show(key)}: {error}",
                     fix=f"correct the row, or the types of {show_type(self.database.row)}",
                 ) from error
-        return found
+        return answers
 
     def close(self) -> None:
         """Close the connection. The next query opens a new one."""

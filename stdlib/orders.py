@@ -23,13 +23,13 @@ from tracetypes.sort_keys import NoSortKey, sort_key
 __all__ = ["hash_of", "likeness_of", "order_of", "place_of"]
 
 
-def place_of(found: Any) -> Any:
+def place_of(value: Any) -> Any:
     """The place of a value of an author's ``by`` in a total order: NaN after all other numbers, -0.0 as 0.0.
 
     Raises :class:`ValueError` for a value without a place, such as None.
     """
     try:
-        return sort_key(found, nan=True)
+        return sort_key(value, nan=True)
     except NoSortKey as error:
         raise ValueError(f"by gave {error}") from None
 

@@ -80,8 +80,8 @@ def aggregate(agg: Aggregate[V, Any, W]) -> KeyedOperator[V, W]:
     >>> preview(aggregate(sum(to=int)), U[str, int], [("a", 1), ("a", 2), ("b", 3)], [("a", 4)])
     [[('a', 3), ('b', 3)], [('a', 4)]]
     """
-    made: AggregatePerBlock[Any, V, W, Any] = AggregatePerBlock(aggregate_of("aggregate", agg))
-    return made
+    operator: AggregatePerBlock[Any, V, W, Any] = AggregatePerBlock(aggregate_of("aggregate", agg))
+    return operator
 
 
 def running(aggregate: Aggregate[V, Any, W]) -> KeyedOperator[V, W]:
@@ -90,5 +90,5 @@ def running(aggregate: Aggregate[V, Any, W]) -> KeyedOperator[V, W]:
     >>> preview(running(sum(to=int)), U[str, int], [("a", 1), ("a", 2), ("b", 3)], [("a", 4)])
     [[('a', 3), ('b', 3)], [('a', 7)]]
     """
-    made: Running[Any, V, W, Any] = Running(aggregate_of("running", aggregate))
-    return made
+    operator: Running[Any, V, W, Any] = Running(aggregate_of("running", aggregate))
+    return operator

@@ -40,15 +40,15 @@ def periods_of(upstream: Stream[Any]) -> set[int | None]:
 
 def period_of(upstream: Stream[Any], given: int | None = None) -> int:
     """The period of the markers of a stream in microseconds. ``given``: what the author says of markers in band."""
-    found = periods_of(upstream)
-    known = sorted(period for period in found if period is not None)
+    periods = periods_of(upstream)
+    known = sorted(period for period in periods if period is not None)
     if len(known) > 1:
         raise UsageError(
             "TT121",
             f"the sources upstream send markers every {' and '.join(map(_seconds, known))}: their blocks are not of one length",
             fix="give all sources every(seconds=...) of one period",
         )
-    if None in found and given is None:
+    if None in periods and given is None:
         raise UsageError(
             "TT121",
             "a source upstream sends its markers in band: it is not known which of them end a window",

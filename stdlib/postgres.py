@@ -130,13 +130,13 @@ class Postgres(Database[R]):
             raise UsageError(
                 "TT401", f"PostgreSQL needs psycopg ({error})", fix="pip install 'tracetypes[postgres]'"
             ) from None
-        made = psycopg.connect(self.connection, autocommit=True, connect_timeout=10)
+        connection = psycopg.connect(self.connection, autocommit=True, connect_timeout=10)
         try:
-            made.execute("SET default_transaction_read_only = on")
-            made.execute("SELECT set_config('client_encoding', current_setting('server_encoding'), false)")
-            return self.described(made)
+            connection.execute("SET default_transaction_read_only = on")
+            connection.execute("SELECT set_config('client_encoding', current_setting('server_encoding'), false)")
+            return self.described(connection)
         except BaseException:
-            made.close()
+            connection.close()
             raise
 
     def described(self, connection: Any) -> Opened:
@@ -182,8 +182,8 @@ class Postgres(Database[R]):
                     f"{self.named()}: column {self.key} is {connection.key}, and by= returned {show(key)}",
                     fix=fix.format(key=self.key),
                 )
-        found: list[Sequence[Any]] = connection.connection.execute(connection.statement, [list(keys)]).fetchall()
-        return found
+        rows: list[Sequence[Any]] = connection.connection.execute(connection.statement, [list(keys)]).fetchall()
+        return rows
 
     def errors(self) -> tuple[type[Exception], ...]:
         try:

@@ -47,7 +47,7 @@ def preview(
     for at, block in enumerate(given, 1):
         elements += [Item(key, value) for key, value in block]
         elements.append(Marker(at * _PERIOD))
-    made = blocks(interpret(checked, {"given": elements})["out"].items)
+    output = blocks(interpret(checked, {"given": elements})["out"].items)
     key_order, value_order = canonical(stream.key), canonical(stream.value)
 
     def place(item: Item) -> Any:
@@ -55,6 +55,6 @@ def preview(
 
     return [
         [(item.key, item.value) for item in sorted(block.items, key=place)]
-        for block in made
+        for block in output
         if block.marker is not None
     ]

@@ -59,9 +59,9 @@ def both(
     >>> evaluate(both(count(), max(to=int), lambda n, most: [n, most], to=list[int]), [7, 5])
     [2, 7]
     """
-    made: Both[V, W] = Both(aggregate_of("both", a), aggregate_of("both", b), into, returned(into, to, "both"))
-    made.type_arguments()
-    return made
+    pair: Both[V, W] = Both(aggregate_of("both", a), aggregate_of("both", b), into, returned(into, to, "both"))
+    pair.type_arguments()
+    return pair
 
 
 @attrs.frozen
@@ -110,7 +110,7 @@ def struct(to: type[W], **parts: Aggregate[V, Any, Any]) -> Aggregate[V, Any, W]
     >>> evaluate(struct(Range, low=min(to=int), high=max(to=int)), [3, 1, 2])
     Range(low=1, high=3)
     """
-    made: Struct[V, W] = Struct(to, tuple(parts), tuple(aggregate_of("struct", part) for part in parts.values()))
+    record: Struct[V, W] = Struct(to, tuple(parts), tuple(aggregate_of("struct", part) for part in parts.values()))
     schema = schema_of(to)
     if not isinstance(schema, Record) or {name for name, _ in schema.fields} != set(parts):
         fields = ", ".join(name for name, _ in schema.fields) if isinstance(schema, Record) else "no fields"
@@ -120,19 +120,19 @@ def struct(to: type[W], **parts: Aggregate[V, Any, Any]) -> Aggregate[V, Any, W]
             fix="name one aggregate for each field of the record",
         )
     for name, field in schema.fields:
-        found = types_of(parts[name])[1]
-        if not _fits(found, field):
+        annotation = types_of(parts[name])[1]
+        if not _fits(annotation, field):
             raise UsageError(
                 "TT121",
-                f"struct: {show_type(to)}.{name} cannot hold {show_type(found)}",
+                f"struct: {show_type(to)}.{name} cannot hold {show_type(annotation)}",
                 fix="change the type of the field, or the aggregate",
             )
-    made.type_arguments()
-    return made
+    record.type_arguments()
+    return record
 
 
-def _fits(found: Any, field: Schema) -> bool:
-    if isinstance(found, TypeVar) or getattr(found, "__parameters__", None):
+def _fits(annotation: Any, field: Schema) -> bool:
+    if isinstance(annotation, TypeVar) or getattr(annotation, "__parameters__", None):
         return True
-    made = schema_of(found)
-    return made == field or (isinstance(made, Integer) and isinstance(field, Float))
+    schema = schema_of(annotation)
+    return schema == field or (isinstance(schema, Integer) and isinstance(field, Float))

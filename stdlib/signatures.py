@@ -63,5 +63,5 @@ class KeyedOperator(Protocol[V, W]):
 
 def on_ordered(op: OpKeyedOrdered[Any, Any, Any, Any]) -> OrderedOperator[Any, Any]:
     """An operator with its library signature."""
-    made: Any = op
-    return made  # type: ignore[no-any-return]
+    operator: Any = op
+    return operator  # type: ignore[no-any-return]

@@ -49,10 +49,10 @@ class Stack(Generic[X]):
 
 def stack_of(elements: tuple[X, ...]) -> Stack[X] | None:
     """The stack after pushes of these elements, in this order."""
-    made: Stack[X] | None = None
+    stack: Stack[X] | None = None
     for one in elements:
-        made = Stack(one, made)
-    return made
+        stack = Stack(one, stack)
+    return stack
 
 
 TwoStacks: TypeAlias = tuple[Stack[tuple[int, A]] | None, Stack[tuple[int, A]] | None, tuple[int, A]]

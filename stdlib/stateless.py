@@ -102,8 +102,8 @@ def map_values(function: Callable[[V], W], *, to: type[W] | None = None) -> Keye
     >>> preview(map_values(lambda n: n / 2, to=float), U[str, int], [("a", 1)], [("a", 3)])
     [[('a', 0.5)], [('a', 1.5)]]
     """
-    made: MapValues[Any, V, W] = MapValues(function, returned(function, to, "map_values"))
-    return made
+    operator: MapValues[Any, V, W] = MapValues(function, returned(function, to, "map_values"))
+    return operator
 
 
 @attrs.frozen
@@ -193,8 +193,8 @@ class Explode(OpStateless[K, V, K, W], Generic[K, V, W, E]):
 
     def on_item(self, key: K, value: V, emit: Emit[K, W]) -> None:
         for element in self.get(value):
-            made: Any = element if self.combine is None else self.combine(value, element)
-            emit(key, made)
+            result: Any = element if self.combine is None else self.combine(value, element)
+            emit(key, result)
 
 
 @overload
@@ -229,8 +229,8 @@ def explode(get: Any = None, *, combine: Any = None, to: Any = None) -> Any:
     _function("explode", get)
     if combine is not None:
         return Explode(get, combine, returned(combine, to, "explode"))
-    found = returned(get, to, "explode")
-    return Explode(get, None, found if to is not None else element_of(found, "explode", "list[W]", "to=W"))
+    annotation = returned(get, to, "explode")
+    return Explode(get, None, annotation if to is not None else element_of(annotation, "explode", "list[W]", "to=W"))
 
 
 @attrs.frozen

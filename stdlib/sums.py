@@ -314,9 +314,9 @@ def variance(of: Any = None, *, population: bool = False, where: Any = None) -> 
 
 
 def _numbers(caller: str, of: Any, to: Any, classes: Mapping[Any, Callable[[Any], Any]]) -> Any:
-    found = type_of(caller, of, to)
-    if found not in classes:
+    type_ = type_of(caller, of, to)
+    if type_ not in classes:
         raise UsageError(
-            "TT121", f"{caller} was given values of {show_type(found)}", fix="add int or float: to=int or to=float"
+            "TT121", f"{caller} was given values of {show_type(type_)}", fix="add int or float: to=int or to=float"
         )
-    return classes[found](function_or_none(caller, of))
+    return classes[type_](function_or_none(caller, of))

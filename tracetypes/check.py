@@ -98,9 +98,9 @@ class Checked:
 
 def check(flow: Dataflow | Graph) -> Checked:
     """Check a dataflow. Raises :class:`CheckFailed` with every violation."""
-    found, edges = _Checker(flow.graph if isinstance(flow, Dataflow) else flow).run()
-    if found:
-        raise CheckFailed(found)
+    problems, edges = _Checker(flow.graph if isinstance(flow, Dataflow) else flow).run()
+    if problems:
+        raise CheckFailed(problems)
     return Checked(flow.graph if isinstance(flow, Dataflow) else flow, edges)
 
 
@@ -239,15 +239,15 @@ class _Checker:
         return isinstance(node, Source) and node.output == "items" and any(other.name == node.name for other in others)
 
     def arity(self, node: Node) -> None:
-        found = len(node.inputs)
-        if isinstance(node, Source | Fused) or (isinstance(node, Merge) and found) or found == 1:
+        count = len(node.inputs)
+        if isinstance(node, Source | Fused) or (isinstance(node, Merge) and count) or count == 1:
             return
         self.refuse(
             "TT108",
             node,
-            f"{found} inputs" if found else "no input",
+            f"{count} inputs" if count else "no input",
             "streams" if isinstance(node, Merge) else "one stream",
-            f"give {title(node)} the stream to read" if not found else "merge them first",
+            f"give {title(node)} the stream to read" if not count else "merge them first",
         )
 
     def order(self) -> list[Node]:
@@ -424,10 +424,10 @@ class _Checker:
         """The nodes from which the keys of a stream come, as bits by their place in the graph. Sets of nodes would take
         memory with the square of the graph."""
         if isinstance(node, Sort | Merge) or (isinstance(node, Apply) and isinstance(node.op, OpKeyedOrdered)):
-            found = 0
+            count = 0
             for upstream in node.inputs:
-                found |= self.origins.get(upstream, 0)
-            return found
+                count |= self.origins.get(upstream, 0)
+            return count
         return 1 << self.places[node.id]
 
     def apply_type(self, node: Apply, given: EdgeType | None) -> EdgeType | None:
@@ -474,18 +474,18 @@ class _Checker:
                         f"{what}s of type {show_type(substitute(wanted, bound))}",
                         f"map the {what} to {show_type(wanted)} before {name}, or change the type of {name}",
                     )
-        made = EdgeType(gives.ordered, substitute(gives.key, bound), substitute(gives.value, bound))
-        if open_ := _variables(made.key) or _variables(made.value):
+        edge = EdgeType(gives.ordered, substitute(gives.key, bound), substitute(gives.value, bound))
+        if open_ := _variables(edge.key) or _variables(edge.value):
             if fits:
                 self.refuse(
                     "TT106",
                     node,
-                    f"{made}: the type parameter {open_.__name__} is not known",
+                    f"{edge}: the type parameter {open_.__name__} is not known",
                     "concrete types",
                     f"derive {title(node)} with concrete type arguments",
                 )
             return None
-        return made
+        return edge
 
     def record_of(self, node: Node) -> None:
         """Check that the edge that leaves a node has a schema, and that its key can be a key."""
@@ -538,18 +538,18 @@ class _Checker:
         try:
             lasting = op.linger()
         except Exception as error:
-            found = f"linger() raised {type(error).__name__}: {error}"
+            problem = f"linger() raised {type(error).__name__}: {error}"
         else:
             if isinstance(lasting, dt.timedelta) and dt.timedelta() <= lasting <= LONGEST:
                 return
             if isinstance(lasting, int) and not isinstance(lasting, bool) and lasting >= 0:
                 return
             for_ever = lasting == math.inf or (isinstance(lasting, dt.timedelta) and lasting > LONGEST)
-            found = "linger() is for ever" if for_ever else f"linger() gave {show(lasting)}"
+            problem = "linger() is for ever" if for_ever else f"linger() gave {show(lasting)}"
         self.refuse(
             "TT124",
             node,
-            found,
+            problem,
             "for how long the operator may still emit when its input has ended",
             "return a number of blocks from 0, or a datetime.timedelta from 0 to 1,000 years",
         )

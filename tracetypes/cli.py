@@ -70,9 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _check(given: argparse.Namespace) -> int:
     flow = load(given.target)
-    found = violations(flow)
-    if found:
-        print(CheckFailed(found), file=sys.stderr)
+    problems = violations(flow)
+    if problems:
+        print(CheckFailed(problems), file=sys.stderr)
         return 1
     checked = check(flow)
     print(f"{flow.name}: {len(checked.graph.nodes)} nodes, no violations")
@@ -97,9 +97,9 @@ def _graph(given: argparse.Namespace) -> int:
             f"dataflow {checked.graph.name!r} has {len(checked.graph.nodes):,} nodes, too many to draw (at most {MOST_DRAWN:,})",
             fix="look at it with tracetypes explain",
         )
-    made = _page(given, checked) if ending == ".html" else _svg(checked)
+    content = _page(given, checked) if ending == ".html" else _svg(checked)
     try:
-        path.write_text(redact(made), encoding="utf-8")
+        path.write_text(redact(content), encoding="utf-8")
     except OSError as error:
         message = f"--output {path}: {error.strerror}"
         raise UsageError("TT402", message, fix="give a file in a directory that can be written") from error
@@ -113,11 +113,11 @@ def _svg(checked: Checked) -> str:
 
 
 def _page(given: argparse.Namespace, checked: Checked) -> str:
-    made = compile_program(checked, parallelism=given.parallelism, key_groups=given.key_groups)
+    program = compile_program(checked, parallelism=given.parallelism, key_groups=given.key_groups)
     from tracetypes.compiler.plan.page import page
     from tracetypes.compiler.spark.wording import SparkWording
 
-    return page(checked, SparkWording(), made)
+    return page(checked, SparkWording(), program)
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -264,8 +264,8 @@ def _state(given: argparse.Namespace) -> int:
         return f"query {name}, " if name else ""
 
     if given.key is not None:
-        found = find_key(blobs, queries, given.key, given.stage, plans)
-        for name, one in itertools.islice(found, given.limit):
+        state = find_key(blobs, queries, given.key, given.stage, plans)
+        for name, one in itertools.islice(state, given.limit):
             print(told(name, one.plain, query(name) + one.line))
         return 0
     for name, kept in queries.items():

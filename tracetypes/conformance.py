@@ -183,8 +183,8 @@ def conform(schema: Schema, value: Any, path: str) -> Any:
             return None if value is None else conform(item, value, path)
         case ListOf(item, frozen):
             if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-                made = [conform(item, one, f"{path}[{at}]") for at, one in enumerate(value)]
-                return tuple(made) if frozen else made
+                items = [conform(item, one, f"{path}[{at}]") for at, one in enumerate(value)]
+                return tuple(items) if frozen else items
         case Record(cls, fields):
             if isinstance(value, cls):
                 olds = [getattr(value, name) for name, _ in fields]
@@ -284,8 +284,8 @@ def positive_zeros(schema: Schema, key: Any) -> Any:
         case Optional(item):
             return None if key is None else positive_zeros(item, key)
         case ListOf(item, frozen):
-            made = [positive_zeros(item, one) for one in key]
-            return tuple(made) if frozen else made
+            items = [positive_zeros(item, one) for one in key]
+            return tuple(items) if frozen else items
         case Record(cls, fields) if has_floats(schema):
             return construct(cls, {name: positive_zeros(inner, getattr(key, name)) for name, inner in fields}, "")
         case OneOf(members):
@@ -339,10 +339,10 @@ def _equal_by_fields(cls: type[Any]) -> bool:
     return not dataclasses.is_dataclass(cls) or all(f.compare for f in dataclasses.fields(cls))
 
 
-def construct(cls: type[Any], made: dict[str, Any], path: str) -> Any:
+def construct(cls: type[Any], values: dict[str, Any], path: str) -> Any:
     try:
-        return cls(**made)
+        return cls(**values)
     except Exception as error:  # the author's own validators
-        raise Mismatch(path, made, f"{cls.__name__} ({type(error).__name__}: {error})") from error
+        raise Mismatch(path, values, f"{cls.__name__} ({type(error).__name__}: {error})") from error
 
 

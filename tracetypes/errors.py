@@ -74,8 +74,8 @@ class Location:
 
 def _cell(file: str) -> str:
     """The name of a cell, as the notebook numbers it."""
-    found = _CELL.match(file)
-    number = next(filter(None, found.groups()), None) if found is not None else None
+    match = _CELL.match(file)
+    number = next(filter(None, match.groups()), None) if match is not None else None
     if number is None and (shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()) is not None:
         number = getattr(shell.compile, "_filename_map", {}).get(file)
     return "In[?]" if number is None else f"In[{number}]"
@@ -130,7 +130,7 @@ def _here() -> Location | None:
 def raised_at(error: BaseException) -> Location | None:
     """The author's last line on the way to the place where an error was raised. Skips lines of tracetypes, and lines of
     libraries unless there are no others."""
-    found: Location | None = None
+    place: Location | None = None
     in_library: Location | None = None
     at: TracebackType | None = error.__traceback__
     while at is not None:
@@ -140,9 +140,9 @@ def raised_at(error: BaseException) -> Location | None:
             if _is_library(name):
                 in_library = here
             else:
-                found = here
+                place = here
         at = at.tb_next
-    return found or in_library
+    return place or in_library
 
 
 @attrs.frozen
@@ -248,12 +248,12 @@ _MARK: Final = "TRACETYPES-ERROR "
 def envelope(error: CodedError) -> str:
     """The error as one line of text, which survives any transport of an exception as text. :func:`from_text` finds it
     again."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "kind": type(error).__name__, "code": error.code, "message": error.message, "fix": error.fix
     }  # fmt: skip
     if error.where is not None:
-        found["where"] = [error.where.file, error.where.line, error.line]
-    return _MARK + json.dumps(found)
+        fields["where"] = [error.where.file, error.where.line, error.line]
+    return _MARK + json.dumps(fields)
 
 
 def from_text(text: str) -> CodedError | None:
@@ -264,11 +264,11 @@ def from_text(text: str) -> CodedError | None:
     at = text.find(_MARK)
     while at >= 0:
         try:
-            found, _ = json.JSONDecoder().raw_decode(text[at + len(_MARK) :])
-            kind = kinds[found["kind"]]
-            file, number, line = found.get("where", ("", 0, ""))
+            fields, _ = json.JSONDecoder().raw_decode(text[at + len(_MARK) :])
+            kind = kinds[fields["kind"]]
+            file, number, line = fields.get("where", ("", 0, ""))
             where = Location(file, number) if file else None
-            return _rebuild(kind, found["code"], found["message"], found["fix"], where, line)
+            return _rebuild(kind, fields["code"], fields["message"], fields["fix"], where, line)
         except (ValueError, KeyError, TypeError):
             at = text.find(_MARK, at + 1)
     return None

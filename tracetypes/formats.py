@@ -178,9 +178,9 @@ def format_of(name: str, declared: Format | Kafka | None, default: Format | None
     if declared is not None and not isinstance(declared, Kafka):
         return declared
     suffixes = [s.lstrip(".").lower() for s in PurePath(name).suffixes if s.lower() not in (".gz", ".bz2", ".zst")]
-    found = _BY_NAME.get(suffixes[-1]) if suffixes else None
-    if found is not None:
-        return found
+    by_ending = _BY_NAME.get(suffixes[-1]) if suffixes else None
+    if by_ending is not None:
+        return by_ending
     if default is not None:
         return default
     raise RunError(

@@ -73,16 +73,16 @@ class Stream(Generic[E_co]):
                 fix="pass an instance of an operator, sort(by=...), or a function from Stream to Stream",
             )
         first = len(self.flow._nodes)
-        made = op(self)
-        if not isinstance(made, Stream):
+        result = op(self)
+        if not isinstance(result, Stream):
             raise UsageError(
                 "TT116",
-                f"{op!r} gave {made!r} and no stream",
+                f"{op!r} gave {result!r} and no stream",
                 fix="pass an operator of a template, sort(by=...), or a function from Stream to Stream",
             )
         if parallelism is not None:
             self.flow._set_parallelism(first, parallelism)
-        return made
+        return result
 
 
 class SourceStream(Stream[E_co]):
@@ -179,7 +179,7 @@ class Dataflow:
             need_function("key=", key, "key=lambda row: row.user")
         if ordered_by is not None and not isinstance(ordered_by, RowPosition):
             need_function("ordered_by=", ordered_by, "ordered_by=lambda row: row.number")
-        made = self._add(
+        stream = self._add(
             Source(
                 id=len(self._nodes),
                 where=caller(),
@@ -191,7 +191,7 @@ class Dataflow:
                 format=format,
             )
         )
-        return SourceStream(self, made.id)
+        return SourceStream(self, stream.id)
 
     def sink(
         self,
@@ -265,8 +265,8 @@ def sort(*, by: Callable[[V], Orderable]) -> Callable[[Stream[U[K, V]]], Stream[
 
     def place(upstream: Stream[U[K, V]]) -> Stream[O[K, V]]:
         flow = upstream.flow
-        made: Stream[O[K, V]] = flow._add(Sort(id=len(flow._nodes), where=caller(), inputs=(upstream.id,), by=by))
-        return made
+        stream: Stream[O[K, V]] = flow._add(Sort(id=len(flow._nodes), where=caller(), inputs=(upstream.id,), by=by))
+        return stream
 
     return place
 

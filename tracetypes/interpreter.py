@@ -154,16 +154,16 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
             for one, next_ in pairwise(times):
                 check_jump(source, one, next_, how.period)
             markers = list(range(first, last + 1, how.period))
-        streams = {output: _aside_by_time(how, found, markers, times, drain) for output, found in side_outputs.items()}
+        streams = {output: _aside_by_time(how, aside, markers, times, drain) for output, aside in side_outputs.items()}
     else:
         open_, final = len(markers), markers[-1] + 1 if markers else 0
         ends = dict(enumerate(markers)) | ({open_: final} if drain else {})
         in_open = any(b == open_ for b, _, _ in placed)
         placed = [(ends.get(b, b + 2**63), at, row) for b, at, row in placed]
         streams = {}
-        for output, found in side_outputs.items():
-            ended = drain and (in_open or any(b == open_ for b, _ in found))
-            blocks_ = [(ends.get(b or 0, 2**63), item) for b, item in found]
+        for output, aside in side_outputs.items():
+            ended = drain and (in_open or any(b == open_ for b, _ in aside))
+            blocks_ = [(ends.get(b or 0, 2**63), item) for b, item in aside]
             streams[output] = _stream(blocks_, [*markers, final] if ended else markers)
         markers = [*markers, final] if drain and in_open else markers
     placed.sort(key=_order_of(source))
@@ -177,11 +177,11 @@ def first_open(how: EventTime, newest: int | None) -> int | None:
 
 
 def _aside_by_time(
-    how: EventTime, found: list[tuple[int | None, Item]], markers: list[int], times: list[int], drain: bool
+    how: EventTime, items: list[tuple[int | None, Item]], markers: list[int], times: list[int], drain: bool
 ) -> tuple[Element, ...]:
     """The stream of late items, or of rejects, with the first open block of each. ``times``: the blocks of the source."""
     first = times[0] if times else 0
-    placed = [(first if block is None else max(block, first), item) for block, item in found]
+    placed = [(first if block is None else max(block, first), item) for block, item in items]
     last = max((block for block, _ in placed), default=None)
     if drain and last is not None:
         markers = list(range(first, max([last, *markers]) + 1, how.period))

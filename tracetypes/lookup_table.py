@@ -36,7 +36,7 @@ class LookupTable(ABC):
         return self.get(key) is not None
 
     def __getitem__(self, key: Any) -> Any:
-        found = self.get(key)
-        if found is None:
+        row = self.get(key)
+        if row is None:
             raise KeyError(key)
-        return found
+        return row

@@ -193,21 +193,21 @@ class Graph:
     @property
     def consumers(self) -> dict[int, list[Node]]:
         """For each node's number the nodes that read it."""
-        found: dict[int, list[Node]] = {node.id: [] for node in self.nodes}
+        consumers: dict[int, list[Node]] = {node.id: [] for node in self.nodes}
         for node in self.nodes:
             for upstream in node.inputs:
-                found.setdefault(upstream, []).append(node)
-        return found
+                consumers.setdefault(upstream, []).append(node)
+        return consumers
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """All sources, those inside fused chains included; each once, whatever streams it has."""
-        found: dict[str, Source] = {}
+        sources: dict[str, Source] = {}
         for node in self.nodes:
             for step in steps_of(node):
                 if isinstance(step, Source):
-                    found.setdefault(step.name, step)
-        return tuple(found.values())
+                    sources.setdefault(step.name, step)
+        return tuple(sources.values())
 
     @property
     def sinks(self) -> tuple[Sink, ...]:

@@ -110,12 +110,12 @@ def _cells(separator: str) -> Callable[[str], list[str]]:
     cell = re.compile(f'"((?:[^"]|"")*+)"|([^"\r\n{re.escape(separator)}]*+)').match
 
     def cells(line: str) -> list[str]:
-        found, at = list[str](), 0
+        texts, at = list[str](), 0
         while one := cell(line, at):
             quoted, bare = one.groups()
-            found.append(bare if quoted is None else quoted.replace('""', '"'))
+            texts.append(bare if quoted is None else quoted.replace('""', '"'))
             if (at := one.end()) == len(line):
-                return found
+                return texts
             if line[at] != separator:
                 break
             at += 1
@@ -261,19 +261,19 @@ def _builder(layout: Layout) -> Callable[[list[Any]], tuple[Any, Any]]:
     return build
 
 
-def header_problem(format: Csv, layout: Layout, found: Sequence[str], where: str) -> RunError | None:
+def header_problem(format: Csv, layout: Layout, header: Sequence[str], where: str) -> RunError | None:
     """The error for a file whose header lacks a column of the record, or None."""
     for name, schema in layout.columns:
-        if name not in found and not isinstance(schema, Optional):
+        if name not in header and not isinstance(schema, Optional):
             return RunError(
                 "TT203",
-                f"{where} has no column {name!r}; it has {', '.join(map(repr, found)) or 'no columns'}",
+                f"{where} has no column {name!r}; it has {', '.join(map(repr, header)) or 'no columns'}",
                 fix=f"name the column {name!r}, or rename the field, or declare format=csv(columns=[...])",
             )
-        if found.count(name) > 1:
+        if header.count(name) > 1:
             return RunError(
                 "TT203",
-                f"{where} has {found.count(name)} columns {name!r}",
+                f"{where} has {header.count(name)} columns {name!r}",
                 fix="give each column a name of its own, or declare format=csv(columns=[...])",
             )
     return None

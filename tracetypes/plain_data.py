@@ -93,8 +93,8 @@ def from_plain(schema: Schema, plain: Any, path: str = "") -> Any:
             return None if plain is None else from_plain(item, plain, path)
         case ListOf(item, frozen):
             if isinstance(plain, list | tuple):
-                made = [from_plain(item, one, f"{path}[{at}]") for at, one in enumerate(plain)]
-                return tuple(made) if frozen else made
+                items = [from_plain(item, one, f"{path}[{at}]") for at, one in enumerate(plain)]
+                return tuple(items) if frozen else items
         case Record(cls, fields):
             if isinstance(plain, dict):
                 return _record_from(cls, fields, plain, path)
@@ -109,12 +109,12 @@ def from_plain(schema: Schema, plain: Any, path: str = "") -> Any:
 
 
 def _record_from(cls: type[Any], fields: tuple[tuple[str, Schema], ...], plain: dict[str, Any], path: str) -> Any:
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, inner in fields:
         if name not in plain and not isinstance(inner, Optional | UnitValue):
             raise Mismatch(f"{path}.{name}", _Missing(), name_of(inner))
-        made[name] = from_plain(inner, plain.get(name), f"{path}.{name}")
-    return construct(cls, made, path)
+        values[name] = from_plain(inner, plain.get(name), f"{path}.{name}")
+    return construct(cls, values, path)
 
 
 class _Missing:

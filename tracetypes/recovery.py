@@ -171,8 +171,8 @@ def _listed(elements: Sequence[object]) -> str:
 
 
 def _difference(mine: Counter[Any], theirs: Counter[Any]) -> list[tuple[str, str]]:
-    found = (("missing", mine - theirs), ("too much", theirs - mine))
-    return [(label, _short(" ".join(map(str, counts.elements())))) for label, counts in found if counts]
+    differences = (("missing", mine - theirs), ("too much", theirs - mine))
+    return [(label, _short(" ".join(map(str, counts.elements())))) for label, counts in differences if counts]
 
 
 def _short(text: str) -> str:

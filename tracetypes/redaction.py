@@ -86,8 +86,8 @@ def conceal(value: object, *, secret: bool = False, depth: int = 6) -> None:
         if secret and len(value) >= _SHORTEST:
             _concealed.update((value, repr(value)[1:-1]))
         for pattern in (_URL, _NAMED):
-            for found in pattern.finditer(value):
-                if len(password := found[2].strip("\"'")) >= _SHORTEST:
+            for match in pattern.finditer(value):
+                if len(password := match[2].strip("\"'")) >= _SHORTEST:
                     _concealed.add(password)
     elif depth and isinstance(value, dict | list | tuple | set | frozenset):
         if len(value) <= _MOST:

@@ -257,11 +257,11 @@ def _picture(flow: Dataflow) -> str | None:
     graph = flow.graph
     if not graph.nodes or len(graph.nodes) > MOST_DRAWN:
         return None
-    found = violations(flow)
-    said = f"<pre>{html.escape(redact(str(CheckFailed(found))))}</pre>" if found else ""
+    problems = violations(flow)
+    said = f"<pre>{html.escape(redact(str(CheckFailed(problems))))}</pre>" if problems else ""
     types = {node.id: edge_of(Stream[Any](flow, node.id)) for node in graph.nodes}
     known = {id: edge for id, edge in types.items() if edge is not None}
-    if len(known) < len(types) or any(one.code in ("TT105", "TT108") for one in found):
+    if len(known) < len(types) or any(one.code in ("TT105", "TT108") for one in problems):
         return said
     from tracetypes.compiler.plan.drawing import svg, typed_graph
 

@@ -141,12 +141,12 @@ def entries(script: Script, source: Source, layout: Layout) -> Sequence[Step]:
             )
         try:
             pair = parse(entry.text) if entry.text is not None else entry.value if layout.keyed else (UNIT, entry.value)
-            found = read(*pair)
+            row = read(*pair)
         except Mismatch as error:
             return Row("reject", reason=str(error))
-        if entry.time is None or found.kind != "item" or not isinstance(source.markers, EventTime):
-            return found
-        return attrs.evolve(found, time=micros(entry.time))
+        if entry.time is None or row.kind != "item" or not isinstance(source.markers, EventTime):
+            return row
+        return attrs.evolve(row, time=micros(entry.time))
 
     def one(entry: _Given | _Beat | Crash) -> Row | Crash:
         match entry:

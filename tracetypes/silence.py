@@ -90,16 +90,16 @@ def blocks_of(linger: Linger, period: int) -> int:
 
 def ranges_of(markers: Sequence[int]) -> Silence:
     """Markers in their order as ranges, as few as follow from one look at each."""
-    found: list[range] = []
+    ranges: list[range] = []
     for marker in markers:
-        last = found[-1] if found else None
+        last = ranges[-1] if ranges else None
         if last is not None and len(last) == 1 and marker > last.start:
-            found[-1] = range(last.start, marker + 1, marker - last.start)
+            ranges[-1] = range(last.start, marker + 1, marker - last.start)
         elif last is not None and len(last) > 1 and marker == last[-1] + last.step:
-            found[-1] = range(last.start, marker + 1, last.step)
+            ranges[-1] = range(last.start, marker + 1, last.step)
         else:
-            found.append(range(marker, marker + 1))
-    return tuple(found)
+            ranges.append(range(marker, marker + 1))
+    return tuple(ranges)
 
 
 def shown_ranges(silence: Silence) -> list[list[int]]:

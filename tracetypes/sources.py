@@ -73,11 +73,11 @@ def reader(source: Source) -> Reader:
             key = check_key(fit_key(key))
             if order is not None:
                 step = "ordered_by"
-                found = order(value)
+                position = order(value)
                 try:
-                    sort_key(found)
+                    sort_key(position)
                 except NoSortKey:
-                    raise Mismatch(".ordered_by", found, "a value that has a place in an order") from None
+                    raise Mismatch(".ordered_by", position, "a value that has a place in an order") from None
             return Row("item", key, value, time)
         except Mismatch as error:
             path = error.path or f".{step}"

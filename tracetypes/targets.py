@@ -21,10 +21,10 @@ def load(target: str) -> Dataflow:
     module = _module(place)
     flows = {n: v for n, v in vars(module).items() if isinstance(v, Dataflow)}
     if name:
-        found = vars(module).get(name)
-        if isinstance(found, Dataflow):
-            return found
-        kind = f"{name} is a {type(found).__name__}" if found is not None else f"there is no {name}"
+        value = vars(module).get(name)
+        if isinstance(value, Dataflow):
+            return value
+        kind = f"{name} is a {type(value).__name__}" if value is not None else f"there is no {name}"
         raise UsageError("TT403", f"{place}: {kind}", fix=f"its dataflows are {', '.join(flows) or 'none'}")
     if len({id(f) for f in flows.values()}) == 1:
         return next(iter(flows.values()))
@@ -48,8 +48,8 @@ def _module(place: str) -> ModuleType:
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     name = ".".join(parts)
-    found = sys.modules.get(name)
-    if found is not None and Path(str(found.__file__)).resolve() != path:
+    module = sys.modules.get(name)
+    if module is not None and Path(str(module.__file__)).resolve() != path:
         raise UsageError("TT403", f"{place}: another module is called {name}", fix="rename the file")
     try:
         spec = importlib.util.find_spec(name)

@@ -82,8 +82,8 @@ def check_flow(
 
     def tell(name: str, test: Callable[[], None]) -> None:
         nonlocal broken, unknown
-        found = _told(name, test, say)
-        broken, unknown = broken + (found == "BROKEN"), unknown + (found == "unknown")
+        result = _told(name, test, say)
+        broken, unknown = broken + (result == "BROKEN"), unknown + (result == "unknown")
 
     for node in checked.graph.nodes:
         if isinstance(node, Sort):
@@ -121,7 +121,7 @@ def answers(
     """
     checked = check(flow)
     chosen = {source.name: rows_of(checked, source, rows) for source in checked.graph.sources}
-    found: list[str] = []
+    lines: list[str] = []
 
     @search(max_examples, shrink=False)
     @given(st.fixed_dictionaries(chosen))
@@ -133,10 +133,10 @@ def answers(
         else:
             sinks = {name: repr(trace.normal_form) for name, trace in traces.items()}
         shown = {name: [repr(row) for row in some] for name, some in drawn.items()}
-        found.append(json.dumps({"rows": shown, "sinks": sinks}))
+        lines.append(json.dumps({"rows": shown, "sinks": sinks}))
 
     take()
-    yield from found
+    yield from lines
 
 
 def _compare_processes(flow: str, here: Iterable[str], there: Iterable[str]) -> None:

@@ -122,12 +122,12 @@ class _Content:
         cls = type(value)
         try:
             reduce = copyreg.dispatch_table.get(cls)
-            made = value.__reduce_ex__(4) if reduce is None else reduce(value)
+            reduction = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except Exception as error:  # it is the author's, or open
             raise Incomparable(cls) from error
-        if isinstance(made, str):
-            return f"{cls.__module__}.{made}"
-        function, args, state, items, pairs = (*made, None, None, None)[:5]
+        if isinstance(reduction, str):
+            return f"{cls.__module__}.{reduction}"
+        function, args, state, items, pairs = (*reduction, None, None, None)[:5]
         parts: list[tuple[str, Any]] = [("", one) for one in args if one is not cls]
         if not isinstance(function, type) and function not in (copyreg.__newobj__, copyreg._reconstructor):  # type: ignore[attr-defined]
             parts.insert(0, ("", f"{function.__module__}.{function.__qualname__}"))

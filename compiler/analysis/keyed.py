@@ -62,10 +62,10 @@ def _state_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid
     while True:
         # All that a scalar can do is to begin to be optional; those of a queue do so one after the other.
         update = trace_method(op, "update_state", [Nested("state", template), agg], emits=None)
-        found = [template, *[result for result in results(update) if result is not None]]
-        before, template = template, _template(found)
+        values = [template, *[result for result in results(update) if result is not None]]
+        before, template = template, _template(values)
         if _kinds(template) == _kinds(before):
-            return united(found, "state"), update
+            return united(values, "state"), update
 
 
 def _has_codes(schema: Schema) -> bool:

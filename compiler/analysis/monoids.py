@@ -148,10 +148,10 @@ def _of_a_part(whole: Any, value: Schema, why: Untraceable, above: tuple[Called,
 
 def _monoid(op: Any, lift: Tree) -> Monoid:
     """The monoid of an operator or aggregate."""
-    found = [result for result in results(lift) if result is not None]
-    if not found:
+    values = [result for result in results(lift) if result is not None]
+    if not values:
         raise Untraceable("returns nothing from lift")
-    shape = united([*found, constant(op, "identity")], "agg")
+    shape = united([*values, constant(op, "identity")], "agg")
     combine = trace_method(op, "combine", [Nested("a", shape), Nested("b", shape)], emits=None)
     united([*[r for r in results(combine) if r is not None], shape], "agg")
     parts = []

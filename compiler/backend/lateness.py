@@ -45,8 +45,8 @@ class LateWatch:
     def look(self, summary: Summary, batch: Batch) -> None:
         """Take an epoch."""
         with self._lock:
-            for source, found in batch.lateness.items():
-                self._known[batch.query, source] = found
+            for source, lateness in batch.lateness.items():
+                self._known[batch.query, source] = lateness
             for source, count in summary.late.items():
                 if count >= FEW and source not in self._warned and self._is_much(summary, source):
                     self._warned.add(source)

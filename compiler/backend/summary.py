@@ -94,19 +94,19 @@ class Limits:
     def check(self, summary: Summary) -> None:
         """Raises :class:`RunError` ``TT217`` if there were too many."""
         for what, most, counts in (("late", self.late, summary.late), ("rejected", self.rejects, summary.rejects)):
-            found = sum(counts.values())
+            total = sum(counts.values())
             rows = sum(map(summary.rows_of, summary.read))
-            if isinstance(most, float) and found > most * rows:
+            if isinstance(most, float) and total > most * rows:
                 raise RunError(
                     "TT217",
-                    f"{found:,} of {rows:,} rows were {what} ({found / max(1, rows):.1%}), and at most {most:.4g} of them may be",
+                    f"{total:,} of {rows:,} rows were {what} ({total / max(1, rows):.1%}), and at most {most:.4g} of them may be",
                     fix="look at them where they went; the same command goes on behind them, and counts anew",
                 )
-            if isinstance(most, int) and found > most:
+            if isinstance(most, int) and total > most:
                 by = ", ".join(f"{source} {count:,}" for source, count in counts.items())
                 raise RunError(
                     "TT217",
-                    f"{found:,} rows were {what} ({by}), and at most {most:,} may be",
+                    f"{total:,} rows were {what} ({by}), and at most {most:,} may be",
                     fix="look at them where they went; the same command goes on behind them, and counts anew",
                 )
 

@@ -55,37 +55,37 @@ def some_marked(mask: Any) -> Any:
 
 def add(call: Call, args: list[Any], count: int) -> Made:
     a, b = args
-    made = a + b
+    result = a + b
     if count > _SMALL:
         (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
         if a_low + b_low >= INT_MIN and a_high + b_high <= INT_MAX:
-            return made, None
-    return made, some_marked(((a ^ made) & (b ^ made)) < 0)
+            return result, None
+    return result, some_marked(((a ^ result) & (b ^ result)) < 0)
 
 
 def sub(call: Call, args: list[Any], count: int) -> Made:
     a, b = args
-    made = a - b
+    result = a - b
     if count > _SMALL:
         (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
         if a_low - b_high >= INT_MIN and a_high - b_low <= INT_MAX:
-            return made, None
-    return made, some_marked(((a ^ b) & (a ^ made)) < 0)
+            return result, None
+    return result, some_marked(((a ^ b) & (a ^ result)) < 0)
 
 
 def mul(call: Call, args: list[Any], count: int) -> Made:
     a, b = args
-    made = a * b
+    result = a * b
     (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
     products = (a_low * b_low, a_low * b_high, a_high * b_low, a_high * b_high)
     if min(products) >= INT_MIN and max(products) <= INT_MAX:
-        return made, None
+        return result, None
     about = np.abs(np.multiply(a, b, dtype=np.float64))
     undefined = about >= 2.0**64
     near = np.flatnonzero((about >= 2.0**62) & ~undefined)
     pairs = zip(_at(a, near), _at(b, near), strict=True)
     undefined[near] = [not INT_MIN <= x * y <= INT_MAX for x, y in pairs]
-    return made, some_marked(undefined)
+    return result, some_marked(undefined)
 
 
 def _at(values: Any, rows: Any) -> list[Any]:
@@ -114,11 +114,11 @@ def _divisor(a: Any, b: Any) -> tuple[Any, Any, Any]:
 def floordiv(call: Call, args: list[Any], count: int) -> Made:
     a, b = args
     b, zero, minus = _divisor(a, b)
-    made = a // b
+    result = a // b
     if minus is not None:
-        made = np.where(minus, -made, made)
+        result = np.where(minus, -result, result)
         zero = either_mask(zero, minus & (a == INT_MIN))
-    return made, zero
+    return result, zero
 
 
 def mod(call: Call, args: list[Any], count: int) -> Made:
@@ -136,7 +136,7 @@ def truediv(call: Call, args: list[Any], count: int) -> Made:
             b = np.where(zero, 1, b)
     elif b == 0:
         return np.zeros(count), np.ones(count, np.bool_)
-    made = np.true_divide(a, b)
+    result = np.true_divide(a, b)
     low = min(bounds(a)[0], bounds(b)[0])
     high = max(bounds(a)[1], bounds(b)[1])
     if low < -(2**53) or high > 2**53:
@@ -145,8 +145,8 @@ def truediv(call: Call, args: list[Any], count: int) -> Made:
         for values in (a, b):
             big |= (np.asarray(values) > 2**53) | (np.asarray(values) < -(2**53))
         rows = np.flatnonzero(big)
-        made[rows] = [x / y for x, y in zip(_at(a, rows), _at(b, rows), strict=True)]
-    return made, zero
+        result[rows] = [x / y for x, y in zip(_at(a, rows), _at(b, rows), strict=True)]
+    return result, zero
 
 
 def float_division(act: Callable[[Any, Any], Any]) -> Act:

@@ -159,12 +159,12 @@ def from_array(schema: Schema, column: Any) -> list[Any]:
             columns = [from_array(inner, part) for (_, inner), part in zip(fields, column.flatten(), strict=True)]
             return builder(cls, tuple(name for name, _ in fields))(columns)
         case OneOf(members):
-            made: list[Any] = [None] * len(column)
+            values: list[Any] = [None] * len(column)
             for member, part in zip(members, column.flatten(), strict=True):
                 for at, value in enumerate(from_array(Optional(member), part)):
                     if value is not None:
-                        made[at] = value
-            return made
+                        values[at] = value
+            return values
         case _ if pa.types.is_dictionary(column.type):
             known = column.dictionary.to_pylist()
             return [None if code is None else known[code] for code in column.indices.to_pylist()]
@@ -206,10 +206,10 @@ def builder(cls: Callable[..., Any], names: tuple[str, ...]) -> Callable[[list[l
         new = object.__new__
 
         def build(columns: list[list[Any]]) -> list[Any]:
-            made = list(map(new, repeat(cls, len(columns[0]))))  # type: ignore[arg-type]
+            values = list(map(new, repeat(cls, len(columns[0]))))  # type: ignore[arg-type]
             for put, column in zip(setters, columns, strict=True):
-                deque(map(put, made, column), maxlen=0)
-            return made
+                deque(map(put, values, column), maxlen=0)
+            return values
 
         return build
     parameters = list(inspect.signature(cls).parameters.values())

@@ -131,19 +131,19 @@ def inputs_of(arguments: Mapping[str, Columns]) -> Callable[[Input], Column]:
     """
 
     def find(given: Input) -> Column:
-        found: Columns = arguments[cast(str, given.path[0])]
-        valid = found.valid
+        column: Columns = arguments[cast(str, given.path[0])]
+        valid = column.valid
         for step in given.path[1:]:
-            if not isinstance(found, Struct):
+            if not isinstance(column, Struct):
                 raise LookupError(f"no columns below {given.path}")
-            part = found.parts[step if isinstance(step, int) else found.names.index(step)]
+            part = column.parts[step if isinstance(step, int) else column.names.index(step)]
             if part is None:
                 raise LookupError(f"the field {step} was not read")
-            found = part
-            valid = _both(valid, found.valid)
-        if isinstance(found, Struct):
+            column = part
+            valid = _both(valid, column.valid)
+        if isinstance(column, Struct):
             return Column(UnitValue(), UNIT, valid)
-        return found if valid is found.valid else Column(found.kind, found.held, valid, found.undefined)
+        return column if valid is column.valid else Column(column.kind, column.held, valid, column.undefined)
 
     return find
 
@@ -235,12 +235,12 @@ def merged_columns(parts: Sequence[tuple[Columns, Any]], count: int) -> Columns:
         same = all(s.cls is first.cls and len(s.parts) == len(first.parts) for s, _ in structs)
         if not same or any(column.kind is not None for column, _ in scalars):
             raise Undefined(0)
-        made = []
+        columns_ = []
         for at in range(len(first.parts)):
             pieces = [(s.parts[at], rows) for s, rows in structs]
             known = [(piece, rows) for piece, rows in pieces if piece is not None]
-            made.append(merged_columns(known, count) if len(known) == len(pieces) else None)
-        return Struct(first.cls, first.names, tuple(made), _merge_valid(parts, count))
+            columns_.append(merged_columns(known, count) if len(known) == len(pieces) else None)
+        return Struct(first.cls, first.names, tuple(columns_), _merge_valid(parts, count))
     return merged_column(scalars, count)
 
 

@@ -31,8 +31,8 @@ def undefined_column(kind: Kind | None, count: int) -> Column:
 
 def constant_column(const: Const, count: int) -> Column:
     value, kind = const.value, bare_kind(const.kind)
-    made = constant(value, kind)
-    return undefined_column(kind, count) if made is None else made
+    column = constant(value, kind)
+    return undefined_column(kind, count) if column is None else column
 
 
 def if_else(condition: Column, then: Column, otherwise: Column, count: int) -> Column:

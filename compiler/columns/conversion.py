@@ -129,14 +129,14 @@ def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
         case UnitValue():
             return pa.nulls(count)
         case Boolean() | Integer() | Float():
-            made = pa.array(values)
+            array = pa.array(values)
         case Timestamp():
-            made = pa.array(values).cast(_TIMESTAMP)
+            array = pa.array(values).cast(_TIMESTAMP)
         case Date():
-            made = pa.array(values.astype(np.int32)).cast(pa.date32())
+            array = pa.array(values.astype(np.int32)).cast(pa.date32())
         case _:
-            made = values
-    return made if missing is None or not len(made) else pc.if_else(missing, pa.scalar(None, made.type), made)
+            array = values
+    return array if missing is None or not len(array) else pc.if_else(missing, pa.scalar(None, array.type), array)
 
 
 def to_coded_arrow(schema: Schema, columns: Columns, count: int) -> Any:
@@ -179,10 +179,10 @@ def values_of(columns: Columns, count: int) -> list[Any]:
     if columns.valid is not None:
         present = np.flatnonzero(columns.valid)
         some = take(columns, present)
-        made: list[Any] = [None] * count
+        values: list[Any] = [None] * count
         for row, value in zip(present.tolist(), values_of(attrs.evolve(some, valid=None), len(present)), strict=True):
-            made[row] = value
-        return made
+            values[row] = value
+        return values
     if isinstance(columns, Column):
         return python_values(columns, count)
     if any(part is None for part in columns.parts):
@@ -235,7 +235,7 @@ def arrow_inputs(arguments: Mapping[str, tuple[Schema, Any]]) -> Callable[[Input
                 array = array.combine_chunks()
             schema = dict(schema.fields)[cast(str, step)]
             array = array.flatten()[place] if array.null_count else array.field(place)
-        found = from_arrow(schema, array)
-        return Column(UnitValue(), UNIT, found.valid) if isinstance(found, Struct) else found
+        column = from_arrow(schema, array)
+        return Column(UnitValue(), UNIT, column.valid) if isinstance(column, Struct) else column
 
     return find

@@ -12,11 +12,11 @@ from tracetypes.compiler.columns.dictionary import DictionaryEncoded, gathered
 __all__ = ["dictionary_size", "dictionary_values", "mask_of_rows", "rows_of_dictionary", "shared_codes"]
 
 
-def rows_of_dictionary(made: Column, codes: Any, undefined: Any) -> Column:
+def rows_of_dictionary(distinct: Column, codes: Any, undefined: Any) -> Column:
     """A column of entries as a column of rows. ``undefined``: additional rows without a value."""
-    values = made.held if made.scalar else DictionaryEncoded(codes, made.held)
-    valid = None if made.valid is None else gathered(made.valid, codes)
-    return Column(made.kind, values, valid, either_mask(undefined, mask_of_rows(made.undefined, codes)))
+    values = distinct.held if distinct.scalar else DictionaryEncoded(codes, distinct.held)
+    valid = None if distinct.valid is None else gathered(distinct.valid, codes)
+    return Column(distinct.kind, values, valid, either_mask(undefined, mask_of_rows(distinct.undefined, codes)))
 
 
 def shared_codes(columns: Sequence[Column]) -> Any:

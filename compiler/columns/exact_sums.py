@@ -132,11 +132,11 @@ class ExactSums:
     def sums(self) -> list[ExactSum]:
         """The sums as objects."""
         specials = [(0, 0, 0)] * len(self) if self.specials is None else self.specials.tolist()
-        made = []
+        totals = []
         for total, (plus, minus, nans) in zip(self._integers(), specials, strict=True):
             surplus = min(_SCALE, (total & -total).bit_length() - 1) if total else _SCALE
-            made.append(ExactSum(total >> surplus, _SCALE - surplus, (plus, minus), nans))
-        return made
+            totals.append(ExactSum(total >> surplus, _SCALE - surplus, (plus, minus), nans))
+        return totals
 
     @staticmethod
     def from_sums(sums: Sequence[ExactSum]) -> ExactSums:
@@ -164,17 +164,17 @@ class ExactSums:
     def over(self, counts: Any) -> Any:
         """``ExactSum.over`` of each row, as float64. ``counts``: int64, each 1 or more."""
         pairs = zip(self._integers(), counts.tolist(), strict=True)
-        made = np.array([_float(total, count) for total, count in pairs], np.float64)
-        return self._special(made)
+        means = np.array([_float(total, count) for total, count in pairs], np.float64)
+        return self._special(means)
 
-    def _special(self, made: Any) -> Any:
+    def _special(self, results: Any) -> Any:
         """The floats, with infinities and NaNs where these went in."""
         if self.specials is not None:
             plus, minus, nans = self.specials.T
-            made[plus > 0] = math.inf
-            made[minus > 0] = -math.inf
-            made[(nans > 0) | ((plus > 0) & (minus > 0))] = math.nan
-        return made
+            results[plus > 0] = math.inf
+            results[minus > 0] = -math.inf
+            results[(nans > 0) | ((plus > 0) & (minus > 0))] = math.nan
+        return results
 
     def _integers(self) -> list[int]:
         """The sums as integers, times ``2**-1074``."""
@@ -264,10 +264,10 @@ def exact_group_sums(values: Any, groups: Any, number: int) -> ExactSums:
     size = max(_CACHED, min(number, _CHUNK))
     if len(values) <= size:
         return _group_sums(values, groups, number)
-    made = ExactSums.zero(number)
+    total = ExactSums.zero(number)
     for start in range(0, len(values), size):
-        made = made + _group_sums(values[start : start + size], groups[start : start + size], number)
-    return made.settled()
+        total = total + _group_sums(values[start : start + size], groups[start : start + size], number)
+    return total.settled()
 
 
 def _group_sums(values: Any, groups: Any, number: int) -> ExactSums:

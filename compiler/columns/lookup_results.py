@@ -43,5 +43,5 @@ def distinct_keys(key: Column) -> list[Any]:
         return [key.values]
     held = key.values if key.coded is None else key.coded.entries
     array = held if isinstance(held, pa.Array) else pa.array(held)
-    found: list[Any] = pc.unique(array).to_pylist()
-    return [one for one in found if one is not None]
+    keys: list[Any] = pc.unique(array).to_pylist()
+    return [one for one in keys if one is not None]

@@ -47,10 +47,10 @@ OF_ONE_KIND: Final = frozenset((*_ARITHMETIC, "startswith", "endswith", "contain
 
 def folded(act: Callable[[Any, Any], Any]) -> Act:
     def fold(call: Call, args: list[Any], count: int) -> Made:
-        made = args[0]
+        result = args[0]
         for arg in args[1:]:
-            made = act(made, arg)
-        return made, None
+            result = act(result, arg)
+        return result, None
 
     return fold
 
@@ -91,14 +91,14 @@ def _is_ascii(array: Any) -> bool:
 def _each(call: Call, function: Callable[..., Any], args: list[Any], count: int) -> Made:
     """Python, element by element."""
     lists = [a.tolist() if isinstance(a, np.ndarray | pa.Array) else [a] * count for a in args]
-    made = [function(*row) for row in zip(*lists, strict=True)]
+    results = [function(*row) for row in zip(*lists, strict=True)]
     match call.kind:
         case String():
-            return pa.array(made, pa.string()), None
+            return pa.array(results, pa.string()), None
         case Boolean():
-            return np.array(made, np.bool_), None
+            return np.array(results, np.bool_), None
         case _:
-            return np.array(made, np.int64), None
+            return np.array(results, np.int64), None
 
 
 def _case(fast: Callable[[Any], Any], slow: Callable[[str], str]) -> Act:
@@ -147,11 +147,11 @@ LAST: Final = micros_of(dt.datetime.max.replace(tzinfo=dt.UTC))
 
 
 def _add_micros(call: Call, args: list[Any], count: int) -> Made:
-    made, undefined = add(call, args, count)
-    low, high = bounds(made)
+    result, undefined = add(call, args, count)
+    low, high = bounds(result)
     if low < FIRST or high > LAST:
-        undefined = either_mask(undefined, (made < FIRST) | (made > LAST))
-    return made, undefined
+        undefined = either_mask(undefined, (result < FIRST) | (result > LAST))
+    return result, undefined
 
 
 def _year(days: Any) -> Any:
@@ -181,8 +181,8 @@ def _clock(unit: int, size: int) -> Act:
 
 def _exact_add(call: Call, args: list[Any], count: int) -> Made:
     kind = Exact()
-    made = [exacts_of(Column(kind, arg), 1) for arg in args]
-    total = made[0] + made[1]
+    sums = [exacts_of(Column(kind, arg), 1) for arg in args]
+    total = sums[0] + sums[1]
     return (total if len(total) == count else total.take(np.zeros(count, np.int64))), None
 
 
@@ -199,8 +199,8 @@ def _exact_over(call: Call, args: list[Any], count: int) -> Made:
     sums = sums if len(sums) == count else sums.take(np.zeros(count, np.int64))
     counts = np.broadcast_to(np.asarray(counts, np.int64), (count,))
     undefined = counts < 1
-    made = sums.over(np.where(undefined, 1, counts))
-    return made, undefined if undefined.any() else None
+    results = sums.over(np.where(undefined, 1, counts))
+    return results, undefined if undefined.any() else None
 
 
 _NOTHING: Final[dict[type[Any], Any]] = {
@@ -227,23 +227,23 @@ def _applied(function: Function) -> Act:
             given.append(itertools.repeat(values[0]) if column.scalar else values)
         undefined = None
         try:
-            made = list(map(act, *given))
+            results = list(map(act, *given))
         except ValueError:
-            made, undefined = _some(function, zip(*given, strict=False), count)
-        return _held(function.gives, made), undefined
+            results, undefined = _some(function, zip(*given, strict=False), count)
+        return _held(function.gives, results), undefined
 
     return apply
 
 
 def _some(function: Function, rows: Iterable[tuple[Any, ...]], count: int) -> tuple[list[Any], Any]:
-    made, undefined, nothing = [], np.zeros(count, np.bool_), _NOTHING[SCALARS[function.gives]]
+    results, undefined, nothing = [], np.zeros(count, np.bool_), _NOTHING[SCALARS[function.gives]]
     for number, row in enumerate(rows):
         try:
-            made.append(function(*row))
+            results.append(function(*row))
         except ValueError:
-            made.append(nothing)
+            results.append(nothing)
             undefined[number] = True
-    return made, undefined
+    return results, undefined
 
 
 def _held(kind: Schema, values: list[Any]) -> Any:

@@ -183,24 +183,24 @@ def canonical_columns(columns: Columns, count: int) -> list[Any]:
     """Columns that order rows as :func:`tracetypes.canonical.canonical` orders their values. Raises :class:`Undefined` for
     schemas that have none."""
     if isinstance(columns, Struct):
-        found = []
+        parts = []
         for part in columns.read:
-            found += canonical_columns(part, count)
+            parts += canonical_columns(part, count)
     elif columns.scalar or isinstance(columns.kind, UnitValue):
-        found = []
+        parts = []
     else:
         match columns.kind:
             case Integer() | Timestamp() | Date() | Boolean():
-                found = [columns.values.astype(np.int64)]
+                parts = [columns.values.astype(np.int64)]
             case Float():
-                found = [_float_order(columns.values)]
+                parts = [_float_order(columns.values)]
             case String() | Bytes():
-                found = [_ranks(columns.values)]
+                parts = [_ranks(columns.values)]
             case _:
                 raise Undefined(0)
     if columns.valid is None:
-        return found
-    return [columns.valid.astype(np.int64), *(np.where(columns.valid, one, 0) for one in found)]
+        return parts
+    return [columns.valid.astype(np.int64), *(np.where(columns.valid, one, 0) for one in parts)]
 
 
 def _float_order(values: Any) -> Any:
@@ -211,7 +211,7 @@ def _float_order(values: Any) -> Any:
 
 def _packed(columns: Sequence[Any]) -> list[Any]:
     """The same order by fewer columns: neighbours whose ranges fit into 62 bits together become one."""
-    made: list[Any] = []
+    packed: list[Any] = []
     room = 0
     for column in columns:
         span = 0
@@ -223,12 +223,12 @@ def _packed(columns: Sequence[Any]) -> list[Any]:
             else:
                 span = 0
         if span and room and room * span < 1 << 62:
-            made[-1] = made[-1] * span + column
+            packed[-1] = packed[-1] * span + column
             room *= span
         else:
-            made.append(column)
+            packed.append(column)
             room = span
-    return made
+    return packed
 
 
 # ------------------------------------------------------------------------------------------------- keys as numbers

@@ -105,7 +105,7 @@ class Log:
     def added(self, version: int) -> list[Added]:
         """The files that a version adds, in the order of its actions. Raises :class:`RunError` ``TT219`` if it removes
         rows."""
-        found: list[Added] = []
+        files: list[Added] = []
         with self.trouble(version):
             lines = self.entry(version).read_text(encoding="utf-8").splitlines()
             actions = [json.loads(line) for line in lines if line.strip()]
@@ -122,8 +122,8 @@ class Log:
                         fix="a stream cannot take rows back: read a table that is only appended to, or start anew behind that "
                         "version with a copy of the table",
                     )
-                found.append(Added(self.place(about["path"]), about.get("partitionValues") or {}))
-        return found
+                files.append(Added(self.place(about["path"]), about.get("partitionValues") or {}))
+        return files
 
     def place(self, path: str) -> str:
         """The file of an action. Its path is quoted, and usually relative to the table."""

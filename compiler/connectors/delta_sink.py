@@ -75,17 +75,17 @@ class TableSink:
             if not DeltaTable.is_deltatable(str(self.path)):
                 DeltaTable.create(self.path, schema=self.schema, mode="ignore")
             table = DeltaTable(self.path)
-            wanted, found = (
+            wanted, columns = (
                 {field.name: field.type.to_json().strip('"') for field in one.fields}
                 for one in (DeltaSchema.from_arrow(self.schema), table.schema())
             )
             partitions = table.metadata().partition_columns
         self.keeps(table)
-        if found != wanted or partitions:
+        if columns != wanted or partitions:
             parts = f", in partitions by {', '.join(partitions)}" if partitions else ""
             raise RunError(
                 "TT209",
-                f"{self.path} is a table of {_columns(found)}{parts}; the sink has {_columns(wanted)}",
+                f"{self.path} is a table of {_columns(columns)}{parts}; the sink has {_columns(wanted)}",
                 fix="write to a table of its own: it is made when there is none",
             )
         return table
@@ -209,5 +209,5 @@ class TableSink:
             ) from error
 
 
-def _columns(found: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in found.items())
+def _columns(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())

@@ -50,9 +50,9 @@ class TableSplits:
     def splits(self, since: dict[str, Any], until: dict[str, Any]) -> list[tuple[str, int, int, str]]:
         """The files between two offsets."""
         start, end = (Place(offset["version"], offset["file"]) for offset in (since, until))
-        found = [
+        splits = [
             (added.path, place.version, place.file, json.dumps(added.partition))
             for place, added in self.log.between(start, end)
         ]
         self.watch.check()
-        return found
+        return splits

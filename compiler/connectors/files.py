@@ -44,15 +44,15 @@ def files_of(source: str, path: str) -> list[str]:
         if not os.access(local, os.R_OK):
             raise RunError("TT208", f"{path} cannot be read", fix="change its permissions")
         return [str(local)]
-    found = [
+    files = [
         p
         for p in local.rglob("*")
         if p.is_file() and not any(part.startswith(("_", ".")) for part in p.relative_to(local).parts)
     ]
-    if strange := next((p for p in found if ":" in str(p.relative_to(local))), None):
+    if strange := next((p for p in files if ":" in str(p.relative_to(local))), None):
         raise RunError(
             "TT208",
             f"source {source!r}: Spark does not read {strange}: there is a ':' in its name",
             fix="rename it: no ':'",
         )
-    return [str(p) for p in sorted(found, key=lambda p: (p.stat().st_mtime_ns, str(p)))]
+    return [str(p) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, str(p)))]

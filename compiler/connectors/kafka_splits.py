@@ -97,10 +97,10 @@ class TopicSplits:
             # Who was idle is so until it sends something: the clock of an earlier process is not known.
             silent = self.silence.of(known, start) | place.idle
             idle = {partition for partition in silent if known[partition] == start[partition]}
-        found = Place(ends, frozenset(idle))
-        if found == place:
+        there = Place(ends, frozenset(idle))
+        if there == place:
             time.sleep(PAUSE)  # a backend may ask again at once
-        return found
+        return there
 
     def splits(self, since: dict[str, Any], until: dict[str, Any]) -> list[tuple[int, int, int, int, bool]]:
         """A split for each partition that has new records or is idle."""

@@ -78,19 +78,19 @@ def _by_statistics(leaf: FromSource, file: pq.ParquetFile) -> int | None:
     at = [number for number in range(len(file.schema)) if file.schema.column(number).path == names[0]]
     if len(at) != 1:
         return None
-    found: list[int] = []
+    times: list[int] = []
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         statistics = group.column(at[0]).statistics
         if group.num_rows and (statistics is None or not statistics.has_min_max):
             return None
         if group.num_rows:
-            found.append(statistics.min_raw)
-    if not found:
+            times.append(statistics.min_raw)
+    if not times:
         return None
     if pa.types.is_signed_integer(file.schema_arrow.field(names[0]).type):
-        return min(found) * MICROS[how.unit]
+        return min(times) * MICROS[how.unit]
     kind = json.loads(file.schema.column(at[0]).logical_type.to_json())
     if kind.get("isAdjustedToUTC") and kind.get("timeUnit") in NANOS:
-        return min(found) * NANOS[kind["timeUnit"]] // 1_000
+        return min(times) * NANOS[kind["timeUnit"]] // 1_000
     return None

@@ -44,21 +44,21 @@ def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
 
 def check_columns(layout: Layout, format: Format | Kafka | None, file: pq.ParquetFile, where: str) -> None:
     """Check that a file has all columns of a layout, with types that fit. Raises :class:`RunError` ``TT203``."""
-    found = file.schema_arrow
+    columns = file.schema_arrow
     for name, schema in layout.columns:
         if isinstance(schema, UnitValue):
             continue
-        count = found.names.count(name)
+        count = columns.names.count(name)
         if not count and isinstance(schema, Optional):
             continue
         if count != 1:
             has = f"{count} columns {name!r}" if count else f"no column {name!r}"
             raise RunError(
                 "TT203",
-                f"{where} has {has}; it has {', '.join(map(repr, found.names)) or 'no columns'}",
+                f"{where} has {has}; it has {', '.join(map(repr, columns.names)) or 'no columns'}",
                 fix=f"name one column {name!r}, or rename the field",
             )
-        if problem := misfit(found.field(name).type, schema, zone_of(file, name, format)):
+        if problem := misfit(columns.field(name).type, schema, zone_of(file, name, format)):
             raise RunError("TT203", f"{where}: the column {name!r} is {problem[0]}", fix=problem[1])
 
 
@@ -70,44 +70,44 @@ def zone_of(file: pq.ParquetFile, name: str, format: Format | Kafka | None) -> s
     return format.zone if isinstance(format, Parquet) else None
 
 
-def misfit(found: Any, schema: Schema, zone: str | None) -> tuple[str, str] | None:
+def misfit(actual: Any, schema: Schema, zone: str | None) -> tuple[str, str] | None:
     """Why a column of an Arrow type cannot have values of a schema, and what to do. None if it can."""
-    if pa.types.is_dictionary(found):
-        return misfit(found.value_type, schema, zone)
-    if pa.types.is_null(found):
+    if pa.types.is_dictionary(actual):
+        return misfit(actual.value_type, schema, zone)
+    if pa.types.is_null(actual):
         return None  # where something must be, each row is a reject
     fits, inner = False, list[tuple[Any, Schema]]()
     match schema:
         case Optional(item):
-            return misfit(found, item, zone)
+            return misfit(actual, item, zone)
         case Boolean():
-            fits = pa.types.is_boolean(found)
+            fits = pa.types.is_boolean(actual)
         case Integer():
-            fits = pa.types.is_integer(found)
+            fits = pa.types.is_integer(actual)
         case Float():
-            fits = pa.types.is_floating(found)
+            fits = pa.types.is_floating(actual)
         case String():
-            fits = pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found)
+            fits = pa.types.is_string(actual) or pa.types.is_large_string(actual) or pa.types.is_string_view(actual)
         case Bytes():
-            fits = pa.types.is_binary(found) or pa.types.is_large_binary(found) or pa.types.is_fixed_size_binary(found)
+            fits = pa.types.is_binary(actual) or pa.types.is_large_binary(actual) or pa.types.is_fixed_size_binary(actual)
         case Timestamp():
-            fits = pa.types.is_timestamp(found)
-            if fits and found.tz is None and zone is None:
-                return f"{found}, times without a zone", 'declare theirs at the source: format=parquet(zone="UTC")'
+            fits = pa.types.is_timestamp(actual)
+            if fits and actual.tz is None and zone is None:
+                return f"{actual}, times without a zone", 'declare theirs at the source: format=parquet(zone="UTC")'
         case Date():
-            fits = pa.types.is_date(found)
+            fits = pa.types.is_date(actual)
         case UnitValue():
             return None
         case ListOf(item):
-            fits = pa.types.is_list(found) or pa.types.is_large_list(found)
-            inner = [(found.value_type, item)] if fits else []
+            fits = pa.types.is_list(actual) or pa.types.is_large_list(actual)
+            inner = [(actual.value_type, item)] if fits else []
         case Record() | OneOf():
             parts = schema.fields if isinstance(schema, Record) else [(m.cls.__name__, m) for m in schema.members]
-            fits = pa.types.is_struct(found) and [part.name for part in found] == [name for name, _ in parts]
-            inner = [(part.type, one) for part, (_, one) in zip(found, parts, strict=True)] if fits else []
+            fits = pa.types.is_struct(actual) and [part.name for part in actual] == [name for name, _ in parts]
+            inner = [(part.type, one) for part, (_, one) in zip(actual, parts, strict=True)] if fits else []
     if not fits:
         return (
-            f"{found}, expected {name_of(schema)}",
+            f"{actual}, expected {name_of(schema)}",
             "change the field's type, or write the file with the type of the field",
         )
     return next((problem for type, one in inner if (problem := misfit(type, one, zone))), None)
@@ -116,31 +116,31 @@ def misfit(found: Any, schema: Schema, zone: str | None) -> tuple[str, str] | No
 def converted(column: Any, schema: Schema, zone: str | None) -> Any:
     """A column without :func:`misfit` as an array of the schema's type. Raises :class:`pyarrow.ArrowException` if a
     value would change."""
-    wanted, found = arrow_type(schema), column.type
+    target, actual = arrow_type(schema), column.type
     match schema:
-        case _ if found == wanted:
+        case _ if actual == target:
             return column
-        case _ if pa.types.is_null(found):
-            return pa.nulls(len(column), wanted)
-        case _ if pa.types.is_dictionary(found):
+        case _ if pa.types.is_null(actual):
+            return pa.nulls(len(column), target)
+        case _ if pa.types.is_dictionary(actual):
             return converted(column.dictionary_decode(), schema, zone)
         case Optional(item):
             return converted(column, item, zone)
-        case Timestamp() if pa.types.is_timestamp(found) and found.tz is None:
+        case Timestamp() if pa.types.is_timestamp(actual) and actual.tz is None:
             if zone is None:
                 raise pa.ArrowInvalid("times without a zone")
-            return pc.assume_timezone(column.cast(pa.timestamp("us")), zone).cast(wanted)
+            return pc.assume_timezone(column.cast(pa.timestamp("us")), zone).cast(target)
         case ListOf(item):
             lengths = column.value_lengths().fill_null(0).cast(pa.int32())
             offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
             values = converted(column.flatten(), item, zone)
-            return pa.ListArray.from_arrays(offsets, values, type=wanted, mask=column.is_null())
+            return pa.ListArray.from_arrays(offsets, values, type=target, mask=column.is_null())
         case Record(fields=fields):
-            return _struct(column, [one for _, one in fields], wanted, zone)
+            return _struct(column, [one for _, one in fields], target, zone)
         case OneOf(members):
-            return _struct(column, members, wanted, zone)
+            return _struct(column, members, target, zone)
         case _:
-            return column.cast(wanted)
+            return column.cast(target)
 
 
 def _struct(column: Any, schemas: Any, wanted: Any, zone: str | None) -> Any:

@@ -132,12 +132,12 @@ class RowGroups:
     def column(self, at: int) -> Any:
         """A column of the layout, as in :class:`RowGroup`."""
         if at not in self.read:
-            found = [part.column(at) for part in self.parts]
+            columns = [part.column(at) for part in self.parts]
             for part in self.parts:
                 part.read.pop(at)
-            if len({column.type for column in found}) > 1:  # not all of them repeat few values
-                found = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in found]
-            self.read[at] = pa.concat_arrays(found)
+            if len({column.type for column in columns}) > 1:  # not all of them repeat few values
+                columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in columns]
+            self.read[at] = pa.concat_arrays(columns)
         return self.read[at]
 
     def is_whole(self, at: int) -> bool:

@@ -140,12 +140,12 @@ def _plain(column: Any) -> list[Any]:
     if pa.types.is_list(kind):
         cells = _plain(column.flatten())
         lengths: Sequence[int | None] = pc.list_value_length(column).to_pylist()
-        made: list[Any] = []
+        values: list[Any] = []
         start = 0
         for length in lengths:
-            made.append(None if length is None else cells[start : start + length])
+            values.append(None if length is None else cells[start : start + length])
             start += length or 0
-        return made
+        return values
     return list(column.to_pylist())
 
 

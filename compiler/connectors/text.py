@@ -111,17 +111,17 @@ def chunks_of(
     if len(kept) < len(rows):
         whole = set(kept)
         aside = [dialect.taken(row) for at, row in enumerate(rows) if at not in whole]
-    made = None
+    parsed = None
     if kept and not (in_order and aside):
         try:
             arrays = tuple(array(schema, column) for (_, schema), column in zip(layout.columns, columns, strict=True))
         except (pa.ArrowException, OverflowError, UnicodeEncodeError):
             pass  # a number beyond 64 bits, or half a character: what is said of it is said by row
         else:
-            made = chunk(ParsedRows(arrays, len(kept)))
-    if made is not None:
+            parsed = chunk(ParsedRows(arrays, len(kept)))
+    if parsed is not None:
         yield from aside
-        yield made
+        yield parsed
     elif kept:
         yield from map(dialect.taken, rows)
     else:
@@ -139,12 +139,12 @@ def columns_of_json(texts: Sequence[str | None], names: Sequence[str]) -> tuple[
         if text is not None:
             text = text.strip(" \t\n\r")
             try:
-                made, end = _scan(text, 0)
+                values, end = _scan(text, 0)
             except (StopIteration, ValueError, RecursionError):
                 continue
-            if end == len(text) and type(made) is dict:
+            if end == len(text) and type(values) is dict:
                 kept.append(at)
-                objects.append(made)
+                objects.append(values)
     return kept, [[one.get(name) for one in objects] for name in names]
 
 

@@ -78,11 +78,11 @@ class TextReader:
     def _check_header(self, raw: bytes) -> None:
         """Every file must have the header of the first."""
         assert isinstance(self.format, Csv)
-        found = split_header(self.format, raw.decode("utf-8", "replace"))
-        if found != self.header:
+        header = split_header(self.format, raw.decode("utf-8", "replace"))
+        if header != self.header:
             raise RunError(
                 "TT203",
-                f"source {self.leaf.source.name!r}: a file has the columns {', '.join(found)}; "
+                f"source {self.leaf.source.name!r}: a file has the columns {', '.join(header)}; "
                 f"the first file has {', '.join(self.header or [])}",
                 fix="give all files of a source the same columns in the same order",
             )

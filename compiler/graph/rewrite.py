@@ -38,11 +38,11 @@ class Rewrite:
 
     def add(self, make: Callable[[int, tuple[int, ...], Location], Node], upstream: tuple[int, ...], like: Node) -> int:
         """Add a node of the compiler. Its edge has the type of its first input, and its line is that of ``like``."""
-        made = make(self.fresh, upstream, like.where)
+        node = make(self.fresh, upstream, like.where)
         self.fresh += 1
-        self.nodes.append(made)
-        self.types[made.id] = self.types[upstream[0]]
-        return made.id
+        self.nodes.append(node)
+        self.types[node.id] = self.types[upstream[0]]
+        return node.id
 
     def done(self) -> Checked:
         """The new graph."""

@@ -50,8 +50,8 @@ class Segment:
     @property
     def receives(self) -> tuple[str, ...]:
         """The channels that it reads, each once."""
-        found = [node.name for node in self.checked.graph.nodes if isinstance(node, Receive)]
-        return tuple(dict.fromkeys(found))
+        names = [node.name for node in self.checked.graph.nodes if isinstance(node, Receive)]
+        return tuple(dict.fromkeys(names))
 
 
 def cut(checked: Checked, once: AnalysisCache | None = None) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
@@ -119,11 +119,11 @@ class _Cut:
 
     def behind_merges(self) -> set[int]:
         """The merges, and all nodes after one."""
-        found: set[int] = set()
+        behind: set[int] = set()
         for node in self.checked.graph.nodes:
-            if isinstance(node, Merge) or not found.isdisjoint(node.inputs):
-                found.add(node.id)
-        return found
+            if isinstance(node, Merge) or not behind.isdisjoint(node.inputs):
+                behind.add(node.id)
+        return behind
 
     def silence_differs(self, node: Node, readers: Sequence[Node]) -> bool:
         """Do its readers need different silences? Then copies of a merge would give it different markers: one input goes on
@@ -145,12 +145,12 @@ class _Cut:
 
     def dear(self) -> dict[int, str | None]:
         """For each node, why its stream should not be computed twice. None if it may be."""
-        found: dict[int, str | None] = {}
+        reasons: dict[int, str | None] = {}
         for node in self.checked.graph.nodes:  # in topological order
-            found[node.id] = self.why(node, found)
-        return found
+            reasons[node.id] = self.why(node, reasons)
+        return reasons
 
-    def why(self, node: Node, found: dict[int, str | None]) -> str | None:
+    def why(self, node: Node, reasons: dict[int, str | None]) -> str | None:
         match node:
             case Source(format=Csv() | JsonLines() | TextLines()):
                 return "its rows are text, which Python parses"
@@ -159,12 +159,12 @@ class _Cut:
             case Source():
                 return None
             case Merge():
-                return next((found[i] for i in node.inputs if found[i] is not None), None)
+                return next((reasons[i] for i in node.inputs if reasons[i] is not None), None)
             case Apply(op=OpStateless()):
                 if overrides(node.op, "on_marker"):
                     return f"{title(node)} emits at markers"
                 said = self.once(traced, node.op, self.checked.streams[node.inputs[0]])
-                return f"{title(node)} runs in Python" if isinstance(said, Opaque) else found[node.inputs[0]]
+                return f"{title(node)} runs in Python" if isinstance(said, Opaque) else reasons[node.inputs[0]]
             case _:
                 return f"{title(node)} is keyed"
 
@@ -199,8 +199,8 @@ class _Cut:
         for id in reversed(order):
             node = self.by_id[id]
             if receives(id):
-                made = Receive(id=len(nodes), where=node.where, name=self.channels[id], edge=self.checked.types[id])
-                copied.append(add(made, id))
+                receive = Receive(id=len(nodes), where=node.where, name=self.channels[id], edge=self.checked.types[id])
+                copied.append(add(receive, id))
                 continue
             first = len(copied) - len(node.inputs)
             copied[first:] = [add(attrs.evolve(node, id=len(nodes), inputs=tuple(copied[first:])), id)]

@@ -52,15 +52,15 @@ class Rule(Generic[T]):
 def problems(rules: Sequence[Rule[T]], of: T) -> list[str]:
     """The violations of the first rule that is broken. Later rules rely on it."""
     for rule in rules:
-        if found := [f"{rule.says}: {where}" for where in rule.broken(of)]:
-            return found
+        if broken := [f"{rule.says}: {where}" for where in rule.broken(of)]:
+            return broken
     return []
 
 
 def require(rules: Sequence[Rule[T]], of: T, who: str) -> T:
     """In tests, raise :class:`IllFormed` unless all rules hold; ``who`` made the graph or plan. Elsewhere do nothing."""
-    if os.environ.get("TRACETYPES_SPECIFICATION") and (found := problems(rules, of)):
-        raise IllFormed("\n    ".join([f"what {who} made is not well-formed", *found]))
+    if os.environ.get("TRACETYPES_SPECIFICATION") and (broken := problems(rules, of)):
+        raise IllFormed("\n    ".join([f"what {who} made is not well-formed", *broken]))
     return of
 
 
@@ -169,11 +169,11 @@ def _channels(checked: Checked) -> Iterator[str]:
                     yield f"{_named(node)} gathers what is one channel"
                 above = above[1:]
             case Merge():
-                found = [levels[i] for i in given]
-                if any([ways for _, ways in one] != [ways for _, ways in above] for one in found):
+                sides = [levels[i] for i in given]
+                if any([ways for _, ways in one] != [ways for _, ways in above] for one in sides):
                     yield f"{_named(node)} merges streams of different channels"
                     return
-                above = tuple((all(one[at][0] for one in found), ways) for at, (_, ways) in enumerate(above))
+                above = tuple((all(one[at][0] for one in sides), ways) for at, (_, ways) in enumerate(above))
             case Sink() if above:
                 yield f"{_named(node)} reads {len(above)} levels of channels"
             case Sort() | Apply() if _is_keyed(node) and not all(together for together, _ in above):

@@ -112,15 +112,15 @@ def _wide(text: str, size: float) -> float:
 
 def _wrapped(text: str, most: int, lines: int = 3) -> list[str]:
     """A text in lines, broken behind commas and blanks; what does not fit becomes an ellipsis."""
-    made = [""]
+    texts = [""]
     for word in text.replace(" ", " \0").split("\0"):
-        if made[-1] and _columns(made[-1] + word.rstrip()) > most:
-            made.append("")
-        made[-1] += word
-    made = [line.rstrip() for line in made]
-    if len(made) > lines:
-        made = [*made[: lines - 1], f"{made[lines - 1]} …"]
-    return [line if _columns(line) <= most + 2 else line[: most - 1] + "…" for line in made]
+        if texts[-1] and _columns(texts[-1] + word.rstrip()) > most:
+            texts.append("")
+        texts[-1] += word
+    texts = [line.rstrip() for line in texts]
+    if len(texts) > lines:
+        texts = [*texts[: lines - 1], f"{texts[lines - 1]} …"]
+    return [line if _columns(line) <= most + 2 else line[: most - 1] + "…" for line in texts]
 
 
 def _text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> str:
@@ -244,14 +244,14 @@ class Figure:
 
     def drawn(self) -> tuple[Size, str]:
         """The size, and the elements."""
-        made = layered({name: shape.size for name, shape in self.shapes.items()}, [arrow for arrow, _ in self.arrows])
+        layout = layered({name: shape.size for name, shape in self.shapes.items()}, [arrow for arrow, _ in self.arrows])
         parts: list[str] = []
-        for points, place, (_, label) in zip(made.arrows, made.labels, self.arrows, strict=True):
+        for points, place, (_, label) in zip(layout.arrows, layout.labels, self.arrows, strict=True):
             parts.append(_arrow(points, isinstance(label, _Type) and label.is_ordered))
             if label is not None:
                 parts.append(label.svg(place))
-        parts += [shape.svg(made.boxes[name]) for name, shape in self.shapes.items()]
-        return (made.width, made.height), "\n".join(parts)
+        parts += [shape.svg(layout.boxes[name]) for name, shape in self.shapes.items()]
+        return (layout.width, layout.height), "\n".join(parts)
 
 
 @attrs.frozen

@@ -18,20 +18,20 @@ def fields_of(schema: Schema, path: str = "") -> dict[str, str]:
     """A schema as lines: its name, and the names of each field of its records, by path."""
     match schema:
         case Record(cls, fields):
-            found = {path: class_name(cls)}
+            types = {path: class_name(cls)}
             for name, inner in fields:
-                found |= fields_of(inner, f"{path}.{name}")
-            return found
+                types |= fields_of(inner, f"{path}.{name}")
+            return types
         case Optional(item):
-            found = fields_of(item, path)
-            return found | {path: f"{found[path]} | None"}
+            types = fields_of(item, path)
+            return types | {path: f"{types[path]} | None"}
         case ListOf(item, frozen):
             return {path: "tuple" if frozen else "list"} | fields_of(item, f"{path}[]")
         case OneOf(members):
-            found = {path: " | ".join(class_name(member.cls) for member in members)}
+            types = {path: " | ".join(class_name(member.cls) for member in members)}
             for member in members:
-                found |= fields_of(member, f"{path}<{member.cls.__name__}>")
-            return found
+                types |= fields_of(member, f"{path}<{member.cls.__name__}>")
+            return types
         case _:
             return {path: name_of(schema)}
 
@@ -44,17 +44,17 @@ def fields_of_type(annotation: Any, path: str = "", above: tuple[Any, ...] = ())
     if origin is typing.Annotated:
         return fields_of_type(args[0], path, above)
     cls = origin if isinstance(origin, type) else annotation
-    found = {path: class_name(cls) if isinstance(cls, type) and not args else show_type(annotation)}
+    types = {path: class_name(cls) if isinstance(cls, type) and not args else show_type(annotation)}
     if annotation in above:
-        return found
+        return types
     inner = (*above, annotation)
     for at, arg in enumerate(args):
         if arg is not ... and arg is not type(None):
-            found |= fields_of_type(arg, f"{path}[{at}]", inner)
+            types |= fields_of_type(arg, f"{path}[{at}]", inner)
     if isinstance(cls, type) and cls.__module__ not in ("builtins", "typing"):
         for name, field in _annotations(cls).items():
-            found |= fields_of_type(field, f"{path}.{name}", inner)
-    return found
+            types |= fields_of_type(field, f"{path}.{name}", inner)
+    return types
 
 
 def _annotations(cls: type[Any]) -> dict[str, Any]:

@@ -15,10 +15,10 @@ __all__ = ["in_python", "names_of"]
 
 def names_of(plan: Plan) -> dict[int, str]:
     """A name for each operator and source function of a plan, by identity; the same in the driver and in each worker."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
 
     def add(thing: object, name: str) -> None:
-        found.setdefault(id(thing), f"{len(found)} {name}")
+        names.setdefault(id(thing), f"{len(names)} {name}")
 
     def add_path(path: Sequence[StatelessStep]) -> None:
         for mapped in path:
@@ -33,7 +33,7 @@ def names_of(plan: Plan) -> dict[int, str]:
             add(step.node.op if isinstance(step.node, Apply) else step.node, title(step.node))
     for link in links(plan.region):
         add_path(link.path)
-    return found
+    return names
 
 
 def in_python(plan: Plan, names: Collection[str]) -> Plan:

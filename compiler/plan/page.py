@@ -134,8 +134,8 @@ def _shape(one: Runs) -> Shape:
     if not isinstance(one.node, Apply):
         return Pill(one.name.removesuffix(" (fused)"), f"{hover_of(one.node)}\nIt is part of its stage: no data moves.")
     more = one.name.removeprefix(title(one.node)).strip(" ()")
-    made = node_shape(one.node, _badge(one), more)
-    return attrs.evolve(made, hover=f"{made.hover}\n\n{_why(one)}")
+    shape = node_shape(one.node, _badge(one), more)
+    return attrs.evolve(shape, hover=f"{shape.hover}\n\n{_why(one)}")
 
 
 def _badge(one: Runs) -> Badge:

@@ -161,17 +161,17 @@ class _Planner:
                 if reader is not None and self.is_step(reader):
                     continue
                 first = steps[id][0].node.id
-                found: Leaf | StatelessStep | MergeStep = self.stage(
+                member: Leaf | StatelessStep | MergeStep = self.stage(
                     Region(tuple(regions.pop(self.inputs[first][0]))), steps.pop(id), self.streams[id]
                 )
             elif isinstance(self.nodes[id], Split | Gather):
                 place[id] = place[self.inputs[id][0]]
                 continue
             else:
-                found = self.found(id, place)
+                member = self.found(id, place)
             region = regions.setdefault(root[id], [])
             place[id] = len(region)
-            region.append(found)
+            region.append(member)
         region_ = Region(tuple(regions.pop(above)))
         if not self.is_from_one_stage(above):
             region_ = Region((self.stage(region_, [], self.streams[above]),))
@@ -271,7 +271,7 @@ class _Planner:
     def stage(self, region: Region, steps: list[Step], gives: StreamType) -> FromStage:
         """Make a stage; without steps it closes the blocks of its region."""
         asked = [n.node.parallelism for n in steps if not isinstance(n.node, Restore) and n.node.parallelism]
-        made = Stage(
+        stage = Stage(
             number=len(self.stages),
             region=region,
             takes=region.stream,
@@ -279,9 +279,9 @@ class _Planner:
             steps=tuple(steps),
             parallelism=min(max(asked, default=self.parallelism), self.key_groups),
         )
-        made = attrs.evolve(made, tumbles=self.tumbles(made))
-        self.stages.append(made)
-        return FromStage(stage=made.number, stream=gives)
+        stage = attrs.evolve(stage, tumbles=self.tumbles(stage))
+        self.stages.append(stage)
+        return FromStage(stage=stage.number, stream=gives)
 
 
     def tumbles(self, stage: Stage) -> tuple[int, int] | None:

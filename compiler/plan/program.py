@@ -56,12 +56,12 @@ class Program:
     @property
     def sources_above(self) -> dict[str, tuple[str, ...]]:
         """For each segment, the sources of all segments upstream and its own."""
-        found: dict[str, tuple[str, ...]] = {}
+        sources: dict[str, tuple[str, ...]] = {}
         for segment, plan in zip(self.segments, self.plans, strict=True):
             names = [leaf.source.name for leaf in plan.sources]
-            names += [name for channel in segment.receives for name in found[channel]]
-            found[segment.name] = tuple(dict.fromkeys(names))
-        return found
+            names += [name for channel in segment.receives for name in sources[channel]]
+            sources[segment.name] = tuple(dict.fromkeys(names))
+        return sources
 
 
 def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Program:

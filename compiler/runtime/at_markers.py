@@ -49,19 +49,19 @@ def emitted_at_marker(
 ) -> list[tuple[Any, Any]]:
     """What the stateless operators of a region emit at a marker that the leaves ``present`` have sent. ``passing``: leaves that
     have ended, and have it in their silence; ``ends``: by leaf, its last marker before its silence, None while it goes on."""
-    found: list[AtMarker] = []
+    emissions: list[AtMarker] = []
     leaf = 0
     for node in region.nodes:
         match node:
             case MergeStep():
-                found.append(AtMarker.united([found[at] for at in node.upstreams], marker))
+                emissions.append(AtMarker.united([emissions[at] for at in node.upstreams], marker))
             case StatelessStep():
-                at = found[node.upstream]
-                found.append(attrs.evolve(at, pairs=_spoken(node, marker, at.pairs, at.present)))
+                at = emissions[node.upstream]
+                emissions.append(attrs.evolve(at, pairs=_spoken(node, marker, at.pairs, at.present)))
             case _:
-                found.append(AtMarker(leaf in present, leaf in passing, ends[leaf] if ends else None, []))
+                emissions.append(AtMarker(leaf in present, leaf in passing, ends[leaf] if ends else None, []))
                 leaf += 1
-    return found[-1].pairs
+    return emissions[-1].pairs
 
 
 def _spoken(mapped: StatelessStep, marker: Marker, pairs: list[tuple[Any, Any]], has: bool) -> list[tuple[Any, Any]]:

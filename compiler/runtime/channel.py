@@ -41,18 +41,18 @@ class ChannelKernel:
         if self.verifier is not None:
             self.verifier.start(int(ends[0]), count)
         if self.trees is not None:
-            made = list[Message]()
+            messages = list[Message]()
             try:
                 keys, values = pairs_of_rows(leaf.layout, table)
                 key, value = from_arrow(leaf.stream.key, keys), from_arrow(leaf.stream.value, values)
                 whole = KeyedFlow.of(key, value, count)
                 for flow in through(self.trees, whole, self.seen):
                     at = slice(None) if flow.rows is None else flow.rows
-                    made.extend(self.partitioner.columns(None, flow, ends[at], positions[at]))
+                    messages.extend(self.partitioner.columns(None, flow, ends[at], positions[at]))
             except Undefined:
                 pass  # one of the rows must be run in Python: all of them are
             else:
-                yield from made
+                yield from messages
                 yield from verified(self.verifier)
                 return
         batch = from_rows(leaf.layout, table)

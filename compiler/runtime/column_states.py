@@ -287,8 +287,8 @@ class Columnar:
             concat([(one.parts[at], size) for one, size in zip(due, counts, strict=True)])
             for at in range(len(due[0].parts))
         ]
-        made = reduce_by_key(self.keyed.monoid.parts, ends, keys, columns, len(ends))  # type: ignore[arg-type]
-        return _rows(made, np.argsort(made.ends, kind="stable"))
+        results = reduce_by_key(self.keyed.monoid.parts, ends, keys, columns, len(ends))  # type: ignore[arg-type]
+        return _rows(results, np.argsort(results.ends, kind="stable"))
 
     def _slots(self, state: ColumnState, due: Combined | None, ends: list[int]) -> tuple[Any, list[int], list[int]]:
         """The slot of each row of ``due``; where the rows of each block start; how many keys are known from each block on.
@@ -315,14 +315,14 @@ class Columnar:
     def _spread(self, aggs: tuple[Column, ...], touched: Any, count: int) -> tuple[Column, ...]:
         """Aggregates for all keys: the identity where nothing has come."""
         neutral = evaluate(self.keyed.identity, _nothing, 1)
-        made = []
+        columns = []
         places = np.zeros(count, np.int64)
         places[touched] = np.arange(1, len(touched) + 1)
         for at, part in enumerate(self.keyed.monoid.parts):
             none = full(part.kind, scalar_at(neutral, part.path), 1)
             some = [(none, 1), *([(aggs[at], len(touched))] if aggs else [])]
-            made.append(take(concat(some), places))
-        return tuple(made)  # type: ignore[arg-type]
+            columns.append(take(concat(some), places))
+        return tuple(columns)  # type: ignore[arg-type]
 
     def _block(
         self,
@@ -342,8 +342,8 @@ class Columnar:
             "state": structured(keyed.state, by_state, ()),
             "agg": structured(keyed.monoid.shape, by_agg, ()),
         }
-        made = return_values(keyed.update, _finder(arguments), count)
-        new = [full(kind, scalar_at(made, path), count) for kind, path in zip(self.kinds, self.paths, strict=True)]
+        results = return_values(keyed.update, _finder(arguments), count)
+        new = [full(kind, scalar_at(results, path), count) for kind, path in zip(self.kinds, self.paths, strict=True)]
         state.parts = new if whole else [put(part, rows, fresh) for part, fresh in zip(state.parts, new, strict=True)]
         marker = Struct(Marker, ("micros",), (Column(Integer(), end),))
         keys = take(state.keys, rows)

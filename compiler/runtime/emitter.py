@@ -57,15 +57,15 @@ class PathOutput:
         (None: 0); False when they have to come as objects."""
         if self.trees is None:
             return False
-        made: list[Message] = []
+        messages: list[Message] = []
         try:
             for whole, ends in flows:
                 for flow in through(self.trees, whole, self.seen):
                     some = slice(None) if flow.rows is None else flow.rows
-                    made.extend(self._messages(flow, ends[some], None if positions is None else positions[some]))
+                    messages.extend(self._messages(flow, ends[some], None if positions is None else positions[some]))
         except Undefined:
             return False
-        self.ready.extend(made)
+        self.ready.extend(messages)
         return True
 
     def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
@@ -88,9 +88,9 @@ class PathOutput:
         if not self.path:
             self.extend(batch)
         elif not self._through_columns(batch):
-            made = batch_in_bulk(self.path, batch)
-            if made is not None:
-                self.extend(made)
+            results = batch_in_bulk(self.path, batch)
+            if results is not None:
+                self.extend(results)
                 return
             assert batch.positions is not None
             rows_ = zip(batch.keys, batch.values, batch.ends, batch.positions, strict=True)
@@ -200,7 +200,7 @@ class ToSink(PathOutput):
 
 def joined(emitted: dict[int, list[KeyedFlow]]) -> list[tuple[KeyedFlow, Any]]:
     """The output of several blocks as one. Raises :class:`Undefined` when it has no structure in common."""
-    flows = [(end, flow) for end, found in emitted.items() for flow in found]
+    flows = [(end, flow) for end, some in emitted.items() for flow in some]
     if not flows:
         return []
     keys = concat([(flow.key, flow.count) for _, flow in flows])

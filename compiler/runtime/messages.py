@@ -277,8 +277,8 @@ class RetryEpoch(Exception):
         at = text.find(cls.MARK)
         if at < 0:
             return None
-        found, _ = json.JSONDecoder().raw_decode(text[at + len(cls.MARK) :])
-        return cls({name: [(tuple(piece), newest) for piece, newest in pairs] for name, pairs in found.items()})
+        fields, _ = json.JSONDecoder().raw_decode(text[at + len(cls.MARK) :])
+        return cls({name: [(tuple(piece), newest) for piece, newest in pairs] for name, pairs in fields.items()})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (RetryEpoch, (self.before,))
@@ -312,8 +312,8 @@ class Difference(Exception):
         at = text.find(cls.MARK)
         if at < 0:
             return None
-        found, _ = json.JSONDecoder().raw_decode(text[at + len(cls.MARK) :])
-        return cls(*found)
+        fields, _ = json.JSONDecoder().raw_decode(text[at + len(cls.MARK) :])
+        return cls(*fields)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Difference, self.parts)

@@ -66,11 +66,11 @@ class ColumnBlocks(FoldedBlocks):
             if rows_ < limits.MANY * max(len(blocks), 1):
                 return
         try:
-            made = self.columnar.from_objects(objects_.states, objects_.start, self.state.held)
+            columns = self.columnar.from_objects(objects_.states, objects_.start, self.state.held)
         except Undefined:
             objects_.plain = True
         else:
-            self.state.operators[0] = made
+            self.state.operators[0] = columns
             self.state.held = {}
 
     def take(self, arrived: Arrived, placing: Placing) -> int:
@@ -141,9 +141,9 @@ class ColumnBlocks(FoldedBlocks):
 
 
 def _pairs(flows: Iterable[KeyedFlow]) -> Pairs:
-    found = Pairs([], [])
+    pairs = Pairs([], [])
     for flow in flows:
         keys, values = flow.pairs()
-        found.keys.extend(keys)
-        found.values.extend(values)
-    return found
+        pairs.keys.extend(keys)
+        pairs.values.extend(values)
+    return pairs

@@ -67,7 +67,7 @@ class TableBlocks(OpenBlocks):
     def ready(self, last: int) -> list[tuple[Any, Any, Any]]:
         """What is held for blocks up to ``last``; it is held no longer."""
         held, self.state.tables = self.state.tables, []
-        found = []
+        blocks = []
         for ends, keys, values in held:
             ready = ends <= last
             if not ready.all():
@@ -76,8 +76,8 @@ class TableBlocks(OpenBlocks):
                 mask = pa.array(ready)
                 ends, keys, values = ends[ready], keys.filter(mask), values.filter(mask)
             if len(ends):
-                found.append((ends, keys, values))
-        return found
+                blocks.append((ends, keys, values))
+        return blocks
 
 
 @final
@@ -96,11 +96,11 @@ class SortedBlocks(TableBlocks):
 
     def _sorted(self, last: int) -> tuple[dict[int, Runs], int]:
         """What was held for blocks that end, by block and key, and how many operators are done."""
-        takes, found = self.takes, self.ready(last)
-        if not found:
+        takes, ready = self.takes, self.ready(last)
+        if not ready:
             return {}, 1
-        blocks = np.concatenate([one[0] for one in found])
-        keys, column = pa.concat_arrays([one[1] for one in found]), pa.concat_arrays([one[2] for one in found])
+        blocks = np.concatenate([one[0] for one in ready])
+        keys, column = pa.concat_arrays([one[1] for one in ready]), pa.concat_arrays([one[2] for one in ready])
         codes, values = codes_of(takes.key, keys), from_array(takes.value, column)
         try:
             rows_, done = self.sorter.rows([blocks, codes], values, lambda: column), 1
@@ -112,11 +112,11 @@ class SortedBlocks(TableBlocks):
         counts = np.diff(starts, append=len(rows_)).tolist()
         keys_ = from_array(takes.key, keys.take(pa.array(rows_[starts])))
         values = list(map(values.__getitem__, rows_.tolist()))
-        made = {}
+        tables = {}
         run_of = [*(np.flatnonzero(np.diff(blocks[starts])) + 1).tolist(), len(starts)]
         first = 0
         for last_ in run_of:
             at, to = int(starts[first]), int(starts[last_]) if last_ < len(starts) else len(rows_)
-            made[int(blocks[at])] = Runs(keys_[first:last_], counts[first:last_], values[at:to])
+            tables[int(blocks[at])] = Runs(keys_[first:last_], counts[first:last_], values[at:to])
             first = last_
-        return made, done
+        return tables, done

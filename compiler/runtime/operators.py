@@ -56,11 +56,11 @@ def sorter_of(node: Sort, step: Step) -> Runner:
             with suppress(Undefined):
                 rows_ = sorter.rows([codes], runs.values, lambda: array(schema, runs.values))
                 return Runs(runs.keys, runs.counts, list(map(runs.values.__getitem__, rows_.tolist())))
-        made: list[Any] = []
+        ordered: list[Any] = []
         for _, values in runs.runs():
             values.sort(key=order)
-            made.extend(values)
-        return Runs(runs.keys, runs.counts, made)
+            ordered.extend(values)
+        return Runs(runs.keys, runs.counts, ordered)
 
     return run
 
@@ -100,16 +100,16 @@ class Emissions:
 
     def end(self) -> Runs:
         """All that was emitted."""
-        made = Runs(self.keys, self.counts, self.values)
+        runs = Runs(self.keys, self.counts, self.values)
         if self.later and not exactly(self.schema, self.values):
             fitted: list[Any] = []
-            for key, value in zip(made.key_of_each(), self.values, strict=True):
+            for key, value in zip(runs.key_of_each(), self.values, strict=True):
                 try:
                     fitted.append(self.fit(value))
                 except Mismatch as error:
                     raise emitted_wrongly(self.op, error, key, value) from None
-            made.values = fitted
-        return made
+            runs.values = fitted
+        return runs
 
 
 class OrderedRunner(Protocol):

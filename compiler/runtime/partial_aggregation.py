@@ -91,8 +91,8 @@ def read_by(column: Callable[[tuple[str | int, ...]], Any]) -> Inputs:
     def find(given: Input) -> Column:
         if given not in known:
             schema: Any = given.kind
-            found = from_arrow(schema, column(given.path))
-            known[given] = found if isinstance(found, Column) else Column(UnitValue(), UNIT, found.valid)
+            values = from_arrow(schema, column(given.path))
+            known[given] = values if isinstance(values, Column) else Column(UnitValue(), UNIT, values.valid)
         return known[given]
 
     return find
@@ -108,13 +108,13 @@ def through(
     """
     flows = [flow]
     for number, (tree, stream) in enumerate(trees, first):
-        flows = [made for one in flows for made in through_one(tree, stream, one, seen, number)]
+        flows = [result for one in flows for result in through_one(tree, stream, one, seen, number)]
     return flows
 
 
 def through_one(tree: Tree, stream: StreamType, flow: Flow, seen: Seen | None, number: int) -> list[KeyedFlow]:
     """The output of one operator."""
-    made: list[KeyedFlow] = []
+    results: list[KeyedFlow] = []
     shown: list[Emissions] = []
     for emitted in run(tree, flow.inputs, flow.count).emissions:
         count = flow.count if emitted.rows is None else len(emitted.rows)
@@ -124,11 +124,11 @@ def through_one(tree: Tree, stream: StreamType, flow: Flow, seen: Seen | None, n
         rows = flow.rows
         if emitted.rows is not None:
             rows = emitted.rows if rows is None else rows[emitted.rows]
-        made.append(KeyedFlow.of(key, value, count, rows))
+        results.append(KeyedFlow.of(key, value, count, rows))
         shown.append(Emissions(emitted.rows, emitted.number, key, value))
     if seen is not None:
         seen(number, flow, shown)
-    return made
+    return results
 
 
 Seen: TypeAlias = Callable[[int, Flow, Sequence[Emissions]], None]
@@ -244,17 +244,17 @@ def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums 
     lifted = return_values(monoid.lift, flow.inputs, flow.count)
     parts = [_part(lifted, part, flow.count) for part in monoid.parts]
     groups = Groups.of(*codes_of(ends, key, flow.count))
-    made = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
+    columns = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
     if seen is not None and flow.count:
-        seen(monoid, flow, parts, groups, made)
-    return Combined(ends[groups.first], take(key, groups.first), made)
+        seen(monoid, flow, parts, groups, columns)
+    return Combined(ends[groups.first], take(key, groups.first), columns)
 
 
 def reduce_by_key(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Combined:
     """One row for each block and key: the columns reduced as the components of the monoid say."""
     groups = Groups.of(*codes_of(ends, key, count))
-    made = tuple(reduce_part(part, column, groups) for part, column in zip(parts, columns, strict=True))
-    return Combined(ends[groups.first], take(key, groups.first), made)
+    results = tuple(reduce_part(part, column, groups) for part, column in zip(parts, columns, strict=True))
+    return Combined(ends[groups.first], take(key, groups.first), results)
 
 
 def _part(columns: Columns, part: Part, count: int) -> Column:
@@ -279,8 +279,8 @@ def reduce_part(part: Part, column: Column, groups: Groups) -> Column:
     """The scalars of a component, one for each group."""
     number = groups.number
     bare: Any = column.kind
-    if part.reduction == "sum" and (made := _sums_of_entries(bare, column.coded, groups)) is not None:
-        return Column(bare, made)
+    if part.reduction == "sum" and (sums := _sums_of_entries(bare, column.coded, groups)) is not None:
+        return Column(bare, sums)
     values = column.values
     if isinstance(bare, Exact):
         if isinstance(values, ExactSums):
@@ -327,9 +327,9 @@ def _sums(kind: Kind, values: Any, scalar: bool, groups: Groups) -> Any:
         return groups.sizes * values
     if size * most < 1 << 53:
         return np.bincount(groups.of_row, weights=values, minlength=groups.number).astype(np.int64)
-    made = np.zeros(groups.number, np.int64)
-    np.add.at(made, groups.of_row, values)
-    return made
+    totals = np.zeros(groups.number, np.int64)
+    np.add.at(totals, groups.of_row, values)
+    return totals
 
 
 def _extreme(part: Part, column: Column, groups: Groups) -> Column:
@@ -343,16 +343,16 @@ def _extreme(part: Part, column: Column, groups: Groups) -> Column:
         valid = np.bincount(at, minlength=groups.number) > 0
         valid = None if valid.all() else valid
     if isinstance(kind, Float):
-        made = np.full(groups.number, np.inf if smallest else -np.inf)
+        extremes = np.full(groups.number, np.inf if smallest else -np.inf)
     elif isinstance(kind, Boolean):
         values = values.astype(np.int64)
-        made = np.full(groups.number, 1 if smallest else 0, np.int64)
+        extremes = np.full(groups.number, 1 if smallest else 0, np.int64)
     else:
         bounds = np.iinfo(np.int64)
-        made = np.full(groups.number, bounds.max if smallest else bounds.min, np.int64)
+        extremes = np.full(groups.number, bounds.max if smallest else bounds.min, np.int64)
     with np.errstate(invalid="ignore"):
-        (np.minimum if smallest else np.maximum).at(made, at, values)
-    return Column(kind, made.astype(np.bool_) if isinstance(kind, Boolean) else made, valid)
+        (np.minimum if smallest else np.maximum).at(extremes, at, values)
+    return Column(kind, extremes.astype(np.bool_) if isinstance(kind, Boolean) else extremes, valid)
 
 
 # ---------------------------------------------------------------------------------------------- messages
@@ -371,14 +371,14 @@ def encode_parts(monoid: Monoid, combined: Combined) -> dict[str, Any]:
 
 def parts_of(monoid: Monoid, table: Any) -> tuple[Column, ...]:
     """The inverse of :func:`encode_parts`: columns from the record batch of a message."""
-    made = []
+    parts = []
     for number, part in enumerate(monoid.parts):
         array = table.column(f"part{number}")
         if isinstance(part.kind, Exact):
-            made.append(Column(part.kind, ExactSums.from_arrow(array)))
+            parts.append(Column(part.kind, ExactSums.from_arrow(array)))
         else:
-            made.append(column_from_arrow(part.kind, array))
-    return tuple(made)
+            parts.append(column_from_arrow(part.kind, array))
+    return tuple(parts)
 
 
 def objects(monoid: Monoid, parts: Sequence[Column], count: int) -> list[Any]:

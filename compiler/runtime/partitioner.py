@@ -168,8 +168,8 @@ class Straight(Partitioner):
         self.start()
         for at in range(0, len(batch), limits.BATCH):
             part = slice(at, at + limits.BATCH)
-            made = Batch(batch.keys[part], batch.values[part], batch.ends[part], [0] * len(batch.keys[part]))
-            yield Message(0, Rows(rows(self.layout, made)))
+            some = Batch(batch.keys[part], batch.values[part], batch.ends[part], [0] * len(batch.keys[part]))
+            yield Message(0, Rows(rows(self.layout, some)))
 
 
 class ObjectAggregator:

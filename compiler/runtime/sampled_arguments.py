@@ -101,14 +101,14 @@ class Reads:
     def sample(self, inputs: Inputs, rows: Any) -> Sample:
         """The inputs of some rows."""
         count = len(rows)
-        found: dict[tuple[str | int, ...], list[Any]] = {}
+        values: dict[tuple[str | int, ...], list[Any]] = {}
         for path, one in self.inputs.items():
             try:
                 column = inputs(one)
             except LookupError:  # where a record is None in all rows, nothing below it is read
                 continue
-            found[path] = values_of(take_column(column, rows), count)
-        return Sample(found)
+            values[path] = values_of(take_column(column, rows), count)
+        return Sample(values)
 
 
 @final
@@ -148,9 +148,9 @@ def _partly(cls: type[Any], parts: dict[str, Any]) -> Any:
     """A record of which some fields are missing."""
     if issubclass(cls, tuple):
         return tuple.__new__(cls, parts.values())
-    made = object.__new__(cls)
+    record = object.__new__(cls)
     for name, part in parts.items():
         # A class of attrs has nothing in place of a missing field; a dataclass may have its default.
         if part is not NOTHING or not attrs.has(cls):
-            object.__setattr__(made, name, part)
-    return made
+            object.__setattr__(record, name, part)
+    return record

@@ -97,18 +97,18 @@ def like(part: Column, one: Column) -> Any:
     values, wanted = part.values, one.values
     if isinstance(values, ExactSums):
         both = ExactSums.concat([values, wanted]).settled()
-        found = (both.limbs[:-1] == both.limbs[-1]).all(axis=1)
+        alike = (both.limbs[:-1] == both.limbs[-1]).all(axis=1)
         if both.specials is not None:
-            found &= (both.specials[:-1] == both.specials[-1]).all(axis=1)
+            alike &= (both.specials[:-1] == both.specials[-1]).all(axis=1)
     elif isinstance(values, np.ndarray) and values.dtype == np.float64:
-        found = np.ascontiguousarray(values).view(np.int64) == np.ascontiguousarray(wanted).view(np.int64)[0]
+        alike = np.ascontiguousarray(values).view(np.int64) == np.ascontiguousarray(wanted).view(np.int64)[0]
     elif isinstance(values, np.ndarray):
-        found = values == wanted[0]
+        alike = values == wanted[0]
     elif isinstance(part.kind, String):
-        found = pc.equal(values, wanted[0]).to_numpy(zero_copy_only=False)
+        alike = pc.equal(values, wanted[0]).to_numpy(zero_copy_only=False)
     else:
         return np.zeros(_length(part), np.bool_)
-    return found if part.valid is None else found & part.valid
+    return alike if part.valid is None else alike & part.valid
 
 
 def extended(part: Column, fresh: Column, more: int) -> Column:
@@ -136,8 +136,8 @@ def put(part: Column, rows: Any, fresh: Column) -> Column:
         return Column(part.kind, values, valid)
     places = np.arange(_length(part))
     places[rows] = _length(part) + np.arange(len(rows))
-    made = concat_column([(part, _length(part)), (fresh, len(rows))])
-    return take_column(made, places)
+    column = concat_column([(part, _length(part)), (fresh, len(rows))])
+    return take_column(column, places)
 
 
 def sliced(parts: tuple[Column, ...], rows: slice) -> tuple[Column, ...]:

@@ -298,7 +298,7 @@ class SourceKernel:
             if self.seen is not None:
                 self.seen(0, flow, [Emissions(native.rows, 0, native.key, native.value)])
             flows = [native]
-        return [made for one in flows for made in through(rest, one, self.seen, 1)]
+        return [result for one in flows for result in through(rest, one, self.seen, 1)]
 
     def _untraced(self, piece: Piece, placed: PlacedChunk, positions: Any) -> Iterator[Message]:
         """Items as they come from the source: no traced operator is first."""
@@ -325,7 +325,7 @@ class SourceKernel:
         """Items as objects through the operators up to the last opaque one, a slab at a time: in bulk, or else one by one. Those
         behind take columns again."""
         key, value = self.opaque[-1].stream.key, self.opaque[-1].stream.value
-        made: list[tuple[Any, Any, Any]] = []
+        emissions: list[tuple[Any, Any, Any]] = []
         for at in range(0, len(ends), limits.SLAB):
             slab = slice(at, min(at + limits.SLAB, len(ends)))
             keys, values = items(slab)
@@ -335,10 +335,10 @@ class SourceKernel:
                 self._objects(self.rest, ends_, repeat(0, len(keys)), keys, values)
                 continue
             key_, value_, rows_ = emitted
-            made.append((key_, value_, np.full(len(key_), ends_[0]) if rows_ is None else ends_[rows_]))
-        if not any(len(ends_) for _, _, ends_ in made):
+            emissions.append((key_, value_, np.full(len(key_), ends_[0]) if rows_ is None else ends_[rows_]))
+        if not any(len(ends_) for _, _, ends_ in emissions):
             return
-        columns = zip(*made, strict=True)
+        columns = zip(*emissions, strict=True)
         key_, value_ = (from_arrow(schema, pa.concat_arrays(next(columns))) for schema in (key, value))
         ends = np.concatenate(next(columns))
         whole = KeyedFlow.of(key_, value_, len(ends))

@@ -232,10 +232,10 @@ def in_bulk(
     """
     rows_ = np.arange(len(keys)) if counted else None
     for mapped in path:
-        made = _all_at_once(mapped, keys, values, counted=counted) if _is_plain(mapped.stream.key) else None
-        if made is None:
+        results = _all_at_once(mapped, keys, values, counted=counted) if _is_plain(mapped.stream.key) else None
+        if results is None:
             return None
-        keys, values, counts = made
+        keys, values, counts = results
         if not exactly(mapped.stream.key, keys) or not exactly(mapped.stream.value, values):
             return None
         rows_ = None if rows_ is None else np.repeat(rows_, counts)
@@ -251,13 +251,13 @@ def columns_in_bulk(
     if before is None or not _is_plain(last.stream.key):
         return None
     keys, values, rows_ = before
-    made = _all_at_once(last, keys, values, counted=counted)
-    if made is None:
+    results = _all_at_once(last, keys, values, counted=counted)
+    if results is None:
         return None
-    columns = exact_array(last.stream.key, made[0]), exact_array(last.stream.value, made[1])
+    columns = exact_array(last.stream.key, results[0]), exact_array(last.stream.value, results[1])
     if columns[0] is None or columns[1] is None:
         return None
-    return *columns, None if rows_ is None else np.repeat(rows_, made[2])
+    return *columns, None if rows_ is None else np.repeat(rows_, results[2])
 
 
 def _is_plain(key: Schema) -> bool:
@@ -267,10 +267,10 @@ def _is_plain(key: Schema) -> bool:
 
 def batch_in_bulk(path: Sequence[StatelessStep], batch: Batch) -> Batch | None:
     """What comes out of a path for items with their blocks and places, by :func:`in_bulk`."""
-    made = in_bulk(path, batch.keys, batch.values)
-    if made is None:
+    results = in_bulk(path, batch.keys, batch.values)
+    if results is None:
         return None
-    keys, values, rows_ = made
+    keys, values, rows_ = results
     places = None if batch.positions is None else np.array(batch.positions, np.int64)[rows_].tolist()
     return Batch(keys, values, np.array(batch.ends, np.int64)[rows_].tolist(), places)
 
@@ -342,5 +342,5 @@ def _is_text(value: str) -> bool:
 
 def trees_of(path: Sequence[StatelessStep]) -> list[tuple[Tree, StreamType]] | None:
     """The traced operators of a path, each with the stream that it gives; None when one of them is opaque."""
-    found = [(mapped.traced, mapped.stream) for mapped in path if not isinstance(mapped.traced, Opaque)]
-    return found if len(found) == len(path) else None
+    trees = [(mapped.traced, mapped.stream) for mapped in path if not isinstance(mapped.traced, Opaque)]
+    return trees if len(trees) == len(path) else None

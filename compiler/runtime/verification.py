@@ -107,9 +107,9 @@ class Verifier:
 
     def counted(self) -> tuple[int, float]:
         """Rows and seconds since the last call."""
-        found = self.rows, self.seconds
+        counts = self.rows, self.seconds
         self.rows, self.seconds = 0, 0.0
-        return found
+        return counts
 
     def pick(self, name: str, count: int) -> Any | None:
         """Which of the next rows of an operator are compared: int64, ascending; None for none."""
@@ -210,14 +210,14 @@ class Verifier:
             return None
         name, reads = self.names[id(op)], dict[int, Reads]()
 
-        def seen(monoid: Monoid, flow: Flow, lifted: Sequence[Column], groups: Groups, made: Sequence[Column]) -> None:
+        def seen(monoid: Monoid, flow: Flow, lifted: Sequence[Column], groups: Groups, columns: Sequence[Column]) -> None:
             rows = self.pick(f"{name} lift", flow.count)
             if rows is None:
                 return
             read = reads.setdefault(id(monoid), Reads.of(monoid.lift))
             with self.timed():
                 if not read.asks:
-                    self.combined(name, op, stage, monoid, read, flow, lifted, groups, made, rows)
+                    self.combined(name, op, stage, monoid, read, flow, lifted, groups, columns, rows)
 
         return seen
 
@@ -231,7 +231,7 @@ class Verifier:
         flow: Flow,
         lifted: Sequence[Column],
         groups: Groups,
-        made: Sequence[Column],
+        columns: Sequence[Column],
         rows: Any,
     ) -> None:
         """Compare ``lift`` of some rows, and of the last of them ``combine`` with others of its block and key."""
@@ -249,7 +249,7 @@ class Verifier:
         for at, python in enumerate(aggs):
             self.compare(name, "lift", traced[at], python, partial(sample.shown, at))
         if whole:
-            parts = [take_column(column, np.array([group])) for column in made]
+            parts = [take_column(column, np.array([group])) for column in columns]
         else:
             one = Groups.of(np.zeros(len(mates), np.int64), 1)
             pairs = zip(monoid.parts, lifted, strict=True)
@@ -328,21 +328,21 @@ def _outcome(function: Callable[..., Any], *args: Any) -> Outcome:
 
 def _emissions(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:
     """What was emitted for each of some rows, in order."""
-    made: list[list[Any]] = [[] for _ in range(len(rows))]
+    emissions: list[list[Any]] = [[] for _ in range(len(rows))]
     for one in emitted:
         at = list(range(len(rows)))
         if one.rows is None:
-            found = rows
+            selected = rows
         else:
             # A row may have emitted several times in one column (those that Spark computed).
             first, behind = np.searchsorted(one.rows, rows), np.searchsorted(one.rows, rows, "right")
-            found = np.concatenate([np.arange(a, b) for a, b in zip(first, behind, strict=True)]).astype(np.int64)
+            selected = np.concatenate([np.arange(a, b) for a, b in zip(first, behind, strict=True)]).astype(np.int64)
             at = np.repeat(np.arange(len(rows)), behind - first).tolist()
-        if len(found):
-            keys, values = values_of(take(one.key, found), len(found)), values_of(take(one.value, found), len(found))
+        if len(selected):
+            keys, values = values_of(take(one.key, selected), len(selected)), values_of(take(one.value, selected), len(selected))
             for place, key, value in zip(at, keys, values, strict=True):
-                made[place].append((key, value))
-    return made
+                emissions[place].append((key, value))
+    return emissions
 
 
 def _bare(kind: Any) -> Any:

@@ -182,13 +182,13 @@ class _Translation:
     def leaf_undefined(self, leaf: Leaf) -> Flag:
         if leaf.raises:
             return True
-        found: Column | None = None
+        undefined: Column | None = None
         for emission in leaf.emissions:
             for value in (emission.key, emission.value):
                 if value is not None:
                     for part in _parts(value):
-                        found = either(found, undefined_of(self.term(part)))
-        return False if found is None else found
+                        undefined = either(undefined, undefined_of(self.term(part)))
+        return False if undefined is None else undefined
 
     def first(self, leaf: Leaf, schema: Schema, *, keyed: bool) -> Column:
         if leaf.raises or not leaf.emissions:
@@ -202,14 +202,14 @@ class _Translation:
         return self.output(value, schema)
 
     def pairs(self, leaf: Leaf, key: Schema | None, value: Schema) -> Column:
-        made = []
+        parts = []
         for emission in () if leaf.raises else leaf.emissions:
             fields = [] if key is None else [self.part(emission, key, keyed=True).alias("key")]
-            made.append(F.struct(*fields, self.part(emission, value, keyed=False).alias("value")))
+            parts.append(F.struct(*fields, self.part(emission, value, keyed=False).alias("value")))
         names = ["value"] if key is None else ["key", "value"]
         types = [_type(schema) for schema in (key, value) if schema is not None]
         inner = ", ".join(f"{name}: {kind.simpleString()}" for name, kind in zip(names, types, strict=True))
-        return F.array(*made).cast(f"array<struct<{inner}>>")
+        return F.array(*parts).cast(f"array<struct<{inner}>>")
 
     def output(self, value: Value, schema: Schema) -> Column:
         """A value as a column of the schema's Spark type."""
@@ -248,12 +248,12 @@ class _Translation:
     # -------------------------------------------------------------------------------------- expressions
 
     def term(self, expr: Expr) -> Term:
-        found = self.known.get(id(expr))
-        if found is None:
-            found = self.known[id(expr)] = self.make(expr)
-            if found.size > MOST_NODES:
+        term = self.known.get(id(expr))
+        if term is None:
+            term = self.known[id(expr)] = self.make(expr)
+            if term.size > MOST_NODES:
                 raise NotNative("an expression is too large")
-        return found
+        return term
 
     def make(self, expr: Expr) -> Term:
         match expr:
@@ -301,9 +301,9 @@ class _Translation:
         act = ACTS.get((call.op, type(first)))
         if act is None or (call.op != "add_micros" and any(type(arg.kind) is not type(first) for arg in args)):
             raise NotNative(f"{call.op} of {', '.join(type(arg.kind).__name__ for arg in args)}")
-        made = act.make(*[arg.value for arg in args]) if not act.nulls else act.make(*args)
+        column = act.make(*[arg.value for arg in args]) if not act.nulls else act.make(*args)
         sure = act.total and all(arg.sure for arg in args)
-        return Term(kind, made, sure, act.size + act.uses * sum(arg.size for arg in args))
+        return Term(kind, column, sure, act.size + act.uses * sum(arg.size for arg in args))
 
     def slice(self, call: Call, kind: Kind, text: Term) -> Term:
         bounds: list[int | None] = []
@@ -319,11 +319,11 @@ class _Translation:
         length = F.length(value)
         first = F.lit(start) if start >= 0 else F.greatest(length + start, F.lit(0))
         if stop is None:
-            made = F.substring(value, first + 1, F.lit(2**30))
+            column = F.substring(value, first + 1, F.lit(2**30))
         else:
             last = F.lit(stop) if stop >= 0 else length + stop
-            made = F.substring(value, first + 1, F.greatest(last - first, F.lit(0)))
-        return Term(kind, made, text.sure, 12 + 5 * text.size)
+            column = F.substring(value, first + 1, F.greatest(last - first, F.lit(0)))
+        return Term(kind, column, text.sure, 12 + 5 * text.size)
 
     def look_up(self, call: Call, kind: Kind, key: Term) -> Term:
         table = call.table

@@ -129,27 +129,27 @@ def _float_compare(make: Callable[[Column, Column], Column]) -> Act:
 
 def _and(*args: Term) -> Column:
     """Null where an argument is, also when another one is false."""
-    made = args[0].value
+    column = args[0].value
     sure = args[0].sure
     for arg in args[1:]:
         if sure and arg.sure:
-            made = made & arg.value
+            column = column & arg.value
         else:
-            made = F.when(made, arg.value).when(~made, F.when(arg.value.isNotNull(), False))
+            column = F.when(column, arg.value).when(~column, F.when(arg.value.isNotNull(), False))
             sure = False
-    return made
+    return column
 
 
 def _or_all(*args: Term) -> Column:
-    made = args[0].value
+    column = args[0].value
     sure = args[0].sure
     for arg in args[1:]:
         if sure and arg.sure:
-            made = made | arg.value
+            column = column | arg.value
         else:
-            made = F.when(~made, arg.value).when(made, F.when(arg.value.isNotNull(), True))
+            column = F.when(~column, arg.value).when(column, F.when(arg.value.isNotNull(), True))
             sure = False
-    return made
+    return column
 
 
 def _ascii(make: Callable[[Column], Column]) -> Act:
@@ -165,8 +165,8 @@ def _micros(time: Column) -> Column:
 
 
 def _add_micros(time: Column, micros: Column) -> Column:
-    made = F.try_add(_micros(time), micros)
-    return F.when((made >= long(FIRST)) & (made <= long(LAST)), F.timestamp_micros(made))
+    sum_ = F.try_add(_micros(time), micros)
+    return F.when((sum_ >= long(FIRST)) & (sum_ <= long(LAST)), F.timestamp_micros(sum_))
 
 
 def _long_of(make: Callable[[Column], Column]) -> Act:
@@ -255,24 +255,24 @@ def either(a: Column | None, b: Column | None) -> Column | None:
 
 def constant_term(value: Any, kind: Kind | None) -> Term:
     kind = kind.item if isinstance(kind, Optional) else kind
-    made = constant(value, kind)
-    if made is None or isinstance(kind, Exact):
+    column = constant(value, kind)
+    if column is None or isinstance(kind, Exact):
         raise NotNative("a constant has no column in Spark")
-    if made.kind is None:
+    if column.kind is None:
         return Term(None, F.lit(None), False, 1, True)
     match kind:
         case Integer():
-            literal = long(made.values)
+            literal = long(column.values)
         case Timestamp():
-            literal = F.timestamp_micros(long(made.values))
+            literal = F.timestamp_micros(long(column.values))
         case Date():
-            literal = F.date_from_unix_date(F.lit(made.values))
+            literal = F.date_from_unix_date(F.lit(column.values))
         case UnitValue():
             return Term(kind, F.lit(None), False, 1, True)
         case Bytes():
-            literal = F.lit(bytearray(made.values))
+            literal = F.lit(bytearray(column.values))
         case _:
-            literal = F.lit(made.values)
+            literal = F.lit(column.values)
     return Term(kind, literal, True, 1)
 
 

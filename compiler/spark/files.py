@@ -100,11 +100,11 @@ class FileInput(Input):
         for name in self.names:
             line = _first_line(name, self.format)
             if line:
-                found = split_header(self.format, line)
-                problem = header_problem(self.format, self.leaf.layout, found, name)
+                header = split_header(self.format, line)
+                problem = header_problem(self.format, self.leaf.layout, header, name)
                 if problem is not None:
                     raise problem
-                return found
+                return header
         return [name for name, _ in self.leaf.layout.columns]
 
     @property
@@ -237,7 +237,7 @@ def native_emissions(link: SourceLink) -> list[Column]:
     return [native.pairs.alias("_emitted"), undefined.alias("_undefined")]
 
 
-def check_types(leaf: FromSource, path: str, found: dict[str, DataType], *, declare: Collection[str] = ()) -> None:
+def check_types(leaf: FromSource, path: str, types: dict[str, DataType], *, declare: Collection[str] = ()) -> None:
     """Check that columns fit a source. ``declare``: the columns for which its format may declare the zone of times that
     have none. Raises :class:`RunError` ``TT203``."""
     format = leaf.source.format
@@ -245,20 +245,20 @@ def check_types(leaf: FromSource, path: str, found: dict[str, DataType], *, decl
     for name, schema in leaf.layout.columns:
         if isinstance(schema, UnitValue):
             continue
-        if name not in found:
+        if name not in types:
             if isinstance(schema, Optional):
                 continue
             raise RunError(
                 "TT203",
-                f"{path} has no column {name!r}; it has {', '.join(map(repr, found)) or 'no columns'}",
+                f"{path} has no column {name!r}; it has {', '.join(map(repr, types)) or 'no columns'}",
                 fix=f"name the column {name!r}, or rename the field",
             )
-        if not _fits(found[name], schema, name in declare and zone is not None):
-            helps = name in declare and zone is None and _fits(found[name], schema, True)
+        if not _fits(types[name], schema, name in declare and zone is not None):
+            helps = name in declare and zone is None and _fits(types[name], schema, True)
             fix = "change the field's type, or write the file with the type of the field"
             raise RunError(
                 "TT203",
-                f"{path}: the column {name!r} is {found[name].simpleString()}, expected {name_of(schema)}",
+                f"{path}: the column {name!r} is {types[name].simpleString()}, expected {name_of(schema)}",
                 fix='declare the zone of its times at the source: format=parquet(zone="UTC")' if helps else fix,
             )
 
@@ -269,28 +269,28 @@ def _spark_type(schema: Schema) -> DataType:
     return from_arrow_type(arrow_type(schema))
 
 
-def _fits(found: DataType, schema: Schema, zoned: bool) -> bool:
-    return _casts(found, _spark_type(schema), zoned)
+def _fits(actual: DataType, schema: Schema, zoned: bool) -> bool:
+    return _casts(actual, _spark_type(schema), zoned)
 
 
-def _casts(found: DataType, wanted: DataType, zoned: bool) -> bool:
+def _casts(actual: DataType, wanted: DataType, zoned: bool) -> bool:
     """Is a column of a file of the wanted type, or of a narrower one? Fields of structs by name and in order. ``zoned``: is a
     zone declared for times that have none?"""
     match wanted:
         case StructType(fields=fields):
-            if not isinstance(found, StructType) or [f.name for f in found] != [f.name for f in fields]:
+            if not isinstance(actual, StructType) or [f.name for f in actual] != [f.name for f in fields]:
                 return False
-            return all(_casts(a.dataType, b.dataType, zoned) for a, b in zip(found, fields, strict=True))
+            return all(_casts(a.dataType, b.dataType, zoned) for a, b in zip(actual, fields, strict=True))
         case ArrayType(elementType=item):
-            return isinstance(found, ArrayType) and _casts(found.elementType, item, zoned)
+            return isinstance(actual, ArrayType) and _casts(actual.elementType, item, zoned)
         case TimestampType():
-            return isinstance(found, TimestampType) or (zoned and isinstance(found, TimestampNTZType))
+            return isinstance(actual, TimestampType) or (zoned and isinstance(actual, TimestampNTZType))
         case LongType():
-            return isinstance(found, LongType | ByteType | ShortType | IntegerType)
+            return isinstance(actual, LongType | ByteType | ShortType | IntegerType)
         case DoubleType():
-            return isinstance(found, DoubleType | FloatType)
+            return isinstance(actual, DoubleType | FloatType)
         case _:
-            return type(found) is type(wanted)
+            return type(actual) is type(wanted)
 
 
 def _first_line(name: str, format: Csv) -> str:

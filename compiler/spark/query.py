@@ -283,9 +283,9 @@ def _wait(
 
 def _translated(error: Exception) -> Exception:
     """Our own error, if one is inside what Spark reports."""
-    found = from_text(str(error))
-    if found is not None:
-        return found
+    known = from_text(str(error))
+    if known is not None:
+        return known
     if isinstance(error, ConnectionError | Py4JNetworkError):
         return RunError(
             "TT214",

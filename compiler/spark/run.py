@@ -233,27 +233,27 @@ def _supervise(
 
 def _left_open(spark: SparkSession, program: Program, stores: Mapping[str, RunStore]) -> dict[str, int]:
     """How many keys wait for longer silence, by operator."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for segment, plan in zip(program.segments, program.plans, strict=True):
         path = stores[segment.name].path
         if SparkLog(path).ended >= 0:
             kept = open_checkpoint(str(path), SparkLog)
             for operator, count in open_keys(plan, partial(stage_states, spark), kept).items():
-                found[operator] = found.get(operator, 0) + count
-    return found
+                counts[operator] = counts.get(operator, 0) + count
+    return counts
 
 
-def _not_shown(made: CompatibleCheckpoint, output: Output) -> None:
+def _not_shown(checkpoint: CompatibleCheckpoint, output: Output) -> None:
     """Refuse a changed graph where rows of a micro-batch are out that is not committed: the new graph would take them back."""
-    number = made.log.ended + 1
-    if not made.changed or made.known is None or made.log.begun < number:
+    number = checkpoint.log.ended + 1
+    if not checkpoint.changed or checkpoint.known is None or checkpoint.log.begun < number:
         return
     place = output.visible(number)
     if place is not None:
         raise RunError(
             "TT211",
-            f"the checkpoint {made.path} cannot go on with a changed graph yet: the graph as it was has put rows of "
-            f"micro-batch {number} into {place}, and did not commit it. Changed: {made.changed[0]}",
+            f"the checkpoint {checkpoint.path} cannot go on with a changed graph yet: the graph as it was has put rows of "
+            f"micro-batch {number} into {place}, and did not commit it. Changed: {checkpoint.changed[0]}",
             fix="run the graph as it was once more, then the changed one",
         )
 

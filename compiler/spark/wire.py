@@ -164,9 +164,9 @@ def _received(data: bytes, parcel: tuple[str, dict[Any, Any]] | None) -> Any:
 
     def make() -> Any:
         cls, inside = _Unpickler(io.BytesIO(data), parts).load()
-        made = object.__new__(cls)
-        made.__dict__.update(inside)
-        return made
+        instance = object.__new__(cls)
+        instance.__dict__.update(inside)
+        return instance
 
     return _kept(digest + hashlib.sha256(data).hexdigest(), make)
 
@@ -178,8 +178,8 @@ def _kept(digest: str, make: Callable[[], T]) -> T:
         while len(_KEPT) > 24:
             _KEPT.popitem(last=False)
     _KEPT.move_to_end(digest)
-    made: T = _KEPT[digest]
-    return made
+    value: T = _KEPT[digest]
+    return value
 
 
 _settled = threading.Event()

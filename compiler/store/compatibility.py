@@ -106,10 +106,10 @@ class CompatibleCheckpoint:
 def claim(path: Path, plan: Plan, logs: Logs) -> CompatibleCheckpoint:
     """A checkpoint for a plan that runs alone. Raises :class:`RunError` ``TT211``."""
     key = Key.of(path)
-    made, refused = _compared(path, plan, fingerprint(plan, key=key), key, path, logs)
+    checkpoint, refused = _compared(path, plan, fingerprint(plan, key=key), key, path, logs)
     _refuse(path, refused)
-    _not_between(made)
-    return made
+    _not_between(checkpoint)
+    return checkpoint
 
 
 def _known(path: Path) -> dict[str, Any] | None:
@@ -156,16 +156,16 @@ def _refuse(path: Path, changes: list[str]) -> None:
         )
 
 
-def _not_between(made: CompatibleCheckpoint, channel: Path | None = None) -> None:
+def _not_between(checkpoint: CompatibleCheckpoint, channel: Path | None = None) -> None:
     """Refuse a change between the answer of a micro-batch and its state: one would be of the old graph, the other of the new."""
-    number = made.log.ended + 1
-    shown = [made.path / "commits" / f"{number:08d}.json"]
+    number = checkpoint.log.ended + 1
+    shown = [checkpoint.path / "commits" / f"{number:08d}.json"]
     shown += [] if channel is None else [channel / "manifests" / f"{number:08d}.jsonl"]
-    if made.changed and any(one.exists() for one in shown):
+    if checkpoint.changed and any(one.exists() for one in shown):
         raise RunError(
             "TT211",
-            f"the checkpoint {made.path} cannot go on with a changed graph yet: the graph as it was has answered "
-            f"micro-batch {number}, and its state is still to come. Changed: {made.changed[0]}",
+            f"the checkpoint {checkpoint.path} cannot go on with a changed graph yet: the graph as it was has answered "
+            f"micro-batch {number}, and its state is still to come. Changed: {checkpoint.changed[0]}",
             fix="run the graph as it was once more, then the changed one",
         )
 
@@ -231,11 +231,11 @@ def refuse(root: Path, program: Program, logs: Logs, inputs: Mapping[str, str], 
     queries = checkpoints_of(root, program, logs).queries
     claims = [queries[segment.name] for segment in program.segments]
     if all(one.finished for one in claims):
-        found = (
+        reasons = (
             unread(one.path, plan, inputs, appended=appended)
             for one, plan in zip(claims, program.plans, strict=True)
         )
-        path = next((path for path in found if path is not None), None)
+        path = next((path for path in reasons if path is not None), None)
         raise finished_run(root, "" if path is None else f", and {path} came after that")
 
 
@@ -300,10 +300,10 @@ class _Matching:
         for segment in self.program.segments:
             name = segment.name
             graph = fingerprint(plans[name], sends=segment.sends is not None, channels=names, key=self.key)
-            made, refused = _compared(self.root / directories[name], plans[name], graph, self.key, self.root, self.logs)
-            queries[name] = made
+            checkpoint, refused = _compared(self.root / directories[name], plans[name], graph, self.key, self.root, self.logs)
+            queries[name] = checkpoint
             self.refused += [f"query {name}, {line}" for line in refused]
-            changed += [f"query {name}, {line}" for line in made.changed]
+            changed += [f"query {name}, {line}" for line in checkpoint.changed]
             if self.known and name not in self.matched:
                 self.is_allowed(segment)
                 changed.append(f"query {name} is new, and begins where its sources begin")

@@ -89,14 +89,14 @@ def open_all(path: str, logs: Callable[[Path], StateLog], number: int | None = N
     with such a stage. Raises :class:`UsageError` ``TT408`` like :func:`open_checkpoint`, and if there is no such
     stage. Of several queries, those without any state are left out."""
     queries = {name: Path(path, directory) for name, directory in sorted((queries_of(Path(path)) or {}).items())}
-    found: dict[str, CheckpointView] = {}
+    views: dict[str, CheckpointView] = {}
     for name, query in queries.items():
         if logs(query).ended >= 0:
-            found[name] = open_checkpoint(str(query), logs)
-    found = found or {"": open_checkpoint(str(next(iter(queries.values()), path)), logs)}
-    chosen = {name: kept for name, kept in found.items() if kept.only(number)}
+            views[name] = open_checkpoint(str(query), logs)
+    views = views or {"": open_checkpoint(str(next(iter(queries.values()), path)), logs)}
+    chosen = {name: kept for name, kept in views.items() if kept.only(number)}
     if not chosen:
-        numbers = (f"{name} {stage.number}".strip() for name, kept in found.items() for stage in kept.stages)
+        numbers = (f"{name} {stage.number}".strip() for name, kept in views.items() for stage in kept.stages)
         raise UsageError("TT408", f"{path} has no stage {number}", fix=f"its stages are {', '.join(numbers)}")
     return chosen
 
@@ -111,7 +111,7 @@ def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> CheckpointVi
         run, groups, stages = about["run"], Fingerprint.of(about["graph"]).kept["key groups"], about["stages"]
         if not re.fullmatch(r"\d+", groups) or not re.fullmatch(r"[0-9a-f]{8}", run):
             raise ValueError
-        found = tuple(StageAbout(one["stage"], tuple(one["operators"]), tuple(one["reads"])) for one in stages)
+        contents = tuple(StageAbout(one["stage"], tuple(one["operators"]), tuple(one["reads"])) for one in stages)
     except FileNotFoundError as error:
         what = "no checkpoint: it has no graph.json" if root.is_dir() else "no directory"
         raise UsageError(
@@ -126,13 +126,13 @@ def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> CheckpointVi
     log = logs(root)
     if log.ended < 0:
         raise UsageError("TT408", f"{path} holds no state yet: no micro-batch has ended", fix="run the dataflow first")
-    if log.stores and log.stores != len(found):
+    if log.stores and log.stores != len(contents):
         raise UsageError(
             "TT408",
-            f"{path} has {len(found)} stages and {log.stores} state stores",
+            f"{path} has {len(contents)} stages and {log.stores} state stores",
             fix="give a checkpoint as a run left it",
         )
-    return CheckpointView(root, run, int(groups), found, log.ended, not log.stores)
+    return CheckpointView(root, run, int(groups), contents, log.ended, not log.stores)
 
 
 Blobs: TypeAlias = Callable[[CheckpointView, StageAbout], Iterator[tuple[int, bytes]]]

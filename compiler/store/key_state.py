@@ -59,17 +59,17 @@ def find_key(
     ``plans``: with a plan, states in columns are shown as the author's objects, otherwise as their scalars.
     """
     matches = _matching(text)
-    found, others = False, dict[Any, None]()
+    present, others = False, dict[Any, None]()
     stages = [(name, kept, stage) for name, kept in queries.items() for stage in kept.only(number)]
     for name, kept, stage in stages:
         plan = plans.get(name)
         planned = plan.stages[stage.number] if plan is not None else None
         for group, _, state in states(blobs, kept, stage):
             for one in of_key(stage, group, state, matches, planned):
-                found = True
+                present = True
                 yield name, one
             others.update(dict.fromkeys(key for held in state.operators for key in keys_of(held)[:3]))
-    if not found:
+    if not present:
         some = ", ".join(sorted(show(key) for key in others)[:5])
         raise UsageError(
             "TT408",
@@ -117,11 +117,11 @@ def of_key(
             blocks[end][0].append(key)
             blocks[end][1].append(value)
     for end, block in sorted(blocks.items()):
-        found = [(key, value) for key, value in _pairs(block) if matches(key)]
-        if found:
-            values = [value for _, value in found]
+        pairs = [(key, value) for key, value in _pairs(block) if matches(key)]
+        if pairs:
+            values = [value for _, value in pairs]
             value = values[0] if isinstance(block, dict) else values
-            yield KeyState(stage.number, group, found[0][0], value, end=end)
+            yield KeyState(stage.number, group, pairs[0][0], value, end=end)
 
 
 def _pairs(block: Any) -> Iterator[tuple[Any, Any]]:

@@ -99,11 +99,11 @@ class Batch:
 
 def stage_metrics(plan: Plan, messages: Iterable[Message]) -> tuple[StageMetrics, ...]:
     """The metrics of a micro-batch from its messages."""
-    found: dict[int, list[Metrics]] = {}
+    metrics: dict[int, list[Metrics]] = {}
     for message in messages:
         if isinstance(message.body, Metrics):
-            found.setdefault(message.body.stage, []).append(message.body)
-    return tuple(_of_stage(stage, found[stage.number]) for stage in plan.stages if stage.number in found)
+            metrics.setdefault(message.body.stage, []).append(message.body)
+    return tuple(_of_stage(stage, metrics[stage.number]) for stage in plan.stages if stage.number in metrics)
 
 
 def _of_stage(stage: Stage, groups: Sequence[Metrics]) -> StageMetrics:
@@ -125,14 +125,14 @@ def _of_stage(stage: Stage, groups: Sequence[Metrics]) -> StageMetrics:
 
 def operators_of(stage: Stage) -> list[str]:
     """The names of the steps of a stage. Equal names get numbers from the second one on."""
-    found: list[str] = []
+    names: list[str] = []
     for step in stage.steps:
         name, count = title(step.node), 1
-        while name in found:
+        while name in names:
             count += 1
             name = f"{title(step.node)} {count}"
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 def instant(micros: int) -> str:

@@ -38,12 +38,12 @@ def ends_in_band(plan: Plan) -> bool:
 def open_keys(plan: Plan, blobs: Blobs, kept: CheckpointView) -> dict[str, int]:
     """How many keys are open, by operator. Only operators that linger are asked. Raises what the operators raise."""
     periods = [how.period for leaf in plan.sources if isinstance(how := leaf.source.markers, EventTime)]
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for about, stage in zip(kept.stages, plan.stages, strict=True):
         if any(linger_of(step.node) for step in stage.steps):
             for operator, count in _of_stage(blobs, kept, about, stage, min(periods, default=SECOND)):
-                found[operator] = found.get(operator, 0) + count
-    return found
+                counts[operator] = counts.get(operator, 0) + count
+    return counts
 
 
 def _of_stage(blobs: Blobs, kept: CheckpointView, about: StageAbout, stage: Stage, period: int) -> Iterator[tuple[str, int]]:

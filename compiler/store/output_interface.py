@@ -129,14 +129,14 @@ class SideOutputs:
         if self.attempts.may_have_left(batch):
             remove_shown([*_below(self.late), *_below(self.rejects)], self.run, batch)
         places = {"late": self.late, "rejects": self.rejects}
-        found: dict[tuple[Path, str], list[SideRows | File]] = {}
+        parts: dict[tuple[Path, str], list[SideRows | File]] = {}
         for message in messages:
             match message.body:
                 case SideRows(holds, source) | File(holds, source) as about if holds in places:
-                    found.setdefault((places[holds], source), []).append(about)
+                    parts.setdefault((places[holds], source), []).append(about)
                 case _:
                     pass
-        for (directory, source), some in sorted(found.items()):
+        for (directory, source), some in sorted(parts.items()):
             aside = directory / HIDDEN / self.run / f"aside-{uuid.uuid4().hex}"  # on the disk where it is to go
             aside.parent.mkdir(parents=True, exist_ok=True)
             with aside.open("w", encoding="utf-8") as file:
@@ -190,18 +190,18 @@ def items_of(plan: Plan, messages: Sequence[Message]) -> Iterator[tuple[int, int
     """End of block, position, key and value of each row that came to the driver."""
     for message in messages:
         if isinstance(message.body, Rows):
-            found = from_rows(plan.layout, message.body.batch)
-            places = found.positions or [0] * len(found)
-            yield from zip(found.ends, places, found.keys, found.values, strict=True)
+            rows = from_rows(plan.layout, message.body.batch)
+            places = rows.positions or [0] * len(rows)
+            yield from zip(rows.ends, places, rows.keys, rows.values, strict=True)
 
 
 def rows_of(plan: Plan, messages: Sequence[Message]) -> list[pa.RecordBatch]:
     """The rows that came to the driver, in as few record batches as possible."""
     batches = [message.body.batch for message in messages if isinstance(message.body, Rows)]
-    found: list[pa.RecordBatch] = (
+    tables: list[pa.RecordBatch] = (
         pa.Table.from_batches(batches, schema_of_rows(plan.layout)).combine_chunks().to_batches()
     )
-    return found
+    return tables
 
 
 def rows_file(plan: Plan, delivery: Staging, messages: Sequence[Message]) -> list[Path]:

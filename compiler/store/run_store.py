@@ -97,8 +97,8 @@ class RunStore:
 
     def committed(self, epoch: int) -> dict[str, Any] | None:
         """The commit record of an epoch."""
-        found: dict[str, Any] | None = read_json(self.path / "commits" / f"{epoch:08d}.json")
-        return found
+        record: dict[str, Any] | None = read_json(self.path / "commits" / f"{epoch:08d}.json")
+        return record
 
     def commit(self, epoch: int, record: dict[str, Any]) -> None:
         """Record that an epoch is out. Only the last records are kept."""
@@ -120,8 +120,8 @@ class RunStore:
 
     def before(self, epoch: int) -> dict[str, Any]:
         """The last commit record before an epoch; empty if there is none. A rescale is an epoch without a record."""
-        found = (self.committed(number) for number in range(epoch - 1, -1, -1))
-        return next((record for record in found if record is not None), {})
+        records = (self.committed(number) for number in range(epoch - 1, -1, -1))
+        return next((record for record in records if record is not None), {})
 
     @property
     def next(self) -> tuple[int, dict[str, Any]]:

@@ -38,10 +38,10 @@ def read_json(path: Path) -> Any:
     """The content that :func:`write_json` wrote, None if there is no file. Raises :class:`RunError` ``TT225`` for
     anything else."""
     try:
-        found = json.loads(path.read_bytes())
-        if not isinstance(found, dict):
+        content = json.loads(path.read_bytes())
+        if not isinstance(content, dict):
             raise ValueError("it holds no object")
-        return found
+        return content
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -33,7 +33,7 @@ def look(path: Path) -> None:
     """Compare the format of a checkpoint, if there is one. Raises :class:`RunError` ``TT220``."""
     try:
         about = json.loads((path / _FILE).read_bytes())
-        found, writer = int(about["format"]), f"tracetypes {about['tracetypes']}"
+        number, writer = int(about["format"]), f"tracetypes {about['tracetypes']}"
     except FileNotFoundError:
         if any((path / name).exists() for name in _CONTENTS):
             raise _other(path, "no format", "an older tracetypes") from None
@@ -42,8 +42,8 @@ def look(path: Path) -> None:
         return  # whoever makes the checkpoint says that it cannot be written
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _other(path, f"a {_FILE} that cannot be read ({error})", "something else") from error
-    if found != FORMAT:
-        raise _other(path, f"format {found}", writer)
+    if number != FORMAT:
+        raise _other(path, f"format {number}", writer)
 
 
 def stamp(path: Path) -> None:
@@ -52,9 +52,9 @@ def stamp(path: Path) -> None:
         write_json(path / _FILE, {"format": FORMAT, "tracetypes": VERSION})
 
 
-def _other(path: Path, found: str, writer: str) -> RunError:
+def _other(path: Path, what: str, writer: str) -> RunError:
     return RunError(
         "TT220",
-        f"the checkpoint {path} has {found}, written by {writer}; tracetypes {VERSION} reads format {FORMAT}",
+        f"the checkpoint {path} has {what}, written by {writer}; tracetypes {VERSION} reads format {FORMAT}",
         fix="go on with the version that wrote it, or start anew with another --checkpoint and output",
     )

@@ -61,14 +61,14 @@ def scalar_key(value: Any) -> Hashable:
 
 def parts_of(value: Any) -> dict[str, Any]:
     """The named values of an object: in its ``__dict__`` and in the slots of its classes."""
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for cls in reversed(type(value).__mro__):
         slots = cls.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             inside = f"_{cls.__name__.lstrip('_')}{name}" if name.startswith("__") and name[-2:] != "__" else name
             if name not in ("__dict__", "__weakref__") and hasattr(value, inside):
-                found[inside] = getattr(value, inside)
-    return found | getattr(value, "__dict__", {})
+                parts[inside] = getattr(value, inside)
+    return parts | getattr(value, "__dict__", {})
 
 
 def operator_key(op: Any) -> Hashable:
@@ -89,5 +89,5 @@ class AnalysisCache:
         key = ObjectKey(analyse), operator_key(op), about
         if key not in self._done:
             self._done[key] = analyse(op, *about)
-        made: T = self._done[key]
-        return made
+        result: T = self._done[key]
+        return result

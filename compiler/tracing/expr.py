@@ -206,11 +206,11 @@ def _evaluate(value: Value, inputs: Callable[[Input], Any], known: dict[int, Any
         case Const():
             return value.value
         case Pack(cls, names, parts):
-            made = [_evaluate(part, inputs, known) for part in parts]
+            values = [_evaluate(part, inputs, known) for part in parts]
             if cls is tuple:
-                return tuple(made)
+                return tuple(values)
             try:
-                return cls(**dict(zip(names, made, strict=True)))
+                return cls(**dict(zip(names, values, strict=True)))
             except Exception as error:  # the author's own validators
                 raise Undefined(f"{cls.__name__}: {error}") from error
         case Call():
@@ -229,12 +229,12 @@ def _call(call: Call, inputs: Callable[[Input], Any], known: dict[int, Any]) -> 
     try:
         if call.op == "has":
             return args[0] in _table(call)
-        made = _look_up(call, args[0]) if call.op == "lookup" else _MEANING[call.op](*args)
+        result = _look_up(call, args[0]) if call.op == "lookup" else _MEANING[call.op](*args)
     except (ArithmeticError, ValueError, LookupError) as error:
         raise Undefined(f"{call.op}: {error}") from error
-    if type(made) is int and not INT_MIN <= made <= INT_MAX:
+    if type(result) is int and not INT_MIN <= result <= INT_MAX:
         raise Undefined(f"{call.op} leaves 64 bits")
-    return made
+    return result
 
 
 def _table(call: Call) -> Mapping[Any, Any] | LookupTable:
@@ -244,10 +244,10 @@ def _table(call: Call) -> Mapping[Any, Any] | LookupTable:
 
 
 def _look_up(call: Call, key: Any) -> Any:
-    found = _table(call)[key]
+    row = _table(call)[key]
     for step in call.path:
-        found = getattr(found, step) if isinstance(step, str) else found[step]
-    return found
+        row = getattr(row, step) if isinstance(step, str) else row[step]
+    return row
 
 
 def _over(total: ExactSum, count: int) -> float:

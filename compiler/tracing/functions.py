@@ -46,17 +46,17 @@ class Function:
     def __call__(self, *args: Any) -> Any:
         """Raises ValueError where there is no value."""
         try:
-            made = self.call(*args)
+            result = self.call(*args)
         except Exception as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
         cls = SCALARS[self.gives]
-        if type(made) is not cls:
-            raise ValueError(f"gives a {type(made).__name__}")
-        if cls is int and not INT_MIN <= made <= INT_MAX:
+        if type(result) is not cls:
+            raise ValueError(f"gives a {type(result).__name__}")
+        if cls is int and not INT_MIN <= result <= INT_MAX:
             raise ValueError("leaves 64 bits")
-        if cls is dt.datetime and made.tzinfo is not dt.UTC:
+        if cls is dt.datetime and result.tzinfo is not dt.UTC:
             raise ValueError("gives a time of another zone")
-        return made
+        return result
 
     def kinds(self, count: int) -> tuple[Schema | None, ...] | None:
         """The kinds of this many arguments; None if it does not take as many."""
@@ -90,43 +90,43 @@ def _lshift(a: int, b: int) -> int:
 
 
 def _text() -> dict[str, Function]:
-    made: dict[str, Function] = {}
+    functions: dict[str, Function] = {}
     tests = "alnum alpha ascii decimal digit identifier lower numeric printable space title upper"
     for name in tests.split():
-        made[f"str.is{name}"] = _of(getattr(str, f"is{name}"), [_S], _B, total=True)
+        functions[f"str.is{name}"] = _of(getattr(str, f"is{name}"), [_S], _B, total=True)
     for name in ("capitalize", "casefold", "swapcase", "title"):
-        made[f"str.{name}"] = _of(getattr(str, name), [_S], _S, total=True)
+        functions[f"str.{name}"] = _of(getattr(str, name), [_S], _S, total=True)
     for name in ("strip", "lstrip", "rstrip", "removeprefix", "removesuffix"):
-        made[f"str.{name}"] = _of(getattr(str, name), [_S, _S], _S, total=True)
+        functions[f"str.{name}"] = _of(getattr(str, name), [_S, _S], _S, total=True)
     for name, total in (("count", True), ("find", True), ("rfind", True), ("index", False), ("rindex", False)):
-        made[f"str.{name}"] = _of(getattr(str, name), [_S, _S, _I, _I], _I, least=2, total=total)
+        functions[f"str.{name}"] = _of(getattr(str, name), [_S, _S, _I, _I], _I, least=2, total=total)
     for name in ("startswith", "endswith"):
-        made[f"str.{name}"] = _of(getattr(str, name), [_S, _S, _I, _I], _B, least=3, total=True)
-    made["str.replace"] = _of(str.replace, [_S, _S, _S, _I], _S, total=True)
+        functions[f"str.{name}"] = _of(getattr(str, name), [_S, _S, _I, _I], _B, least=3, total=True)
+    functions["str.replace"] = _of(str.replace, [_S, _S, _S, _I], _S, total=True)
     for name in ("ljust", "rjust", "center"):
-        made[f"str.{name}"] = _of(getattr(str, name), [_S, _I, _S], _S, least=2, fixed=(1,))
-    made["str.zfill"] = _of(str.zfill, [_S, _I], _S, total=True, fixed=(1,))
-    made["str.format"] = _of(str.format, [_S, None], _S, least=1, more=True, fixed=(0,))
+        functions[f"str.{name}"] = _of(getattr(str, name), [_S, _I, _S], _S, least=2, fixed=(1,))
+    functions["str.zfill"] = _of(str.zfill, [_S, _I], _S, total=True, fixed=(1,))
+    functions["str.format"] = _of(str.format, [_S, None], _S, least=1, more=True, fixed=(0,))
     for name in ("split", "rsplit"):
         # Without a separator, with one, and with one and how often at most.
         split = getattr(str, name)
-        made[name] = _of(_part(split), [_S, _I, _S, _I], _S, least=2)
-        made[f"{name}_length"] = _of(lambda text, *how, split=split: len(split(text, *how)), [_S, _S, _I], _I, least=1)
-        made[f"{name}_has"] = _of(
+        functions[name] = _of(_part(split), [_S, _I, _S, _I], _S, least=2)
+        functions[f"{name}_length"] = _of(lambda text, *how, split=split: len(split(text, *how)), [_S, _S, _I], _I, least=1)
+        functions[f"{name}_has"] = _of(
             lambda text, part, *how, split=split: part in split(text, *how), [_S, _S, _S, _I], _B, least=2
         )
     for name in ("partition", "rpartition"):
-        made[name] = _of(_part(getattr(str, name)), [_S, _I, _S], _S)
-    made["step"] = _of(lambda text, step: text[::step], [_S, _I], _S)
-    made["repeat"] = _of(lambda text, times: text * times, [_S, _I], _S, total=True, fixed=(1,))
-    made["ord"] = _of(ord, [_S], _I)
-    made["int"] = _of(int, [_S, _I], _I, least=1)
-    made["float"] = _of(float, [_S], _F)
-    made["str"] = _of(str, [None], _S, total=True)
-    made["repr"] = _of(repr, [None], _S, total=True)
-    made["format"] = _of(format, [None, _S], _S, fixed=(1,))
-    made["percent"] = _of(lambda text, *values: text % values, [_S, None], _S, least=2, more=True, fixed=(0,))
-    return made
+        functions[name] = _of(_part(getattr(str, name)), [_S, _I, _S], _S)
+    functions["step"] = _of(lambda text, step: text[::step], [_S, _I], _S)
+    functions["repeat"] = _of(lambda text, times: text * times, [_S, _I], _S, total=True, fixed=(1,))
+    functions["ord"] = _of(ord, [_S], _I)
+    functions["int"] = _of(int, [_S, _I], _I, least=1)
+    functions["float"] = _of(float, [_S], _F)
+    functions["str"] = _of(str, [None], _S, total=True)
+    functions["repr"] = _of(repr, [None], _S, total=True)
+    functions["format"] = _of(format, [None, _S], _S, fixed=(1,))
+    functions["percent"] = _of(lambda text, *values: text % values, [_S, None], _S, least=2, more=True, fixed=(0,))
+    return functions
 
 
 _OF_ONE: Final = (
@@ -136,19 +136,19 @@ _OF_ONE: Final = (
 
 
 def _numbers() -> dict[str, Function]:
-    made = {f"math.{name}": _of(getattr(math, name), [_F], _F) for name in _OF_ONE.split()}
+    functions = {f"math.{name}": _of(getattr(math, name), [_F], _F) for name in _OF_ONE.split()}
     for name in ("atan2", "copysign", "fmod", "hypot", "pow"):
-        made[f"math.{name}"] = _of(getattr(math, name), [_F, _F], _F)
-    made["math.log"] = _of(math.log, [_F, _F], _F, least=1)
+        functions[f"math.{name}"] = _of(getattr(math, name), [_F, _F], _F)
+    functions["math.log"] = _of(math.log, [_F, _F], _F, least=1)
     for name in ("floor", "ceil"):
-        made[f"math.{name}"] = _of(getattr(math, name), [_F], _I)
-    made["pow"] = _of(pow, [_F, _F], _F)
-    made["round_digits"] = _of(round, [_F, _I], _F)
+        functions[f"math.{name}"] = _of(getattr(math, name), [_F], _I)
+    functions["pow"] = _of(pow, [_F, _F], _F)
+    functions["round_digits"] = _of(round, [_F, _I], _F)
     # No integer of 64 bits has more than twenty digits, and of more Python makes very long ones.
-    made["round_tens"] = _of(lambda value, digits: round(value, max(digits, -30)), [_I, _I], _I)
-    made["lshift"] = _of(_lshift, [_I, _I], _I)
-    made["rshift"] = _of(lambda a, b: a >> b, [_I, _I], _I)
-    return made
+    functions["round_tens"] = _of(lambda value, digits: round(value, max(digits, -30)), [_I, _I], _I)
+    functions["lshift"] = _of(_lshift, [_I, _I], _I)
+    functions["rshift"] = _of(lambda a, b: a >> b, [_I, _I], _I)
+    return functions
 
 
 def _times() -> dict[str, Function]:

@@ -107,11 +107,11 @@ class _Explorer:
 
     def tree(self) -> Tree:
         try:
-            made = self.explore(())
+            tree = self.explore(())
             if not self.returned:
                 error, calls = self.first_exception or ("an exception", ())
                 raise Stop(f"always raises {error}", calls)
-            return attrs.evolve(made, touched=tuple(self.tracer.touched.values()))
+            return attrs.evolve(tree, touched=tuple(self.tracer.touched.values()))
         except Stop as stop:
             raise Untraceable(stop.what, stop.calls) from None
 

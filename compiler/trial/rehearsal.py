@@ -174,13 +174,13 @@ def rehearse(job: Job, place: Path) -> int:
             return crashes.fired
         if crashes.fired == before:
             error = place / "error"
-            found = from_text(error.read_text()) if error.exists() else None
-            raise found or RunError("TT214", f"the process ended with status {running.returncode}: {said}")
+            failure = from_text(error.read_text()) if error.exists() else None
+            raise failure or RunError("TT214", f"the process ended with status {running.returncode}: {said}")
 
 
 def answers(job: Job, place: Path) -> dict[str, Trace[Element]]:
     """The traces that a job has left at its sinks."""
-    found: dict[str, Trace[Element]] = {}
+    traces: dict[str, Trace[Element]] = {}
     for segment, plan in zip(job.program.segments, job.program.plans, strict=True):
         if segment.sends is not None:
             continue
@@ -191,16 +191,16 @@ def answers(job: Job, place: Path) -> dict[str, Trace[Element]]:
                     collector.table(pq.read_table(line["file"]).combine_chunks())
                 else:
                     collector.markers.extend(line["markers"])
-        found[segment.name] = collector.answer(plan.region.stream).trace
-    return found
+        traces[segment.name] = collector.answer(plan.region.stream).trace
+    return traces
 
 
 def side_outputs(place: Path, which: str) -> Counter[tuple[str, str]]:
     """The late or rejected rows (``late`` or ``rejects``), by source and reason."""
-    found: Counter[tuple[str, str]] = Counter()
+    rows: Counter[tuple[str, str]] = Counter()
     for part in (place / which).glob("*/part-*"):
-        found.update((part.parent.name, json.loads(line)["reason"]) for line in part.read_text().splitlines())
-    return found
+        rows.update((part.parent.name, json.loads(line)["reason"]) for line in part.read_text().splitlines())
+    return rows
 
 
 if __name__ == "__main__":

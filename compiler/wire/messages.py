@@ -174,10 +174,10 @@ def _held(kind: int) -> Holds:
     return holds
 
 
-def _piece(found: list[int] | None) -> Piece | None:
-    if found is None:
+def _piece(places: list[int] | None) -> Piece | None:
+    if places is None:
         return None
-    time, file, offset = found
+    time, file, offset = places
     return time, file, offset
 
 

@@ -47,8 +47,8 @@ def fields_of(value: Any) -> dict[str, Any]:
     if dataclasses.is_dataclass(cls):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(cls) if f.compare}
     slots = [name for at in cls.__mro__ for name in _as_tuple(at.__dict__.get("__slots__", ()))]
-    found = {name: getattr(value, name) for name in slots if name != "__weakref__" and hasattr(value, name)}
-    return {**getattr(value, "__dict__", {}), **found}
+    fields = {name: getattr(value, name) for name in slots if name != "__weakref__" and hasattr(value, name)}
+    return {**getattr(value, "__dict__", {}), **fields}
 
 
 def _as_tuple(names: Any) -> tuple[str, ...]:

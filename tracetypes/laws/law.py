@@ -48,7 +48,7 @@ class Law:
         The examples are the same in every run. The operator's class and module are put back as they were.
         """
         __tracebackhide__ = True
-        subject, found = self._subject, list[LawBroken]()
+        subject, problems = self._subject, list[LawBroken]()
         subject.world = World(subject.op)
         failures, judged = list[OperatorFailed](), [0]
 
@@ -64,7 +64,7 @@ class Law:
                 reject()
             judged[0] += example is None or any(map(items_in, example if isinstance(example[0], tuple) else [example]))
             if broken is not None:
-                found.append(broken)
+                problems.append(broken)
                 raise broken
 
         try:
@@ -78,9 +78,9 @@ class Law:
             raise UsageError(error.code, error.message, fix=error.fix) from None
         except Flaky:
             # It does not fail again: the operator remembers where we cannot put back, or draws lots.
-            if not found:
+            if not problems:
                 raise
-            smallest = min(found, key=lambda broken: len(broken.message))
+            smallest = min(problems, key=lambda broken: len(broken.message))
         except Unsatisfiable:
             self._unjudged(failures)
         finally:

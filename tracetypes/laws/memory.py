@@ -64,13 +64,13 @@ class World:
 
     def changes(self, *, own: bool = False) -> list[str]:
         """What is remembered now, in words. ``own``: on the instance only."""
-        found = []
+        changes = []
         for place in self.places:
             now = place.get()
             if (place.own or not own) and now is not place.before and not same(now, place.before):
                 was = "did not exist" if place.before is _ABSENT else f"was {_brief(place.before)}"
-                found.append(f"{place.name} {was} and became {_brief(now)}")
-        return found
+                changes.append(f"{place.name} {was} and became {_brief(now)}")
+        return changes
 
     def _place(
         self, name: str, value: Any, get: Callable[[], Any], put: Callable[[Any], None], own: bool = False

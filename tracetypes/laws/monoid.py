@@ -29,8 +29,8 @@ def _monoid(
         subject.world.reset()
         known = [(subject.aggregate(items), items) for items in (drawn if letters > 1 else (*drawn, ()))]
         for chosen in itertools.permutations(known, letters):
-            texts = [f"{show(made)}, from {_term(items)}" for made, items in chosen]
-            for what, left, right in sides(subject, *(made for made, _ in chosen)):
+            texts = [f"{show(value)}, from {_term(items)}" for value, items in chosen]
+            for what, left, right in sides(subject, *(value for value, _ in chosen)):
                 if not same(left, right):
                     lines = [*zip("abc", texts, strict=False), ("left", show(left)), ("right", show(right))]
                     advice = _monoid_advice(code, [items for _, items in chosen], left, right) or fix

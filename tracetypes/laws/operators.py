@@ -55,7 +55,7 @@ def laws(
     ) -> Law:
         return Law(name=name, code=code, equation=equation, subject=subject, examine=examine, examples=examples)
 
-    found = [
+    laws_ = [
         law("frozen", "TT309", "no attribute of the operator can be assigned", stays_frozen, st.none()),
         law("total", "TT308", "no method raises, whatever the items are", never_raises),
         law("types", "TT309", "what is emitted is of the declared types", emits_its_types),
@@ -70,11 +70,11 @@ def laws(
     )
     order = law("order insensitivity", "TT306", "run(block) == run(the block in another order)", ignores_order)
     if isinstance(op, OpStateless):
-        found += [purity, order]
+        laws_ += [purity, order]
     elif isinstance(op, OpKeyedOrdered):
-        found += [locality, purity]
+        laws_ += [locality, purity]
     else:
-        found += [
+        laws_ += [
             purity,
             law("identity", "TT301", "combine(a, identity()) == a == combine(identity(), a)", has_identity, three),
             law("commutativity", "TT303", "combine(a, b) == combine(b, a)", commutes, three),
@@ -89,7 +89,7 @@ def laws(
             locality,
         ]
         if op.skips_untouched:
-            found += [
+            laws_ += [
                 law(
                     "idle keys are silent",
                     "TT307",
@@ -106,24 +106,24 @@ def laws(
         if op.forgets_idle:
             law_of_unseen = "on_marker(state of a key never seen, ...) emits nothing"
             longer = streams_of(subject.items, blocks=8, size=2)
-            found.append(law("keys never seen are silent", "TT307", law_of_unseen, is_silent_when_unseen, longer))
-    return (*found, *_of_silence(op, time, unit, law))
+            laws_.append(law("keys never seen are silent", "TT307", law_of_unseen, is_silent_when_unseen, longer))
+    return (*laws_, *_of_silence(op, time, unit, law))
 
 
 def _of_silence(op: Operator, time: Timed | None, unit: TimeUnit, law: Callable[..., Law]) -> list[Law]:
     """The laws of ``linger`` and ``next_due``, where the operator defines them."""
-    found: list[Law] = []
+    laws: list[Law] = []
     if isinstance(op, OpStateless):
-        return found
+        return laws
     if overrides(op, "linger") and (isinstance(op.linger(), int) or time is not None):
         examine = partial(speaks_no_longer, time, unit)
-        found.append(law("silence", "TT314", "behind what it lingers for it emits nothing", examine))
+        laws.append(law("silence", "TT314", "behind what it lingers for it emits nothing", examine))
     if isinstance(op, OpKeyedUnordered) and op.tumbles() is not None:
         joined = "run(items) == run(items) with the blocks of a window joined"
-        found.append(law("windows", "TT314", joined, answers_whole_windows))
+        laws.append(law("windows", "TT314", joined, answers_whole_windows))
     if isinstance(op, OpKeyedOrdered) and overrides(op, "next_due"):
-        found.append(law("due", "TT314", "run(items) == run(items) without markers before next_due", says_when_it_is_due))
-    return found
+        laws.append(law("due", "TT314", "run(items) == run(items) without markers before next_due", says_when_it_is_due))
+    return laws
 
 
 def check_laws(

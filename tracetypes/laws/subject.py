@@ -152,11 +152,11 @@ class Subject:
 
     def aggregate(self, items: Elements) -> Any:
         """An aggregate that a run can reach: the items lifted and combined from the left."""
-        made = [call_operator(self.op, "lift", f"item {i}", self.op.lift, i.key, copied(i.value)) for i in items_in(items)]
-        if not made:
+        lifted = [call_operator(self.op, "lift", f"item {i}", self.op.lift, i.key, copied(i.value)) for i in items_in(items)]
+        if not lifted:
             return call_operator(self.op, "identity", "identity", self.op.identity)
-        total = made[0]
-        for one in made[1:]:
+        total = lifted[0]
+        for one in lifted[1:]:
             total = self.combine(total, one)
         return total
 

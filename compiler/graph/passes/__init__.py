@@ -35,14 +35,14 @@ class Pass:
 def passes(*, parallelism: int, key_groups: int) -> tuple[Pass, ...]:
     """All passes in order."""
     parallel = partial(_parallelize.parallelize, parallelism=parallelism, key_groups=key_groups)
-    made = (
+    steps = (
         Pass("parallelize", _parallelize.EQUATION, parallel),
         Pass("drop splitters", _drop.EQUATION, _drop.drop_splitters),
         Pass("reorder", _reorder.EQUATION, _reorder.reorder),
         Pass("restore order", _restore.EQUATION, _restore.restore_order),
         Pass("fuse", _fuse.EQUATION, _fuse.fuse),
     )
-    return tuple(attrs.evolve(one, run=partial(_specified, one)) for one in made)
+    return tuple(attrs.evolve(one, run=partial(_specified, one)) for one in steps)
 
 
 def _specified(one: Pass, checked: Checked) -> Checked:

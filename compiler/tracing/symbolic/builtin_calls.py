@@ -79,8 +79,8 @@ class BuiltinCalls(Patterns):
         if not isa(value, Proxy):
             return self.call_constant(int, args, keywords)
         kind = self.kind(value)
-        if kind == STRING and (made := self.applied("int", value, *args[1:], *keywords.values())) is not None:
-            return made
+        if kind == STRING and (result := self.applied("int", value, *args[1:], *keywords.values())) is not None:
+            return result
         if len(args) > 1 or keywords or kind not in NUMBERS:
             self.refuse(f"converts {describe(value)} to int")
         if kind == FLOAT:
@@ -112,10 +112,10 @@ class BuiltinCalls(Patterns):
 
     def in_words(self, op: str, value: Any, *how: Any) -> Any:
         """``str(value)``, ``repr(value)`` or ``format(value, how)``."""
-        made = self.applied(op, value, *how)
-        if made is None:
+        result = self.applied(op, value, *how)
+        if result is None:
             self.refuse(f"turns {describe(value)} into text")
-        return made
+        return result
 
     def call_repr(self, value: Any, /) -> Any:
         value = self.settle(value)
@@ -241,8 +241,8 @@ class BuiltinCalls(Patterns):
         return self.attribute(value, name) if not default else getattr(value, name, *default)
 
     def call_sorted(self, values: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
-        made = [self.settle(one) for one in self.iterate(values)]
-        keyed = [(_Sorted(self, one if key is None else self.settle(self.call(key, one))), one) for one in made]
+        items = [self.settle(one) for one in self.iterate(values)]
+        keyed = [(_Sorted(self, one if key is None else self.settle(self.call(key, one))), one) for one in items]
         keyed.sort(key=operator.itemgetter(0), reverse=self.truth(reverse))
         return self.own([one for _, one in keyed])
 

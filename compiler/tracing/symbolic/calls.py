@@ -107,10 +107,10 @@ class Tracer(MethodCalls):
         """A function of numbers or text that expressions have."""
         if function in (math.floor, math.ceil) and len(args) == 1 and self.kind(args[0]) in (BOOLEAN, INTEGER):
             return self.as_number(args[0], INTEGER)
-        made = self.applied(APPLIED[function], *args)
-        if made is None:
+        result = self.applied(APPLIED[function], *args)
+        if result is None:
             self.refuse(f"calls {name_of_function(function)} with {' and '.join(map(describe, args))}")
-        return made
+        return result
 
     def call_function(self, function: types.FunctionType, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         if is_rewritten(function.__code__):
@@ -144,24 +144,24 @@ class Tracer(MethodCalls):
 
     def again(self, function: types.FunctionType, first: Any = None) -> types.FunctionType:
         """The author's function, compiled again. ``first``: its first argument."""
-        found = self.functions.get(id(function))
-        if found is not None:
-            return found[1]  # type: ignore[no-any-return]
+        entry = self.functions.get(id(function))
+        if entry is not None:
+            return entry[1]  # type: ignore[no-any-return]
         try:
             code = rewritten(function.__code__)
         except NoSource as error:
             self.refuse(str(error), called(function, error.line, owner_of(function.__code__, first)))
         names = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        made = types.FunctionType(
+        copy = types.FunctionType(
             code,
             {**function.__globals__, TRACER: self},
             function.__name__,
             function.__defaults__,
             tuple(names[name] for name in code.co_freevars),
         )
-        made.__kwdefaults__ = function.__kwdefaults__
-        self.functions[id(function)] = (function, made)
-        return made
+        copy.__kwdefaults__ = function.__kwdefaults__
+        self.functions[id(function)] = (function, copy)
+        return copy
 
     def evolve(self, fits: Callable[[Any], bool], /, *args: Any, **changes: Any) -> Any:
         """``attrs.evolve``, ``dataclasses.replace`` and ``_replace``, without looking at what stays."""
@@ -206,8 +206,8 @@ class Tracer(MethodCalls):
             args = tuple(map(list, args))
             if any(self.holds(one) for arg in args for one in arg):
                 self.refuse("hashes a value")
-        made = cls(*args, **keywords)
-        return self.own(made) if cls in (list, dict, set) else made
+        instance = cls(*args, **keywords)
+        return self.own(instance) if cls in (list, dict, set) else instance
 
     def call_builtin(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         owner, name = getattr(function, "__self__", None), function.__name__
@@ -229,8 +229,8 @@ class Tracer(MethodCalls):
                 return self.find(owner, name, *args)
             if held:
                 self.refuse(f"calls {name_of_function(function)}")
-            made = function(*args, **keywords)
-            return self.own(made) if name == "copy" else self.settle(made)
+            result = function(*args, **keywords)
+            return self.own(result) if name == "copy" else self.settle(result)
         if held and type(owner) is str:
             return self.call_method(owner, name, args, keywords)
         return self.call_constant(function, args, keywords)
@@ -255,15 +255,15 @@ class Tracer(MethodCalls):
 
     def find(self, owner: Any, name: str, value: Any, /) -> int:
         """``owner.index(value)`` or ``owner.count(value)``."""
-        found = 0
+        result = 0
         for at, one in enumerate(owner):
             if self.truth(self.contains_any(value, (one,))):
                 if name == "index":
                     return at
-                found += 1
+                result += 1
         if name == "index":
             raise ValueError("is not in it")
-        return found
+        return result
 
     def call_getter(self, function: Any, *args: Any) -> Any:
         parts = function.__reduce__()[1]
@@ -273,7 +273,7 @@ class Tracer(MethodCalls):
                 self.refuse("calls a methodcaller with keywords")
             return self.call(self.attribute(value, parts[0]), *parts[1:])
         if isa(function, operator.itemgetter):
-            made = [self.item(value, part) for part in parts]
+            items = [self.item(value, part) for part in parts]
         else:
-            made = [functools.reduce(self.attribute, part.split("."), value) for part in parts]
-        return made[0] if len(made) == 1 else tuple(made)
+            items = [functools.reduce(self.attribute, part.split("."), value) for part in parts]
+        return items[0] if len(items) == 1 else tuple(items)

@@ -94,10 +94,10 @@ class Decisions(Core):
                     continue
                 if name == "__len__" or not isa(method, types.FunctionType):
                     self.refuse(f"looks at a {type(value).__name__}, which has a {_ITS_OWN[name]} of its own")
-                made = self.settle(self.call(method, value))
-                if self.kind(made) != BOOLEAN:
+                result = self.settle(self.call(method, value))
+                if self.kind(result) != BOOLEAN:
                     raise TypeError("__bool__ should return bool")
-                return made
+                return result
         return bool(value)
 
     def truth(self, value: Any) -> bool:
@@ -113,8 +113,8 @@ class Decisions(Core):
         expr, turned = condition._expr, False
         while isinstance(expr, Call) and expr.op == "not":
             expr, turned = expr.args[0], not turned
-        found = self.now.known.get(id(expr))
-        return None if found is None else found != turned
+        fact = self.now.known.get(id(expr))
+        return None if fact is None else fact != turned
 
     def attempt(self, thunk: Callable[[], Any]) -> tuple[Any, dict[int, Expr]] | None:
         """What an expression without effects gives, and what in it may be undefined; None if it takes a decision."""
@@ -123,8 +123,8 @@ class Decisions(Core):
         ended = run.ended
         run.trials += 1
         try:
-            made = self.settle(thunk())
-            return made, run.partial
+            result = self.settle(thunk())
+            return result, run.partial
         except (Undo, Stop, Raised, Exception):
             run.ended = ended
             return None
@@ -137,12 +137,12 @@ class Decisions(Core):
         tried = self.attempt(thunk)
         if tried is None or (isa(tried[0], Proxy) and not isa(tried[0], TracedSymbol)):
             return None
-        made, partial = tried
-        if self.kind(made) is None or isinstance(self.kind(made), UnitValue):
+        result, partial = tried
+        if self.kind(result) is None or isinstance(self.kind(result), UnitValue):
             return None
         reached: set[int] = set()
-        reach(self.expr(made), reached)
-        return (made, bool(partial)) if reached.issuperset(partial) else None
+        reach(self.expr(result), reached)
+        return (result, bool(partial)) if reached.issuperset(partial) else None
 
     def choose(self, plain: bool, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
         """``then if test else otherwise``. ``plain``: both may be evaluated on trial."""
@@ -170,14 +170,14 @@ class Decisions(Core):
         finally:
             self.now.pure = pure
         if tried is not None:
-            (made,), partial = tried
+            (result,), partial = tried
             exprs: list[Expr] = []
-            if self.meet(made, otherwise, exprs):
+            if self.meet(result, otherwise, exprs):
                 reached: set[int] = set()
                 for expr in exprs:
                     reach(expr, reached)
                 if reached.issuperset(partial):
-                    return self.one_of(condition._expr, made, otherwise, bool(partial))
+                    return self.one_of(condition._expr, result, otherwise, bool(partial))
         return self.call(function, argument) if self.decide(condition._expr) else otherwise
 
     def meet(self, one: Any, other: Any, exprs: list[Expr]) -> bool:

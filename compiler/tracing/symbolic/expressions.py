@@ -80,7 +80,7 @@ class Expressions(Observer):
         while traceback is not None:
             places.append((traceback.tb_frame, traceback.tb_lineno))
             traceback = traceback.tb_next
-        return calls_of(places, {made.__code__: function for function, made in self.functions.values()})
+        return calls_of(places, {copy.__code__: function for function, copy in self.functions.values()})
 
     def refuse(self, what: str, *inside: Called) -> NoReturn:
         """Give up. ``inside``: a call that was about to begin."""

@@ -319,18 +319,18 @@ def problem_of(cls: type[Any], *, construct: bool) -> str | None:
         if construct and any(getattr(a.default, "takes_self", False) for a in attrs.fields(cls)):
             return "has defaults that depend on other fields"
         factories = [getattr(a.default, "factory", None) for a in attrs.fields(cls)]
-        made = cls.__new__ is object.__new__ and is_generated(cls.__init__)
+        generated = cls.__new__ is object.__new__ and is_generated(cls.__init__)
         hooks: tuple[str, ...] = ("__attrs_post_init__", "__attrs_pre_init__")
     elif dataclasses.is_dataclass(cls):
         if any(not f.init for f in dataclasses.fields(cls)):
             return "has fields that are not arguments"
-        made, hooks = cls.__new__ is object.__new__ and is_generated(cls.__init__), ("__post_init__",)
+        generated, hooks = cls.__new__ is object.__new__ and is_generated(cls.__init__), ("__post_init__",)
         factories = [f.default_factory for f in dataclasses.fields(cls) if f.default_factory is not dataclasses.MISSING]
     else:
-        made, hooks, factories = cls.__init__ is object.__init__ and is_generated(cls.__new__), (), []
+        generated, hooks, factories = cls.__init__ is object.__init__ and is_generated(cls.__new__), (), []
     if construct and not set(factories) <= {None, list, dict, set, tuple}:
         return "has defaults that are computed"
-    if not made or any(hasattr(cls, hook) for hook in hooks):
+    if not generated or any(hasattr(cls, hook) for hook in hooks):
         return "has a constructor of its own"
     bases = [base for base in reversed(cls.__mro__[:-1]) if base is not tuple]
     named = {name: member for base in bases for name, member in vars(base).items()}

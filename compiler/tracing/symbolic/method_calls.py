@@ -46,16 +46,16 @@ class MethodCalls(BuiltinCalls):
         keywords = {at: self.settle(value) for at, value in keywords.items()}
         match kind:
             case String():
-                if (made := self.text_method(owner, name, args, keywords)) is not None:
-                    return made
+                if (result := self.text_method(owner, name, args, keywords)) is not None:
+                    return result
             case Timestamp() if name == "replace" and not args:
-                if (made := self.replaced(owner, keywords)) is not None:
-                    return made
+                if (result := self.replaced(owner, keywords)) is not None:
+                    return result
             case Timestamp() if name == "date" and plain:
                 return self.make("date", DATE, owner._expr)
             case Timestamp() | Date() if name in ("weekday", "isoweekday") and plain:
-                made = self.make("weekday", INTEGER, owner._expr)
-                return made if name == "weekday" else self.binary("Add", made, 1)
+                result = self.make("weekday", INTEGER, owner._expr)
+                return result if name == "weekday" else self.binary("Add", result, 1)
             case Timestamp() if name == "timestamp" and plain:
                 return self.binary("Div", self.micros(owner), 1_000_000)
             case Timestamp() if name == "astimezone" and len(args) == 1 and args[0] is dt.UTC and not keywords:
@@ -70,9 +70,9 @@ class MethodCalls(BuiltinCalls):
             if full == "datetime.isoformat" and not args and set(keywords) <= {"sep", "timespec"}:
                 args = (keywords.get("sep", "T"), keywords.get("timespec", "auto"))
                 keywords = {}
-            made = None if keywords else self.applied(full, owner, *args)
-            if made is not None:
-                return made
+            result = None if keywords else self.applied(full, owner, *args)
+            if result is not None:
+                return result
         given = [*map(describe, args), *keywords]
         self.refuse(f"calls {full}" + (f" with {' and '.join(given)}" if given else ""))
 
@@ -109,8 +109,8 @@ class MethodCalls(BuiltinCalls):
             return self.joined_text(owner, args[0])
         if name in ("partition", "rpartition") and len(args) == 1 and self.kind(args[0]) == STRING:
             return tuple(self.applied(name, owner, at, args[0]) for at in range(3))
-        made = self.simple_method(owner, name, args)
-        return self.applied(f"str.{name}", owner, *args) if made is None else made
+        result = self.simple_method(owner, name, args)
+        return self.applied(f"str.{name}", owner, *args) if result is None else result
 
     def joined_text(self, separator: Any, texts: Any) -> Any:
         """``separator.join(texts)``."""
@@ -130,11 +130,11 @@ class MethodCalls(BuiltinCalls):
             return self.make(name, STRING, text)
         if name in ("startswith", "endswith") and len(args) == 1:
             if type(args[0]) is tuple:
-                made: Any = False
+                result: Any = False
                 for one in args[0]:
                     here = self.simple_method(owner, name, (self.settle(one),))
-                    made = here if made is False else self.joined(False, made, here)
-                return made
+                    result = here if result is False else self.joined(False, result, here)
+                return result
             if self.kind(args[0]) == STRING:
                 return self.make(name, BOOLEAN, text, self.expr(args[0]))
         if name == "replace" and len(args) == 2 and all(self.kind(arg) == STRING for arg in args):
@@ -143,7 +143,7 @@ class MethodCalls(BuiltinCalls):
 
     def text(self, *parts: Any) -> Any:
         """An f-string."""
-        made: Any = ""
+        text: Any = ""
         for part in parts:
             if isa(part, tuple):
                 value, conversion, spec = part
@@ -163,7 +163,7 @@ class MethodCalls(BuiltinCalls):
                     turned = conversions.get(conversion)
                     part = format(value if turned is None else turned(value), spec)
             if part != "" if isa(part, str) and not isa(part, Proxy) else True:
-                made = (
-                    part if isa(made, str) and not isa(made, Proxy) and made == "" else (self.binary("Add", made, part))
+                text = (
+                    part if isa(text, str) and not isa(text, Proxy) and text == "" else (self.binary("Add", text, part))
                 )
-        return made
+        return text

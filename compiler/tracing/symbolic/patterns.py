@@ -60,10 +60,10 @@ class Patterns(Containers):
             return None
         if len(set(keys)) < len(keys):
             raise ValueError("a mapping pattern checks a key twice")
-        found = [value.get(key, _MISSING) for key in keys]
-        if any(one is _MISSING for one in found):
+        items = [value.get(key, _MISSING) for key in keys]
+        if any(one is _MISSING for one in items):
             return None
-        parts = [self.seen(one) for one in found]
+        parts = [self.seen(one) for one in items]
         return [*parts, self.own({k: v for k, v in value.items() if k not in keys})] if rest else parts
 
     def case_class(self, value: Any, cls: Any, count: int, names: tuple[str, ...]) -> list[Any] | None:

@@ -18,7 +18,7 @@ def calls_of(
 ) -> tuple[Called, ...]:
     """The calls of these frames and lines, without those of code that is not rewritten. ``functions``: those of
     the authors, by their rewritten code."""
-    found: list[Called] = []
+    calls: list[Called] = []
     for frame, line in places:
         code = frame.f_code
         if not is_rewritten(code):
@@ -27,9 +27,9 @@ def calls_of(
         if function is not None:
             names = code.co_varnames[: code.co_argcount]
             owner = owner_of(function.__code__, frame.f_locals.get(names[0]) if names else None)
-            found.append(called(function, line, owner))
-        elif found and found[-1].file == file:  # an expression or a function inside of the one before
-            found[-1] = attrs.evolve(found[-1], line=line)
+            calls.append(called(function, line, owner))
+        elif calls and calls[-1].file == file:  # an expression or a function inside of the one before
+            calls[-1] = attrs.evolve(calls[-1], line=line)
         else:
-            found.append(Called("lambda", file, line))
-    return tuple(found)
+            calls.append(Called("lambda", file, line))
+    return tuple(calls)
