@@ -57,6 +57,8 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
 
     _word = "session"
 
+    forgets_idle = True
+
     aggregate: Aggregate[V, A, Any]
     gap: int
     time: Callable[[V], Time]

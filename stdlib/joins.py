@@ -144,6 +144,8 @@ class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Held[A, B]]):
 
     _word = "interval_join"
 
+    forgets_idle = True
+
     times: Times[A, B]
     before: int
     after: int
@@ -248,6 +250,8 @@ class AsOfJoin(OpKeyedOrdered[K, Either[A, B], AsOf[A, B], Known[B]]):
     """See :func:`asof_join`. ``tolerance``: microseconds. The state is the latest right item."""
 
     _word = "asof_join"
+
+    forgets_idle = True
 
     times: Times[A, B]
     tolerance: int | None = None

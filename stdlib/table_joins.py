@@ -38,9 +38,11 @@ Row: TypeAlias = tuple[int, B] | None
 
 @attrs.frozen
 class TableJoin(OpKeyedOrdered[K, Either[A, B], R, Row[B]]):
-    """See :func:`table_join`. The state is the row. A key without a row has the state of a key that was never seen."""
+    """See :func:`table_join`. The state is the row. A key without a row is forgotten."""
 
     _word = "table_join"
+
+    forgets_idle = True
 
     times: Times[A, B]
     deleted: Callable[[B], bool] | None = None
@@ -146,7 +148,7 @@ def table_join(
     ``"full"``. ``left_time``, ``table_time`` and ``unit``: as ``time`` and ``unit`` of :func:`tracetypes.every`. Items are
     emitted in their own block, in the order of their times; so nothing is open when the input ends.
 
-    The state of a key is its row, for as long as the table has it. No marker visits it.
+    The state of a key is its row, for as long as the table has it; a key without a row is forgotten. No marker visits a key.
 
     Raises :class:`UsageError` ``TT121`` for another ``how`` and for sources of different periods.
 

@@ -13,7 +13,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.stdlib.small import Added
-from tracetypes import Dataflow, ExactSum, Marker, OpKeyedUnordered, Stream, U, check, every, interpret_rows
+from tracetypes import (
+    Dataflow,
+    EmitValue,
+    ExactSum,
+    Marker,
+    O,
+    OpKeyedOrdered,
+    OpKeyedUnordered,
+    Stream,
+    U,
+    check,
+    every,
+    interpret_rows,
+    sort,
+)
 from tracetypes.compiler.analysis import pickles
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan import planner
@@ -28,9 +42,11 @@ from tracetypes.compiler.store.inspection import StageAbout
 from tracetypes.compiler.store.key_state import of_key
 from tracetypes.compiler.store.state_summary import keys_of
 from tracetypes.compiler.trial import simulate
-from tracetypes.stdlib import count, sliding, tumbling
+from tracetypes.errors import LawBroken
+from tracetypes.stdlib import count, session, sliding, tumbling
 from tracetypes.stdlib import max as max_
 from tracetypes.stdlib.stacks import Stack, stack_of
+from tracetypes.testing import check_laws
 
 W = TypeVar("W")
 
@@ -315,6 +331,112 @@ def test_who_looks_into_a_checkpoint_sees_the_keys_that_are_left(monkeypatch: py
     found = list(of_key(about, 0, StageState(progress=[], operators=[held]), lambda key: True, None))
     assert keys_of(held) == ["z"]
     assert [(one.key, one.value) for one in found] == [("z", (1, 1, 1))]
+
+
+# ---------------------------------------------------------------------------------------------- ordered operators
+
+
+@attrs.frozen
+class Counting(OpKeyedOrdered[str, int, int, int]):
+    """Counts down from three, by items and at markers, with and without the promise."""
+
+    forgets_idle: ClassVar[bool] = True
+
+    def initial_state(self) -> int:
+        return 0
+
+    def on_item(self, state: int, key: str, value: int, emit: EmitValue[int]) -> int:
+        emit(state)
+        return state - 1 if state else 3
+
+    def on_marker(self, state: int, key: str, marker: Marker, emit: EmitValue[int]) -> int:
+        if state:
+            emit(-state)
+        return max(state - 1, 0)
+
+
+@attrs.frozen
+class Keeping(Counting):
+    forgets_idle: ClassVar[bool] = False
+
+
+@attrs.frozen
+class Switching(OpKeyedOrdered[str, int, int, int | None]):
+    """Has no ``on_marker``: the second item undoes the first."""
+
+    forgets_idle: ClassVar[bool] = True
+
+    def initial_state(self) -> int | None:
+        return None
+
+    def on_item(self, state: int | None, key: str, value: int, emit: EmitValue[int]) -> int | None:
+        emit(value - (state or 0))
+        return value if state is None else None
+
+
+def second(time: int) -> int:
+    return time
+
+
+ORDERED: dict[str, Callable[[Stream[O[str, int]]], Stream[Any]]] = {
+    "counting": Counting(),
+    "keeping": Keeping(),
+    "switching": Switching(),
+    "session": session(count(), gap=2, time=second),
+}
+
+
+def ordered_plan(name: str, key_groups: int = 1) -> tuple[Any, Plan]:
+    checked = check(flow_of(lambda rows: rows.through(sort(by=second)).through(ORDERED[name])))
+    return checked, plan(checked, key_groups=key_groups)
+
+
+@pytest.mark.parametrize("name", ORDERED)
+@given(ROWS, st.integers(0, 2**16), st.integers(1, 6), st.integers(1, 3))
+def test_an_ordered_operator_that_forgets_gives_the_traces_of_the_interpreter(
+    name: str, rows: list[tuple[str, int]], seed: int, steps: int, groups: int
+) -> None:
+    checked, planned = ordered_plan(name, groups)
+    answer = simulate.simulate(planned, {"rows": rows}, seed=seed, steps=steps)
+    assert answer.trace == interpret_rows(checked, {"rows": rows})[0]["out"]
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_the_state_of_an_ordered_operator_shrinks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = [(f"k{n}", 0) for n in range(CROWD)]
+    steps = [[*crowd, *(crowd if name == "switching" else [])], *([("z", at)] for at in range(2, 12))]
+    held: list[int] = []
+    whole = pickles.dumps
+
+    def dumps(saved: Any) -> bytes:
+        if isinstance(saved, StageState):
+            held.append(len(saved.operators[1]))
+        return whole(saved)
+
+    monkeypatch.setattr(simulate, "dumps", dumps)
+    checked, planned = ordered_plan(name)
+    answer = simulate.simulate_steps(planned, {"rows": [steps]}, seed=3)
+    assert answer.trace == interpret_rows(checked, {"rows": [row for step in steps for row in step]})[0]["out"]
+    assert max(held) >= (0 if name == "switching" else CROWD)
+    assert held[-1] >= CROWD if name == "keeping" else held[-1] <= 1
+
+
+def test_TT307_a_state_never_seen_stays_as_it_is() -> None:
+    class Loud(Counting):
+        def on_marker(self, state: int, key: str, marker: Marker, emit: EmitValue[int]) -> int:
+            emit(state)
+            return state
+
+    class Restless(Counting):
+        def on_marker(self, state: int, key: str, marker: Marker, emit: EmitValue[int]) -> int:
+            return state + 1
+
+    check_laws(Counting(), max_examples=20)
+    check_laws(Switching(), max_examples=20)
+    for op, text in ((Loud(), "emits"), (Restless(), "makes 1 of it")):
+        with pytest.raises(LawBroken, match=text) as caught:
+            check_laws(op, max_examples=20)
+        assert caught.value.code == "TT307"
 
 
 # ------------------------------------------------------------------------------------------------ the comparison

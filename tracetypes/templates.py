@@ -97,6 +97,11 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
     The state that a method receives is its own: it may change and return it.
     """
 
+    forgets_idle: ClassVar[bool] = False
+    """Declares that a key that was never seen would be silent: ``on_marker`` emits nothing for ``initial_state()`` and returns
+    it as it is, whatever the key and the marker. A law that is tested; it lets a key be forgotten when its state has become
+    ``initial_state()`` again, so that keys which come and go cost neither time nor state."""
+
     def __call__(self, upstream: Stream[O[K, V]]) -> Stream[O[K, W]]:
         """Append the operator to a stream; use :meth:`Stream.through`."""
         return extend(upstream, self)

@@ -284,5 +284,5 @@ def _step(stage: Stage, at: int) -> str:
                 if op.forgets_idle and not op.skips_untouched:
                     skips += ", idle keys forgotten"
                 return f"{name} ({sums_only}{skips})"
-            return name
+            return f"{name} (idle keys forgotten)" if isinstance(op, OpKeyedOrdered) and op.forgets_idle else name
     raise AssertionError

@@ -378,10 +378,10 @@ class _Describer:
             *_, state, agg = type_arguments(op, OpKeyedUnordered)
             types = {"state": (state, op.initial_state), "aggregate": (agg, op.identity)}
             self.kept[f"{label}, keys without items"] = "are skipped" if op.skips_untouched else "are visited"
-            if op.forgets_idle:
-                self.free[f"{label}, idle keys"] = "are forgotten"
         elif isinstance(op, OpKeyedOrdered):
             types = {"state": (type_arguments(op, OpKeyedOrdered)[-1], op.initial_state)}
+        if isinstance(op, OpKeyedOrdered | OpKeyedUnordered) and op.forgets_idle:
+            self.free[f"{label}, idle keys"] = "are forgotten"
         for what, (annotation, first) in types.items():
             self.add(self.kept, f"{label}, {what}", fields_of_type(annotation))
             self.kept[f"{label}, {what} at first"] = types_made(first)

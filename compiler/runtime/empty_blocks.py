@@ -98,7 +98,9 @@ class DueMarkers:
     def ask(self, keys: Iterable[Any]) -> None:
         """Ask the operator when these keys are due."""
         for key in keys:
-            time = call_operator(self.op, "next_due", f"key {key!r}", self.op.next_due, self.states[key], key)
+            time = None
+            if key in self.states:  # it was not forgotten
+                time = call_operator(self.op, "next_due", f"key {key!r}", self.op.next_due, self.states[key], key)
             if time is None or time > self.until:
                 self.due.pop(key, None)
                 continue

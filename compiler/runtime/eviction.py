@@ -6,12 +6,12 @@ import dataclasses
 import datetime as dt
 import math
 from collections import Counter, OrderedDict, deque
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any, Final
 
 import attrs
 
-__all__ = ["forget", "indistinguishable"]
+__all__ = ["forget", "forget_some", "indistinguishable"]
 
 _PLAIN: Final = (int, bool, str, bytes, dt.date, dt.timedelta, type(None))
 _SEQUENCES: Final = (tuple, list, deque)
@@ -29,6 +29,17 @@ def forget(states: dict[Any, Any], touched: Container[Any], start: Any) -> None:
             equal = [k for k, state in states.items() if k not in touched and state == start]
     except Exception:  # an author's ==, or states of several kinds
         equal = [k for k in states if k not in touched]
+    for key in equal:
+        if indistinguishable(states[key], start):
+            del states[key]
+
+
+def forget_some(states: dict[Any, Any], keys: Iterable[Any], start: Any) -> None:
+    """Remove those of ``keys`` whose state is ``start``."""
+    try:
+        equal = [key for key in keys if states[key] == start]
+    except Exception:  # an author's ==
+        equal = [*keys]
     for key in equal:
         if indistinguishable(states[key], start):
             del states[key]

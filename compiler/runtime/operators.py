@@ -14,7 +14,7 @@ from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter
 from tracetypes.compiler.plan.plan import Step
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock
-from tracetypes.compiler.runtime.eviction import forget
+from tracetypes.compiler.runtime.eviction import forget, forget_some
 from tracetypes.compiler.runtime.stateless import checked_later, conforming_emit, exactly
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.conformance import conformer
@@ -123,7 +123,7 @@ class OrderedRunner(Protocol):
 
 def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> OrderedRunner:
     """Runs an ordered operator, key by key."""
-    marks, emissions = overrides(op, "on_marker"), Emissions(op, step.gives.value)
+    marks, emissions, forgets = overrides(op, "on_marker"), Emissions(op, step.gives.value), op.forgets_idle
 
     def run(
         states: list[Any], at: int, flowing: Flowing, marker: Marker, keys: Iterable[Any] | None = None
@@ -133,8 +133,10 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
         method, shown = "on_item", ""
         value: Any = None
         emit, on_item, following = emissions.start(), op.on_item, emissions.next
+        visited: Iterable[Any] = ()
         try:
-            for key, values in flowing.by_key().runs():
+            runs = flowing.by_key()
+            for key, values in runs.runs():
                 emissions.key = key
                 if key in kept:
                     state = kept[key]
@@ -147,15 +149,19 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
                 kept[key] = state
                 following(key)
             out = emissions.end()
-            if not marks:
-                return out
-            method, shown = "on_marker", f"marker {marker}"
-            emit, on_marker = emissions.start(), op.on_marker
-            for key in kept if keys is None else keys:
-                emissions.key = key
-                kept[key] = on_marker(kept[key], key, marker, emit)
-                following(key)
-            return out.followed_by(emissions.end())
+            if marks:
+                method, shown = "on_marker", f"marker {marker}"
+                emit, on_marker = emissions.start(), op.on_marker
+                visited = kept if keys is None else keys
+                for key in visited:
+                    emissions.key = key
+                    kept[key] = on_marker(kept[key], key, marker, emit)
+                    following(key)
+                out = out.followed_by(emissions.end())
+            if forgets:
+                method, shown = "initial_state", f"marker {marker}"
+                forget_some(kept, visited if marks else runs.keys, op.initial_state())
+            return out
         except OperatorFailed:
             raise
         except Exception as error:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tracetypes.errors import LawBroken
 from tracetypes.interpreter import call_operator
-from tracetypes.laws.equality import copied
+from tracetypes.laws.equality import copied, same
 from tracetypes.laws.law import message_of
 from tracetypes.laws.strategies import Elements
 from tracetypes.laws.subject import Collector, Subject, items_in, text_of
@@ -15,7 +16,7 @@ from tracetypes.markers import Marker
 from tracetypes.records import show
 from tracetypes.trace import Element
 
-__all__ = ["is_silent_when_idle", "is_silent_when_unseen", "skips_without_trace"]
+__all__ = ["is_silent_when_idle", "is_silent_when_unseen", "leaves_unseen_keys", "skips_without_trace"]
 
 
 def _visit(
@@ -118,4 +119,32 @@ def is_silent_when_unseen(subject: Subject, stream: Elements, law: str) -> LawBr
                 what = f"{subject.name}: forgets_idle is declared, but a key that was never seen would emit at a marker"
                 fix = "emit only where the state holds something of the key's items; or remove forgets_idle = True"
                 return LawBroken("TT307", message_of(what, law, lines), fix=fix)
+    return None
+
+
+def leaves_unseen_keys(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
+    """Of an ordered operator."""
+    subject.world.reset()
+    op = subject.op
+    keys = {repr(item.key): item.key for item in items_in(stream)}.values()
+    for marker in stream:
+        if not isinstance(marker, Marker):
+            continue
+        for key in keys:
+            emitter = Collector(op, subject.gives)
+            start = call_operator(op, "initial_state", "the start", op.initial_state)
+            emit = partial(emitter.pair, key)
+            found = call_operator(op, "on_marker", repr(marker), op.on_marker, start, key, marker, emit)
+            start = call_operator(op, "initial_state", "the start", op.initial_state)
+            if emitter.out or not same(found, start):
+                what = f"emits {text_of(emitter.out)}" if emitter.out else f"makes {show(found)} of it"
+                lines = [
+                    ("key", show(key)),
+                    ("state", f"{show(start)}, from initial_state()"),
+                    ("on_marker", f"{what} at {marker}"),
+                    ("expected", "nothing emitted, and the same state"),
+                ]
+                said = f"{subject.name}: forgets_idle is declared, but on_marker does something for a key that was never seen"
+                fix = "let on_marker return initial_state() as it is, and emit nothing for it; or remove forgets_idle = True"
+                return LawBroken("TT307", message_of(said, law, lines), fix=fix)
     return None

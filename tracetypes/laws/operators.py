@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tracetypes.errors import LawBroken
-from tracetypes.laws.idle import is_silent_when_idle, is_silent_when_unseen, skips_without_trace
+from tracetypes.laws.idle import is_silent_when_idle, is_silent_when_unseen, leaves_unseen_keys, skips_without_trace
 from tracetypes.laws.law import Law
 from tracetypes.laws.monoid import associates, commutes, has_identity
 from tracetypes.laws.order import ignores_order, keeps_keys_apart
@@ -73,6 +73,9 @@ def laws(
         laws_ += [purity, order]
     elif isinstance(op, OpKeyedOrdered):
         laws_ += [locality, purity]
+        if op.forgets_idle:
+            law_of_unseen = "on_marker(initial_state(), ...) emits nothing and returns initial_state()"
+            laws_.append(law("keys never seen are silent", "TT307", law_of_unseen, leaves_unseen_keys))
     else:
         laws_ += [
             purity,
