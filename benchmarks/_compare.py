@@ -113,6 +113,8 @@ class Setting:
             writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
             if output is None:
                 writer = writer.format("noop")
+            elif mode == "append":
+                writer = writer.format("parquet").option("path", str(output))
             else:
                 writer = writer.foreachBatch(lambda rows, _: rows.write.mode("append").parquet(str(output)))
             writer.start().awaitTermination()

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from tracetypes.choices import Choice
 from tracetypes.errors import UsageError
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
@@ -49,6 +50,11 @@ class Aggregate(SelfDescribing, ABC, Generic[V, A, W]):
     @abstractmethod
     def result(self, agg: A) -> W:
         """The result for the aggregate of one value or more."""
+
+    def chooses(self) -> tuple[Choice[V], ...]:
+        """Which values it needs, if the result is the same without the others: see
+        :meth:`tracetypes.OpKeyedUnordered.chooses`. Empty: it needs all."""
+        return ()
 
     def fold(self, agg: A, values: Sequence[V]) -> A:
         """``combine(agg, lift(value))`` for one value after the other, for operators that have many values at once.

@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, Literal, TypeVar, cast, overload
 import attrs
 
 from tracetypes.algebra import greatest, least
+from tracetypes.choices import Choice
 from tracetypes.errors import DataError, UsageError
 from tracetypes.records import (
     Boolean,
@@ -78,6 +79,9 @@ class Min(_Extreme[V, W], Generic[V, W]):
     _word = "min"
     _in_python = "compares text or bytes, of which columns keep no smallest one"
 
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return (Choice(self.measure, ties="any", first=True),)
+
     def combine(self, a: W | None, b: W | None) -> W | None:
         return least(a, b)  # type: ignore[arg-type]
 
@@ -88,6 +92,9 @@ class Max(_Extreme[V, W], Generic[V, W]):
 
     _word = "max"
     _in_python = "compares text or bytes, of which columns keep no largest one"
+
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return (Choice(self.measure, ties="any"),)
 
     def combine(self, a: W | None, b: W | None) -> W | None:
         return greatest(a, b)  # type: ignore[arg-type]
@@ -163,6 +170,9 @@ class Last(Aggregate[V, "Placed[V] | None", V]):
 
     by: Callable[[V], Any]
 
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return (Choice(self.by),)
+
     def lift(self, value: V) -> Placed[V] | None:
         return place_of(self.by(value)), order_of(value), value
 
@@ -183,6 +193,9 @@ class First(Last[V], Generic[V]):
     """See :func:`first`."""
 
     _word = "first"
+
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return (Choice(self.by, first=True),)
 
     def combine(self, a: Placed[V] | None, b: Placed[V] | None) -> Placed[V] | None:
         if a is None or b is None:
@@ -277,6 +290,9 @@ class Top(Aggregate[V, tuple["Placed[V]", ...], list[V]], Generic[V]):
     k: int
     by: Callable[[V], Any]
 
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return (Choice(self.by, self.k),)
+
     def lift(self, value: V) -> tuple[Placed[V], ...]:
         return ((place_of(self.by(value)), order_of(value), value),)
 
@@ -302,6 +318,9 @@ class TopWithTies(Top[V], Generic[V]):
     def _name(self) -> str:
         return self.word
 
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return (Choice(self.by, self.k, "all"),)
+
     def combine(self, a: tuple[Placed[V], ...], b: tuple[Placed[V], ...]) -> tuple[Placed[V], ...]:
         if len(b) == 1 and len(a) >= self.k and b[0][0] < a[-1][0]:
             return a
@@ -322,6 +341,9 @@ class TopRanked(Aggregate[V, tuple["Placed[V]", ...], list[Ranked[V]]], Generic[
 
     def _name(self) -> str:
         return self.top._name()
+
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return self.top.chooses()
 
     def lift(self, value: V) -> tuple[Placed[V], ...]:
         return self.top.lift(value)

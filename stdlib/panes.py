@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from tracetypes.choices import Choice
 from tracetypes.markers import Marker
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.stacks import Stack, TwoStacks, stack_of
@@ -76,6 +77,9 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
 
     def type_arguments(self) -> Mapping[str, Any]:
         return typed(self.aggregate, Windowed if self.ends else None)
+
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return self.aggregate.chooses()
 
     def lift(self, key: K, value: V) -> tuple[int, A]:
         return 1, self.aggregate.lift(value)

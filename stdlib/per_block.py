@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from tracetypes.choices import Choice
 from tracetypes.markers import Marker
 from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
 from tracetypes.stdlib.signatures import KeyedOperator
@@ -35,6 +36,9 @@ class _PerBlock(OpKeyedUnordered[K, V, K, W, "Touched[A]", "Touched[A]"], Generi
     def type_arguments(self) -> Mapping[str, Any]:
         value, result = types_of(self.aggregate)
         return {"V": value, "W": result}
+
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return self.aggregate.chooses()
 
     def lift(self, key: K, value: V) -> Touched[A]:
         return 1, self.aggregate.lift(value)

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from tracetypes.choices import Choice
 from tracetypes.errors import UsageError
 from tracetypes.records import Float, Integer, Record, Schema, schema_of, show_type
 from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
@@ -34,6 +35,9 @@ class Both(Aggregate[V, tuple[Any, Any], W], Generic[V, W]):
     def type_arguments(self) -> Mapping[str, Any]:
         return {"V": same_values((types_of(self.a)[0], types_of(self.b)[0]), "both"), "W": self.to}
 
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return _of_each((self.a, self.b))
+
     def lift(self, value: V) -> tuple[Any, Any]:
         return self.a.lift(value), self.b.lift(value)
 
@@ -48,6 +52,12 @@ class Both(Aggregate[V, tuple[Any, Any], W], Generic[V, W]):
 
     def fold(self, agg: tuple[Any, Any], values: Sequence[V]) -> tuple[Any, Any]:
         return self.a.fold(agg[0], values), self.b.fold(agg[1], values)
+
+
+def _of_each(aggregates: Sequence[Aggregate[V, Any, Any]]) -> tuple[Choice[V], ...]:
+    """What several aggregates need together."""
+    choices = [one.chooses() for one in aggregates]
+    return tuple([choice for some in choices for choice in some]) if all(choices) else ()
 
 
 def both(
@@ -79,6 +89,9 @@ class Struct(Aggregate[V, tuple[Any, ...], W], Generic[V, W]):
 
     def _parts(self) -> Iterator[tuple[str, object]]:
         return zip(self.names, self.parts, strict=True)
+
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return _of_each(self.parts)
 
     def lift(self, value: V) -> tuple[Any, ...]:
         return tuple([part.lift(value) for part in self.parts])

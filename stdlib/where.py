@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from tracetypes.algebra import chosen
+from tracetypes.choices import Choice
 from tracetypes.errors import UsageError
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
@@ -40,6 +41,9 @@ class Where(Aggregate[V, A, W]):
     def type_arguments(self) -> Mapping[str, Any]:
         value, result = types_of(self.aggregate)
         return {"V": value, "W": result | None if self.optional else result}
+
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return _among(self.aggregate, self.where)
 
     def lift(self, value: V) -> A:
         return chosen(self.where(value), self.aggregate.lift, value, self.aggregate.identity())
@@ -75,6 +79,9 @@ class WhereIfAny(Aggregate[V, tuple[int, A], W | None], Generic[V, A, W]):
         value, result = types_of(self.aggregate)
         return {"V": value, "W": result | None}
 
+    def chooses(self) -> tuple[Choice[V], ...]:
+        return _among(self.aggregate, self.where)
+
     def lift(self, value: V) -> tuple[int, A]:
         return chosen(self.where(value), self.one, value, self.identity())
 
@@ -94,6 +101,13 @@ class WhereIfAny(Aggregate[V, tuple[int, A], W | None], Generic[V, A, W]):
     def fold(self, agg: tuple[int, A], values: Sequence[V]) -> tuple[int, A]:
         some = [value for value in values if self.where(value)]
         return agg[0] + len(some), self.aggregate.fold(agg[1], some)
+
+
+def _among(aggregate: Aggregate[V, Any, Any], where: Callable[[V], bool]) -> tuple[Choice[V], ...]:
+    """What an aggregate needs of some of the values."""
+    choices = aggregate.chooses()
+    alone = all(choice.where is None for choice in choices)
+    return tuple([attrs.evolve(choice, where=where) for choice in choices]) if alone else ()
 
 
 def restrict(caller: str, aggregate: Aggregate[Any, Any, Any], where: Any, *, optional: bool = False) -> Any:

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
 
+from tracetypes.choices import Choice
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.errors import DataError, TraceTypesError, raised_at
 from tracetypes.graph import Stream, extend
@@ -179,6 +180,12 @@ class OpKeyedUnordered(_Keyed, Generic[K, V, L, W, S, A]):
         blocks of a window may be joined, and no key is visited between. A law tests it. Windows begin at the multiples of the
         size plus the offset; the stream has a marker at each end of a window."""
         return None
+
+    def chooses(self) -> tuple[Choice[V], ...]:
+        """Which values of a block and key it needs, for an operator that would emit the same without the others: those of any
+        of the choices, and one at least where there is any. Empty: it needs all. Pure optimisation: others may come all the
+        same. A law tests it."""
+        return ()
 
 
 Operator = (

@@ -29,7 +29,7 @@ from tracetypes.nodes import Sort
 from tracetypes.records import INT_MAX, Boolean, Bytes, Date, Float, Integer, Schema, String, Timestamp, UnitValue
 from tracetypes.sort_keys import Desc
 
-__all__ = ["Pairs", "Runs", "Sorter", "canonical_columns", "codes_of", "codes_of_objects"]
+__all__ = ["Pairs", "Runs", "Sorter", "canonical_columns", "codes_of", "codes_of_objects", "place_columns"]
 
 
 @attrs.define(eq=False)
@@ -177,6 +177,29 @@ def _ranks(texts: Any) -> Any:
     if pa.types.is_dictionary(texts.type):
         texts = texts.cast(texts.type.value_type)
     return pc.rank(texts, tiebreaker="dense").to_numpy().astype(np.int64)
+
+
+def place_columns(columns: Columns) -> list[Any]:
+    """Columns (int64) that order rows as :func:`tracetypes.sort_keys.sort_key` does, with NaN after all other numbers.
+    A value that is one for all rows needs none. Raises :class:`Undefined` for what has no place."""
+    if isinstance(columns, Struct):
+        if columns.cls not in (tuple, Desc) or columns.valid is not None:
+            raise Undefined(0)
+        found = [one for part in columns.read for one in place_columns(part)]
+        return [~one for one in found] if columns.cls is Desc else found
+    if columns.valid is not None:
+        raise Undefined(0)
+    match columns.kind:
+        case Boolean() | Integer() | Float() | String() | Bytes() | Timestamp() | Date() if columns.scalar:
+            return []
+        case Boolean() | Integer() | Timestamp() | Date():
+            return [columns.values.astype(np.int64)]
+        case Float():
+            return [_float_order(columns.values + 0.0)]
+        case String() | Bytes():
+            return [_ranks(columns.values)]
+        case _:
+            raise Undefined(0)
 
 
 def canonical_columns(columns: Columns, count: int) -> list[Any]:

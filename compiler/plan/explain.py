@@ -11,7 +11,7 @@ import attrs
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.graph.passes import passes
-from tracetypes.compiler.plan.facts import sums_only
+from tracetypes.compiler.plan.facts import choices_of, sums_only
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import program
 from tracetypes.errors import Location
@@ -227,7 +227,10 @@ def _combining(stage: Stage) -> Iterator[str]:
     if one is None:
         return
     monoid = stage.steps[0].monoid
-    if isinstance(monoid, Opaque):
+    if choices_of(stage):
+        name = f"send only items that {one.name} needs across the exchange"
+        one = attrs.evolve(one, native=True, reason=None, where=None)
+    elif isinstance(monoid, Opaque):
         name = f"combine by {one.name} before the exchange, where that makes the items fewer"
     else:
         name = f"combine by {one.name} before the exchange: {', '.join(part.reduction for part in monoid.parts)}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from tracetypes.compiler.analysis.choices import TracedChoice
 from tracetypes.compiler.analysis.monoids import Monoid
+from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan.plan import FromSource, Plan, Region, Stage, StatelessStep, links
 from tracetypes.formats import Kafka
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Apply
 from tracetypes.templates import OpKeyedUnordered, overrides
 
-__all__ = ["column_monoid", "emits_at_markers", "is_straight", "sums_only"]
+__all__ = ["choices_of", "column_monoid", "emits_at_markers", "is_straight", "sums_only"]
 
 
 def sums_only(stage: Stage) -> bool:
@@ -23,6 +25,13 @@ def column_monoid(stage: Stage) -> Monoid | None:
     """The monoid by which columns of items may be combined before the exchange to a stage."""
     monoid = stage.steps[0].monoid if sums_only(stage) else None
     return monoid if isinstance(monoid, Monoid) else None
+
+
+def choices_of(stage: Stage) -> tuple[TracedChoice, ...]:
+    """Which items the first operator needs of those that are not combined before the exchange; empty where it needs all, or
+    columns cannot tell."""
+    choices = stage.steps[0].choices if sums_only(stage) and column_monoid(stage) is None else ()
+    return () if isinstance(choices, Opaque) else choices
 
 
 def emits_at_markers(region: Region) -> bool:

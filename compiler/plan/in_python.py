@@ -53,7 +53,7 @@ def in_python(plan: Plan, names: Collection[str]) -> Plan:
 
     def step(one: Step) -> Step:
         chosen = isinstance(one.node, Apply) and known[id(one.node.op)] in names
-        return attrs.evolve(one, monoid=why, keyed=why) if chosen else one
+        return attrs.evolve(one, monoid=why, keyed=why, choices=why) if chosen else one
 
     for stage in plan.stages:
         steps = tuple(map(step, stage.steps))

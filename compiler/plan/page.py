@@ -23,7 +23,7 @@ from tracetypes.compiler.plan.drawing import (
     typed_graph,
 )
 from tracetypes.compiler.plan.explain import Runs, Wording, combining_run, keyed_runs, show_plan, stateless_runs
-from tracetypes.compiler.plan.facts import is_straight
+from tracetypes.compiler.plan.facts import choices_of, is_straight
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import Program
 from tracetypes.nodes import Apply, title
@@ -126,6 +126,9 @@ def _combining(stage: Stage) -> list[Shape]:
     one = combining_run(stage)
     if one is None:
         return []
+    if choices_of(stage):
+        needed = "Items that the operator does not need stay behind."
+        return [Box("choose", (f"for {one.name}", "before the exchange"), Badge("native", "native"), hover=needed)]
     how = "Aggregates move instead of items" + ("." if one.native else f", where that makes them fewer.\n{_why(one)}")
     return [Box("combine", (f"by {one.name}", "before the exchange"), _badge(one), hover=how)]
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, final
 
 import attrs
 
+from tracetypes.compiler.analysis.choices import TracedChoice
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
@@ -53,6 +54,7 @@ EVERY = 100_000
 _UNTRACED: Final = Opaque("it was not traced")
 _NO_MONOID: Final = Opaque("it has none")
 _NOT_KEYED: Final = Opaque("it has no monoid")
+_NO_CHOICES: Final = Opaque("it needs all of its items")
 
 
 @final
@@ -167,13 +169,14 @@ Operator: TypeAlias = OpKeyedOrdered[Any, Any, Any, Any] | OpKeyedUnordered[Any,
 class Step:
     """A sort or keyed operator inside a stage, with the streams of its input and output. ``monoid``: of an
     ``OpKeyedUnordered`` whose aggregates can be combined as columns. ``keyed``: its methods for aggregates, if
-    states can be columns."""
+    states can be columns. ``choices``: which of its items it needs, where it does not need all and columns can tell."""
 
     node: Apply | Sort | Restore
     takes: StreamType
     gives: StreamType
     monoid: Monoid | Opaque = _NO_MONOID
     keyed: Keyed | Opaque = _NOT_KEYED
+    choices: tuple[TracedChoice, ...] | Opaque = _NO_CHOICES
 
     @property
     def operator(self) -> Operator:

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from tracetypes.check import Checked
+from tracetypes.compiler.analysis.choices import TracedChoice, choices_in
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque, keyed_in, monoid_in, traced
@@ -263,10 +264,12 @@ class _Planner:
         takes, gives = self.streams[self.inputs[id][0]], self.streams[id]
         monoid: Monoid | Opaque = Opaque("it is no operator")
         keyed: Keyed | Opaque = Opaque("it is no operator")
+        choices: tuple[TracedChoice, ...] | Opaque = Opaque("it is no operator")
         if isinstance(node, Apply):
             monoid = self.once(monoid_in, node.op, takes)
             keyed = self.once(keyed_in, node.op, monoid, takes, gives)
-        return Step(node=node, takes=takes, gives=gives, monoid=monoid, keyed=keyed)
+            choices = self.once(choices_in, node.op, takes)
+        return Step(node=node, takes=takes, gives=gives, monoid=monoid, keyed=keyed, choices=choices)
 
     def stage(self, region: Region, steps: list[Step], gives: StreamType) -> FromStage:
         """Make a stage; without steps it closes the blocks of its region."""

@@ -118,7 +118,8 @@ class ToStage(PathOutput):
     ) -> None:
         self.link, self.key_groups = link.number, key_groups
         sums = None if verifier is None else verifier.sums(later)
-        self.partitioner = Partitioner(later, link.number, key_groups, later.restores, sums)
+        choosing = None if verifier is None else verifier.choosing(later)
+        self.partitioner = Partitioner(later, link.number, key_groups, later.restores, sums, choosing)
         super().__init__(stage, link.path, verifier)
 
     def put(self, key: Any, value: Any) -> None:

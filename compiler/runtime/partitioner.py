@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ import pyarrow as pa
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns
-from tracetypes.compiler.columns.column import Columns
+from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
-from tracetypes.compiler.plan.facts import column_monoid
+from tracetypes.compiler.plan.facts import choices_of, column_monoid
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock, folded_by
+from tracetypes.compiler.runtime.choosing import SeenChoice, chosen_rows
 from tracetypes.compiler.runtime.chunks import scatter
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Partials, Piece, Rows
 from tracetypes.compiler.runtime.partial_aggregation import Flow, KeyedFlow, SeenSums, combine, encode_parts
@@ -35,10 +37,16 @@ class Partitioner:
     """Collects items on their way to a stage and makes messages of them, by key group."""
 
     def __init__(
-        self, stage: Stage, link: int, key_groups: int, positioned: bool, sums: SeenSums | None = None
+        self,
+        stage: Stage,
+        link: int,
+        key_groups: int,
+        positioned: bool,
+        sums: SeenSums | None = None,
+        choosing: SeenChoice | None = None,
     ) -> None:
-        """``sums``: sees items while they are combined."""
-        self.sums = sums
+        """``sums``: sees items while they are combined; ``choosing``: while those are chosen that the stage needs."""
+        self.sums, self.choosing = sums, choosing
         self.stream, self.link, self.key_groups, self.positioned = stage.takes, link, key_groups, positioned
         self.hash = stable_hash(self.stream.key)
         self.group_of: dict[Any, int] = {}
@@ -46,6 +54,7 @@ class Partitioner:
         self.monoid = column_monoid(stage)
         folded = folded_by(stage) if self.monoid is None else None
         self.folding = None if folded is None else ObjectAggregator(folded)
+        self.choices = choices_of(stage)
         self.start()
 
     def start(self) -> None:
@@ -68,6 +77,10 @@ class Partitioner:
         if self.monoid is not None:
             yield from self.aggregates(self.monoid, piece, flow, flow.key, ends)
             return
+        if self.choices and flow.count >= limits.MANY:
+            with suppress(Undefined):  # then the operator gets all of them
+                rows_ = chosen_rows(self.choices, flow, ends, self.choosing)
+                flow, ends = KeyedFlow.of(take(flow.key, rows_), take(flow.value, rows_), len(rows_)), ends[rows_]
         schema, count = self.stream.key, flow.count
         keys = to_coded_arrow(schema, flow.key, count)
         columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(ends)}
@@ -98,13 +111,13 @@ class Partitioner:
             return
         if self.tumbles is not None:
             batch.ends = ends_of_windows(np.array(batch.ends, np.int64), *self.tumbles).tolist()
-        if self.monoid is not None and len(batch) >= limits.MANY:
+        if (self.monoid is not None or self.choices) and len(batch) >= limits.MANY:
             try:
                 yield from self.combined(piece, batch)
                 return
             except Undefined:
                 pass  # a number that columns cannot hold: the items go as they are
-        elif self.folding is not None and self.folding.pays:
+        if self.folding is not None and self.folding.pays:
             yield from self.folded(self.folding, piece, batch)
             return
         yield from self.items(piece, batch)

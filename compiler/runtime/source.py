@@ -109,8 +109,9 @@ class SourceKernel:
         self.verifier = verifier
         self.seen = None if verifier is None else verifier.along(link.path)
         sums = None if verifier is None else verifier.sums(stage)
+        choosing = None if verifier is None else verifier.choosing(stage)
         self.partitioner = (
-            Partitioner(stage, link.number, key_groups, positioned, sums)
+            Partitioner(stage, link.number, key_groups, positioned, sums, choosing)
             if straight is None
             else Straight(stage, straight)
         )

@@ -39,6 +39,7 @@ from tracetypes.compiler.plan.plan import (
     Stage,
     StatelessStep,
 )
+from tracetypes.compiler.runtime.choosing import SeenChoice
 from tracetypes.compiler.runtime.column_states import ClosedKeys
 from tracetypes.compiler.runtime.messages import Difference, Message, Verified
 from tracetypes.compiler.runtime.partial_aggregation import Flow, Inputs, Seen, SeenSums, objects, reduce_part
@@ -48,7 +49,7 @@ from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import key_conformer
 from tracetypes.markers import Marker
 from tracetypes.nodes import Apply
-from tracetypes.records import Float, Optional
+from tracetypes.records import Float, Optional, Schema
 from tracetypes.templates import OpKeyedUnordered
 
 __all__ = ["FIRST", "Verifier", "verified"]
@@ -187,7 +188,20 @@ class Verifier:
         count: int,
     ) -> None:
         """Compare the results of a function of a source's values. ``results``: for all rows, by the tree."""
-        name = self.names[id(leaf.source)]
+        self.asked(self.names[id(leaf.source)], argument, function, tree, inputs, results, count, leaf.items.value)
+
+    def asked(
+        self,
+        name: str,
+        argument: str,
+        function: Callable[[Any], Any],
+        tree: Tree,
+        inputs: Inputs,
+        results: Columns,
+        count: int,
+        schema: Schema,
+    ) -> None:
+        """Compare the results of a function of values of a schema."""
         rows = self.pick(f"{name} {argument}", count)
         if rows is None:
             return
@@ -196,11 +210,24 @@ class Verifier:
             return
         with self.timed():
             sample, traced = read.sample(inputs, rows), values_of(take(results, rows), len(rows))
-            value = sample.argument(leaf.items.value, ("value",))
+            value = sample.argument(schema, ("value",))
             for at in range(len(rows)):
                 self.compare(name, argument, traced[at], _outcome(function, value(at)), partial(sample.shown, at))
 
     # ------------------------------------------------------------------------------------- keyed operators
+
+    def choosing(self, stage: Stage) -> SeenChoice | None:
+        """A function that sees what is asked of items to choose those that the first operator of a stage needs."""
+        node = stage.steps[0].node if stage.steps else None
+        op = node.op if isinstance(node, Apply) else None
+        if not isinstance(op, OpKeyedUnordered):
+            return None
+        name = self.names[id(op)]
+
+        def seen(function: Callable[[Any], Any], tree: Tree, inputs: Inputs, results: Columns, count: int) -> None:
+            self.asked(name, "chooses", function, tree, inputs, results, count, stage.takes.value)
+
+        return seen
 
     def sums(self, stage: Stage) -> SeenSums | None:
         """A function that sees items while they are combined for the first operator of a stage."""

@@ -27,6 +27,7 @@ from tracetypes.compiler.plan.explain import combining_run, keyed_runs, stateles
 from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.choosing import chosen_rows
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.emitter import PathOutput
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Partials
@@ -285,6 +286,9 @@ IN_PYTHON: dict[str, Any] = {
     "top": ts.top(2, by=x),
     "top, ties": ts.top(2, by=lambda reading: desc(reading.text), ties=True, ranks=True),
     "first, ties": ts.first(by=second, ties=True),
+    "last by float": ts.last(by=lambda reading: (reading.half > 0, reading.x)),
+    "top, where": ts.top(2, by=x, ties=True, where=positive),
+    "both, first and last": ts.both(ts.first(by=x), ts.last(by=text), lambda a, b: [a, b], to=list[Reading]),
     "collect": ts.collect(x, by=text),
     "count_distinct": ts.count_distinct(note),
     "count_distinct of float": ts.count_distinct(x),
@@ -295,6 +299,9 @@ IN_PYTHON: dict[str, Any] = {
     "struct, variance": ts.struct(Stats, n=ts.sum(n), mean=ts.variance(x), most=ts.min(x)),
 }
 """Aggregates that Python combines, everywhere."""
+
+CHOSEN = {name for name in IN_PYTHON if name.startswith(("last", "first", "top", "both", "max of str"))}
+"""Of these the aggregates of a few items of a block, which columns choose before the exchange."""
 
 AGGREGATES = OVER_COLUMNS | IN_PYTHON
 USES: dict[str, Callable[[Any], Any]] = {
@@ -580,6 +587,13 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     watch(Undefined, "__init__", lambda *_: ["given up"])
     watch(Columnar, "_block", lambda *_: ["state"])
     watch(Sorter, "rows", lambda *_: ["sorted"])
+
+    def chosen(*args: Any) -> Any:
+        rows = chosen_rows(*args)
+        found.update(["chosen"])
+        return rows
+
+    monkeypatch.setattr("tracetypes.compiler.runtime.partitioner.chosen_rows", chosen)
     watch(PathOutput, "columns", lambda self, result, *_: ["passed"] if self.path and result else [])
     step = StageKernel.step
 
@@ -606,8 +620,9 @@ def test_aggregates_run_over_columns_where_it_is_said(aggregate: str, use: str, 
         one.agrees(TAME, seed)
         assert (seen["aggregates"] > 0) == combines(aggregate)
         assert (seen["items"] + seen["partials"] == 0) == combines(aggregate)
+        assert (seen["chosen"] > 0) == (aggregate in CHOSEN)
         assert (seen["state"] > 0) == keeps(aggregate, use)
-        if combines(aggregate):
+        if combines(aggregate) or aggregate in CHOSEN:
             assert not seen["given up"]
 
 

@@ -13,6 +13,7 @@ from tracetypes.errors import LawBroken
 from tracetypes.laws.idle import is_silent_when_idle, is_silent_when_unseen, leaves_unseen_keys, skips_without_trace
 from tracetypes.laws.law import Law
 from tracetypes.laws.monoid import associates, commutes, has_identity
+from tracetypes.laws.needed import needs_what_it_chooses
 from tracetypes.laws.order import ignores_order, keeps_keys_apart
 from tracetypes.laws.purity import emits_its_types, is_pure, never_raises, stays_frozen
 from tracetypes.laws.silence import Timed, answers_whole_windows, says_when_it_is_due, speaks_no_longer
@@ -110,6 +111,9 @@ def laws(
             law_of_unseen = "on_marker(state of a key never seen, ...) emits nothing"
             longer = streams_of(subject.items, blocks=8, size=2)
             laws_.append(law("keys never seen are silent", "TT307", law_of_unseen, is_silent_when_unseen, longer))
+        if op.chooses():
+            some = "run(items) == run(the items of each block and key that it chooses)"
+            laws_.append(law("choices", "TT314", some, needs_what_it_chooses))
     return (*laws_, *_of_silence(op, time, unit, law))
 
 

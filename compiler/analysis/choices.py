@@ -1,0 +1,63 @@
+"""The items that an operator needs, as expressions: which of a block are sent on can be told by columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from tracetypes.choices import Choice
+from tracetypes.compiler.analysis.blame import Opaque, refusal
+from tracetypes.compiler.analysis.monoids import results, united
+from tracetypes.compiler.tracing.expr import Pack, Tree, Value
+from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
+from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Schema, String, Timestamp
+from tracetypes.sort_keys import Desc
+from tracetypes.templates import Operator, OpKeyedUnordered
+from tracetypes.trace import StreamType
+
+__all__ = ["TracedChoice", "choices_in"]
+
+
+@attrs.frozen(eq=False)
+class TracedChoice:
+    """A :class:`Choice` with its functions as expressions of ``value``."""
+
+    choice: Choice[Any]
+    by: Tree
+    where: Tree | None
+
+
+def choices_in(op: Operator, takes: StreamType) -> tuple[TracedChoice, ...] | Opaque:
+    """Which items of a block an operator needs, if columns can tell."""
+    choices = op.chooses() if isinstance(op, OpKeyedUnordered) else ()
+    if not choices:
+        return Opaque("it needs all of its items")
+    try:
+        return tuple([_traced(choice, takes.value) for choice in choices])
+    except Untraceable as why:
+        return refusal(op, why)
+
+
+def _traced(choice: Choice[Any], value: Schema) -> TracedChoice:
+    by = _returned(choice.by, value)
+    if not _has_place(united([result for result in results(by) if result is not None], "by")):
+        raise Untraceable("orders by something else than numbers, times, texts, and tuples and desc() of these")
+    where = None if choice.where is None else _returned(choice.where, value)
+    if where is not None and any(isinstance(made, Pack) or made.kind != Boolean() for made in results(where) if made):
+        raise Untraceable("has a where= that gives no bool")
+    return TracedChoice(choice, by, where)
+
+
+def _returned(function: Callable[[Any], Any], value: Schema) -> Tree:
+    tree = trace_function(function, value)
+    if any(result is None for result in results(tree)):
+        raise Untraceable("gives nothing for some values")
+    return tree
+
+
+def _has_place(value: Value) -> bool:
+    if isinstance(value, Pack):
+        return value.cls in (tuple, Desc) and all(map(_has_place, value.parts))
+    return isinstance(value.kind, Boolean | Integer | Float | String | Bytes | Timestamp | Date)

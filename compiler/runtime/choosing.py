@@ -1,0 +1,107 @@
+"""Which items of each block and key an operator needs, by columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tracetypes.compiler.analysis.choices import TracedChoice
+from tracetypes.compiler.columns.column import Column, Columns, full_values, take, take_column
+from tracetypes.compiler.columns.evaluation import return_values
+from tracetypes.compiler.columns.groups import Groups, codes_of
+from tracetypes.compiler.columns.ordering import canonical_columns, place_columns
+from tracetypes.compiler.runtime.partial_aggregation import Inputs, KeyedFlow
+from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
+from tracetypes.records import INT_MIN
+
+__all__ = ["SeenChoice", "chosen_rows"]
+
+SeenChoice: TypeAlias = Callable[[Callable[[Any], Any], Tree, Inputs, Columns, int], None]
+"""Sees a function of values, its tree, the values, what the tree gave for them, and how many they are."""
+
+
+def chosen_rows(choices: Sequence[TracedChoice], flow: KeyedFlow, ends: Any, seen: SeenChoice | None = None) -> Any:
+    """The rows (int64, ascending) of the items that all choices together need of each block and key; one at least.
+
+    Raises :class:`Undefined` where Python has to tell. A row too many does no harm, since the operator chooses again.
+    """
+    groups = Groups.of(*codes_of(ends, flow.key, flow.count))
+    needed = np.zeros(flow.count, np.bool_)
+    for choice in choices:
+        needed[_chosen(choice, flow, groups, seen)] = True
+    without = np.ones(groups.number, np.bool_)
+    without[groups.of_row[needed]] = False
+    needed[groups.first[without]] = True
+    return np.flatnonzero(needed)
+
+
+def _chosen(traced: TracedChoice, flow: KeyedFlow, groups: Groups, seen: SeenChoice | None) -> Any:
+    choice, inputs, rows = traced.choice, flow.inputs, np.arange(flow.count)
+    if traced.where is not None and choice.where is not None:
+        where = return_values(traced.where, inputs, flow.count)
+        if seen is not None:
+            seen(choice.where, traced.where, inputs, where, flow.count)
+        if not isinstance(where, Column) or where.valid is not None:
+            raise Undefined(0)
+        rows = np.flatnonzero(full_values(where, flow.count))
+        inputs = _of_rows(inputs, rows)
+    if not len(rows):
+        return rows
+    by = return_values(traced.by, inputs, len(rows))
+    if seen is not None:
+        seen(choice.by, traced.by, inputs, by, len(rows))
+    columns = _turned(place_columns(by), first=choice.first)
+    group = groups.of_row[rows]
+    kept = _best(group, groups.number, columns, choice.count)
+    if choice.ties == "all":
+        return rows[kept]
+    rows, group = rows[kept], group[kept]
+    columns = [column[kept] for column in columns]
+    if int(np.bincount(group).max()) <= choice.count:
+        return rows
+    if choice.ties == "canonical":
+        try:
+            whole = canonical_columns(take(flow.value, rows), len(rows))
+        except Undefined:  # the operator tells them apart
+            return rows
+        columns += _turned(whole, first=choice.first)
+    order = np.lexsort((*(~column for column in reversed(columns)), group))
+    return rows[order[_place_in(group[order]) < choice.count]]
+
+
+def _of_rows(inputs: Inputs, rows: Any) -> Inputs:
+    def find(given: Input) -> Column:
+        return take_column(inputs(given), rows)
+
+    return find
+
+
+def _turned(columns: Sequence[Any], *, first: bool) -> list[Any]:
+    return [~column for column in columns] if first else list(columns)
+
+
+def _best(group: Any, number: int, columns: Sequence[Any], count: int) -> Any:
+    """The rows of each group that are not behind the ``count``-th largest. ``columns``: int64, the first one counts most."""
+    rows = np.arange(len(group))
+    if count == 1:
+        for column in columns:
+            best = np.full(number, INT_MIN)
+            np.maximum.at(best, group[rows], column[rows])
+            rows = rows[column[rows] == best[group[rows]]]
+        return rows
+    order = np.lexsort((*(~column for column in reversed(columns)), group))
+    ordered, place = group[order], _place_in(group[order])
+    last = np.minimum(np.arange(len(order)) - place + count - 1, len(order) - 1)
+    kept = place < count
+    tied = ordered[last] == ordered
+    for column in columns:
+        tied &= column[order][last] == column[order]
+    return np.sort(order[kept | tied])
+
+
+def _place_in(group: Any) -> Any:
+    """The place of each row among those of its group, from 0; groups are in order."""
+    starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+    return np.arange(len(group)) - np.repeat(starts, np.diff(starts, append=len(group)))
