@@ -48,7 +48,7 @@ class Job:
 
         out = FileOutput(planned, str(self.root / "out.parquet"), "run", None, None)
         source, checkpoint = {"events": str(self.root / "in")}, str(self.root / "checkpoint")
-        run(self.spark, planned, source, out, checkpoint=checkpoint, files_per_step=2, drain=drain, told=first)
+        run(self.spark, planned, source, out, checkpoint=checkpoint, files_per_step=2, drain=drain, on_batch=first)
         return told[0]
 
     def exact(self) -> bool:

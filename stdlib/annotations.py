@@ -80,18 +80,18 @@ def pair_of(annotation: Any, caller: str) -> tuple[Any, Any]:
 def element_of(
     annotation: Any,
     caller: str,
-    wanted: str = "Iterator[tuple[K, V]] or list[tuple[K, V]]",
+    what: str = "Iterator[tuple[K, V]] or list[tuple[K, V]]",
     declared: str = "to=tuple[K, V]",
 ) -> Any:
     """``T`` of ``list[T]``, ``Iterator[T]``, ``tuple[T, ...]`` and other iterables. Raises :class:`UsageError` ``TT120``,
-    whose fix names an annotation that is ``wanted``, or what is ``declared`` instead."""
+    whose fix names an annotation that is ``what``, or what is ``declared`` instead."""
     origin, args = get_origin(annotation), get_args(annotation)
     iterable = isinstance(origin, type) and issubclass(origin, Iterable)
     if not iterable or not args or (origin is tuple and args[1:] != (...,)):
         raise UsageError(
             "TT120",
             f"{caller} needs a function that returns an iterable, and found {show_type(annotation)}",
-            fix=f"annotate it with {wanted}, or pass {declared}",
+            fix=f"annotate it with {what}, or pass {declared}",
         )
     return args[0]
 
@@ -101,17 +101,17 @@ def same_values(annotations: Iterable[Any], caller: str) -> Any:
 
     Raises :class:`UsageError` ``TT120`` if two of them are concrete and differ.
     """
-    chosen: Any = None
+    result: Any = None
     for annotation in annotations:
-        if chosen is None or (isinstance(chosen, TypeVar) and _narrower(annotation, chosen)):
-            chosen = annotation
-        elif not isinstance(annotation, TypeVar) and annotation != chosen:
+        if result is None or (isinstance(result, TypeVar) and _narrower(annotation, result)):
+            result = annotation
+        elif not isinstance(annotation, TypeVar) and annotation != result:
             raise UsageError(
                 "TT120",
-                f"{caller}: its parts take values of {show_type(chosen)} and of {show_type(annotation)}",
+                f"{caller}: its parts take values of {show_type(result)} and of {show_type(annotation)}",
                 fix="let all parts take the same values, with a function of the value: of=...",
             )
-    return chosen
+    return result
 
 
 def _narrower(annotation: Any, than: TypeVar) -> bool:

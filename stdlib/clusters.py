@@ -263,10 +263,10 @@ def lloyd(
 
 
 def _lloyd_of_few(
-    given: Sequence[Sequence[float]], first: Sequence[Sequence[float]], rounds: int
+    some: Sequence[Sequence[float]], first: Sequence[Sequence[float]], rounds: int
 ) -> list[tuple[int, Point]]:
     divide = _parts_in_space if len(first[0]) == 3 else _parts
-    points: list[Point] = [tuple(map(float, point)) for point in given]
+    points: list[Point] = [tuple(map(float, point)) for point in some]
     centres: list[Point] = [tuple(map(float, centre)) for centre in first]
     parts = divide(points, centres)
     for _ in range(rounds):

@@ -96,7 +96,7 @@ class Database(ABC, Generic[R]):
         """The key and the columns, quoted."""
         return ", ".join(f'"{name}"' for name in (self.key, *(name for name, _ in self.columns.fields)))
 
-    def made(self, row: Sequence[Any]) -> R:
+    def record(self, row: Sequence[Any]) -> R:
         """The record of a row. Raises :class:`Mismatch`."""
         pairs = zip(self.columns.fields, row, strict=True)
         record: R = from_plain(self.columns, {name: self.fitted(schema, value) for (name, schema), value in pairs})

@@ -399,10 +399,10 @@ def top(k: int, by: Any, *, ties: bool = False, ranks: bool = False, where: Any 
     return restrict("top", TopRanked(best) if _flag("top", "ranks", ranks) else best, where)
 
 
-def _flag(caller: str, name: str, given: object) -> bool:
-    if not isinstance(given, bool):
-        raise UsageError("TT121", f"{caller} was given {name}={show(given)}", fix=f"pass {name}=True, or leave it out")
-    return given
+def _flag(caller: str, name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError("TT121", f"{caller} was given {name}={show(value)}", fix=f"pass {name}=True, or leave it out")
+    return value
 
 
 _ORDERED: Final = (Boolean, Integer, Float, String, Bytes, Timestamp, Date)

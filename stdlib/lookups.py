@@ -56,7 +56,7 @@ class Session:
         if key in self.known:
             self.known.move_to_end(key)
             return self.known[key]
-        row = self.asked([key]).get(key)
+        row = self.fetch([key]).get(key)
         self.remember(key, row)
         return row
 
@@ -69,7 +69,7 @@ class Session:
         unknown = [key for key in wanted if key not in self.known]
         for at in range(0, len(unknown), MOST_QUESTIONS):
             some = unknown[at : at + MOST_QUESTIONS]
-            rows = self.asked(some)
+            rows = self.fetch(some)
             for key in some:
                 self.remember(key, rows.get(key))
 
@@ -88,7 +88,7 @@ class Session:
         if len(self.known) > self.size:
             self.known.popitem(last=False)
 
-    def asked(self, keys: Sequence[Any]) -> dict[Any, Any]:
+    def fetch(self, keys: Sequence[Any]) -> dict[Any, Any]:
         """The rows of the database. If a connection is lost that was open before, it is opened again, once."""
         was_open = self.connection is not None
         try:
@@ -102,7 +102,7 @@ class Session:
             except self.database.errors() as again:
                 self.close()
                 raise self._failed(again) from again
-        asked, answers = set(keys), dict[Any, Any]()
+        wanted, answers = set(keys), dict[Any, Any]()
         for key, *columns in rows:
             if key in answers:
                 raise OperatorFailed(
@@ -110,7 +110,7 @@ class Session:
                     f"{self.database.named()} has several rows with {self.database.key} = {show(key)}",
                     fix="ask by a column whose values are unique",
                 )
-            if key not in asked:
+            if key not in wanted:
                 raise OperatorFailed(
                     "TT215",
                     f"{self.database.named()} has found the row {self.database.key} = {show(key)}, and by= returned none that "
@@ -118,7 +118,7 @@ class Session:
                     fix="let by= return values of the column's type, and ask a column that compares texts as they are",
                 )
             try:
-                answers[key] = self.database.made(columns)
+                answers[key] = self.database.record(columns)
             except Mismatch as error:
                 raise OperatorFailed(
                     "TT215",

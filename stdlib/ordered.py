@@ -282,14 +282,14 @@ class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
 
     def on_item(self, state: dict[Hashable, int], key: K, value: V, emit: EmitValue[V]) -> dict[Hashable, int]:
         name, time = settled(self.by(value)), micros_from(self.time(value), self.unit)
-        seen = state.get(name)
-        if seen is None or time - seen > self.horizon:
+        last = state.get(name)
+        if last is None or time - last > self.horizon:
             emit(value)
-        state[name] = time if seen is None else max(seen, time)
+        state[name] = time if last is None else max(last, time)
         return state
 
     def on_marker(self, state: dict[Hashable, int], key: K, marker: Marker, emit: EmitValue[V]) -> dict[Hashable, int]:
-        return {name: seen for name, seen in state.items() if marker.micros - seen <= self.horizon}
+        return {name: last for name, last in state.items() if marker.micros - last <= self.horizon}
 
     def next_due(self, state: dict[Hashable, int], key: K) -> int | None:
         return min(state.values()) + self.horizon + 1 if state else None

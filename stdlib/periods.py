@@ -38,8 +38,8 @@ def periods_of(upstream: Stream[Any]) -> set[int | None]:
     return {source.markers.period if isinstance(source.markers, EventTime) else None for source in sources}
 
 
-def period_of(upstream: Stream[Any], given: int | None = None) -> int:
-    """The period of the markers of a stream in microseconds. ``given``: what the author says of markers in band."""
+def period_of(upstream: Stream[Any], declared: int | None = None) -> int:
+    """The period of the markers of a stream in microseconds. ``declared``: what the author says of markers in band."""
     periods = periods_of(upstream)
     known = sorted(period for period in periods if period is not None)
     if len(known) > 1:
@@ -48,16 +48,16 @@ def period_of(upstream: Stream[Any], given: int | None = None) -> int:
             f"the sources upstream send markers every {' and '.join(map(_seconds, known))}: their blocks are not of one length",
             fix="give all sources every(seconds=...) of one period",
         )
-    if None in periods and given is None:
+    if None in periods and declared is None:
         raise UsageError(
             "TT121",
             "a source upstream sends its markers in band: it is not known which of them end a window",
             fix="pass period= (seconds) if they are regular, or use every(seconds=...)",
         )
-    if known and given not in (None, known[0]):
+    if known and declared not in (None, known[0]):
         raise UsageError(
             "TT121",
-            f"period is {_seconds(given or 0)}, and the sources upstream send markers every {_seconds(known[0])}",
+            f"period is {_seconds(declared or 0)}, and the sources upstream send markers every {_seconds(known[0])}",
             fix="leave period= out",
         )
-    return known[0] if given is None else given
+    return known[0] if declared is None else declared

@@ -23,7 +23,7 @@ _PERIOD = 1_000_000
 
 
 def preview(
-    op: Callable[[Stream[E]], Stream[R]], edge: type[E], *given: Sequence[tuple[Any, Any]]
+    op: Callable[[Stream[E]], Stream[R]], edge: type[E], *items: Sequence[tuple[Any, Any]]
 ) -> list[list[tuple[Any, Any]]]:
     """The pairs that come out for the pairs that go in, block by block; markers are a second apart, from second 1.
 
@@ -44,7 +44,7 @@ def preview(
     checked = check(flow)
     stream = checked.streams[checked.graph.sinks[0].id]
     elements: list[Element] = []
-    for at, block in enumerate(given, 1):
+    for at, block in enumerate(items, 1):
         elements += [Item(key, value) for key, value in block]
         elements.append(Marker(at * _PERIOD))
     output = blocks(interpret(checked, {"given": elements})["out"].items)

@@ -235,16 +235,16 @@ class _Sketch(Measured[V, Buckets, W], Generic[V, W]):
         buckets = a[1]
         if len(b[1]) > 1:
             counts = dict(buckets)
-            for bucket, held in b[1]:
-                counts[bucket] = counts.get(bucket, 0) + held
+            for bucket, count in b[1]:
+                counts[bucket] = counts.get(bucket, 0) + count
             buckets = tuple(sorted(counts.items()))
         elif b[1]:
-            ((bucket, held),) = b[1]
+            ((bucket, count),) = b[1]
             at = bisect_left(buckets, (bucket, 0))
             if at < len(buckets) and buckets[at][0] == bucket:
-                buckets = (*buckets[:at], (bucket, buckets[at][1] + held), *buckets[at + 1 :])
+                buckets = (*buckets[:at], (bucket, buckets[at][1] + count), *buckets[at + 1 :])
             else:
-                buckets = (*buckets[:at], (bucket, held), *buckets[at:])
+                buckets = (*buckets[:at], (bucket, count), *buckets[at:])
         return a[0] + b[0], buckets
 
     def bucket(self, number: float) -> int:
@@ -276,9 +276,9 @@ class _Sketch(Measured[V, Buckets, W], Generic[V, W]):
         nans, buckets = agg
         if nans:
             return math.nan
-        rank = math.floor(q * (builtins.sum(held for _, held in buckets) - 1))
-        for bucket, held in buckets:
-            rank -= held
+        rank = math.floor(q * (builtins.sum(count for _, count in buckets) - 1))
+        for bucket, count in buckets:
+            rank -= count
             if rank < 0:
                 return self.middle(bucket)
         return math.nan

@@ -222,8 +222,8 @@ def _windows(
     word: str,
 ) -> KeyedOperator[V, Any]:
     if (panes is None) == (size is None):
-        said = "neither panes nor size is given" if panes is None else "both panes and size are given"
-        raise UsageError("TT121", said, fix="give one of them")
+        problem = "neither panes nor size is given" if panes is None else "both panes and size are given"
+        raise UsageError("TT121", problem, fix="give one of them")
     spans = {"offset": seconds_as_micros("offset", offset, -(2**62))}
     if size is not None:
         spans["size"] = seconds_as_micros("size", size)

@@ -35,9 +35,9 @@ def windowed(start: int, end: int, value: Any) -> Any:
 def typed(aggregate: Aggregate[Any, Any, Any], emitted_as: Any = None) -> Mapping[str, Any]:
     """What an operator over an aggregate knows of its types: ``V``, unless the aggregate takes anything, and ``R``, its
     results, in the generic record ``emitted_as`` if there is one."""
-    taken, result = types_of(aggregate)
+    value, result = types_of(aggregate)
     named = {"R": result if emitted_as is None else emitted_as[result]}
-    return named if taken in (Any, object) else {"V": taken, **named}
+    return named if value in (Any, object) else {"V": value, **named}
 
 
 def whole(name: str, number: object, least: int = 1) -> None:

@@ -345,8 +345,8 @@ def test_dictionaries_are_not_decoded(monkeypatch: pytest.MonkeyPatch, kind: str
 
     def decided(self: DictionaryEncoded) -> Any:
         combined = len(self) < 60
-        assert combined or isinstance(self.entries, np.ndarray)
-        assert combined or self.entries.dtype == np.bool_
+        assert combined or isinstance(self.dictionary, np.ndarray)
+        assert combined or self.dictionary.dtype == np.bool_
         return plain(self)
 
     monkeypatch.setattr(DictionaryEncoded, "plain", decided)

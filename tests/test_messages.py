@@ -207,7 +207,7 @@ def test_the_state_of_a_stage_survives() -> None:
     sample = Sample(None, 1, 2, inner=Inner(1, -0.0), more=[None, Inner(2, None)])
     state = StageState(
         progress=[[progress(), Progress()], [Progress()]],
-        held={10: ([Left(1)], [sample]), 2**62: {"a": ExactSum.of(0.1)}},
+        open_blocks={10: ([Left(1)], [sample]), 2**62: {"a": ExactSum.of(0.1)}},
         operators=[UnorderedState({Left(1): (1, 2.5)}, start=(0, 0.0)), {UNIT: [1, 2]}, None],
         owners={Left(1): 0},
         closed=-7,

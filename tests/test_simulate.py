@@ -383,7 +383,7 @@ def test_open_blocks_that_are_not_restored_between_steps_are_caught(monkeypatch:
 
     def forget(data: bytes) -> Any:
         state: StageState = restore(data)
-        state.held.clear()
+        state.open_blocks.clear()
         return state
 
     monkeypatch.setattr(simulate, "loads", forget)

@@ -432,11 +432,11 @@ def test_a_dictionary_is_computed_by_its_entries(expr: Expr) -> None:
     rows_, entries = [first, second] * 3, [first, "no word", second]
     made = evaluation.evaluate(expr, coded_text(rows_, entries), len(rows_))
     assert isinstance(made, Column)
-    assert isinstance(made.held, DictionaryEncoded)
-    assert len(made.held.entries) == 3
+    assert isinstance(made.storage, DictionaryEncoded)
+    assert len(made.storage.dictionary) == 3
     few = evaluation.evaluate(expr, coded_text(rows_[:2], entries), 2)
     assert isinstance(few, Column)
-    assert not isinstance(few.held, DictionaryEncoded)
+    assert not isinstance(few.storage, DictionaryEncoded)
     wanted = [expected(expr, row_of(string0=row)) for row in rows_]
     assert (values_of(made, 6), values_of(few, 2)) == (wanted, wanted[:2])
 
@@ -453,8 +453,8 @@ def test_columns_of_one_dictionary_share_their_codes_behind_a_filter() -> None:
     joined, plain = emitted.value.parts
     assert isinstance(joined, Column)
     assert isinstance(plain, Column)
-    assert isinstance(joined.held, DictionaryEncoded)
-    assert joined.held.codes is plain.held.codes
+    assert isinstance(joined.storage, DictionaryEncoded)
+    assert joined.storage.codes is plain.storage.codes
     assert values_of(joined, 5) == ["aA", "cC", "aA", "cC", "aA"]
 
 

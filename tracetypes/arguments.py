@@ -144,9 +144,9 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     return whole
 
 
-def refuse_unknown(given: Sequence[str], options: Sequence[str]) -> None:
+def refuse_unknown(arguments: Sequence[str], options: Sequence[str]) -> None:
     """Raises :class:`UsageError` ``TT402`` for arguments that a command does not have. ``options``: those that it has."""
-    name = next((one for one in given if one.startswith("-")), given[0]).partition("=")[0]
+    name = next((one for one in arguments if one.startswith("-")), arguments[0]).partition("=")[0]
     is_option = name.startswith("-")
     fix = (is_option and like(name, options)) or "see --help of the command for its options"
     raise UsageError("TT402", f"there is no option {name}" if is_option else f"{name} is one argument too many", fix=fix)
@@ -192,10 +192,10 @@ def _positive(text: str) -> int:
     return value
 
 
-def pairs(given: list[str], option: str, what: str = "PATH") -> dict[str, str]:
+def pairs(texts: list[str], option: str, what: str = "PATH") -> dict[str, str]:
     """``NAME=PATH`` of an option that is repeated. Raises :class:`UsageError` ``TT402``."""
     paths: dict[str, str] = {}
-    for one in given:
+    for one in texts:
         name, equals, path = one.partition("=")
         if not equals or not name or not path:
             raise UsageError("TT402", f"{option} {one}", fix=f"write {option} NAME={what}")

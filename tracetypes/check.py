@@ -149,7 +149,7 @@ class _Checker:
         self.graph = graph
         self.by_id = graph.by_id
         self.consumers = graph.consumers
-        self.found: list[Violation] = []
+        self.violations: list[Violation] = []
         self.types: dict[int, EdgeType | None] = {}
         self.schemas: dict[Any, Schema | None] = {}
         self.places = {node.id: at for at, node in enumerate(graph.nodes)}
@@ -170,11 +170,11 @@ class _Checker:
                 conceal(node.op)
         self.frozen()
         self.shippable()
-        self.found.sort(key=lambda v: (v.where.file, v.where.line))
-        return self.found, {id: edge for id, edge in self.types.items() if edge is not None}
+        self.violations.sort(key=lambda v: (v.where.file, v.where.line))
+        return self.violations, {id: edge for id, edge in self.types.items() if edge is not None}
 
     def refuse(self, code: str, node: Node, found: str, expected: str, fix: str) -> None:
-        self.found.append(Violation(code, title(node), node.where, found, expected, fix))
+        self.violations.append(Violation(code, title(node), node.where, found, expected, fix))
 
     # -------------------------------------------------------------------------------------------- the graph
 
@@ -227,7 +227,7 @@ class _Checker:
                 )
         if not self.graph.nodes:
             nowhere = Location(self.graph.name, 0)
-            self.found.append(
+            self.violations.append(
                 Violation(
                     "TT109", f"dataflow {self.graph.name!r}", nowhere, "no nodes", "a source and a sink", "add them"
                 )
@@ -299,8 +299,8 @@ class _Checker:
             case Sink() | Split() | Gather() | Restore():
                 return inputs[0] if inputs else None
             case Sort():
-                given = inputs[0] if inputs else None
-                return None if given is None else attrs.evolve(given, ordered=True)
+                edge = inputs[0] if inputs else None
+                return None if edge is None else attrs.evolve(edge, ordered=True)
             case Merge():
                 return self.merge_type(node, inputs)
             case Apply():
@@ -312,13 +312,13 @@ class _Checker:
 
     def source_type(self, node: Source) -> EdgeType | None:
         try:
-            edge, given = edge_type(node.edge), edge_given(node)
+            edge, types = edge_type(node.edge), edge_given(node)
         except DataError as error:
             if node.output == "items":
                 self.refuse("TT107", node, error.message, "an edge type", error.fix)
             return None
         if node.output != "items":
-            return given  # what is wrong with the source is told at the source
+            return types  # what is wrong with the source is told at the source
         if edge.ordered and node.ordered_by is None:
             self.refuse(
                 "TT114",
@@ -330,7 +330,7 @@ class _Checker:
         if not edge.ordered and node.ordered_by is not None:
             self.refuse("TT114", node, f"{edge} with ordered_by", "an O", "declare it O, or leave ordered_by out")
         self.attributes(node, edge)
-        return given
+        return types
 
     def attributes(self, node: Source, edge: EdgeType) -> None:
         """Check which attributes the functions of a source read, for code that mypy never saw."""
@@ -343,7 +343,7 @@ class _Checker:
             if missing is not None:
                 of, fields = missing.cls.__name__, missing.fields
                 near = get_close_matches(missing.name, fields, 1)
-                self.found.append(
+                self.violations.append(
                     Violation(
                         "TT123",
                         title(node),
@@ -430,7 +430,7 @@ class _Checker:
             return count
         return 1 << self.places[node.id]
 
-    def apply_type(self, node: Apply, given: EdgeType | None) -> EdgeType | None:
+    def apply_type(self, node: Apply, edge_: EdgeType | None) -> EdgeType | None:
         op: object = node.op
         if not isinstance(op, TEMPLATES):
             self.refuse(
@@ -450,29 +450,29 @@ class _Checker:
             )
             return None
         bound: dict[Any, Any] = {}
-        fits = given is not None
-        if given is not None:
+        fits = edge_ is not None
+        if edge_ is not None:
             name = title(node)
-            if takes.ordered and not given.ordered:
+            if takes.ordered and not edge_.ordered:
                 self.refuse(
                     "TT101",
                     node,
-                    f"{given}, unordered between markers",
-                    f"{attrs.evolve(given, ordered=True)}: {name} depends on the order of the items of a key",
+                    f"{edge_}, unordered between markers",
+                    f"{attrs.evolve(edge_, ordered=True)}: {name} depends on the order of the items of a key",
                     f"insert .through(sort(by=...)) before {name}",
                 )
-            for code, what, wanted, got in (
-                ("TT102", "key", takes.key, given.key),
-                ("TT103", "value", takes.value, given.value),
+            for code, what, expected, got in (
+                ("TT102", "key", takes.key, edge_.key),
+                ("TT103", "value", takes.value, edge_.value),
             ):
-                if not unify(wanted, got, bound):
+                if not unify(expected, got, bound):
                     fits = False
                     self.refuse(
                         code,
                         node,
                         f"{what}s of type {show_type(got)}",
-                        f"{what}s of type {show_type(substitute(wanted, bound))}",
-                        f"map the {what} to {show_type(wanted)} before {name}, or change the type of {name}",
+                        f"{what}s of type {show_type(substitute(expected, bound))}",
+                        f"map the {what} to {show_type(expected)} before {name}, or change the type of {name}",
                     )
         edge = EdgeType(gives.ordered, substitute(gives.key, bound), substitute(gives.value, bound))
         if open_ := _variables(edge.key) or _variables(edge.value):
@@ -518,17 +518,17 @@ class _Checker:
     def parallelism(self, node: Node) -> None:
         if not isinstance(node, Apply | Sort) or node.parallelism is None:
             return
-        wanted: object = node.parallelism
+        count: object = node.parallelism
         if isinstance(node, Apply) and isinstance(node.op, OpStateless):
             self.refuse(
                 "TT122",
                 node,
-                f"parallelism={wanted!r} for a stateless operator, which runs where its items are",
+                f"parallelism={count!r} for a stateless operator, which runs where its items are",
                 "parallelism= where items are brought together by key",
                 "give it to a sort or keyed operator behind it, or to the run",
             )
-        elif isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-            self.refuse("TT113", node, f"parallelism={wanted!r}", "a whole number from 1", "pass parallelism=1 or more")
+        elif isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            self.refuse("TT113", node, f"parallelism={count!r}", "a whole number from 1", "pass parallelism=1 or more")
 
     def linger(self, node: Node) -> None:
         """How long an operator lingers must be known, and end."""
@@ -689,17 +689,17 @@ def is_frozen(op: object) -> bool:
     return bool(getattr(parameters, "frozen", False))
 
 
-def unify(wanted: Any, got: Any, bound: dict[Any, Any]) -> bool:
-    """Whether ``got`` is an instance of ``wanted``; binds the type variables. Types are invariant."""
-    if isinstance(wanted, TypeVar):
-        if wanted in bound:
-            return bool(bound[wanted] == got)
-        bound[wanted] = got
-        return _admits(wanted, got)
-    if wanted == got or wanted is Any or got is Any:
+def unify(pattern: Any, got: Any, bound: dict[Any, Any]) -> bool:
+    """Whether ``got`` is an instance of ``pattern``; binds the type variables. Types are invariant."""
+    if isinstance(pattern, TypeVar):
+        if pattern in bound:
+            return bool(bound[pattern] == got)
+        bound[pattern] = got
+        return _admits(pattern, got)
+    if pattern == got or pattern is Any or got is Any:
         return True
-    ours, theirs = get_args(wanted), get_args(got)
-    if not ours or len(ours) != len(theirs) or _origin(wanted) != _origin(got):
+    ours, theirs = get_args(pattern), get_args(got)
+    if not ours or len(ours) != len(theirs) or _origin(pattern) != _origin(got):
         return False
     return all(unify(a, b, bound) for a, b in zip(ours, theirs, strict=True))
 

@@ -45,12 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = {"check": _check, "explain": _explain, "graph": _graph, "prepare": _prepare, "run": _run, "state": _state}
     commands |= {"test": _test}
     whole = parser(commands)
-    given, unknown = whole.parse_known_args(arguments)
+    parsed, unknown = whole.parse_known_args(arguments)
     try:
         if unknown:
-            refuse_unknown(unknown, given.options)
-        command: Callable[[argparse.Namespace], int] = given.command
-        return command(given)
+            refuse_unknown(unknown, parsed.options)
+        command: Callable[[argparse.Namespace], int] = parsed.command
+        return command(parsed)
     except UsageError as error:
         print(f"tracetypes: {error}", file=sys.stderr)
         return 2
@@ -68,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 # ------------------------------------------------------------------------------------------------- commands
 
 
-def _check(given: argparse.Namespace) -> int:
-    flow = load(given.target)
+def _check(arguments: argparse.Namespace) -> int:
+    flow = load(arguments.target)
     problems = violations(flow)
     if problems:
         print(CheckFailed(problems), file=sys.stderr)
@@ -79,25 +79,25 @@ def _check(given: argparse.Namespace) -> int:
     return 0
 
 
-def _explain(given: argparse.Namespace) -> int:
-    inputs = pairs(given.input, "--input")
-    print(explain(load(given.target), inputs, parallelism=given.parallelism, key_groups=given.key_groups))
+def _explain(arguments: argparse.Namespace) -> int:
+    inputs = pairs(arguments.input, "--input")
+    print(explain(load(arguments.target), inputs, parallelism=arguments.parallelism, key_groups=arguments.key_groups))
     return 0
 
 
-def _graph(given: argparse.Namespace) -> int:
-    path = Path(given.output)
+def _graph(arguments: argparse.Namespace) -> int:
+    path = Path(arguments.output)
     ending = path.suffix.lower()
     if ending not in (".svg", ".html"):
         raise UsageError("TT402", f"--output {path}: {ending or 'no ending'}", fix="give FILE.svg or FILE.html")
-    checked = check(load(given.target))
+    checked = check(load(arguments.target))
     if len(checked.graph.nodes) > MOST_DRAWN:
         raise UsageError(
             "TT402",
             f"dataflow {checked.graph.name!r} has {len(checked.graph.nodes):,} nodes, too many to draw (at most {MOST_DRAWN:,})",
             fix="look at it with tracetypes explain",
         )
-    content = _page(given, checked) if ending == ".html" else _svg(checked)
+    content = _page(arguments, checked) if ending == ".html" else _svg(checked)
     try:
         path.write_text(redact(content), encoding="utf-8")
     except OSError as error:
@@ -112,49 +112,49 @@ def _svg(checked: Checked) -> str:
     return svg(typed_graph(checked), f"typed graph of {checked.graph.name}", style=True)
 
 
-def _page(given: argparse.Namespace, checked: Checked) -> str:
-    program = compile_program(checked, parallelism=given.parallelism, key_groups=given.key_groups)
+def _page(arguments: argparse.Namespace, checked: Checked) -> str:
+    program = compile_program(checked, parallelism=arguments.parallelism, key_groups=arguments.key_groups)
     from tracetypes.compiler.plan.page import page
     from tracetypes.compiler.spark.wording import SparkWording
 
     return page(checked, SparkWording(), program)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     from tracetypes.compiler.backend.control import Control
 
     control = Control(starts=True)
     with control.of_signals():
-        return _run_job(given, control)
+        return _run_job(arguments, control)
 
 
-def _run_job(given: argparse.Namespace, control: Control) -> int:
-    clock, flow = Clock.of_process(), load(given.target)
+def _run_job(arguments: argparse.Namespace, control: Control) -> int:
+    clock, flow = Clock.of_process(), load(arguments.target)
     clock.lap("start of Python")
     job = RunRequest(
         flow,
-        pairs(given.input, "--input"),
-        pairs(given.output, "--output"),
-        given.parallelism,
-        given.key_groups,
-        given.checkpoint,
-        drain=not given.no_drain,
-        follow=given.follow,
-        late=given.late,
-        rejects=given.rejects,
-        files_per_step=given.files_per_step,
-        order=cast(Any, pairs(given.order, "--order", "ORDER")),
-        appended=given.appended,
-        max_late=given.max_late,
-        max_rejects=given.max_rejects,
-        verify=not given.no_verify,
-        channels=given.channels,
-        master=given.master,
+        pairs(arguments.input, "--input"),
+        pairs(arguments.output, "--output"),
+        arguments.parallelism,
+        arguments.key_groups,
+        arguments.checkpoint,
+        drain=not arguments.no_drain,
+        follow=arguments.follow,
+        late=arguments.late,
+        rejects=arguments.rejects,
+        files_per_step=arguments.files_per_step,
+        order=cast(Any, pairs(arguments.order, "--order", "ORDER")),
+        appended=arguments.appended,
+        max_late=arguments.max_late,
+        max_rejects=arguments.max_rejects,
+        verify=not arguments.no_verify,
+        channels=arguments.channels,
+        master=arguments.master,
         clock=clock,
     )
-    say = Progress(quiet=given.quiet)
+    say = Progress(quiet=arguments.quiet)
     with extras():
-        tellers = _tellers(given, say, job.program)
+        tellers = _tellers(arguments, say, job.program)
 
     def tell(batch: Batch) -> None:
         for teller in tellers:
@@ -164,24 +164,24 @@ def _run_job(given: argparse.Namespace, control: Control) -> int:
         say.line(text, always=text.startswith("TT"))
 
     try:
-        result = job.run(control, told=tell, said=warn, status=say.status)
+        result = job.run(control, on_batch=tell, notify=warn, status=say.status)
     finally:
         say.end()
     return _ended(say, job, result)
 
 
-def _tellers(given: argparse.Namespace, say: Progress, program: Program) -> list[Callable[[Batch], None]]:
+def _tellers(arguments: argparse.Namespace, say: Progress, program: Program) -> list[Callable[[Batch], None]]:
     """What is called after each epoch."""
     from tracetypes.compiler.store.metrics import json_lines, prometheus
 
-    how = given.progress or ("operators" if say.terminal else "lines")
+    how = arguments.progress or ("operators" if say.terminal else "lines")
     tellers: list[Callable[[Batch], None]] = []
     if how != "none":
         tellers.append(epoch_lines(say, program) if how == "lines" else epoch_tables(say, program))
-    if given.metrics:
-        tellers.append(json_lines(given.metrics))
-    if given.prometheus is not None:
-        tellers.append(prometheus(program.name, given.prometheus))
+    if arguments.metrics:
+        tellers.append(json_lines(arguments.metrics))
+    if arguments.prometheus is not None:
+        tellers.append(prometheus(program.name, arguments.prometheus))
     return tellers
 
 
@@ -191,9 +191,9 @@ def _ended(say: Progress, job: RunRequest, result: Result) -> int:
 
     _, late, rejects = job.places()
     places = (("late", result.late, late), ("rejected", result.rejects, rejects))
-    for (what, counts, place), kept in zip(places, job.kept, strict=True):
+    for (what, counts, place), number in zip(places, job.kept, strict=True):
         for source, count in counts.items():
-            if not kept:
+            if not number:
                 say.line(f"source {source!r}: {count:,} {what}, and not kept")
                 continue
             say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {_short(place)}/{source}")
@@ -203,9 +203,9 @@ def _ended(say: Progress, job: RunRequest, result: Result) -> int:
         keys = "1 key has an open window" if count == 1 else f"{count:,} keys have open windows"
         say.line(f"{keys} in {operator}: they are answered when markers come that lie behind them")
     verb = "stopped" if result.stopped else "done"
-    written = ", ".join(map(_short, job.paths.values()))
+    outputs = ", ".join(map(_short, job.paths.values()))
     epochs = "1 micro-batch" if result.epochs == 1 else f"{result.epochs:,} micro-batches"
-    say.line(f"{verb}: {result.rows:,} rows in {epochs}, {result.seconds:.1f} s; output in {written}")
+    say.line(f"{verb}: {result.rows:,} rows in {epochs}, {result.seconds:.1f} s; output in {outputs}")
     say.line("seconds: " + ", ".join(f"{what} {seconds:.1f}" for what, seconds in result.spent.items()))
     if say.terminal and not is_prepared():
         say.line("tracetypes prepare lets Java start faster, from now on")
@@ -217,7 +217,7 @@ def _ended(say: Progress, job: RunRequest, result: Result) -> int:
     return 130 if result.stopped else 1 if result.differences or result.all_rejected else 0
 
 
-def _prepare(given: argparse.Namespace) -> int:
+def _prepare(arguments: argparse.Namespace) -> int:
     with extras():
         from tracetypes.compiler.spark import archive
         from tracetypes.compiler.spark.prepare import prepare
@@ -235,7 +235,7 @@ def _short(path: str) -> str:
     return path.replace(os.getcwd() + os.sep, "", 1)
 
 
-def _state(given: argparse.Namespace) -> int:
+def _state(arguments: argparse.Namespace) -> int:
     try:
         from tracetypes.compiler.plan.program import program
         from tracetypes.compiler.spark.log import SparkLog, stage_states
@@ -246,33 +246,33 @@ def _state(given: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
-    queries = open_all(given.checkpoint, SparkLog, given.stage)
+    queries = open_all(arguments.checkpoint, SparkLog, arguments.stage)
     plans: dict[str, Plan] = {}
-    if given.target is not None:
+    if arguments.target is not None:
         groups = next(iter(queries.values())).key_groups
-        compiled = program(check(load(given.target)), key_groups=groups)
+        compiled = program(check(load(arguments.target)), key_groups=groups)
         plans = dict(compiled.named) if len(compiled.plans) > 1 else {"": compiled.plans[0]}
-        for name, kept in queries.items():
-            kept.check(plans.get(name), Path(given.checkpoint))
+        for name, view in queries.items():
+            view.check(plans.get(name), Path(arguments.checkpoint))
     blobs = partial(stage_states, session(parallelism=1))
-    limit = given.limit or 10
+    limit = arguments.limit or 10
 
-    def told(name: str, plain: dict[str, Any], text: str) -> str:
-        return json.dumps(({"query": name} if name else {}) | plain, ensure_ascii=False) if given.json else text
+    def rendered(name: str, plain: dict[str, Any], text: str) -> str:
+        return json.dumps(({"query": name} if name else {}) | plain, ensure_ascii=False) if arguments.json else text
 
     def query(name: str) -> str:
         return f"query {name}, " if name else ""
 
-    if given.key is not None:
-        state = find_key(blobs, queries, given.key, given.stage, plans)
-        for name, one in itertools.islice(state, given.limit):
-            print(told(name, one.plain, query(name) + one.line))
+    if arguments.key is not None:
+        state = find_key(blobs, queries, arguments.key, arguments.stage, plans)
+        for name, one in itertools.islice(state, arguments.limit):
+            print(rendered(name, one.plain, query(name) + one.line))
         return 0
-    for name, kept in queries.items():
-        if not given.json:
-            print(f"{query(name)}run {kept.run}, after micro-batch {kept.batch}")
-        for stage in summaries(blobs, kept, given.stage, keys=limit):
-            print(told(name, stage.plain, "\n".join(stage.lines(limit))))
+    for name, view in queries.items():
+        if not arguments.json:
+            print(f"{query(name)}run {view.run}, after micro-batch {view.batch}")
+        for stage in summaries(blobs, view, arguments.stage, keys=limit):
+            print(rendered(name, stage.plain, "\n".join(stage.lines(limit))))
     return 0
 
 
@@ -288,7 +288,7 @@ def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
         if all(isinstance(leaf, FromSource) and (leaf.quiet or not leaf.gives_items) for leaf in plan.leaves)
     }
 
-    def told(batch: Batch) -> None:
+    def on_batch(batch: Batch) -> None:
         rows = f"{batch.written:,} rows written" if batch.query in beside else f"{batch.rows:,} rows"
         marker = "" if batch.marker is None else f", answered up to {instant(batch.marker)}"
         markers = "marker" if batch.markers == 1 else "markers"
@@ -300,7 +300,7 @@ def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
         which = f"{batch.query}, micro-batch" if batch.query else "micro-batch"
         say.line(f"{which} {batch.number}: {rows}, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s")
 
-    return told
+    return on_batch
 
 
 def epoch_tables(say: Progress, compiled: Program) -> Callable[[Batch], None]:
@@ -309,14 +309,14 @@ def epoch_tables(say: Progress, compiled: Program) -> Callable[[Batch], None]:
 
     table = Table(compiled)
 
-    def told(batch: Batch) -> None:
+    def on_batch(batch: Batch) -> None:
         table.add(batch)
         say.table(table.lines())
 
-    return told
+    return on_batch
 
 
-def _test(given: argparse.Namespace) -> int:
+def _test(arguments: argparse.Namespace) -> int:
     try:
         import_module("tracetypes.compiler.trial.simulate")
         from tracetypes.testing import answers, check_flow, slices
@@ -325,23 +325,23 @@ def _test(given: argparse.Namespace) -> int:
             "TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark,test]'"
         ) from error
 
-    flow = load(given.target)
+    flow = load(arguments.target)
     checked = check(flow)
-    given_rows = pairs(given.input, "--input")
+    given_rows = pairs(arguments.input, "--input")
     sources = {source.name: source for source in checked.graph.sources}
     for name in given_rows:
         if name not in sources:
             raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sources)}")
     rows = {name: slices(_recorded(checked, sources[name], path)) for name, path in given_rows.items()}
-    if given.answers:
-        for line in answers(flow, rows=rows, max_examples=given.examples):
+    if arguments.answers:
+        for line in answers(flow, rows=rows, max_examples=arguments.examples):
             print(line)
         return 0
-    target = _elsewhere_named(given.target)
+    target = _elsewhere_named(arguments.target)
     if target is None:
         print("note    another process cannot import __main__, which has no file: the flow is tested in this one alone")
-    elsewhere = None if target is None else partial(_elsewhere, given, target)
-    return check_flow(flow, rows=rows, max_examples=given.examples, say=print, elsewhere=elsewhere)
+    elsewhere = None if target is None else partial(_elsewhere, arguments, target)
+    return check_flow(flow, rows=rows, max_examples=arguments.examples, say=print, elsewhere=elsewhere)
 
 
 def _elsewhere_named(target: str) -> str | None:
@@ -353,10 +353,10 @@ def _elsewhere_named(target: str) -> str | None:
     return None if file is None else f"{file}{colon}{name}"
 
 
-def _elsewhere(given: argparse.Namespace, target: str) -> list[str]:
+def _elsewhere(arguments: argparse.Namespace, target: str) -> list[str]:
     """What the same flow means in a process with another seed of hashes."""
-    inputs = [part for one in given.input for part in ("--input", one)]
-    command = [sys.executable, "-m", "tracetypes.cli", "test", target, "--examples", str(given.examples), *inputs]
+    inputs = [part for one in arguments.input for part in ("--input", one)]
+    command = [sys.executable, "-m", "tracetypes.cli", "test", target, "--examples", str(arguments.examples), *inputs]
     seed = "1" if os.environ.get("PYTHONHASHSEED") == "2" else "2"
     path = os.pathsep.join(filter(None, sys.path))
     env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}

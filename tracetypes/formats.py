@@ -211,8 +211,8 @@ class Layout:
     @property
     def opened(self) -> bool:
         """Whether the fields of the value are columns."""
-        taken = {*(("key",) if self.keyed else ()), *self.reserved}
-        return isinstance(self.value, Record) and not any(name in taken for name, _ in self.value.fields)
+        names = {*(("key",) if self.keyed else ()), *self.reserved}
+        return isinstance(self.value, Record) and not any(name in names for name, _ in self.value.fields)
 
     @property
     def columns(self) -> tuple[tuple[str, Schema], ...]:

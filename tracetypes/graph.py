@@ -65,11 +65,11 @@ class Stream(Generic[E_co]):
         A backend with one width for all takes the largest number. Stateless operators run where their items are: if
         none of the operators is keyed, the check refuses ``parallelism`` (TT122).
         """
-        given: object = op
-        if isinstance(given, type) or not callable(given):
+        operator: object = op
+        if isinstance(operator, type) or not callable(operator):
             raise UsageError(
                 "TT116",
-                f"{given.__name__} is a class" if isinstance(given, type) else f"{given!r} is no operator",
+                f"{operator.__name__} is a class" if isinstance(operator, type) else f"{operator!r} is no operator",
                 fix="pass an instance of an operator, sort(by=...), or a function from Stream to Stream",
             )
         first = len(self.flow._nodes)

@@ -294,7 +294,7 @@ def interpret(
     ``complete``: the sources have ended. Then a merge need not wait for markers of an input that will never come, and behind a
     stream of a source with event time whose last element is a marker there is silence (:mod:`.silence`).
     """
-    return {name: sent.trace for name, sent in interpret_segment(checked, inputs, {}, {}, complete=complete).items()}
+    return {name: output.trace for name, output in interpret_segment(checked, inputs, {}, {}, complete=complete).items()}
 
 
 @attrs.frozen
@@ -343,7 +343,7 @@ class _Interpreter:
             labels[node.id], silences[node.id] = self.step(node, [labels[i] for i in inputs], come)
         return self.sent
 
-    def step(self, node: Node, given: list[Channels], silences: list[Silence]) -> tuple[Channels, Silence]:
+    def step(self, node: Node, inputs: list[Channels], silences: list[Silence]) -> tuple[Channels, Silence]:
         """The label of a node, and the silence behind it."""
         match node:
             case Source(markers=markers):
@@ -353,9 +353,9 @@ class _Interpreter:
             case Receive(name=name):
                 return self.stream(node, name), self.received.get(name, NO_SILENCE)
             case Merge():
-                return self.merge(node, given, silences)
+                return self.merge(node, inputs, silences)
             case _:
-                (channels,), (silence,) = given, silences
+                (channels,), (silence,) = inputs, silences
                 return self.behind_one(node, channels, silence)
 
     def behind_one(
@@ -411,11 +411,11 @@ class _Interpreter:
 
         return _each(run, _followed_by(channels, lingering)), rest
 
-    def merge(self, node: Merge, given: list[Channels], silences: list[Silence]) -> tuple[Channels, Silence]:
+    def merge(self, node: Merge, inputs: list[Channels], silences: list[Silence]) -> tuple[Channels, Silence]:
         """MRG, up to where the last input has ended. What is left of silences goes on behind it."""
-        ends = [end for channels in given if (end := _end_of(channels)) is not None]
+        ends = [end for channels in inputs if (end := _end_of(channels)) is not None]
         halves = [split_at(silence, max(ends)) if ends else (NO_SILENCE, NO_SILENCE) for silence in silences]
-        up_to_there = [_followed_by(channels, before) for channels, (before, _) in zip(given, halves, strict=True)]
+        up_to_there = [_followed_by(channels, before) for channels, (before, _) in zip(inputs, halves, strict=True)]
         rest = dict.fromkeys(one for _, after in halves for one in after)
         return _merge_all(up_to_there, self.complete, node if node.id in self.ordered else None), tuple(rest)
 
@@ -489,7 +489,7 @@ def merge_channels(
     """
     ends: set[int] = set()
     frontier: int | None = None
-    held: dict[int | None, list[Item]] = {}
+    items: dict[int | None, list[Item]] = {}
     owner: dict[Any, int] = {}
     for at, channel in enumerate(inputs):
         last: int | None = None
@@ -498,7 +498,7 @@ def merge_channels(
             if end is not None:
                 ends.add(end)
                 last = end
-            held.setdefault(end, []).extend(block.items)
+            items.setdefault(end, []).extend(block.items)
             if ordered is not None:
                 for item in block.items:
                     if owner.setdefault(item.key, at) != at:
@@ -509,10 +509,10 @@ def merge_channels(
     merged: list[Element] = []
     for end in sorted(ends):
         if frontier is None or end <= frontier:
-            merged.extend(held.pop(end, ()))
+            merged.extend(items.pop(end, ()))
             merged.append(Marker(end))
     if complete:
-        merged.extend(held.pop(None, ()))
+        merged.extend(items.pop(None, ()))
     return merged
 
 

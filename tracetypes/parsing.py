@@ -84,7 +84,7 @@ def cell_splitter(format: Csv, layout: Layout, header: Sequence[str] | None) -> 
     """A function from a line to its cells, in the order of the layout's columns; it raises :class:`Mismatch`."""
     names = list(header if header is not None else format.columns or [name for name, _ in layout.columns])
     position = {name: at for at, name in enumerate(names)}
-    wanted = [position.get(name) for name, _ in layout.columns]
+    columns = [position.get(name) for name, _ in layout.columns]
     absent = [one for one in layout.columns if one[0] not in position and not isinstance(one[1], Optional | UnitValue)]
     separator, width = format.separator, len(names)
     unquoted = _cells(separator) if separator is not None else None
@@ -100,7 +100,7 @@ def cell_splitter(format: Csv, layout: Layout, header: Sequence[str] | None) -> 
             raise Mismatch("", line, f"{width} columns ({', '.join(names)}), not {len(cells)}")
         if absent:
             raise Mismatch(f".{absent[0][0]}", Absent(), name_of(absent[0][1]))
-        return [cells[at] if at is not None else "" for at in wanted]
+        return [cells[at] if at is not None else "" for at in columns]
 
     return split
 
@@ -146,10 +146,10 @@ def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, byte
         if not format.headers or value is None:
             return pair_key, of_bytes(layout.value, value, "")
         plain = _object(_utf8(value, ""))
-        given = dict(headers)  # the last one of a name counts
+        values = dict(headers)  # the last one of a name counts
         for name in format.headers:
             plain.pop(name, None)
-            if (raw := given.get(name)) is not None:
+            if (raw := values.get(name)) is not None:
                 schema, path = fields[name], f".{name}"
                 plain[name] = to_plain(schema, of_bytes(schema, raw, path))
         return pair_key, from_plain(layout.value, plain)

@@ -76,8 +76,8 @@ def run_scripts(
     compiled = program(checked, parallelism=parallelism, key_groups=key_groups)
     crashes = [(n, one) for of in steps.values() for n, step in enumerate(of) for one in step if isinstance(one, Crash)]
     lost = {number for number, crash in crashes if crash.when != "committed"}
-    given = {name: _rows(of_source) for name, of_source in steps.items()}
-    answers = simulate_scripts(compiled, given, seed=seed, crashes=lost)
+    rows = {name: _rows(of_source) for name, of_source in steps.items()}
+    answers = simulate_scripts(compiled, rows, seed=seed, crashes=lost)
     late = Counter((source, reason) for answer in answers.values() for source, reason, _ in answer.late)
     rejects = Counter((source, reason) for answer in answers.values() for source, reason, _ in answer.rejects)
     return Ran({name: answers[name].trace for name in compiled.sinks}, late, rejects, len(crashes))

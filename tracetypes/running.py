@@ -139,9 +139,9 @@ def start(
 def _refuse(backend: str, options: Mapping[str, Any]) -> None:
     if backend not in BACKENDS:
         raise UsageError("TT402", f"there is no backend {backend!r}", fix=f"the backends are {', '.join(BACKENDS)}")
-    known = RunOptions.__annotations__
-    for name in options.keys() - known.keys():
-        every = [*inspect.signature(run).parameters, *known]
+    options_ = RunOptions.__annotations__
+    for name in options.keys() - options_.keys():
+        every = [*inspect.signature(run).parameters, *options_]
         every.remove("options")
         fix = like(name, every) or f"the options are {', '.join(every)}"
         raise UsageError("TT402", f"there is no option {name!r}", fix=fix)
@@ -258,14 +258,14 @@ def _picture(flow: Dataflow) -> str | None:
     if not graph.nodes or len(graph.nodes) > MOST_DRAWN:
         return None
     problems = violations(flow)
-    said = f"<pre>{html.escape(redact(str(CheckFailed(problems))))}</pre>" if problems else ""
+    text = f"<pre>{html.escape(redact(str(CheckFailed(problems))))}</pre>" if problems else ""
     types = {node.id: edge_of(Stream[Any](flow, node.id)) for node in graph.nodes}
     known = {id: edge for id, edge in types.items() if edge is not None}
     if len(known) < len(types) or any(one.code in ("TT105", "TT108") for one in problems):
-        return said
+        return text
     from tracetypes.compiler.plan.drawing import svg, typed_graph
 
-    return redact(svg(typed_graph(Checked(graph, known)), f"typed graph of {graph.name}", style=True)) + said
+    return redact(svg(typed_graph(Checked(graph, known)), f"typed graph of {graph.name}", style=True)) + text
 
 
 DISPLAY.picture = _picture

@@ -239,15 +239,15 @@ def _named(instance: SelfDescribing) -> dict[str, Any]:
     """What an instance says of its types."""
     what, where = f"{type(instance).__name__}.type_arguments()", None
     try:
-        given: object = instance.type_arguments()
+        arguments: object = instance.type_arguments()
     except TraceTypesError:
         raise
     except Exception as error:
         problem, where = f"raised {type(error).__name__}: {error}", raised_at(error)
     else:
-        if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
-            return dict(given)
-        problem = f"gave {show(given)}"
+        if isinstance(arguments, Mapping) and all(isinstance(name, str) for name in arguments):
+            return dict(arguments)
+        problem = f"gave {show(arguments)}"
     raise DataError("TT106", f"{what} {problem}", fix="return types by name of parameter: {'W': float}", where=where)
 
 

@@ -120,11 +120,11 @@ def answers(
     The lines are the same in every process, unless an operator depends on its process.
     """
     checked = check(flow)
-    chosen = {source.name: rows_of(checked, source, rows) for source in checked.graph.sources}
+    strategies = {source.name: rows_of(checked, source, rows) for source in checked.graph.sources}
     lines: list[str] = []
 
     @search(max_examples, shrink=False)
-    @given(st.fixed_dictionaries(chosen))
+    @given(st.fixed_dictionaries(strategies))
     def take(drawn: dict[str, list[Any]]) -> None:
         try:
             traces, _ = interpret_rows(checked, drawn)
@@ -206,10 +206,10 @@ def check_deployments(
     from tracetypes.compiler.trial.simulate import simulate_program
 
     checked = check(flow)
-    chosen = {source.name: rows_of(checked, source, rows) for source in checked.graph.sources}
+    strategies = {source.name: rows_of(checked, source, rows) for source in checked.graph.sources}
     deployments = st.builds(
         _Deployment,
-        rows=st.fixed_dictionaries(chosen),
+        rows=st.fixed_dictionaries(strategies),
         parallelism=st.integers(1, 4),
         key_groups=st.integers(4, 8),
         seed=st.integers(0, 2**16),
@@ -231,18 +231,18 @@ def check_deployments(
         answers = simulate_program(compiled, one.rows, seed=one.seed, steps=one.steps, pieces=one.pieces, drain=drain)
         aside = [sum(len(source.late) for source in arranged.values())]
         aside.append(sum(len(source.rejects) for source in arranged.values()))
-        told = [sum(len(a.late) for a in answers.values()), sum(len(a.rejects) for a in answers.values())]
+        counts = [sum(len(a.late) for a in answers.values()), sum(len(a.rejects) for a in answers.values())]
         defined = {name: trace if drain else closed(trace) for name, trace in traces.items()}
         reached[0] += any(items_in(trace) for trace in defined.values())
         wrong = [name for name in defined if answers[name].trace != defined[name]]
-        if wrong or aside != told:
+        if wrong or aside != counts:
             name = wrong[0] if wrong else next(iter(defined))
             raise LawBroken(
                 "TT310",
                 f"dataflow {flow.name!r} gives another answer at sink {name!r} when it is deployed\n"
                 f"    rows:     {'; '.join(f'{name}: {show(r, 400)}' for name, r in one.rows.items())}\n"
                 f"    defined:  {text_of(defined[name])}, {aside[0]} late, {aside[1]} rejected\n"
-                f"    deployed: {text_of(answers[name].trace)}, {told[0]} late, {told[1]} rejected\n"
+                f"    deployed: {text_of(answers[name].trace)}, {counts[0]} late, {counts[1]} rejected\n"
                 f"    with:     parallelism {one.parallelism}, {one.key_groups} key groups, seed {one.seed}, "
                 f"{one.steps} steps of {one.pieces} pieces",
                 fix="check the laws of its operators first (tracetypes test); if they all hold, please report this",

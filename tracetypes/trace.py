@@ -148,8 +148,8 @@ class Tagged:
 
 
 def _symmetric(pairs: Iterable[tuple[Hashable, Hashable]]) -> frozenset[tuple[Hashable, Hashable]]:
-    given = frozenset(pairs)
-    return given | frozenset((b, a) for a, b in given)
+    relation = frozenset(pairs)
+    return relation | frozenset((b, a) for a, b in relation)
 
 
 @attrs.frozen
@@ -177,9 +177,9 @@ class TagsType(TraceType[Tagged]):
         if item.tag not in self.values:
             raise DataError("TT201", f"{item} has no tag of this type", fix=f"use one of {list(self.values)}")
         if not isinstance(item.value, self.values[item.tag]):
-            wanted = self.values[item.tag].__name__
+            cls = self.values[item.tag].__name__
             raise DataError(
-                "TT201", f"{item} holds a {type(item.value).__name__}", fix=f"tag {item.tag} takes {wanted}"
+                "TT201", f"{item} holds a {type(item.value).__name__}", fix=f"tag {item.tag} takes {cls}"
             )
         return item
 
@@ -242,8 +242,8 @@ class StreamType(TraceType[Element]):
         try:
             key, value = key_conformer(self.key)(item.key), conformer(self.value)(item.value)
         except Mismatch as error:
-            wanted = f"({name_of(self.key)}, {name_of(self.value)})"
-            raise DataError("TT201", f"the item {show(item)}: {error}", fix=f"give pairs {wanted}") from None
+            types = f"({name_of(self.key)}, {name_of(self.value)})"
+            raise DataError("TT201", f"the item {show(item)}: {error}", fix=f"give pairs {types}") from None
         return item if key is item.key and value is item.value else Item(key, value)
 
     def normal_form(self, items: Sequence[Element]) -> tuple[Step, ...]:
@@ -273,18 +273,18 @@ def _key_order(schema: Schema) -> Callable[[Any], Any]:
 
 def blocks(items: Iterable[Element]) -> Iterator[Block]:
     """The blocks of a stream, the open one (marker None, maybe empty) last. Markers must increase strictly."""
-    held: list[Item] = []
+    block: list[Item] = []
     last: Marker | None = None
     for item in items:
         if isinstance(item, Marker):
             if last is not None and item <= last:
                 raise DataError("TT201", f"marker {item} follows {last}", fix="markers increase strictly in time")
             last = item
-            yield Block(tuple(held), item)
-            held = []
+            yield Block(tuple(block), item)
+            block = []
         else:
-            held.append(item)
-    yield Block(tuple(held), None)
+            block.append(item)
+    yield Block(tuple(block), None)
 
 
 def closed(trace: Trace[Element]) -> Trace[Element]:

@@ -218,8 +218,8 @@ def _reduction(tree: Tree, a: Input, b: Input) -> Reduction | None:
     else:
         bare = a.kind
     if isinstance(bare, Integer | Timestamp | Date | Boolean | Float):
-        for reduction, wanted in (("min", -1), ("max", 1)):
-            if all(_chosen(tree, case, a, b) in case.right(wanted) for case in _cases(a.kind, bare)):
+        for reduction, sign in (("min", -1), ("max", 1)):
+            if all(_chosen(tree, case, a, b) in case.right(sign) for case in _cases(a.kind, bare)):
                 return reduction  # type: ignore[return-value]
     return None
 
@@ -229,9 +229,9 @@ def _no_reduction(tree: Tree, at: Input) -> Untraceable:
     a, b = _renamed(at, "a"), _renamed(at, "b")
     bare = at.kind.item if isinstance(at.kind, Optional) else at.kind
     if isinstance(bare, Float):
-        for name, wanted, better in (("minimum", -1, "smaller"), ("maximum", 1, "larger")):
+        for name, sign, better in (("minimum", -1, "smaller"), ("maximum", 1, "larger")):
             cases = [case for case in _cases(at.kind, bare) if not any(case.nan)]
-            if all(_chosen(tree, case, a, b) in case.right(wanted) for case in cases):
+            if all(_chosen(tree, case, a, b) in case.right(sign) for case in cases):
                 return Untraceable(
                     f"takes the {name} of floats{_place(at)}, and with NaN it depends on the order of the two: "
                     f"{better} of tracetypes.algebra does not",
@@ -248,13 +248,13 @@ class Case:
     missing: tuple[bool, bool] = (False, False)
     nan: tuple[bool, bool] = (False, False)
 
-    def right(self, wanted: int) -> tuple[str, ...]:
+    def right(self, sign: int) -> tuple[str, ...]:
         """Which of the two is the smallest (-1) or largest (1)."""
         if any(self.missing):
             return ("a", "b", "none") if all(self.missing) else ("b",) if self.missing[0] else ("a",)
         if any(self.nan):
             return ("a", "b") if all(self.nan) else ("a",) if self.nan[0] else ("b",)
-        return ("a", "b") if self.order == 0 else ("a",) if self.order == wanted else ("b",)
+        return ("a", "b") if self.order == 0 else ("a",) if self.order == sign else ("b",)
 
 
 def _cases(kind: Kind, bare: Kind) -> list[Case]:

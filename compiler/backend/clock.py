@@ -41,14 +41,14 @@ class Clock:
             self.spent[phase] = self.spent.get(phase, 0.0) + at - self._at
             self._at = at
 
-    def around(self, told: Callable[[Batch], None]) -> Callable[[Batch], None]:
+    def around(self, on_batch: Callable[[Batch], None]) -> Callable[[Batch], None]:
         """The same, with the phase of epochs: from the beginning of the first one to the end of the last one."""
 
         def count(batch: Batch) -> None:
             if "micro-batches" not in self.spent:
                 self.lap("start of queries", self.now() - batch.seconds)
             self.lap("micro-batches")
-            told(batch)
+            on_batch(batch)
 
         return count
 

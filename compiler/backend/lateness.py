@@ -28,19 +28,19 @@ class LateWatch:
 
     markers: Mapping[str, EventTime]
     orders: Mapping[str, str]
-    said: Callable[[str], None]
+    notify: Callable[[str], None]
     _warned: set[str] = attrs.field(init=False, factory=set)
     _known: dict[tuple[str, str], Lateness] = attrs.field(init=False, factory=dict)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     @classmethod
-    def of(cls, program: Program, orders: Mapping[str, str], said: Callable[[str], None]) -> LateWatch:
+    def of(cls, program: Program, orders: Mapping[str, str], notify: Callable[[str], None]) -> LateWatch:
         """For a program."""
         markers: dict[str, EventTime] = {}
         for leaf in (leaf for plan in program.plans for leaf in plan.sources):
             if isinstance(leaf.source.markers, EventTime):
                 markers[leaf.source.name] = leaf.source.markers
-        return cls(markers, orders, said)
+        return cls(markers, orders, notify)
 
     def look(self, summary: Summary, batch: Batch) -> None:
         """Take an epoch."""
@@ -50,14 +50,14 @@ class LateWatch:
             for source, count in summary.late.items():
                 if count >= FEW and source not in self._warned and self._is_much(summary, source):
                     self._warned.add(source)
-                    self.said(self._text(summary, source, "so far"))
+                    self.notify(self._text(summary, source, "so far"))
 
     def end(self, summary: Summary) -> None:
         """The run is over."""
         with self._lock:
             for source in summary.late:
                 if self._is_much(summary, source):
-                    self.said(self._text(summary, source, "in the whole run"))
+                    self.notify(self._text(summary, source, "in the whole run"))
 
     @staticmethod
     def _is_much(summary: Summary, source: str) -> bool:
@@ -66,19 +66,19 @@ class LateWatch:
     def _text(self, summary: Summary, source: str, when: str) -> str:
         count, rows = summary.late[source], summary.rows_of(source)
         mine = [one for (_, name), one in self._known.items() if name == source]
-        own, known = sum(one.own for one in mine), sum(one.rows for one in mine)
+        own, total = sum(one.own for one in mine), sum(one.rows for one in mine)
         order = self.orders.get(source)
         why = "newer rows lie before them"
-        if known and 2 * own >= known:
+        if total and 2 * own >= total:
             why = "newer rows lie before them in their own file or partition"
-        elif known and order is not None:
+        elif total and order is not None:
             why = f"newer rows lie in files before theirs; the files are read {WORDS[order]}"
         fixes = ["--max-late 0.01 stops such a run"]
         how = self.markers.get(source)
         if mine and how is not None:
             enough = max(one.behind for one in mine) + how.period + how.delay
             fixes.insert(0, f"every(..., delay={_seconds(enough)}) keeps all of them (it is {_seconds(how.delay)})")
-        if order is not None and order != "time" and 2 * own < known:
+        if order is not None and order != "time" and 2 * own < total:
             fixes.insert(0, f"--order {source}=time reads the files by the times in them")
         return (
             f"TT242 warning: {count:,} of {rows:,} rows of source {source!r} are late {when} ({count / rows:.1%})\n"

@@ -61,13 +61,13 @@ class Summary:
         return max(1, self.read.get(source, 0) // self.readings.get(source, 1))
 
 
-def warner(summary: Summary, said: Callable[[str], None] | None) -> Callable[[Difference, str], None]:
+def warner(summary: Summary, notify: Callable[[str], None] | None) -> Callable[[Difference, str], None]:
     """Warns of a difference, with what was committed before."""
 
     def tell(difference: Difference, before: str) -> None:
         summary.differences.append(difference)
-        if said is not None:
-            said(shown_difference(difference, before))
+        if notify is not None:
+            notify(shown_difference(difference, before))
 
     return tell
 
@@ -76,7 +76,7 @@ def shown_difference(difference: Difference, before: str) -> str:
     """The warning ``TT240``."""
     return (
         f"TT240 warning: the traced form of {difference.name} differs from its Python\n"
-        f"    for:      {difference.asked}\n"
+        f"    for:      {difference.arguments}\n"
         f"    traced:   {difference.traced}\n"
         f"    Python:   {difference.python}\n"
         f"    before:   {before} of this run was committed\n"
@@ -113,7 +113,7 @@ class Limits:
 
 def counter(
     summary: Summary,
-    told: Callable[[Batch], None] | None,
+    on_batch: Callable[[Batch], None] | None,
     limits: Limits | None,
     above: Mapping[str, Sequence[str]] | None = None,
     look: Callable[[Summary, Batch], None] = lambda summary, batch: None,
@@ -129,8 +129,8 @@ def counter(
             known = {source: newest[source] for source in (above or {}).get(batch.query, ()) if source in newest}
             batch = attrs.evolve(batch, newest={**known, **batch.newest})
             summary.add(batch)
-            if told is not None:
-                told(batch)
+            if on_batch is not None:
+                on_batch(batch)
             look(summary, batch)
             if limits is not None:
                 limits.check(summary)

@@ -166,8 +166,8 @@ def from_array(schema: Schema, column: Any) -> list[Any]:
                         values[at] = value
             return values
         case _ if pa.types.is_dictionary(column.type):
-            known = column.dictionary.to_pylist()
-            return [None if code is None else known[code] for code in column.indices.to_pylist()]
+            dictionary = column.dictionary.to_pylist()
+            return [None if code is None else dictionary[code] for code in column.indices.to_pylist()]
         case _:
             return column.to_pylist()  # type: ignore[no-any-return]
 

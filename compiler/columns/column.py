@@ -70,7 +70,7 @@ class Column:
     other schema its Arrow array, to be passed on. Or one scalar for all rows: a Python bool, int (of Timestamp and Date
     too), float, str, bytes, ``ExactSum``, ``UNIT``, or None.
 
-    ``held``: the values as stored, which may be :class:`DictionaryEncoded`; ``values`` are never.
+    ``storage``: the values as stored, which may be :class:`DictionaryEncoded`; ``values`` are never.
 
     ``valid``: a bool array of the rows that are present; None for all. ``undefined``: a bool array of the rows for
     which the expression has no value; None for none. In missing or undefined rows the content of ``values`` means
@@ -78,24 +78,24 @@ class Column:
     """
 
     kind: Kind | None
-    held: Any = attrs.field(alias="values")
+    storage: Any = attrs.field(alias="values")
     valid: Any = None
     undefined: Any = None
 
     @property
     def values(self) -> Any:
         """The values of the rows, or one for all."""
-        return self.held.plain() if isinstance(self.held, DictionaryEncoded) else self.held
+        return self.storage.plain() if isinstance(self.storage, DictionaryEncoded) else self.storage
 
     @property
-    def coded(self) -> DictionaryEncoded | None:
+    def encoding(self) -> DictionaryEncoded | None:
         """The column by its entries, if computing something of each entry is less work than of each row."""
-        return self.held if isinstance(self.held, DictionaryEncoded) and self.held.pays else None
+        return self.storage if isinstance(self.storage, DictionaryEncoded) and self.storage.pays else None
 
     @property
     def scalar(self) -> bool:
         """Whether it is one value for all rows."""
-        return not isinstance(self.held, _ARRAYS)
+        return not isinstance(self.storage, _ARRAYS)
 
 
 _ARRAYS: Final = (np.ndarray, pa.Array, ExactSums, DictionaryEncoded)
@@ -130,12 +130,12 @@ def inputs_of(arguments: Mapping[str, Columns]) -> Callable[[Input], Column]:
     Raises LookupError for a part that was not read.
     """
 
-    def find(given: Input) -> Column:
-        column: Columns = arguments[cast(str, given.path[0])]
+    def find(leaf: Input) -> Column:
+        column: Columns = arguments[cast(str, leaf.path[0])]
         valid = column.valid
-        for step in given.path[1:]:
+        for step in leaf.path[1:]:
             if not isinstance(column, Struct):
-                raise LookupError(f"no columns below {given.path}")
+                raise LookupError(f"no columns below {leaf.path}")
             part = column.parts[step if isinstance(step, int) else column.names.index(step)]
             if part is None:
                 raise LookupError(f"the field {step} was not read")
@@ -143,7 +143,7 @@ def inputs_of(arguments: Mapping[str, Columns]) -> Callable[[Input], Column]:
             valid = _both(valid, column.valid)
         if isinstance(column, Struct):
             return Column(UnitValue(), UNIT, valid)
-        return column if valid is column.valid else Column(column.kind, column.held, valid, column.undefined)
+        return column if valid is column.valid else Column(column.kind, column.storage, valid, column.undefined)
 
     return find
 
@@ -176,7 +176,7 @@ def take(columns: Columns, rows: Any) -> Columns:
 
 
 def take_column(column: Column, rows: Any) -> Column:
-    values, valid, undefined = column.held, column.valid, column.undefined
+    values, valid, undefined = column.storage, column.valid, column.undefined
     if isinstance(values, np.ndarray):
         values = values[rows]
     elif isinstance(values, pa.Array):
@@ -238,8 +238,8 @@ def merged_columns(parts: Sequence[tuple[Columns, Any]], count: int) -> Columns:
         columns_ = []
         for at in range(len(first.parts)):
             pieces = [(s.parts[at], rows) for s, rows in structs]
-            known = [(piece, rows) for piece, rows in pieces if piece is not None]
-            columns_.append(merged_columns(known, count) if len(known) == len(pieces) else None)
+            present = [(piece, rows) for piece, rows in pieces if piece is not None]
+            columns_.append(merged_columns(present, count) if len(present) == len(pieces) else None)
         return Struct(first.cls, first.names, tuple(columns_), _merge_valid(parts, count))
     return merged_column(scalars, count)
 

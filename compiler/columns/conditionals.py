@@ -37,9 +37,9 @@ def constant_column(const: Const, count: int) -> Column:
 
 def if_else(condition: Column, then: Column, otherwise: Column, count: int) -> Column:
     if condition.scalar:
-        chosen = then if condition.values is True else otherwise
-        undefined = either_mask(condition.undefined, chosen.undefined)
-        return Column(chosen.kind, chosen.held, chosen.valid, undefined)
+        column = then if condition.values is True else otherwise
+        undefined = either_mask(condition.undefined, column.undefined)
+        return Column(column.kind, column.storage, column.valid, undefined)
     mask = condition.values
     yes, no = np.flatnonzero(mask), np.flatnonzero(~mask)
     undefined = condition.undefined

@@ -46,8 +46,8 @@ def from_arrow(schema: Schema, array: Any) -> Columns:
             return from_arrow(item, array)
         case Record(cls, fields):
             array, valid = _plain(schema, array)
-            held = {array.type.field(n).name: part for n, part in enumerate(array.flatten())}
-            parts = tuple(from_arrow(inner, held[name]) if name in held else None for name, inner in fields)
+            arrays = {array.type.field(n).name: part for n, part in enumerate(array.flatten())}
+            parts = tuple(from_arrow(inner, arrays[name]) if name in arrays else None for name, inner in fields)
             return Struct(cls, tuple(name for name, _ in fields), parts, valid)
         case _:
             return column_from_arrow(schema, array)
@@ -141,10 +141,10 @@ def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
 
 def to_coded_arrow(schema: Schema, columns: Columns, count: int) -> Any:
     """:func:`to_arrow`, except that dictionary-encoded text becomes a dictionary array."""
-    if isinstance(columns, Struct) or not isinstance(columns.held, DictionaryEncoded) or not isinstance(schema, _TEXT):
+    if isinstance(columns, Struct) or not isinstance(columns.storage, DictionaryEncoded) or not isinstance(schema, _TEXT):
         return to_arrow(schema, columns, count)
     plain = columns.valid is None and columns.undefined is None and columns.kind == schema
-    return columns.held.to_arrow() if plain else to_arrow(schema, columns, count)
+    return columns.storage.to_arrow() if plain else to_arrow(schema, columns, count)
 
 
 def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any) -> Any:
@@ -159,10 +159,10 @@ def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any) 
         case Record(cls, fields):
             if columns.cls is not cls:
                 raise Undefined(0)
-            given = dict(zip(columns.names, columns.parts, strict=True))
+            by_name = dict(zip(columns.names, columns.parts, strict=True))
             parts = []
             for name, inner in fields:
-                part = given[name]
+                part = by_name[name]
                 if part is None:
                     raise LookupError(f"the field {name} was not read")
                 if columns.valid is not None:
@@ -197,36 +197,36 @@ def values_of(columns: Columns, count: int) -> list[Any]:
 
 def python_values(column: Column, count: int) -> list[Any]:
     """The rows as Python values, if none is missing."""
-    if isinstance(column.kind, _TEXT) and column.coded is not None:
-        known = column.coded.entries.tolist()
-        return [known[code] for code in column.coded.codes.tolist()]
+    if isinstance(column.kind, _TEXT) and column.encoding is not None:
+        distinct = column.encoding.dictionary.tolist()
+        return [distinct[code] for code in column.encoding.codes.tolist()]
     values = column.values
     if column.scalar:
-        held = [values] * count
+        repeated = [values] * count
     elif isinstance(values, ExactSums):
         return values.sums()
     elif isinstance(column.kind, ListOf | OneOf):
         return from_array(column.kind, values)
     else:
-        held = values.tolist()
+        repeated = values.tolist()
     match column.kind:
         case Timestamp():
-            return [datetime_of(micros) for micros in held]
+            return [datetime_of(micros) for micros in repeated]
         case Date():
-            return [dt.date.fromordinal(days + EPOCH_DAY) for days in held]
+            return [dt.date.fromordinal(days + EPOCH_DAY) for days in repeated]
         case Exact() if not column.scalar:
-            return list(map(ExactSum.of, held))
+            return list(map(ExactSum.of, repeated))
         case _:
-            return held
+            return repeated
 
 
 def arrow_inputs(arguments: Mapping[str, tuple[Schema, Any]]) -> Callable[[Input], Column]:
     """:func:`inputs_of` for Arrow arrays of the schemas of the arguments. Converts only the fields that an expression
     reads."""
 
-    def find(given: Input) -> Column:
-        schema, array = arguments[cast(str, given.path[0])]
-        for step in given.path[1:]:
+    def find(leaf: Input) -> Column:
+        schema, array = arguments[cast(str, leaf.path[0])]
+        for step in leaf.path[1:]:
             schema = schema.item if isinstance(schema, Optional) else schema
             place = array.type.get_field_index(step) if isinstance(schema, Record) else -1
             if place < 0 or not isinstance(schema, Record):

@@ -21,15 +21,15 @@ __all__ = ["DictionaryEncoded", "gathered"]
 @final
 @attrs.define(eq=False)
 class DictionaryEncoded:
-    """The column whose row ``n`` is ``entries[codes[n]]``.
+    """The column whose row ``n`` is ``dictionary[codes[n]]``.
 
-    ``codes``: an array of integers, all of them places in ``entries``. ``entries``: as in
+    ``codes``: an array of integers, all of them places in ``dictionary``. ``dictionary``: as in
     :class:`~tracetypes.compiler.columns.column.Column`, without nulls. Entries may be equal, and some may have no row,
     so nothing follows from the entries alone.
     """
 
     codes: Any
-    entries: Any
+    dictionary: Any
     _plain: Any = attrs.field(default=None, init=False)
 
     def __len__(self) -> int:
@@ -50,21 +50,21 @@ class DictionaryEncoded:
 
     def to_arrow(self) -> Any:
         """A column of text as a dictionary array."""
-        return pa.DictionaryArray.from_arrays(pa.array(self.codes), self.entries)
+        return pa.DictionaryArray.from_arrays(pa.array(self.codes), self.dictionary)
 
     @property
     def pays(self) -> bool:
         """Whether there are no more entries than rows, so that it is less work to compute something of each entry."""
-        return len(self.entries) <= len(self.codes)
+        return len(self.dictionary) <= len(self.codes)
 
     def take(self, rows: Any) -> DictionaryEncoded:
         """The rows of these numbers."""
-        return DictionaryEncoded(self.codes[rows], self.entries)
+        return DictionaryEncoded(self.codes[rows], self.dictionary)
 
     def plain(self) -> Any:
         """The column as an array of its rows."""
         if self._plain is None:
-            self._plain = gathered(self.entries, self.codes)
+            self._plain = gathered(self.dictionary, self.codes)
         return self._plain
 
 

@@ -14,27 +14,27 @@ __all__ = ["dictionary_size", "dictionary_values", "mask_of_rows", "rows_of_dict
 
 def rows_of_dictionary(distinct: Column, codes: Any, undefined: Any) -> Column:
     """A column of entries as a column of rows. ``undefined``: additional rows without a value."""
-    values = distinct.held if distinct.scalar else DictionaryEncoded(codes, distinct.held)
+    values = distinct.storage if distinct.scalar else DictionaryEncoded(codes, distinct.storage)
     valid = None if distinct.valid is None else gathered(distinct.valid, codes)
     return Column(distinct.kind, values, valid, either_mask(undefined, mask_of_rows(distinct.undefined, codes)))
 
 
 def shared_codes(columns: Sequence[Column]) -> Any:
     """The codes that all columns except scalars share. None if the entries cannot be used."""
-    coded = [column.coded for column in columns if not column.scalar]
-    if not coded or coded[0] is None:
+    encoding = [column.encoding for column in columns if not column.scalar]
+    if not encoding or encoding[0] is None:
         return None
-    first = coded[0]
-    same = all(x is not None and x.codes is first.codes and len(x.entries) == len(first.entries) for x in coded)
+    first = encoding[0]
+    same = all(x is not None and x.codes is first.codes and len(x.dictionary) == len(first.dictionary) for x in encoding)
     return first.codes if same else None
 
 
 def dictionary_values(column: Column) -> Any:
-    return column.held.entries if isinstance(column.held, DictionaryEncoded) else column.held
+    return column.storage.dictionary if isinstance(column.storage, DictionaryEncoded) else column.storage
 
 
 def dictionary_size(columns: Sequence[Column]) -> int:
-    return next(len(column.held.entries) for column in columns if isinstance(column.held, DictionaryEncoded))
+    return next(len(column.storage.dictionary) for column in columns if isinstance(column.storage, DictionaryEncoded))
 
 
 def mask_of_rows(mask: Any, codes: Any) -> Any:

@@ -121,7 +121,7 @@ class Rows:
             return column
         if column.undefined.any():
             self.run.undefined(self.number(int(np.argmax(column.undefined))))
-        return Column(column.kind, column.held, column.valid)
+        return Column(column.kind, column.storage, column.valid)
 
     def column(self, expr: Expr) -> Column:
         if isinstance(expr, Input):
@@ -150,14 +150,14 @@ class Rows:
 
     def narrow(self, column: Column) -> Column:
         """A column of the parent for these rows. Columns that share their codes still share them afterwards."""
-        content = column.held
+        content = column.storage
         if not isinstance(content, DictionaryEncoded):
             return take_column(column, self.within)
         if id(content.codes) not in self.codes:
             self.codes[id(content.codes)] = content.codes, content.codes[self.within]
         _, codes = self.codes[id(content.codes)]
         rest = take_column(Column(column.kind, None, column.valid, column.undefined), self.within)
-        return Column(column.kind, DictionaryEncoded(codes, content.entries), rest.valid, rest.undefined)
+        return Column(column.kind, DictionaryEncoded(codes, content.dictionary), rest.valid, rest.undefined)
 
     def call(self, call: Call) -> Column:
         op = call.op
@@ -216,7 +216,7 @@ class Rows:
             return undefined_column(None, self.count)
         if column.valid is None:
             return column
-        return Column(column.kind, column.held, None, either_mask(column.undefined, ~column.valid))
+        return Column(column.kind, column.storage, None, either_mask(column.undefined, ~column.valid))
 
     def slice(self, call: Call) -> Column:
         text, *bounds = call.args
@@ -229,10 +229,10 @@ class Rows:
         if column.scalar:
             return Column(column.kind, column.values[start:stop], None, column.undefined)
         first, last = [None if x is None else max(min(x, 2**31), -(2**31)) for x in (start, stop)]
-        coded = column.coded
-        part = pc.utf8_slice_codeunits(column.values if coded is None else coded.entries, start=first or 0, stop=last)
+        encoding = column.encoding
+        part = pc.utf8_slice_codeunits(column.values if encoding is None else encoding.dictionary, start=first or 0, stop=last)
         return Column(
-            column.kind, part if coded is None else DictionaryEncoded(coded.codes, part), None, column.undefined
+            column.kind, part if encoding is None else DictionaryEncoded(encoding.codes, part), None, column.undefined
         )
 
     def is_null(self, call: Call) -> Column:
@@ -246,7 +246,7 @@ class Rows:
         undefined = either_mask(a.undefined, b.undefined)
         if a.kind is None or b.kind is None:
             one = b if a.kind is None else a
-            return Column(one.kind, one.held, one.valid, undefined)
+            return Column(one.kind, one.storage, one.valid, undefined)
         if a.kind != b.kind:
             return undefined_column(call.kind, self.count)
         first, second = (full_values(x, self.count) for x in (a, b))
@@ -262,9 +262,9 @@ class Rows:
 
     def table(self, call: Call, table: Mapping[Any, Any] | LookupTable, key: Column, undefined: Any) -> Column:
         arg = call.args[0]
-        known = (id(table), arg.path if isinstance(arg, Input) else id(arg))
+        cache_key = (id(table), arg.path if isinstance(arg, Input) else id(arg))
         if isinstance(table, LookupTable):
-            answers = self.ask(table, known, key)
+            answers = self.ask(table, cache_key, key)
             if answers is None:
                 return undefined_column(call.kind, self.count)
             index, entries = answers.index(key.kind), answers.entries
@@ -283,26 +283,26 @@ class Rows:
             if one.undefined is not None and one.undefined[0]:
                 return undefined_column(call.kind, self.count)
             return take_column(Column(one.kind, one.values, one.valid, undefined), np.zeros(self.count, np.int64))
-        places_of = self.look(known)
+        places_of = self.look(cache_key)
         if places_of is None:
-            dictionary = key.coded
-            texts = key.values if dictionary is None else dictionary.entries
+            of_key = key.encoding
+            texts = key.values if of_key is None else of_key.dictionary
             places = index.places(texts, len(texts))
-            places_of = self.known[known] = Column(
-                INTEGER, places if dictionary is None else DictionaryEncoded(dictionary.codes, places)
+            places_of = self.known[cache_key] = Column(
+                INTEGER, places if of_key is None else DictionaryEncoded(of_key.codes, places)
             )
-        coded = places_of.coded
-        places = places_of.values if coded is None else coded.entries
+        encoding = places_of.encoding
+        places = places_of.values if encoding is None else encoding.dictionary
         if call.op == "has":
             rows = Column(BOOLEAN, places < index.missing)
         else:
             part = entries(call.path, bare_kind(call.kind))
-            if coded is None and isinstance(part.held, pa.Array) and len(part.held) <= self.count:
+            if encoding is None and isinstance(part.storage, pa.Array) and len(part.storage) <= self.count:
                 return rows_of_dictionary(part, places, undefined)
             rows = take_column(part, places)
-        if coded is None:
-            return Column(rows.kind, rows.held, rows.valid, either_mask(undefined, mask_of_rows(rows.undefined, None)))
-        return rows_of_dictionary(rows, coded.codes, undefined)
+        if encoding is None:
+            return Column(rows.kind, rows.storage, rows.valid, either_mask(undefined, mask_of_rows(rows.undefined, None)))
+        return rows_of_dictionary(rows, encoding.codes, undefined)
 
     def ask(self, table: LookupTable, known: Any, key: Column) -> LookupResults | None:
         """The answer of a table for a column of keys. The table is asked once for these rows and all parts of them.

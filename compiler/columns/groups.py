@@ -51,12 +51,12 @@ class Groups:
         first[of_row[::-1]] = np.arange(count - 1, -1, -1)
         return cls(of_row, first, sizes)
 
-    def counts(self, coded: DictionaryEncoded) -> Any:
+    def counts(self, encoding: DictionaryEncoded) -> Any:
         """int64, groups by entries: how many rows of a group have an entry. None if there are too many of these.
 
         Columns that share their codes are counted once.
         """
-        codes, size = coded.codes, len(coded.entries)
+        codes, size = encoding.codes, len(encoding.dictionary)
         if self.number * size > 4 * len(codes):
             return None
         if (id(codes), size) not in self.counted:
@@ -99,12 +99,12 @@ def _of_column(column: Column, count: int) -> tuple[Any, int]:
     if column.valid is not None:
         codes, number = _of_column(attrs.evolve(column, valid=None), count)
         return np.where(column.valid, codes + 1, 0), number + 1
-    if column.coded is not None:
-        entries = column.coded.entries
+    if column.encoding is not None:
+        entries = column.encoding.dictionary
         of_entries, number = _of_column(Column(column.kind, entries), len(entries))
         if number == len(entries) and (of_entries == np.arange(number)).all():
-            return column.coded.codes, number
-        return of_entries[column.coded.codes], number
+            return column.encoding.codes, number
+        return of_entries[column.encoding.codes], number
     if column.scalar or isinstance(column.kind, UnitValue):
         return np.zeros(count, np.int64), 1
     match column.kind:

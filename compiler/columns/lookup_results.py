@@ -41,7 +41,7 @@ def distinct_keys(key: Column) -> list[Any]:
     """The values of a column of keys, each once. May include entries that no row has."""
     if key.scalar:
         return [key.values]
-    held = key.values if key.coded is None else key.coded.entries
-    array = held if isinstance(held, pa.Array) else pa.array(held)
+    values = key.values if key.encoding is None else key.encoding.dictionary
+    array = values if isinstance(values, pa.Array) else pa.array(values)
     keys: list[Any] = pc.unique(array).to_pylist()
     return [one for one in keys if one is not None]

@@ -89,9 +89,9 @@ class _Sorted(Index):
 
     def __init__(self, keys: dict[Any, int], missing: int) -> None:
         super().__init__(keys, missing)
-        known = np.array(list(keys), np.int64)
-        by = np.argsort(known)
-        self.sorted, self.order = known[by], np.array(list(keys.values()), np.int64)[by]
+        numbers = np.array(list(keys), np.int64)
+        by = np.argsort(numbers)
+        self.sorted, self.order = numbers[by], np.array(list(keys.values()), np.int64)[by]
 
     def places(self, keys: Any, count: int) -> Any:
         at = np.minimum(np.searchsorted(self.sorted, keys), len(self.sorted) - 1)
@@ -120,16 +120,16 @@ def table_keys(table: Mapping[Any, Any], kind: Kind | None) -> dict[Any, int] | 
 
 def table_entries(table: Mapping[Any, Any], path: tuple[str | int, ...], kind: Kind | None) -> list[Column | None]:
     """The content of the table at ``path``, in its order, as columns of one value. None if it is not of the kind."""
-    held: list[Column | None] = []
+    columns: list[Column | None] = []
     for value in table.values():
         try:
             for step in path:
                 value = value[step] if isinstance(step, int) else getattr(value, step)
         except (AttributeError, LookupError, TypeError):
-            held.append(None)
+            columns.append(None)
         else:
-            held.append(constant(value, kind))
-    return held
+            columns.append(constant(value, kind))
+    return columns
 
 
 @lru_cache(maxsize=256)
@@ -143,11 +143,11 @@ def index_of(same: ObjectKey, kind: Kind | None) -> Index | None:
 @lru_cache(maxsize=1024)
 def entries_of(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) -> Column:
     """:func:`table_entries` as one column, followed by an undefined entry."""
-    held = [*table_entries(same.value, path, kind), None]
+    columns = [*table_entries(same.value, path, kind), None]
     nothing = ZERO[type(kind)]
-    values = [nothing if column is None or column.kind is None else column.values for column in held]
-    valid = np.array([column is None or column.kind is not None for column in held])
-    undefined = np.array([column is None for column in held])
+    values = [nothing if column is None or column.kind is None else column.values for column in columns]
+    valid = np.array([column is None or column.kind is not None for column in columns])
+    undefined = np.array([column is None for column in columns])
     array: Any
     match kind:
         case Boolean():
@@ -159,5 +159,5 @@ def entries_of(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) 
         case String() | Bytes():
             array = pa.array(values, arrow_type(kind))
         case _:
-            return Column(kind, nothing, None, np.ones(len(held), np.bool_))
+            return Column(kind, nothing, None, np.ones(len(columns), np.bool_))
     return Column(kind, array, None if valid.all() else valid, undefined)

@@ -215,22 +215,22 @@ def _applied(function: Function) -> Act:
     act = function.call if function.total else function
 
     def apply(call: Call, args: list[Any], count: int) -> Made:
-        given: list[Any] = []
-        for held, arg in zip(args, call.args, strict=True):
+        lists: list[Any] = []
+        for operand, arg in zip(args, call.args, strict=True):
             # Rows that are undefined already may hold times that are none.
             kind = bare_kind(arg.kind)
-            if isinstance(kind, Timestamp | Date) and isinstance(held, np.ndarray):
+            if isinstance(kind, Timestamp | Date) and isinstance(operand, np.ndarray):
                 size = _DAY if isinstance(kind, Date) else 1
-                held = np.clip(held, FIRST // size, LAST // size)
-            column = Column(kind, held)
+                operand = np.clip(operand, FIRST // size, LAST // size)
+            column = Column(kind, operand)
             values = python_values(column, 1 if column.scalar else count)
-            given.append(itertools.repeat(values[0]) if column.scalar else values)
+            lists.append(itertools.repeat(values[0]) if column.scalar else values)
         undefined = None
         try:
-            results = list(map(act, *given))
+            results = list(map(act, *lists))
         except ValueError:
-            results, undefined = _some(function, zip(*given, strict=False), count)
-        return _held(function.gives, results), undefined
+            results, undefined = _some(function, zip(*lists, strict=False), count)
+        return _storage(function.gives, results), undefined
 
     return apply
 
@@ -246,7 +246,7 @@ def _some(function: Function, rows: Iterable[tuple[Any, ...]], count: int) -> tu
     return results, undefined
 
 
-def _held(kind: Schema, values: list[Any]) -> Any:
+def _storage(kind: Schema, values: list[Any]) -> Any:
     return column_from_arrow(kind, array(kind, values)).values
 
 

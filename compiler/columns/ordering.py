@@ -108,10 +108,10 @@ class Sorter:
         :class:`Undefined`.
         """
         try:
-            given = list(map(self.by, values))
+            positions = list(map(self.by, values))
         except Exception:
             raise Undefined(0) from None  # who sorts them one by one finds out which
-        marks = _packed([*codes, *_columns_of(given)])
+        marks = _packed([*codes, *_columns_of(positions)])
         order = np.lexsort(marks[::-1])
         equal = np.ones(max(len(order) - 1, 0), np.bool_)
         for mark in marks:
@@ -141,34 +141,34 @@ class Sorter:
 # ------------------------------------------------------------------------------------------------- columns to sort by
 
 
-def _columns_of(given: list[Any]) -> list[Any]:
+def _columns_of(positions: list[Any]) -> list[Any]:
     """Columns that order what ``by`` gave, and tell apart what is not equal. Raises :class:`Undefined` for all but values
     of one plain type, or tuples and ``desc`` of these, each of which has a place in the order."""
-    types = set(map(type, given))
+    types = set(map(type, positions))
     if len(types) != 1:
         raise Undefined(0)
     (kind,) = types
     if kind is tuple:
-        if len(set(map(len, given))) != 1 or not given[0]:
+        if len(set(map(len, positions))) != 1 or not positions[0]:
             raise Undefined(0)
-        return [one for part in zip(*given, strict=True) for one in _columns_of(list(part))]
+        return [one for part in zip(*positions, strict=True) for one in _columns_of(list(part))]
     if kind is Desc:
-        return [~one if one.dtype == np.int64 else -one for one in _columns_of([one.value for one in given])]
+        return [~one if one.dtype == np.int64 else -one for one in _columns_of([one.value for one in positions])]
     try:
         if kind is int or kind is bool:
-            return [np.array(given, np.int64)]
+            return [np.array(positions, np.int64)]
         if kind is str or kind is bytes:
-            return [_ranks(pa.array(given))]
+            return [_ranks(pa.array(positions))]
     except (OverflowError, UnicodeEncodeError):
         raise Undefined(0) from None
     if kind is float:
-        numbers = np.array(given, np.float64)
+        numbers = np.array(positions, np.float64)
         if not np.isnan(numbers).any():
             return [numbers]
-    elif kind is dt.datetime and all(time.tzinfo is dt.UTC for time in given):
-        return [np.array(list(map(micros_of, given)), np.int64)]
+    elif kind is dt.datetime and all(time.tzinfo is dt.UTC for time in positions):
+        return [np.array(list(map(micros_of, positions)), np.int64)]
     elif kind is dt.date:
-        return [np.array([day.toordinal() for day in given], np.int64)]
+        return [np.array([day.toordinal() for day in positions], np.int64)]
     raise Undefined(0)
 
 

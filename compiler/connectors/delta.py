@@ -150,7 +150,7 @@ class Log:
         """The place after the next files: up to version ``until``, and at most ``most`` of them. The place itself if
         there are none. Raises :class:`RunError` ``TT208`` for a hole in the log."""
         version, number = start
-        taken = 0
+        files = 0
         last = max(self.versions()[1], -1 if until is None else until)
         while until is None or version <= until:
             if not self.entry(version).exists():
@@ -158,13 +158,13 @@ class Log:
                     raise self.hole(version, last)
                 break
             count = len(self.added(version))
-            if most is not None and count - number > most - taken:
-                number += most - taken
-                taken = most
+            if most is not None and count - number > most - files:
+                number += most - files
+                files = most
                 break
-            taken += count - number
+            files += count - number
             version, number = version + 1, 0
-        return Place(version, number) if taken else start
+        return Place(version, number) if files else start
 
     def between(self, start: Place, end: Place) -> Iterator[tuple[Place, Added]]:
         """The files between two places."""
@@ -192,13 +192,13 @@ class TableWatch:
         try:
             about = self.log.entry(first).stat()
         except OSError:
-            seen = None
+            versions = None
         else:
-            seen = (first, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
-        if seen is None or seen != self.seen:
+            versions = (first, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
+        if versions is None or versions != self.seen:
             if str(open_table(self.log.table).metadata().id) != self.id:
                 raise self.log.changed("it was removed and made anew")
-            self.seen = seen
+            self.seen = versions
 
 
 def open_table(path: Path) -> DeltaTable:

@@ -75,17 +75,17 @@ class TableSink:
             if not DeltaTable.is_deltatable(str(self.path)):
                 DeltaTable.create(self.path, schema=self.schema, mode="ignore")
             table = DeltaTable(self.path)
-            wanted, columns = (
+            expected, columns = (
                 {field.name: field.type.to_json().strip('"') for field in one.fields}
                 for one in (DeltaSchema.from_arrow(self.schema), table.schema())
             )
             partitions = table.metadata().partition_columns
         self.keeps(table)
-        if columns != wanted or partitions:
+        if columns != expected or partitions:
             parts = f", in partitions by {', '.join(partitions)}" if partitions else ""
             raise RunError(
                 "TT209",
-                f"{self.path} is a table of {_columns(columns)}{parts}; the sink has {_columns(wanted)}",
+                f"{self.path} is a table of {_columns(columns)}{parts}; the sink has {_columns(expected)}",
                 fix="write to a table of its own: it is made when there is none",
             )
         return table
@@ -100,22 +100,22 @@ class TableSink:
         with self.trouble():
             settings, fields = table.metadata().configuration, table.schema().fields
             features = set(table.protocol().writer_features or ()) - WRITTEN
-        asked = [
+        demands = [
             f"CHECK constraint {name.removeprefix(CONSTRAINT)}: {text}"
             for name, text in settings.items()
             if name.startswith(CONSTRAINT)
         ]
         for field in fields:
             if not field.nullable and field.name in self.may_be_null:
-                asked.append(f"column {field.name} is NOT NULL, and the sink may have None there")
-            asked += [f"column {field.name} has {name}" for name in field.metadata if name.startswith(COMPUTED)]
+                demands.append(f"column {field.name} is NOT NULL, and the sink may have None there")
+            demands += [f"column {field.name} has {name}" for name in field.metadata if name.startswith(COMPUTED)]
         if settings.get("delta.columnMapping.mode", "none") != "none":
-            asked.append("its columns are mapped")
-        asked += [f"it asks its writers for {name}" for name in sorted(features)]
-        if asked:
+            demands.append("its columns are mapped")
+        demands += [f"it asks its writers for {name}" for name in sorted(features)]
+        if demands:
             raise RunError(
                 "TT209",
-                f"{self.path} asks of its rows what a sink does not check: {'; '.join(asked)}",
+                f"{self.path} asks of its rows what a sink does not check: {'; '.join(demands)}",
                 fix="write to a table of its own: it is made when there is none",
             )
 
@@ -154,9 +154,9 @@ class TableSink:
         self.watch.check()
         with self.trouble():
             table.update_incremental()
-            known = self.table.transaction_version(self.application)
+            version = self.table.transaction_version(self.application)
             writer = self.table.transaction_version(f"{self.application}-start")
-        return -1 if known is None else known, writer
+        return -1 if version is None else version, writer
 
     def commit(self, batch: int, files: Sequence[Path]) -> None:
         """Add the files of a micro-batch, which lie in the table's directory."""

@@ -250,14 +250,14 @@ def _range(path: str, start: int, end: int) -> Iterator[bytes]:
 
 def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Blocks that end where a line ends, but for the last one."""
-    held: list[bytes] = []
+    parts: list[bytes] = []
     for block in blocks:
         at = block.rfind(b"\n") + 1
         if at:
-            yield b"".join([*held, block[:at]])
-            held = []
-        held.append(block[at:])
-    if rest := b"".join(held):
+            yield b"".join([*parts, block[:at]])
+            parts = []
+        parts.append(block[at:])
+    if rest := b"".join(parts):
         yield rest
 
 

@@ -20,17 +20,17 @@ class IdleDetector:
         """At which look a partition was last found to have grown."""
         self.looks = 0
 
-    def of(self, known: Mapping[int, int], start: Mapping[int, int]) -> set[int]:
-        """The idle partitions. ``known``: the ends of all. ``start``: what has been read of them."""
+    def of(self, newest: Mapping[int, int], start: Mapping[int, int]) -> set[int]:
+        """The idle partitions. ``newest``: the ends of all. ``start``: what has been read of them."""
         now = time.monotonic()
         self.looks += 1
-        for partition, end in known.items():
+        for partition, end in newest.items():
             before = self.known.get(partition)
             if before is None or end != before:
                 self.since[partition] = now
             if end > (start[partition] if before is None else before):
                 self.look[partition] = self.looks
-        self.known = dict(known)
+        self.known = dict(newest)
         last = max(self.look.values(), default=0)
         return {
             partition

@@ -52,9 +52,9 @@ def records(address: Address, partition: int, start: int, until: int) -> Iterato
         following, silent, trouble = start, 0.0, ""
         while following < until:
             # The client waits until it has that many: never for more than there are, unless offsets are missing.
-            asked = time.monotonic()
+            before = time.monotonic()
             messages = consumer.consume(min(POLLED, until - following), timeout=0.25)
-            silent += time.monotonic() - asked
+            silent += time.monotonic() - before
             for message in messages:
                 error, offset = message.error(), message.offset()
                 if error is None or error.code() == KafkaError._PARTITION_EOF:
@@ -79,8 +79,8 @@ def _consumer(address: Address) -> Iterator[Consumer]:
     """A client without partitions. It is kept, unless something went wrong inside."""
     from confluent_kafka import Consumer
 
-    known = json.dumps(address.settings(), sort_keys=True)
-    consumer: Consumer = _CONSUMERS.pop(known, None) or address.client(
+    settings = json.dumps(address.settings(), sort_keys=True)
+    consumer: Consumer = _CONSUMERS.pop(settings, None) or address.client(
         Consumer,
         {
             "group.id": "tracetypes",  # nobody joins it: partitions are assigned by hand
@@ -96,10 +96,10 @@ def _consumer(address: Address) -> Iterator[Consumer]:
     except BaseException:
         consumer.close()
         raise
-    if known in _CONSUMERS:
+    if settings in _CONSUMERS:
         consumer.close()
     else:
-        _CONSUMERS[known] = consumer
+        _CONSUMERS[settings] = consumer
 
 
 def _shown(message: Message) -> str:

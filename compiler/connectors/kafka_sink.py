@@ -55,8 +55,8 @@ class TopicSink:
         records = [(end, position, *self.write(key, value)) for end, position, key, value in items]
         # The same order whenever the batch is sent, so that a record's number means the same.
         records.sort(key=lambda one: (one[0], one[1], one[2] or b"", one[3] or b"", one[4]))
-        told = markers if self.format.markers else ()
-        self.transactions.once(batch, lambda producer: self.send(producer, batch, records, told))
+        shown = markers if self.format.markers else ()
+        self.transactions.once(batch, lambda producer: self.send(producer, batch, records, shown))
 
     def send(self, producer: Producer, batch: int, records: Sequence[Any], markers: Sequence[int]) -> None:
         """Send records, and each marker after its block."""
@@ -164,8 +164,8 @@ class Transactions:
 
         with self.address.trouble(writing=True):
             place = TopicPartition(self.address.topic, self.partition)
-            (known,) = patiently(lambda left: self.group.committed([place], left))
-            return max(known.offset, 0) - 1, int(known.metadata) if known.metadata else None
+            (committed,) = patiently(lambda left: self.group.committed([place], left))
+            return max(committed.offset, 0) - 1, int(committed.metadata) if committed.metadata else None
 
     def put(self, batch: int, records: Iterable[Mapping[str, Any]]) -> None:
         """Send records as a micro-batch, unless it was sent before."""

@@ -86,8 +86,8 @@ class TopicSplits:
         known, first = self.watch.offsets(partitions), self.watch.offsets(partitions, first=True)
         for partition, at in start.items():
             if not first[partition] <= at <= known[partition]:
-                held = f"it holds those from {first[partition]} to {known[partition]}"
-                raise self.address.changed(f"the next record of partition {partition} was {at}, and {held}")
+                range_ = f"it holds those from {first[partition]} to {known[partition]}"
+                raise self.address.changed(f"the next record of partition {partition} was {at}, and {range_}")
         ends = {p: max(at, known[p] if self.until is None else min(known[p], self.until[p])) for p, at in start.items()}
         if self.address.records is not None:
             share = max(1, self.address.records // len(ends))

@@ -44,8 +44,8 @@ class Watch:
         self.admin = address.client(AdminClient, {"error_cb": self._note})
 
     def _note(self, error: KafkaError) -> None:
-        known = bool(self.errors) and PLAINTEXT.search(self.errors[-1])  # a later error says less
-        if error.code() != error._ALL_BROKERS_DOWN and not known:
+        is_plain = bool(self.errors) and PLAINTEXT.search(self.errors[-1])  # a later error says less
+        if error.code() != error._ALL_BROKERS_DOWN and not is_plain:
             self.errors.append(error.str())
 
     @contextmanager

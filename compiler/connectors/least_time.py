@@ -35,10 +35,10 @@ def least_time(leaf: FromSource, format: Format, header: list[str] | None, path:
     if isinstance(format, Parquet):
         try:
             with open_parquet(path) as file:
-                known = _by_statistics(leaf, file)
+                time = _by_statistics(leaf, file)
         except (OSError, pa.ArrowException):
-            known = None  # who reads it says what is wrong
-        return known if known is not None else _least(_rows_of_parquet(leaf, path))
+            time = None  # who reads it says what is wrong
+        return time if time is not None else _least(_rows_of_parquet(leaf, path))
     read = reader(leaf.source).read
     try:
         stat = os.stat(path)

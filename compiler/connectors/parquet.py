@@ -143,6 +143,6 @@ def converted(column: Any, schema: Schema, zone: str | None) -> Any:
             return column.cast(target)
 
 
-def _struct(column: Any, schemas: Any, wanted: Any, zone: str | None) -> Any:
+def _struct(column: Any, schemas: Any, type_: Any, zone: str | None) -> Any:
     parts = [converted(part, one, zone) for part, one in zip(column.flatten(), schemas, strict=True)]
-    return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=column.is_null())
+    return pa.StructArray.from_arrays(parts, fields=list(type_), mask=column.is_null())

@@ -31,8 +31,8 @@ class Table(Protocol):
 
 def with_dictionaries(path: str, file: pq.ParquetFile, leaf: FromSource) -> pq.ParquetFile:
     """The same file, opened so that columns of text are read as dictionaries."""
-    held = {file.schema.column(number).path for number in range(len(file.schema))}
-    texts = [n for n, schema in leaf.layout.columns if n in held and isinstance(_bare(schema), String | Bytes)]
+    paths = {file.schema.column(number).path for number in range(len(file.schema))}
+    texts = [n for n, schema in leaf.layout.columns if n in paths and isinstance(_bare(schema), String | Bytes)]
     return open_parquet(path, metadata=file.metadata, read_dictionary=texts)
 
 
@@ -147,18 +147,18 @@ class RowGroups:
 
 def together(groups: Iterable[RowGroup]) -> Iterator[RowGroup | RowGroups]:
     """Row groups without the empty ones, with small ones joined, so that the same keys are not sent once for each."""
-    held: list[RowGroup] = []
+    small: list[RowGroup] = []
     size = 0
     for group in groups:
         if not group.num_rows:
             continue
-        if held and size + group.bytes > limits.TOGETHER:
-            yield RowGroups(held) if len(held) > 1 else held[0]
-            held, size = [], 0
-        held.append(group)
+        if small and size + group.bytes > limits.TOGETHER:
+            yield RowGroups(small) if len(small) > 1 else small[0]
+            small, size = [], 0
+        small.append(group)
         size += group.bytes
-    if held:
-        yield RowGroups(held) if len(held) > 1 else held[0]
+    if small:
+        yield RowGroups(small) if len(small) > 1 else small[0]
 
 
 def tables(
@@ -169,8 +169,8 @@ def tables(
     try:
         with open_parquet(path) as file, with_dictionaries(path, file, leaf) as coded:
             count = file.num_row_groups
-            chosen = range(count * part // parts, count * (part + 1) // parts)
-            yield from together(RowGroup(path, file, group, leaf, coded, constants or {}) for group in chosen)
+            numbers = range(count * part // parts, count * (part + 1) // parts)
+            yield from together(RowGroup(path, file, group, leaf, coded, constants or {}) for group in numbers)
     except (OSError, pa.ArrowException) as error:
         raise RunError(
             "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"

@@ -36,9 +36,9 @@ class Connector:
     remote: ClassVar[bool] = False
     format: ClassVar[type[object] | None] = None
 
-    def has(self, given: object) -> bool:
+    def has(self, address: object) -> bool:
         """Whether an input or output is of this kind."""
-        return isinstance(given, str) and given.startswith(self.scheme)
+        return isinstance(address, str) and address.startswith(self.scheme)
 
     def path(self, address: str) -> str | None:
         """The local file or directory of an address, or None."""
@@ -137,9 +137,9 @@ class RowsInMemory(Connector):
 
     kind, scheme, shown = "rows", "", "files"
 
-    def has(self, given: object) -> bool:
+    def has(self, address: object) -> bool:
         """:class:`Rows`, or any iterable of rows."""
-        return given is not None and not isinstance(given, str)
+        return address is not None and not isinstance(address, str)
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
         """In their order."""
@@ -152,9 +152,9 @@ class Nowhere(Connector):
 
     kind, scheme, shown = "nowhere", "noop:", "nothing"
 
-    def has(self, given: object) -> bool:
+    def has(self, address: object) -> bool:
         """Whether it is the one address of this kind."""
-        return given == self.scheme
+        return address == self.scheme
 
 
 class Terminal(Nowhere):
@@ -172,11 +172,11 @@ def register(connector: Connector) -> None:
     _CONNECTORS.insert(0, connector)
 
 
-def connector_of(given: object, format: object = None) -> Connector:
+def connector_of(address: object, format: object = None) -> Connector:
     """The connector of an input or output, which is an address or an object of the program. A connector with a format
     of its own comes first. Unknown addresses are files."""
     declared = [one for one in _CONNECTORS if one.format is not None and isinstance(format, one.format)]
-    return next((one for one in [*declared, *_CONNECTORS] if one in declared or one.has(given)), _CONNECTORS[-1])
+    return next((one for one in [*declared, *_CONNECTORS] if one in declared or one.has(address)), _CONNECTORS[-1])
 
 
 def connector_of_kind(kind: str) -> Connector:
@@ -184,12 +184,12 @@ def connector_of_kind(kind: str) -> Connector:
     return next(one for one in _CONNECTORS if one.kind == kind)
 
 
-def difference(known: EndpointIdentity, now: EndpointIdentity) -> str | None:
+def difference(before: EndpointIdentity, now: EndpointIdentity) -> str | None:
     """How an input or output differs from what it was."""
-    was, connector = _shown(known), connector_of_kind(known.kind)
-    if known.kind != now.kind or (connector.by_name and known.name != now.name):
+    was, connector = _shown(before), connector_of_kind(before.kind)
+    if before.kind != now.kind or (connector.by_name and before.name != now.name):
         return f"it began with {was}, and is given {_shown(now)}"
-    if known.id != now.id:
+    if before.id != now.id:
         return f"{was} is another one than it began with: it was removed and made anew, or lies elsewhere"
     return None
 
@@ -198,9 +198,9 @@ def _shown(identity: EndpointIdentity) -> str:
     return connector_of_kind(identity.kind).shown.format(identity.name)
 
 
-def reading(source: Source, given: object, *, files: str) -> Iterator[tuple[str, str]]:
-    """Who finds the rows of a source, and who reads them. ``given``: its input, if it is known."""
-    return connector_of(given, source.format).reading(source, files)
+def reading(source: Source, address: object, *, files: str) -> Iterator[tuple[str, str]]:
+    """Who finds the rows of a source, and who reads them. ``address``: its input, if it is known."""
+    return connector_of(address, source.format).reading(source, files)
 
 
 def writing(sink: Sink) -> Iterator[tuple[str, str]]:

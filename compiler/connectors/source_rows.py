@@ -106,12 +106,12 @@ def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Ta
             for row in range(count) if has_gaps(schema, column) else ():
                 if row not in bad and has_gaps(schema, column.slice(row, 1)):
                     bad[row] = str(Mismatch(f".{name}", column[row].as_py(), name_of(schema)))
-        kept = pa.array([row for row in range(count) if row not in bad], pa.int64())
+        good = pa.array([row for row in range(count) if row not in bad], pa.int64())
         try:
-            keys, values = pairs([column.take(kept) for column in columns] if bad else columns)
+            keys, values = pairs([column.take(good) for column in columns] if bad else columns)
         except Exception:  # the author's own validators: find the rows
             keys, values = [], []
-            for row in kept.to_pylist():
+            for row in good.to_pylist():
                 try:
                     key, value = pairs([column.slice(row, 1) for column in columns])
                 except Exception as error:

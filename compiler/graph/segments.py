@@ -69,8 +69,8 @@ class _Cut:
         self.sinks = {sink.name for sink in checked.graph.sinks}
         self.titles: dict[str, int] = {}
         """How many channels have a title."""
-        self.told: set[str] = set()
-        """Sources of which a reading tells late and rejected rows already."""
+        self.reported: set[str] = set()
+        """Sources of which a reading reports late and rejected rows already."""
         self.shared: list[str] = []
 
     def run(self) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
@@ -133,13 +133,13 @@ class _Cut:
 
     def readings(self) -> list[str]:
         """The reports of sources that are read again for other outputs than their items."""
-        used = [
+        readers = [
             source for source in self.checked.graph.nodes if isinstance(source, Source) and self.consumers[source.id]
         ]
         first: dict[str, Source] = {}
         return [
             f"{title(source)} ({source.where}): the source is read again for them"
-            for source in used
+            for source in readers
             if first.setdefault(source.name, source) is not source
         ]
 
@@ -163,8 +163,8 @@ class _Cut:
             case Apply(op=OpStateless()):
                 if overrides(node.op, "on_marker"):
                     return f"{title(node)} emits at markers"
-                said = self.once(traced, node.op, self.checked.streams[node.inputs[0]])
-                return f"{title(node)} runs in Python" if isinstance(said, Opaque) else reasons[node.inputs[0]]
+                result = self.once(traced, node.op, self.checked.streams[node.inputs[0]])
+                return f"{title(node)} runs in Python" if isinstance(result, Opaque) else reasons[node.inputs[0]]
             case _:
                 return f"{title(node)} is keyed"
 
@@ -205,9 +205,9 @@ class _Cut:
             first = len(copied) - len(node.inputs)
             copied[first:] = [add(attrs.evolve(node, id=len(nodes), inputs=tuple(copied[first:])), id)]
             if isinstance(node, Source):
-                if node.name in self.told:
+                if node.name in self.reported:
                     quiet.add(copied[-1])
-                self.told.add(node.name)
+                self.reported.add(node.name)
         (top,) = copied
         if sends is not None:
             where = self.by_id[root].where

@@ -70,10 +70,10 @@ def require(rules: Sequence[Rule[T]], of: T, who: str) -> T:
 def _steps(checked: Checked) -> Iterator[tuple[Node, tuple[int, ...]]]:
     """All nodes, those of chains one by one, with what each reads."""
     for node in checked.graph.nodes:
-        given = node.inputs
+        inputs = node.inputs
         for step in steps_of(node):
-            yield step, given
-            given = (step.id,)
+            yield step, inputs
+            inputs = (step.id,)
 
 
 def _named(node: Node) -> str:
@@ -97,22 +97,22 @@ def _chains(checked: Checked) -> Iterator[str]:
 
 def _inputs(checked: Checked) -> Iterator[str]:
     before = set[int]()
-    for node, given in _steps(checked):
-        for upstream in given:
+    for node, inputs in _steps(checked):
+        for upstream in inputs:
             if upstream not in before:
                 yield f"{_named(node)} reads {upstream}, which does not come before it"
         before.add(node.id)
 
 
 def _arity(checked: Checked) -> Iterator[str]:
-    for node, given in _steps(checked):
-        fits = not given if isinstance(node, Source | Receive) else given if isinstance(node, Merge) else len(given) == 1
+    for node, inputs in _steps(checked):
+        fits = not inputs if isinstance(node, Source | Receive) else inputs if isinstance(node, Merge) else len(inputs) == 1
         if not fits:
-            yield f"{_named(node)} has {len(given)} inputs"
+            yield f"{_named(node)} has {len(inputs)} inputs"
 
 
 def _readers(checked: Checked) -> Iterator[str]:
-    read = {upstream for _, given in _steps(checked) for upstream in given}
+    read = {upstream for _, inputs in _steps(checked) for upstream in inputs}
     for node, _ in _steps(checked):
         if isinstance(node, Sink) == (node.id in read) and not isinstance(node, Source):
             yield f"{_named(node)} is read by {'somebody' if node.id in read else 'nobody'}"
@@ -125,8 +125,8 @@ def _typed(checked: Checked) -> Iterator[str]:
 
 
 def _types(checked: Checked) -> Iterator[str]:
-    for node, given in _steps(checked):
-        inputs, gives = [checked.types[i] for i in given], checked.types[node.id]
+    for node, edges in _steps(checked):
+        inputs, gives = [checked.types[i] for i in edges], checked.types[node.id]
         if not _fits(node, inputs, gives):
             yield f"{_named(node)} gives {gives} of {', '.join(map(str, inputs)) or 'nothing'}"
 
@@ -159,8 +159,8 @@ Levels: TypeAlias = tuple[tuple[bool, int], ...]
 
 def _channels(checked: Checked) -> Iterator[str]:
     levels: dict[int, Levels] = {}
-    for node, given in _steps(checked):
-        above: Levels = levels[given[0]] if given else ()
+    for node, inputs in _steps(checked):
+        above: Levels = levels[inputs[0]] if inputs else ()
         match node:
             case Split(how=how, ways=ways):
                 above = (*above, (how == "HASH", ways))
@@ -169,7 +169,7 @@ def _channels(checked: Checked) -> Iterator[str]:
                     yield f"{_named(node)} gathers what is one channel"
                 above = above[1:]
             case Merge():
-                sides = [levels[i] for i in given]
+                sides = [levels[i] for i in inputs]
                 if any([ways for _, ways in one] != [ways for _, ways in above] for one in sides):
                     yield f"{_named(node)} merges streams of different channels"
                     return

@@ -202,8 +202,8 @@ class Box:
             kind, width = self.badge.kind, self.badge.width
             corner = Corner(at.x + at.width - width - 8, at.y + 8, width, 18)
             parts.append(_rect(f"tt-badge tt-{kind}" if kind else "tt-badge", corner, 9))
-            told = f"tt-told tt-{kind}" if kind else "tt-told"
-            parts.append(_text(told, corner.middle, corner.y + 13, self.badge.word, "middle"))
+            css = f"tt-told tt-{kind}" if kind else "tt-told"
+            parts.append(_text(css, corner.middle, corner.y + 13, self.badge.word, "middle"))
         return _hovering(self.hover, "".join(parts))
 
 
@@ -236,9 +236,9 @@ class Figure:
         """Add a box."""
         self.shapes[name] = shape
 
-    def arrow(self, source: Hashable, target: Hashable, said: Pill | str | None = None) -> None:
+    def arrow(self, source: Hashable, target: Hashable, text: Pill | str | None = None) -> None:
         """Add an arrow, with a pill on it or the type of an edge beside it."""
-        label = _Type(said) if isinstance(said, str) else said
+        label = _Type(text) if isinstance(text, str) else text
         room = Label() if label is None else label.room if isinstance(label, _Type) else _around(label.size)
         self.arrows.append((Arrow(source, target, room), label))
 

@@ -109,8 +109,8 @@ def show_plan(plan: Plan, wording: Wording) -> Iterator[str]:
     yield from _lines(wording.sink(plan.sink))
 
 
-def _lines(said: Iterable[tuple[str, str]]) -> Iterator[str]:
-    return (f"        {who:<8}  {what}" for who, what in said)
+def _lines(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    return (f"        {who:<8}  {what}" for who, what in pairs)
 
 
 TAIL = 20

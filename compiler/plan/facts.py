@@ -48,5 +48,5 @@ def is_straight(plan: Plan) -> bool:
         isinstance(leaf, FromSource) and leaf.gives_items and isinstance(leaf.source.markers, EventTime)
         for leaf in plan.leaves
     )
-    told = isinstance(plan.sink.format, Kafka) and plan.sink.format.markers  # then items wait for their markers
-    return alone and timed and not told and not links(plan.region)[0].path and not plan.edge.ordered
+    in_band = isinstance(plan.sink.format, Kafka) and plan.sink.format.markers  # then items wait for their markers
+    return alone and timed and not in_band and not links(plan.region)[0].path and not plan.edge.ordered

@@ -245,7 +245,7 @@ class _Describer:
         for link in links(stage.region):
             self.leaf(name, link)
         if holds:
-            self.held(name, stage)
+            self.block_content(name, stage)
         for at, step in enumerate(stage.steps):
             node, label = step.node, f"{name}, step {at}"
             self.kept[label] = type(node.op).__qualname__ if isinstance(node, Apply) else title(node)
@@ -317,7 +317,7 @@ class _Describer:
             case FromStage():
                 pass
 
-    def held(self, name: str, stage: Stage) -> None:
+    def block_content(self, name: str, stage: Stage) -> None:
         """The form of the items that open blocks hold."""
         first = stage.steps[0].node if stage.steps else None
         self.add(self.kept, f"{name}, open blocks, key", fields_of(stage.takes.key))
@@ -367,12 +367,12 @@ class _Describer:
 
     def operator(self, label: str, op: Operator, value: Schema) -> None:
         may_change = op.may_change if isinstance(op, OpKeyedUnordered | OpKeyedOrdered) else ()
-        for parameter, given in self.parameters(op):
+        for parameter, argument in self.parameters(op):
             line = f"{label}, parameter {parameter}"
             if parameter in may_change:
-                self.free[line] = self.loosely(given)
+                self.free[line] = self.loosely(argument)
             else:
-                self.kept[line] = self.strictly(given, f"{type(op).__qualname__}.{parameter}")
+                self.kept[line] = self.strictly(argument, f"{type(op).__qualname__}.{parameter}")
         types: dict[str, tuple[Any, Any]] = {}
         if isinstance(op, OpKeyedUnordered):
             *_, state, agg = type_arguments(op, OpKeyedUnordered)

@@ -38,13 +38,13 @@ def names_of(plan: Plan) -> dict[int, str]:
 
 def in_python(plan: Plan, names: Collection[str]) -> Plan:
     """The plan with some of its operators (:func:`names_of`) in plain Python."""
-    known, stages = names_of(plan), list[Stage]()
+    by_operator, stages = names_of(plan), list[Stage]()
     why = Opaque("what tracing made of it differed from plain Python")
 
     def node(one: Leaf | StatelessStep | MergeStep) -> Leaf | StatelessStep | MergeStep:
-        if isinstance(one, FromSource) and known.get(id(one.source)) in names:
+        if isinstance(one, FromSource) and by_operator.get(id(one.source)) in names:
             return attrs.evolve(one, traced_key=why, traced_time=why)
-        if isinstance(one, StatelessStep) and known[id(one.node.op)] in names:
+        if isinstance(one, StatelessStep) and by_operator[id(one.node.op)] in names:
             return attrs.evolve(one, traced=why)
         return one
 
@@ -52,8 +52,8 @@ def in_python(plan: Plan, names: Collection[str]) -> Plan:
         return Region(tuple(map(node, one.nodes)))
 
     def step(one: Step) -> Step:
-        chosen = isinstance(one.node, Apply) and known[id(one.node.op)] in names
-        return attrs.evolve(one, monoid=why, keyed=why, choices=why) if chosen else one
+        matches = isinstance(one.node, Apply) and by_operator[id(one.node.op)] in names
+        return attrs.evolve(one, monoid=why, keyed=why, choices=why) if matches else one
 
     for stage in plan.stages:
         steps = tuple(map(step, stage.steps))

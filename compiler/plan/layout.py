@@ -220,11 +220,11 @@ def _ports(layers: list[list[_Slot]]) -> None:
     for slot in [slot for layer in layers for slot in layer if slot.is_box]:
         slot.up.sort(key=lambda joint: joint.upper.at)
         slot.down.sort(key=lambda joint: joint.lower.at)
-        for joints in (slot.up, slot.down):
-            step = min(PORTS, (slot.left + slot.right - 16) / max(len(joints), 1))
-            for at, joint in enumerate(joints):
-                offset = (at - (len(joints) - 1) / 2) * step
-                if joints is slot.up:
+        for edges in (slot.up, slot.down):
+            step = min(PORTS, (slot.left + slot.right - 16) / max(len(edges), 1))
+            for at, joint in enumerate(edges):
+                offset = (at - (len(edges) - 1) / 2) * step
+                if edges is slot.up:
                     joint.enters = offset
                 else:
                     joint.leaves = offset
@@ -288,7 +288,7 @@ def _wanted(slot: _Slot) -> list[tuple[float, float]]:
     return above + [(j.lower.x + j.enters - j.leaves, j.weight) for j in slot.down]
 
 
-def _place(layer: list[_Slot], wanted: Callable[[_Slot], list[tuple[float, float]]]) -> None:
+def _place(layer: list[_Slot], neighbours: Callable[[_Slot], list[tuple[float, float]]]) -> None:
     """The places next to those that are wanted, in the order of the layer and at its distances: least squares, by pooling
     neighbours that would come too close (Ayer and others, 1955)."""
     pools: list[tuple[float, float, int]] = []
@@ -298,9 +298,9 @@ def _place(layer: list[_Slot], wanted: Callable[[_Slot], list[tuple[float, float
         if left is not None:
             before += _apart(left, slot)
         distances.append(before)
-        asked = wanted(slot)
-        weight = sum(w for _, w in asked) or 0.01
-        mean = sum(x * w for x, w in asked) / weight if asked else slot.x
+        weights = neighbours(slot)
+        weight = sum(w for _, w in weights) or 0.01
+        mean = sum(x * w for x, w in weights) / weight if weights else slot.x
         pools.append((mean - before, weight, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
             (x, w, n), (y, v, m) = pools[-2:]
@@ -328,12 +328,12 @@ def _finish(boxes: Mapping[Hashable, _Slot], layers: list[list[_Slot]], ways: li
     arrows = []
     for way in ways:
         source, target = place(way[0]), place(way[-1])
-        joints = [next(j for j in upper.down if j.lower is lower) for upper, lower in pairwise(way)]
-        points = [(way[0].x + joints[0].leaves, source.y + source.height)]
-        for joint in joints:
+        edges = [next(j for j in upper.down if j.lower is lower) for upper, lower in pairwise(way)]
+        points = [(way[0].x + edges[0].leaves, source.y + source.height)]
+        for joint in edges:
             points.append((joint.upper.x + joint.leaves, spans[joint.upper][1]))
             points.append((joint.lower.x + joint.enters, spans[joint.lower][0]))
-        points.append((way[-1].x + joints[-1].enters, target.y))
+        points.append((way[-1].x + edges[-1].enters, target.y))
         arrows.append(points)
     return Layout(
         boxes={name: place(slot) for name, slot in boxes.items()},

@@ -212,7 +212,7 @@ def page(checked: Checked, wording: Wording, program: Program) -> str:
     stages = _many(sum(len(plan.stages) for plan in program.plans), "stage", "stages")
     queries = f"{_many(len(program.plans), 'query', 'queries')}, " if len(program.plans) > 1 else ""
     heading = f": {queries}{stages}, parallelism {program.width}, {program.plans[0].key_groups} key groups"
-    drawn = svg(plan_figure(program), f"plan of {name}", style=False)
+    picture = svg(plan_figure(program), f"plan of {name}", style=False)
     lines = [*program.shared]
     for query, plan in program.named:
         lines += [*([f"query {query}"] if len(program.plans) > 1 else []), *show_plan(plan, wording)]
@@ -220,5 +220,5 @@ def page(checked: Checked, wording: Wording, program: Program) -> str:
     text = f"<details><summary>The plan as text</summary>\n<pre>{shown}</pre>\n</details>\n"
     graph = svg(typed_graph(checked), f"typed graph of {name}", style=False)
     return _PAGE.format(
-        name=escape(name), about=_ABOUT, style=STYLE, graph=graph, heading=heading, plan=drawn, text=text
+        name=escape(name), about=_ABOUT, style=STYLE, graph=graph, heading=heading, plan=picture, text=text
     )

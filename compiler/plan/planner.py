@@ -169,7 +169,7 @@ class _Planner:
                 place[id] = place[self.inputs[id][0]]
                 continue
             else:
-                member = self.found(id, place)
+                member = self.member(id, place)
             region = regions.setdefault(root[id], [])
             place[id] = len(region)
             region.append(member)
@@ -210,7 +210,7 @@ class _Planner:
             id = self.inputs[id][0]
         return not isinstance(self.nodes[id], Source | Receive | Merge)
 
-    def found(self, id: int, place: dict[int, int]) -> Leaf | StatelessStep | MergeStep:
+    def member(self, id: int, place: dict[int, int]) -> Leaf | StatelessStep | MergeStep:
         """A node of a region. ``place``: where those stand that it reads."""
         node, inputs = self.nodes[id], self.inputs[id]
         match node:
@@ -273,14 +273,14 @@ class _Planner:
 
     def stage(self, region: Region, steps: list[Step], gives: StreamType) -> FromStage:
         """Make a stage; without steps it closes the blocks of its region."""
-        asked = [n.node.parallelism for n in steps if not isinstance(n.node, Restore) and n.node.parallelism]
+        counts = [n.node.parallelism for n in steps if not isinstance(n.node, Restore) and n.node.parallelism]
         stage = Stage(
             number=len(self.stages),
             region=region,
             takes=region.stream,
             gives=gives,
             steps=tuple(steps),
-            parallelism=min(max(asked, default=self.parallelism), self.key_groups),
+            parallelism=min(max(counts, default=self.parallelism), self.key_groups),
         )
         stage = attrs.evolve(stage, tumbles=self.tumbles(stage))
         self.stages.append(stage)

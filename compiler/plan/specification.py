@@ -117,8 +117,8 @@ def _readings(plan: Plan) -> Iterator[str]:
     for label, times in Counter(leaf.label for leaf in plan.sources).items():
         if times > 1:
             yield f"{times} readings are called {label}"
-    told = Counter(leaf.source.name for leaf in plan.sources if not leaf.quiet)
-    for name, times in told.items():
+    counts = Counter(leaf.source.name for leaf in plan.sources if not leaf.quiet)
+    for name, times in counts.items():
         if times > 1:
             yield f"{times} readings of {name} report late and rejected rows"
 

@@ -33,8 +33,8 @@ class AtMarker:
     @classmethod
     def united(cls, streams: Sequence[AtMarker], marker: Marker) -> AtMarker:
         """Of a merge, which goes on until its last input has ended."""
-        known = [one.end for one in streams if one.end is not None]
-        end = max(known) if len(known) == len(streams) else None
+        ends = [one.end for one in streams if one.end is not None]
+        end = max(ends) if len(ends) == len(streams) else None
         passing = any(one.passing for one in streams)
         present = any(one.present for one in streams) or (passing and (end is None or marker.micros <= end))
         return cls(present, passing and not present, end, [pair for one in streams for pair in one.pairs])

@@ -28,12 +28,12 @@ __all__ = ["MISSING", "AggregateBlock", "BlockBuffer", "Lists", "PositionBlock",
 class Lists:
     """Holds a block as it comes: keys and values."""
 
-    def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
+    def hold(self, aggregates: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
         """Add items to their blocks."""
         last, pair = None, None
         for key, value, end in zip(batch.keys, batch.values, batch.ends, strict=True):
             if end != last or pair is None:
-                last, pair = end, held.setdefault(end, ([], []))
+                last, pair = end, aggregates.setdefault(end, ([], []))
             pair[0].append(key)
             pair[1].append(value)
 
@@ -73,7 +73,7 @@ class AggregateBlock:
         aggs = objects(self.monoid, parts_of(self.monoid, table), table.num_rows)
         return from_array(stream.key, table.column("key")), aggs, table.column("end").to_numpy().tolist()
 
-    def absorb(self, held: dict[int, Any], keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
+    def absorb(self, aggregates: dict[int, Any], keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
         """Add aggregates to their blocks."""
         combine_ = self.op.combine
         key: Any = None
@@ -81,13 +81,13 @@ class AggregateBlock:
             last, sums = None, {}
             for key, agg, end in zip(keys, aggs, ends, strict=True):
                 if end != last:
-                    last, sums = end, held.setdefault(end, {})
+                    last, sums = end, aggregates.setdefault(end, {})
                 other = sums.get(key, MISSING)
                 sums[key] = agg if other is MISSING else combine_(other, agg)
         except Exception as error:
             raise operator_failure(self.op, "combine", f"key {key!r}, two parts of a block", error) from error
 
-    def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
+    def hold(self, aggregates: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
         """Add items to their blocks."""
         op = self.op
         lift, combine, identity = op.lift, op.combine, op.identity
@@ -95,7 +95,7 @@ class AggregateBlock:
         try:
             for start, end in runs_of(batch.ends):
                 keys, values = batch.keys[start:end], batch.values[start:end]
-                sums = held.setdefault(batch.ends[start], {})
+                sums = aggregates.setdefault(batch.ends[start], {})
                 count, get = start, sums.get
                 for key, lifted in zip(keys, map(lift, keys, values), strict=True):
                     agg = get(key, MISSING)
@@ -138,13 +138,13 @@ class PositionBlock:
             else:
                 self.by.append(lambda v, by=by: (sort_key(by(v)), whole(v)))  # type: ignore[misc]
 
-    def hold(self, held: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
+    def hold(self, aggregates: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
         """Add items to their blocks."""
         by = self.by[link]
         places: Iterable[Any] = batch.positions or [0] * len(batch)
         for key, value, end, position in zip(batch.keys, batch.values, batch.ends, places, strict=True):
             order = (link, by(value)) if by is not None else (link, piece, position)
-            held.setdefault(end, []).append((order, key, value))
+            aggregates.setdefault(end, []).append((order, key, value))
 
     def unite(self, one: Any, other: Any) -> None:
         """Add the items of another block to one."""

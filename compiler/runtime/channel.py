@@ -66,6 +66,6 @@ class ChannelKernel:
 
     def markers(self, markers: list[int], complete: bool, silence: Silence) -> Iterator[Message]:
         """What was closed with the rows."""
-        sent = Markers(self.link.number, markers, complete, cut(silence, self.leaf.silence))
+        message = Markers(self.link.number, markers, complete, cut(silence, self.leaf.silence))
         for group in range(self.key_groups):
-            yield Message(group, sent)
+            yield Message(group, message)

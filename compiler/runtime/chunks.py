@@ -114,8 +114,8 @@ def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = No
         return PlacedChunk(chunk, None, ends, None, int(before[-1]))
     rows = np.flatnonzero(is_late)
     within = np.maximum.accumulate(np.concatenate(([NEVER if own is None else own], times)))[:-1]
-    sent = (before[rows] - how.delay) // how.period * how.period
-    late = LateRows(rows, ends[rows], sent, (ends <= within - how.delay)[rows], int(times[rows].max()))
+    before_ = (before[rows] - how.delay) // how.period * how.period
+    late = LateRows(rows, ends[rows], before_, (ends <= within - how.delay)[rows], int(times[rows].max()))
     kept = ~is_late
     return PlacedChunk(chunk, kept, ends[kept], late, int(before[-1]))
 

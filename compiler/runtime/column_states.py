@@ -76,27 +76,27 @@ def _shown(value: Value) -> str:
 @attrs.define
 class ColumnState:
     """States of the keys of a group. ``keys``: ``count`` of them, a slot each; ``parts``: the scalars of the states, as long as
-    ``keys``; ``start``: the state of a key that is still to come; ``held``: aggregates of open blocks. ``shape``: what the
+    ``keys``; ``start``: the state of a key that is still to come; ``open_aggregates``: those of open blocks. ``shape``: what the
     scalars stand for, as text and as a pickled :class:`Shape`, which needs the author's classes only when it is asked for."""
 
     keys: Columns
     count: int
     parts: list[Column]
     start: Any
-    held: list[Combined]
+    open_aggregates: list[Combined]
     shape: tuple[str, bytes]
 
     def to_objects(self, combine: Callable[[Any, Any], Any]) -> tuple[dict[Any, Any], dict[int, dict[Any, Any]]]:
         """States by key, and aggregates by block and key. ``combine``: the author's."""
         shape: Shape = loads(self.shape[1])
         states = dict(zip(values_of(self.keys, self.count), objects_of(shape.state, self.parts, self.count), strict=True))
-        held: dict[int, dict[Any, Any]] = {}
-        for one in self.held:
+        blocks: dict[int, dict[Any, Any]] = {}
+        for one in self.open_aggregates:
             aggs = objects_of(shape.agg, one.parts, len(one))
             for end, key, agg in zip(one.ends.tolist(), values_of(one.keys, len(one)), aggs, strict=True):
-                sums = held.setdefault(end, {})
+                sums = blocks.setdefault(end, {})
                 sums[key] = combine(sums[key], agg) if key in sums else agg
-        return states, held
+        return states, blocks
 
 
 def objects_of(shape: Value, parts: Sequence[Column], count: int) -> list[Any]:
@@ -141,11 +141,11 @@ class Columnar:
 
     # ------------------------------------------------------------------------------- from and to objects
 
-    def from_objects(self, states: dict[Any, Any], start: Any, held: dict[int, dict[Any, Any]]) -> ColumnState:
+    def from_objects(self, states: dict[Any, Any], start: Any, blocks: dict[int, dict[Any, Any]]) -> ColumnState:
         """Columns for states by key. Raises :class:`Undefined` when they do not fit."""
         parts = self._scalars(list(states.values()))
         state = ColumnState(self._keys(list(states)), len(states), parts, start, [], self.shape)
-        for end, sums in held.items():
+        for end, sums in blocks.items():
             self.hold_objects(state, list(sums), list(sums.values()), [end] * len(sums))
         return state
 
@@ -163,14 +163,14 @@ class Columnar:
 
     def hold(self, state: ColumnState, keys: Any, ends: Any, parts: Sequence[Column]) -> None:
         """Keep aggregates for blocks that are open. ``keys``: an Arrow array."""
-        state.held.append(Combined(ends, from_arrow(self.keyed.key, keys), tuple(parts)))
+        state.open_aggregates.append(Combined(ends, from_arrow(self.keyed.key, keys), tuple(parts)))
 
     def hold_items(self, state: ColumnState, stream: StreamType, batch: Batch) -> None:
         """Keep items. Raises :class:`Undefined` when columns cannot combine them."""
         keys = from_arrow(stream.key, array(stream.key, batch.keys))
         values = from_arrow(stream.value, array(stream.value, batch.values))
         flow = KeyedFlow.of(keys, values, len(batch))
-        state.held.append(combine(self.keyed.monoid, flow, np.array(batch.ends, np.int64), keys, self.sums))
+        state.open_aggregates.append(combine(self.keyed.monoid, flow, np.array(batch.ends, np.int64), keys, self.sums))
 
     def hold_objects(self, state: ColumnState, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
         """Keep aggregates that come as objects."""
@@ -183,7 +183,7 @@ class Columnar:
 
         Raises :class:`Undefined`; then ``state`` is as it was.
         """
-        before = attrs.evolve(state, parts=[copied(part) for part in state.parts], held=list(state.held))
+        before = attrs.evolve(state, parts=[copied(part) for part in state.parts], open_aggregates=list(state.open_aggregates))
         try:
             with np.errstate(all="ignore"):
                 self._close(state, ends, out)
@@ -199,18 +199,18 @@ class Columnar:
             if due is not None:
                 self._windows(due, ends, out)
             return
-        known = state.count
+        before = state.count
         slots, starts, born = self._slots(state, due, ends)
         for number, end in enumerate(ends):
             here = slice(starts[number], starts[number + 1])
             touched = slots[here]
             count = born[number]
-            if count > known:
+            if count > before:
                 state.parts = [
-                    extended(part, fresh, count - known)
+                    extended(part, fresh, count - before)
                     for part, fresh in zip(state.parts, self._fresh(state.start), strict=True)
                 ]
-                known = count
+                before = count
             aggs = sliced(due.parts, here) if due is not None else ()
             if keyed.skips:
                 rows = touched
@@ -268,7 +268,7 @@ class Columnar:
         """The aggregates of the blocks up to ``last``, one row a block and key, in the order of blocks; the rest is held."""
         due: list[Combined] = []
         left: list[Combined] = []
-        for one in state.held:
+        for one in state.open_aggregates:
             ready = one.ends <= last
             if ready.all():
                 due.append(one)
@@ -277,7 +277,7 @@ class Columnar:
             else:
                 due.append(_rows(one, np.flatnonzero(ready)))
                 left.append(_rows(one, np.flatnonzero(~ready)))
-        state.held = left
+        state.open_aggregates = left
         if not due:
             return None
         ends = np.concatenate([one.ends for one in due])
@@ -293,21 +293,21 @@ class Columnar:
     def _slots(self, state: ColumnState, due: Combined | None, ends: list[int]) -> tuple[Any, list[int], list[int]]:
         """The slot of each row of ``due``; where the rows of each block start; how many keys are known from each block on.
         New keys get slots in the order of their first block."""
-        known = state.count
+        count = state.count
         if due is None:
-            return np.zeros(0, np.int64), [0] * (len(ends) + 1), [known] * len(ends)
+            return np.zeros(0, np.int64), [0] * (len(ends) + 1), [count] * len(ends)
         starts = [*np.searchsorted(due.ends, ends, "left").tolist(), len(due)]
-        keys = concat([(state.keys, known), (due.keys, len(due))]) if known else due.keys
-        groups = groups_of(keys, known + len(due))
-        new = np.sort(groups.first[groups.first >= known])  # the rows with which new keys come
+        keys = concat([(state.keys, count), (due.keys, len(due))]) if count else due.keys
+        groups = groups_of(keys, count + len(due))
+        new = np.sort(groups.first[groups.first >= count])  # the rows with which new keys come
         slot_of = groups.first.copy()
-        slot_of[groups.first >= known] = known + np.searchsorted(new, groups.first[groups.first >= known])
-        born = [known] * len(ends)
+        slot_of[groups.first >= count] = count + np.searchsorted(new, groups.first[groups.first >= count])
+        born = [count] * len(ends)
         if len(new):
-            born = [known + int(n) for n in np.searchsorted(new - known, starts[1:], "left")]
-            state.keys = take(keys, np.concatenate([np.arange(known), new]))
-            state.count = known + len(new)
-        return slot_of[groups.of_row[known:]], starts, born
+            born = [count + int(n) for n in np.searchsorted(new - count, starts[1:], "left")]
+            state.keys = take(keys, np.concatenate([np.arange(count), new]))
+            state.count = count + len(new)
+        return slot_of[groups.of_row[count:]], starts, born
 
     def _fresh(self, start: Any) -> list[Column]:
         return self._scalars([start])
@@ -347,28 +347,28 @@ class Columnar:
         state.parts = new if whole else [put(part, rows, fresh) for part, fresh in zip(state.parts, new, strict=True)]
         marker = Struct(Marker, ("micros",), (Column(Integer(), end),))
         keys = take(state.keys, rows)
-        given = {
+        arguments_ = {
             "new_state": structured(keyed.state, dict(zip(self.paths, new, strict=True)), ()),
             "key": keys,
             "marker": marker,
         }
         shown: list[Emissions] = []
-        for emitted in run(keyed.on_marker, _finder(given), count).emissions:
+        for emitted in run(keyed.on_marker, _finder(arguments_), count).emissions:
             size = count if emitted.rows is None else len(emitted.rows)
             if size:
                 key, value = fit_key(keyed.gives.key, emitted.key), fit(keyed.gives.value, emitted.value)
                 out(end, key, value, size)
                 shown.append(Emissions(emitted.rows, emitted.number, key, value))
         if self.closed is not None:
-            self.closed(ClosedKeys(count, end, keys, arguments["state"], arguments["agg"], given["new_state"], shown))
+            self.closed(ClosedKeys(count, end, keys, arguments["state"], arguments["agg"], arguments_["new_state"], shown))
 
 
 def _finder(arguments: dict[str, Columns]) -> Callable[[Input], Column]:
     return inputs_of(arguments)
 
 
-def _nothing(given: Input) -> Column:
-    raise LookupError(f"a constant has no inputs, and this asks for {given.path}")
+def _nothing(leaf: Input) -> Column:
+    raise LookupError(f"a constant has no inputs, and this asks for {leaf.path}")
 
 
 def _rows(one: Combined, rows: Any) -> Combined:

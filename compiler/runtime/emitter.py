@@ -146,9 +146,9 @@ class ToStage(PathOutput):
         self.ready = []
         yield from self.partitioner.messages(None)
         if group == 0 and (markers or complete):
-            sent = Markers(self.link, markers, complete, silence)
+            message = Markers(self.link, markers, complete, silence)
             for to in range(self.key_groups):
-                yield Message(to, sent)
+                yield Message(to, message)
 
 
 class ToSink(PathOutput):

@@ -131,15 +131,15 @@ class Frontier:
 
     # ------------------------------------------------------------------------------------------ what comes
 
-    def markers(self, parts: list[Progress], sent: Markers) -> None:
+    def markers(self, parts: list[Progress], message: Markers) -> None:
         """Take markers that an earlier stage or a channel sends."""
         (progress,) = parts
-        progress.waiting = sorted([*progress.waiting, *sent.markers])  # a channel may send several
+        progress.waiting = sorted([*progress.waiting, *message.markers])  # a channel may send several
         progress.last = max(progress.waiting, default=progress.last)
-        if sent.complete and not progress.complete:
-            progress.complete, progress.silence = True, sent.silence
+        if message.complete and not progress.complete:
+            progress.complete, progress.silence = True, message.silence
 
-    def advance(self, progress: list[list[Progress]], epoch: Epoch, reports: Sequence[Report], held: Open) -> None:
+    def advance(self, progress: list[list[Progress]], epoch: Epoch, reports: Sequence[Report], blocks: Open) -> None:
         """Take the reports in the order of their pieces. Raises :class:`RetryEpoch` when a piece held items that earlier ones
         made late."""
         again: dict[str, list[tuple[Piece, int | None]]] = {}
@@ -154,7 +154,7 @@ class Frontier:
                 case EventTimes():
                     late |= self._timed(one, part, epoch, report, again)
                 case InBandMarkers():
-                    epoch.starts[report.link, report.piece] = self._marked(one, part, epoch, report, held)
+                    epoch.starts[report.link, report.piece] = self._marked(one, part, epoch, report, blocks)
         if late:
             raise RetryEpoch(again)
         for link in sorted({report.link for report in reports if report.idle}):
@@ -196,7 +196,7 @@ class Frontier:
             part.first = report.first if part.first is None else min(report.first, part.first)
         return late
 
-    def _marked(self, one: InBandMarkers, part: Progress, epoch: Epoch, report: Report, held: Open) -> list[int]:
+    def _marked(self, one: InBandMarkers, part: Progress, epoch: Epoch, report: Report, blocks: Open) -> list[int]:
         """Accept the markers of a piece in band; the end of the block of the items before each, and after the last."""
         pending = OPEN + self.way(report.link, report.part)
         ends: list[int] = []
@@ -206,38 +206,38 @@ class Frontier:
                 reason = f"marker {Marker(marker)} does not lie after {Marker(part.last)}"
                 rejected = Rejected.of(one.leaf.source.name, str(marker), reason)
                 if one.leaf.source.output == "rejects":
-                    self.send(one, epoch, report, held, rejected)
+                    self.send(one, epoch, report, blocks, rejected)
                     part.open = True
                 if epoch.group == 0 and not one.leaf.quiet:
                     row = str(marker), reason
                     epoch.rejected.append(rejected_rows(rejected.source, report.link, report.piece, [row]))
                 continue
             ends.extend([marker] * (at + 1 - len(ends)))
-            self._join(epoch, held, pending, marker)
+            self._join(epoch, blocks, pending, marker)
             part.last, part.open = marker, False
             part.waiting.append(marker)
         part.open = part.open or report.counts[-1] > 0
         ends.extend([pending] * (len(report.counts) - len(ends)))
         return ends
 
-    def send(self, one: InBandMarkers, epoch: Epoch, report: Report, held: Open, rejected: Rejected) -> None:
+    def send(self, one: InBandMarkers, epoch: Epoch, report: Report, blocks: Open, rejected: Rejected) -> None:
         """Send a marker that was rejected through its link; only the stage knows of it. Each key group keeps its own keys."""
-        sent = PairBuffer()
-        chain(one.link.path, sent.put, sent)(UNIT, rejected)
-        flush(sent.ahead)
-        own = self.groups.own(epoch.group, sent.pairs)
+        buffer = PairBuffer()
+        chain(one.link.path, buffer.put, buffer)(UNIT, rejected)
+        flush(buffer.ahead)
+        own = self.groups.own(epoch.group, buffer.pairs)
         if own:
             end = OPEN + self.way(report.link, report.part)
             keys, values = [key for key, _ in own], [value for _, value in own]
-            held.hold(report.link, report.piece, Batch(keys, values, [end] * len(own)))
+            blocks.hold(report.link, report.piece, Batch(keys, values, [end] * len(own)))
 
     def pass_over(self, how: EventTime, parts: list[Progress], idle: set[int]) -> None:
         """Parts that are idle send a heartbeat as it were: of the last marker that all other parts have reached."""
         others = [reached(how, progress, False) for part, progress in enumerate(parts) if part not in idle]
-        known = [marker for marker in others if marker is not None]
-        if not known or len(known) < len(others):
+        ends = [marker for marker in others if marker is not None]
+        if not ends or len(ends) < len(others):
             return
-        beat = min(known)
+        beat = min(ends)
         for progress in (parts[part] for part in idle):
             if progress.newest is None or beat > how.frontier(progress.newest):
                 progress.newest = later(progress.newest, beat + how.delay)
@@ -246,11 +246,11 @@ class Frontier:
                     progress.first = beat if progress.first is None else min(progress.first, beat)
 
     @staticmethod
-    def _join(epoch: Epoch, held: Open, pending: int, marker: int) -> None:
+    def _join(epoch: Epoch, blocks: Open, pending: int, marker: int) -> None:
         """The marker of an open block of a link has come: of a link in band, or the first marker of late items or rejects."""
         for ends in epoch.starts.values():
             ends[:] = [marker if end == pending else end for end in ends]
-        held.join(pending, marker)
+        blocks.join(pending, marker)
 
     # ------------------------------------------------------------------------------------ what follows of it
 
@@ -278,7 +278,7 @@ class Frontier:
             case _:
                 return lambda ends: ends
 
-    def drain(self, progress: list[list[Progress]], epoch: Epoch, held: Open) -> None:
+    def drain(self, progress: list[list[Progress]], epoch: Epoch, blocks: Open) -> None:
         """All sources have ended: what is open has a marker too, and silence lies behind it."""
         for at, one in self.readers.items():
             ended = all(part.complete for part in progress[at])
@@ -287,7 +287,7 @@ class Frontier:
                 match one:
                     case InBandMarkers() if part.open:
                         final = 0 if part.last is None else part.last + 1
-                        self._join(epoch, held, OPEN + self.way(at, number), final)
+                        self._join(epoch, blocks, OPEN + self.way(at, number), final)
                         part.waiting.append(final)
                         part.last, part.open = final, False
                     case EventTimes() if part.aside is not None:
@@ -298,7 +298,7 @@ class Frontier:
             if isinstance(one, EventTimes) and not ended:
                 progress[at][0].silence = one.silence(progress[at])
 
-    def due(self, progress: list[list[Progress]], epoch: Epoch, held: Open) -> dict[int, set[int]]:
+    def due(self, progress: list[list[Progress]], epoch: Epoch, blocks: Open) -> dict[int, set[int]]:
         """The markers that are due, each with the links that have sent it. Nothing is due up to a link that lags behind.
 
         A link that is complete goes on with its silence while others are not: ``epoch.passing``. Where all are complete, what is
@@ -322,7 +322,7 @@ class Frontier:
                     coming.setdefault(marker, set()).add(at)
                 match one:
                     case EventTimes(aside=True) if part.sent is None:
-                        self._join(epoch, held, OPEN + self.way(at, number), ready[0])
+                        self._join(epoch, blocks, OPEN + self.way(at, number), ready[0])
                     case _:
                         pass
                 part.sent = ready[-1]

@@ -287,19 +287,19 @@ class RetryEpoch(Exception):
 class Difference(Exception):
     """An operator answers something else as columns than in Python. The epoch has to be done again, that operator in Python.
 
-    ``operator``: its name in the plan; ``asked``: what for; ``traced`` and ``python``: the two answers, as text.
+    ``operator``: its name in the plan; ``arguments``: what for; ``traced`` and ``python``: the two answers, as text.
     """
 
     MARK = "TRACETYPES-DIFFERENCE "
 
-    def __init__(self, operator: str, method: str, asked: str, traced: str, python: str) -> None:
-        self.operator, self.method, self.asked, self.traced, self.python = operator, method, asked, traced, python
+    def __init__(self, operator: str, method: str, arguments: str, traced: str, python: str) -> None:
+        self.operator, self.method, self.arguments, self.traced, self.python = operator, method, arguments, traced, python
         super().__init__(self.MARK + json.dumps(self.parts))
 
     @property
     def parts(self) -> tuple[str, str, str, str, str]:
         """What it was made of."""
-        return self.operator, self.method, self.asked, self.traced, self.python
+        return self.operator, self.method, self.arguments, self.traced, self.python
 
     @property
     def name(self) -> str:

@@ -79,10 +79,10 @@ class Flows:
 
     def objects(self, ends: Sequence[int]) -> Objects:
         """The same as objects."""
-        lists, held = Lists(), dict[int, Any]()
+        lists, aggregates = Lists(), dict[int, Any]()
         for flow, column in self.flows:
-            lists.hold(held, 0, NOWHERE, Batch(*flow.pairs(), column.tolist()))
-        return Objects(((end, lists.take(held.pop(end, None))) for end in ends), self.start)
+            lists.hold(aggregates, 0, NOWHERE, Batch(*flow.pairs(), column.tolist()))
+        return Objects(((end, lists.take(aggregates.pop(end, None))) for end in ends), self.start)
 
 
 Due: TypeAlias = Objects | Flows
@@ -181,7 +181,7 @@ class ObjectBlocks(OpenBlocks):
         tables, self.state.tables = self.state.tables, []
         for ends, keys, values in tables:
             batch = Batch(from_array(self.takes.key, keys), from_array(self.takes.value, values), ends.tolist())
-            self.buffer.hold(self.state.held, 0, NOWHERE, batch)
+            self.buffer.hold(self.state.open_blocks, 0, NOWHERE, batch)
 
     def take(self, arrived: Arrived, placing: Placing) -> int:
         """Hold what has come; how many rows."""
@@ -198,18 +198,18 @@ class ObjectBlocks(OpenBlocks):
         """Hold items whose blocks are known."""
         if self.owners is not None:
             self.owners.check(self.state, link, self.epoch.part_of.get((link, piece), 0), batch.keys)
-        self.buffer.hold(self.state.held, link, piece, batch)
+        self.buffer.hold(self.state.open_blocks, link, piece, batch)
 
     def join(self, pending: int, marker: int) -> None:
         """The marker of a block that is held under ``pending`` has come."""
-        held = self.state.held
-        waiting = held.pop(pending, None)
+        blocks = self.state.open_blocks
+        waiting = blocks.pop(pending, None)
         if waiting is None:
             return
-        if marker in held:
-            self.buffer.unite(held[marker], waiting)
+        if marker in blocks:
+            self.buffer.unite(blocks[marker], waiting)
         else:
-            held[marker] = waiting
+            blocks[marker] = waiting
 
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers; they are held no longer."""
@@ -217,16 +217,16 @@ class ObjectBlocks(OpenBlocks):
 
     def last(self) -> int:
         """The end of the last block in which there may be something."""
-        return OPEN if self.at_markers is not None else max(self.state.held, default=NEVER)
+        return OPEN if self.at_markers is not None else max(self.state.open_blocks, default=NEVER)
 
     def _blocks(self, coming: Coming) -> Iterator[tuple[int, Any]]:
-        held = self.state.held
+        blocks = self.state.open_blocks
         for end, present in coming.items():
             if self.at_markers is not None:
                 batch = self.at_markers.batch(end, present, self.epoch)
                 if len(batch):
-                    self.buffer.hold(held, 0, NOWHERE, batch)
-            yield end, self.buffer.take(held.pop(end, None))
+                    self.buffer.hold(blocks, 0, NOWHERE, batch)
+            yield end, self.buffer.take(blocks.pop(end, None))
 
 
 class FoldedBlocks(ObjectBlocks):
@@ -245,7 +245,7 @@ class FoldedBlocks(ObjectBlocks):
         super().adopt()
 
     def _to_objects(self, columns: ColumnState, *, plain: bool) -> None:
-        states, self.state.held = columns.to_objects(self.folded.op.combine)
+        states, self.state.open_blocks = columns.to_objects(self.folded.op.combine)
         self.state.operators[0] = UnorderedState(states, columns.start, plain=plain)
 
     def take(self, arrived: Arrived, placing: Placing) -> int:
@@ -262,4 +262,4 @@ class FoldedBlocks(ObjectBlocks):
 
     def absorb(self, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
         """Hold aggregates."""
-        self.folded.absorb(self.state.held, keys, aggs, ends)
+        self.folded.absorb(self.state.open_blocks, keys, aggs, ends)

@@ -66,12 +66,12 @@ class ColumnBlocks(FoldedBlocks):
             if rows_ < limits.MANY * max(len(blocks), 1):
                 return
         try:
-            columns = self.columnar.from_objects(objects_.states, objects_.start, self.state.held)
+            columns = self.columnar.from_objects(objects_.states, objects_.start, self.state.open_blocks)
         except Undefined:
             objects_.plain = True
         else:
             self.state.operators[0] = columns
-            self.state.held = {}
+            self.state.open_blocks = {}
 
     def take(self, arrived: Arrived, placing: Placing) -> int:
         """Hold what has come; how many rows."""
@@ -109,7 +109,9 @@ class ColumnBlocks(FoldedBlocks):
         """The marker of a block that is held under ``pending`` has come."""
         columns = self.state.operators[0]
         if isinstance(columns, ColumnState):
-            columns.held = [attrs.evolve(c, ends=np.where(c.ends == pending, marker, c.ends)) for c in columns.held]
+            columns.open_aggregates = [
+                attrs.evolve(c, ends=np.where(c.ends == pending, marker, c.ends)) for c in columns.open_aggregates
+            ]
         super().join(pending, marker)
 
     def last(self) -> int:
@@ -117,7 +119,7 @@ class ColumnBlocks(FoldedBlocks):
         columns = self.state.operators[0]
         if not isinstance(columns, ColumnState):
             return super().last()
-        return max([super().last(), *(int(one.ends.max()) for one in columns.held if len(one))])
+        return max([super().last(), *(int(one.ends.max()) for one in columns.open_aggregates if len(one))])
 
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers; they are held no longer."""

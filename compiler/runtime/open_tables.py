@@ -27,8 +27,8 @@ class TableBlocks(OpenBlocks):
 
     def adopt(self) -> None:
         """Hold what another graph has held as this one does."""
-        held, self.state.held = self.state.held, {}
-        for end, (keys, values) in held.items():
+        blocks, self.state.open_blocks = self.state.open_blocks, {}
+        for end, (keys, values) in blocks.items():
             ends = np.full(len(keys), end, np.int64)
             self.state.tables.append((ends, array(self.takes.key, keys), array(self.takes.value, values)))
 
@@ -66,9 +66,9 @@ class TableBlocks(OpenBlocks):
 
     def ready(self, last: int) -> list[tuple[Any, Any, Any]]:
         """What is held for blocks up to ``last``; it is held no longer."""
-        held, self.state.tables = self.state.tables, []
+        tables, self.state.tables = self.state.tables, []
         blocks = []
-        for ends, keys, values in held:
+        for ends, keys, values in tables:
             ready = ends <= last
             if not ready.all():
                 mask = pa.array(~ready)

@@ -128,7 +128,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
     def run(
         states: list[Any], at: int, flowing: Flowing, marker: Marker, keys: Iterable[Any] | None = None
     ) -> Runs:
-        kept: dict[Any, Any] = states[at]
+        by_key: dict[Any, Any] = states[at]
         key: Any = None
         method, shown = "on_item", ""
         value: Any = None
@@ -138,29 +138,29 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
             runs = flowing.by_key()
             for key, values in runs.runs():
                 emissions.key = key
-                if key in kept:
-                    state = kept[key]
+                if key in by_key:
+                    state = by_key[key]
                 else:
                     method, value = "initial_state", values[0]
                     state = op.initial_state()
                     method = "on_item"
                 for value in values:
                     state = on_item(state, key, value, emit)
-                kept[key] = state
+                by_key[key] = state
                 following(key)
             out = emissions.end()
             if marks:
                 method, shown = "on_marker", f"marker {marker}"
                 emit, on_marker = emissions.start(), op.on_marker
-                visited = kept if keys is None else keys
+                visited = by_key if keys is None else keys
                 for key in visited:
                     emissions.key = key
-                    kept[key] = on_marker(kept[key], key, marker, emit)
+                    by_key[key] = on_marker(by_key[key], key, marker, emit)
                     following(key)
                 out = out.followed_by(emissions.end())
             if forgets:
                 method, shown = "initial_state", f"marker {marker}"
-                forget_some(kept, visited if marks else runs.keys, op.initial_state())
+                forget_some(by_key, visited if marks else runs.keys, op.initial_state())
             return out
         except OperatorFailed:
             raise
@@ -183,7 +183,7 @@ def unordered_runner(
     fold = AggregateBlock(op, None)
 
     def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Pairs:
-        kept: UnorderedState = states[at]
+        mine: UnorderedState = states[at]
         out = Pairs([], [])
         add_key, add_value = out.keys.append, out.values.append
 
@@ -202,11 +202,11 @@ def unordered_runner(
                 keys, values = flowing.key_of_each(), flowing.values
                 if emits_items:
                     for key, value in zip(keys, values, strict=True):
-                        op.on_item(kept.states.get(key, kept.start), key, value, emit)
-                held: dict[int, Any] = {}
-                fold.hold(held, 0, (0, 0, 0), Batch(keys, values, [0] * len(keys)))
-                sums = held.get(0, {})
-            start, current = kept.start, kept.states
+                        op.on_item(mine.states.get(key, mine.start), key, value, emit)
+                aggregates: dict[int, Any] = {}
+                fold.hold(aggregates, 0, (0, 0, 0), Batch(keys, values, [0] * len(keys)))
+                sums = aggregates.get(0, {})
+            start, current = mine.start, mine.states
             touched: Iterable[Any] = sums
             if tumbles:
                 current = {}
@@ -225,9 +225,9 @@ def unordered_runner(
                 on_marker(state, key, marker, emit)
             if not skips and not tumbles:
                 method, where = "update_state", "marker {marker}"
-                kept.start = op.update_state(start, op.identity())
+                mine.start = op.update_state(start, op.identity())
                 if forgets:
-                    forget(current, sums, kept.start)
+                    forget(current, sums, mine.start)
         except OperatorFailed:
             raise
         except Exception as error:

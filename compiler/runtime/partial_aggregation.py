@@ -86,14 +86,14 @@ class KeyedFlow(Flow):
 
 def read_by(column: Callable[[tuple[str | int, ...]], Any]) -> Inputs:
     """Inputs from Arrow arrays by path, each converted once."""
-    known: dict[Input, Column] = {}
+    columns: dict[Input, Column] = {}
 
-    def find(given: Input) -> Column:
-        if given not in known:
-            schema: Any = given.kind
-            values = from_arrow(schema, column(given.path))
-            known[given] = values if isinstance(values, Column) else Column(UnitValue(), UNIT, values.valid)
-        return known[given]
+    def find(leaf: Input) -> Column:
+        if leaf not in columns:
+            schema: Any = leaf.kind
+            values = from_arrow(schema, column(leaf.path))
+            columns[leaf] = values if isinstance(values, Column) else Column(UnitValue(), UNIT, values.valid)
+        return columns[leaf]
 
     return find
 
@@ -163,8 +163,8 @@ def fit(schema: Schema, columns: Columns) -> Columns:
         case Record(cls, fields):
             if not isinstance(columns, Struct) or columns.cls is not cls:
                 raise Undefined(0)
-            given = dict(zip(columns.names, columns.parts, strict=True))
-            parts = tuple(None if given[name] is None else fit(inner, given[name]) for name, inner in fields)  # type: ignore[arg-type]
+            by_name = dict(zip(columns.names, columns.parts, strict=True))
+            parts = tuple(None if by_name[name] is None else fit(inner, by_name[name]) for name, inner in fields)  # type: ignore[arg-type]
             return Struct(cls, tuple(name for name, _ in fields), parts)
         case OneOf(members):
             for member in members:
@@ -180,7 +180,7 @@ def fit(schema: Schema, columns: Columns) -> Columns:
         return Column(schema, values.astype(np.float64) if isinstance(values, np.ndarray) else float(values))
     if columns.kind != schema:
         raise Undefined(0)
-    return Column(columns.kind, columns.held)
+    return Column(columns.kind, columns.storage)
 
 
 def _masked(schema: Schema, columns: Columns) -> Columns:
@@ -279,7 +279,7 @@ def reduce_part(part: Part, column: Column, groups: Groups) -> Column:
     """The scalars of a component, one for each group."""
     number = groups.number
     bare: Any = column.kind
-    if part.reduction == "sum" and (sums := _sums_of_entries(bare, column.coded, groups)) is not None:
+    if part.reduction == "sum" and (sums := _sums_of_entries(bare, column.encoding, groups)) is not None:
         return Column(bare, sums)
     values = column.values
     if isinstance(bare, Exact):
@@ -303,16 +303,16 @@ def dtype_of(kind: Kind | None) -> Any:
     return np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
 
 
-def _sums_of_entries(kind: Kind, coded: DictionaryEncoded | None, groups: Groups) -> Any:
+def _sums_of_entries(kind: Kind, encoding: DictionaryEncoded | None, groups: Groups) -> Any:
     """The sums of integers that are few: how often a group has each, times what it is. None where that will not do."""
-    if coded is None or not len(coded) or not isinstance(kind, Integer):
+    if encoding is None or not len(encoding) or not isinstance(kind, Integer):
         return None
-    counts = groups.counts(coded)
+    counts = groups.counts(encoding)
     if counts is None:
         return None
-    largest = max(abs(int(coded.entries.min())), abs(int(coded.entries.max())))
+    largest = max(abs(int(encoding.dictionary.min())), abs(int(encoding.dictionary.max())))
     # Entries that no row has may be large.
-    return counts @ coded.entries if largest * len(coded) < 1 << 63 else None
+    return counts @ encoding.dictionary if largest * len(encoding) < 1 << 63 else None
 
 
 def _sums(kind: Kind, values: Any, scalar: bool, groups: Groups) -> Any:

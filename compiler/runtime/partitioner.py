@@ -193,7 +193,7 @@ class ObjectAggregator:
 
     def fold(self, batch: Batch) -> dict[int, dict[Any, Any]]:
         """Aggregates by block and key."""
-        held: dict[int, Any] = {}
-        self.buffer.hold(held, 0, (0, 0, 0), batch)
-        self.pays = 2 * sum(map(len, held.values())) < len(batch)
-        return held
+        aggregates: dict[int, Any] = {}
+        self.buffer.hold(aggregates, 0, (0, 0, 0), batch)
+        self.pays = 2 * sum(map(len, aggregates.values())) < len(batch)
+        return aggregates

@@ -47,9 +47,9 @@ def _column_of(kind: Kind | None, values: list[Any]) -> Column:
         return Column(kind, ExactSums.from_sums(values) if values else ExactSums.zero(0))
     schema: Any = kind
     bare = schema.item if isinstance(schema, Optional) else schema
-    wanted = {Integer: int, Float: float, Boolean: bool, String: str}.get(type(bare))
-    if wanted is not None:
-        allowed = {wanted, type(None)} if isinstance(schema, Optional) else {wanted}
+    cls = {Integer: int, Float: float, Boolean: bool, String: str}.get(type(bare))
+    if cls is not None:
+        allowed = {cls, type(None)} if isinstance(schema, Optional) else {cls}
         if not set(map(type, values)) <= allowed:
             raise Undefined(0)
     try:
@@ -94,18 +94,18 @@ def like(part: Column, one: Column) -> Any:
     """Which rows equal the only row of another column, to the bit; False if that is unknown."""
     if one.valid is not None and not one.valid[0]:
         return np.zeros(_length(part), np.bool_) if part.valid is None else ~part.valid
-    values, wanted = part.values, one.values
+    values, expected = part.values, one.values
     if isinstance(values, ExactSums):
-        both = ExactSums.concat([values, wanted]).settled()
+        both = ExactSums.concat([values, expected]).settled()
         alike = (both.limbs[:-1] == both.limbs[-1]).all(axis=1)
         if both.specials is not None:
             alike &= (both.specials[:-1] == both.specials[-1]).all(axis=1)
     elif isinstance(values, np.ndarray) and values.dtype == np.float64:
-        alike = np.ascontiguousarray(values).view(np.int64) == np.ascontiguousarray(wanted).view(np.int64)[0]
+        alike = np.ascontiguousarray(values).view(np.int64) == np.ascontiguousarray(expected).view(np.int64)[0]
     elif isinstance(values, np.ndarray):
-        alike = values == wanted[0]
+        alike = values == expected[0]
     elif isinstance(part.kind, String):
-        alike = pc.equal(values, wanted[0]).to_numpy(zero_copy_only=False)
+        alike = pc.equal(values, expected[0]).to_numpy(zero_copy_only=False)
     else:
         return np.zeros(_length(part), np.bool_)
     return alike if part.valid is None else alike & part.valid

@@ -148,11 +148,11 @@ def reasons(rows: SideRows) -> list[str]:
         return list(batch.column("reason").to_pylist())
     pairs = np.stack([batch.column(name).to_numpy() for name in ("block", "closed")])
     distinct, number = np.unique(pairs, axis=1, return_inverse=True)
-    known = [
+    texts = [
         f"its block ended at {Marker(block)}, and {Marker(closed)} was already sent"
         for block, closed in distinct.T.tolist()
     ]
-    return [known[at] for at in number.reshape(-1).tolist()]
+    return [texts[at] for at in number.reshape(-1).tolist()]
 
 
 def texts(rows: SideRows) -> list[str]:
@@ -162,8 +162,8 @@ def texts(rows: SideRows) -> list[str]:
 
 def lines(rows: SideRows) -> Iterator[str]:
     """The lines that their output gets."""
-    written = texts(rows) if rows.holds == "late" else map(_dumps, texts(rows))
-    for reason, row in zip(map(_dumps, reasons(rows)), written, strict=True):
+    rows_ = texts(rows) if rows.holds == "late" else map(_dumps, texts(rows))
+    for reason, row in zip(map(_dumps, reasons(rows)), rows_, strict=True):
         yield f'{{"reason": {reason}, "row": {row}}}\n'
 
 

@@ -136,7 +136,7 @@ class SourceKernel:
     def piece(
         self,
         piece: Piece,
-        taken: Iterable[TakenRow | Chunk],
+        rows: Iterable[TakenRow | Chunk],
         before: int | None,
         part: int = 0,
         parts: int = 1,
@@ -151,23 +151,23 @@ class SourceKernel:
         if self.verifier is not None:
             self.verifier.start(*piece, part)
         if isinstance(how, EventTime):
-            yield from self._by_time(how, piece, taken, before)
+            yield from self._by_time(how, piece, rows, before)
         else:
-            yield from self._in_band(piece, taken)
+            yield from self._in_band(piece, rows)
         yield from verified(self.verifier)
 
     def _by_time(
-        self, how: EventTime, piece: Piece, taken: Iterable[TakenRow | Chunk], before: int | None
+        self, how: EventTime, piece: Piece, rows: Iterable[TakenRow | Chunk], before: int | None
     ) -> Iterator[Message]:
-        newest, seen, count, late, rejects = before, None, 0, 0, 0
+        newest, first, count, late, rejects = before, None, 0, 0, 0
         latest: int | None = None  # of late items
         closed = None if before is None else how.frontier(before)
         blocks: set[int] = set()
         push, period, delay = self.push if self.gives_items else passed_over, how.period, how.delay
         aside = SideBuffer(self.name, self.link.number, piece, self.late_schema)
-        for one in taken:
+        for one in rows:
             if isinstance(one, Chunk):
-                placed = place(how, one, newest, later(seen, latest))
+                placed = place(how, one, newest, later(first, latest))
                 if placed.late is not None:
                     late += len(placed.late.rows)
                     latest = later(latest, placed.late.newest)
@@ -181,7 +181,7 @@ class SourceKernel:
                     changes = np.flatnonzero(placed.ends[1:] != placed.ends[:-1])
                     blocks.update(placed.ends[changes].tolist(), (int(placed.ends[-1]),))
                     top = int(one.times.max())
-                    seen = top if seen is None else max(seen, top)
+                    first = top if first is None else max(first, top)
                     newest, closed = placed.newest, how.frontier(placed.newest)
                     if self.gives_items:
                         yield from self._chunk(piece, placed, count)
@@ -206,14 +206,14 @@ class SourceKernel:
                     blocks.add(end)
                     beat = time + delay
                     newest = beat if newest is None else max(newest, beat)
-                    seen = beat if seen is None else max(seen, beat)
+                    first = beat if first is None else max(first, beat)
                     closed = how.frontier(newest)
                 continue
             end = (time // period + 1) * period
             if closed is not None and end <= closed:
                 late += 1
                 if self.aloud:
-                    own = later(seen, latest)
+                    own = later(first, latest)
                     self._late(aside, row, end, closed, own=own is not None and end <= how.frontier(own))
                     if aside.full:
                         yield from aside.messages()
@@ -224,8 +224,8 @@ class SourceKernel:
             if newest is None or time > newest:
                 newest = time
                 closed = (time - delay) // period * period
-            if seen is None or time > seen:
-                seen = time
+            if first is None or time > first:
+                first = time
             blocks.add(end)
             self.end, self.position = end, count
             push(row.key, row.value)
@@ -240,7 +240,7 @@ class SourceKernel:
             link=self.link.number,
             piece=piece,
             rows=count,
-            newest=seen,
+            newest=first,
             first=ends[0] if ends else None,
             before=before,
             jump=jump,
@@ -353,13 +353,13 @@ class SourceKernel:
         for key, value, self.end, self.position in rows_:
             push(key, value)
 
-    def _in_band(self, piece: Piece, taken: Iterable[TakenRow | Chunk]) -> Iterator[Message]:
+    def _in_band(self, piece: Piece, rows: Iterable[TakenRow | Chunk]) -> Iterator[Message]:
         markers: list[int] = []
         counts = [0]
         rejects = 0
         push = self.push if self.gives_items else passed_over
         aside = SideBuffer(self.name, self.link.number, piece, self.late_schema)
-        for at, one in enumerate(taken):
+        for at, one in enumerate(rows):
             assert isinstance(one, TakenRow)
             row = one.row
             if row.kind == "reject":

@@ -71,18 +71,18 @@ Opened: TypeAlias = Callable[[StageState, Epoch], OpenBlocks]
 
 def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_columns: bool) -> Opened:
     """How a stage holds open blocks. ``as_columns``: what leaves the first operator may leave the stage as columns."""
-    takes, said = stage.takes, emits_at_markers(stage.region)
+    takes, marked = stage.takes, emits_at_markers(stage.region)
     first, folded = (stage.steps[0] if stage.steps else None), folded_by(stage)
-    if first is None and as_columns and not said:
+    if first is None and as_columns and not marked:
         return partial(TableBlocks, takes)
-    if first is not None and isinstance(first.node, Sort) and not said:
+    if first is not None and isinstance(first.node, Sort) and not marked:
         return partial(SortedBlocks, takes, sorter=Sorter(first.node, takes.value))
     at_markers = AtMarkers.of(stage.region, groups)
     if first is None or folded is None:
         buffer = PositionBlock(stage) if first is not None and isinstance(first.node, Restore) else Lists()
         owners = Owners(stage) if stage.restores else None
         return partial(ObjectBlocks, takes, buffer=buffer, at_markers=at_markers, owners=owners)
-    if isinstance(first.keyed, Opaque) or said:
+    if isinstance(first.keyed, Opaque) or marked:
         return partial(FoldedBlocks, takes, folded=folded, at_markers=at_markers)
     sums = closing = None
     if verifier is not None:
@@ -190,7 +190,7 @@ class StageKernel:
             group=group,
             flowed=self.epoch.flowed,
             emitted=self.epoch.emitted,
-            keys=[keys_held(held) for held in state.operators],
+            keys=[keys_held(operator) for operator in state.operators],
             markers=len(self.epoch.closed),
             marker=state.closed,
             bytes=size,

@@ -23,7 +23,7 @@ class StageState:
 
     progress: list[list[Progress]]
     """Of each link, and of each part of its source: what the link sends is the merge of them."""
-    held: dict[int, Any] = attrs.Factory(dict)
+    open_blocks: dict[int, Any] = attrs.Factory(dict)
     """What has arrived for blocks that are open, by end of block; see :data:`OPEN`."""
     operators: list[Any] = attrs.Factory(list)
     tables: list[tuple[Any, Any, Any]] = attrs.Factory(list)
@@ -33,14 +33,14 @@ class StageState:
     closed: int | None = None
 
 
-def keys_held(held: Any) -> int:
+def keys_held(state: Any) -> int:
     """Of how many keys an operator has a state; a sort has none."""
-    match held:
+    match state:
         case ColumnState(count=count):
             return count
         case UnorderedState(states=states):
             return len(states)
         case dict():
-            return len(held)
+            return len(state)
         case _:
             return 0

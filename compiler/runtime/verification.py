@@ -267,11 +267,11 @@ class Verifier:
         near = max(last - NEAR, 0)
         mates = np.flatnonzero(groups.of_row[near : last + NEAR] == group)[:GROUP] + near
         whole = len(mates) == int(groups.sizes[group])
-        wanted = np.union1d(rows, mates)
-        sample, count = read.sample(flow.inputs, wanted), len(wanted)
+        both = np.union1d(rows, mates)
+        sample, count = read.sample(flow.inputs, both), len(both)
 
         key, value = sample.argument(takes.key, ("key",)), sample.argument(takes.value, ("value",))
-        traced = objects(monoid, [take_column(column, wanted) for column in lifted], count)
+        traced = objects(monoid, [take_column(column, both) for column in lifted], count)
         aggs = [_outcome(op.lift, key(at), value(at)) for at in range(count)]
         for at, python in enumerate(aggs):
             self.compare(name, "lift", traced[at], python, partial(sample.shown, at))
@@ -285,12 +285,12 @@ class Verifier:
 
         def combine() -> Any:
             agg = op.identity()
-            for at in np.searchsorted(wanted, mates).tolist():
+            for at in np.searchsorted(both, mates).tolist():
                 agg = op.combine(agg, aggs[at][1])
             return agg
 
         inexact = any(part.reduction == "sum" and _bare(part.kind) == Float() for part in monoid.parts)
-        shown = partial(sample.shown, int(np.searchsorted(wanted, last)))
+        shown = partial(sample.shown, int(np.searchsorted(both, last)))
         self.compare(name, "combine", together, _outcome(combine), shown, inexact=inexact)
 
     def closing(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed) -> Callable[[ClosedKeys], None]:
@@ -330,14 +330,14 @@ class Verifier:
             )
 
     def compare(
-        self, name: str, method: str, traced: Any, python: Outcome, asked: Callable[[], str], *, inexact: bool = False
+        self, name: str, method: str, traced: Any, python: Outcome, arguments: Callable[[], str], *, inexact: bool = False
     ) -> None:
-        """Raises :class:`Difference` unless both answers are alike. ``asked`` returns the input of the operator, as
+        """Raises :class:`Difference` unless both answers are alike. ``arguments`` returns the input of the operator, as
         text."""
         raised, answer = python
         if raised is None and alike(traced, answer, inexact=inexact):
             return
-        raise Difference(name, method, asked()[:SHOWN], repr(traced)[:SHOWN], (raised or repr(answer))[:SHOWN])
+        raise Difference(name, method, arguments()[:SHOWN], repr(traced)[:SHOWN], (raised or repr(answer))[:SHOWN])
 
 
 # ------------------------------------------------------------------------------------------------------ answers

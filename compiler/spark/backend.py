@@ -26,11 +26,11 @@ __all__ = ["SparkBackend"]
 
 @attrs.define(eq=False)
 class SparkBackend:
-    """Starts queries in a session. ``told``: called after each micro-batch. ``differed``: called with traced operators
+    """Starts queries in a session. ``on_batch``: called after each micro-batch. ``differed``: called with traced operators
     that go on in Python. The other parameters are those of a run."""
 
     spark: SparkSession
-    told: Callable[[Batch], None]
+    on_batch: Callable[[Batch], None]
     differed: Callable[[Difference, str], None]
     drain: bool = True
     follow: bool = False
@@ -44,9 +44,9 @@ class SparkBackend:
     def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
         """Every plan can run, but Spark does not open every kind of input."""
         return [
-            f"source {name!r} reads {connector_of(given).shown}, which Spark cannot read"
-            for name, given in inputs.items()
-            if connector_of(given).kind not in OPENINGS
+            f"source {name!r} reads {connector_of(address).shown}, which Spark cannot read"
+            for name, address in inputs.items()
+            if connector_of(address).kind not in OPENINGS
         ]
 
     def start(
@@ -61,7 +61,7 @@ class SparkBackend:
         log, name = SparkLog(store.path), segment.name if self.names else ""
         ending = EndOfSources(inputs, store, log, drain=self.drain)
         takes = list(channels.values())
-        handler = MicroBatches(self.spark, plan, store, log, store.output, ending, self.told, name, takes)
+        handler = MicroBatches(self.spark, plan, store, log, store.output, ending, self.on_batch, name, takes)
         query = Query(
             plan,
             inputs,

@@ -39,8 +39,8 @@ class EndOfSources:
 
     def __init__(self, inputs: Mapping[str, Input], store: RunStore, log: SparkLog, *, drain: bool) -> None:
         self.inputs = inputs
-        # Topics and tables are taken up to their ends at once, if not told otherwise.
-        self.store, self.log, self.drain = store, log, drain and all(given.at_once for given in inputs.values())
+        # Topics and tables are taken up to their ends at once, unless a limit is given.
+        self.store, self.log, self.drain = store, log, drain and all(one.at_once for one in inputs.values())
         self.left: list[tuple[int | None, set[str]]] = []
         self.read: set[Path] = set()
 
@@ -49,7 +49,7 @@ class EndOfSources:
         listed = self.store.files.values()
         for files in listed if not self.store.drained else ():
             files.look()
-        self.left = [given.waiting for given in self.inputs.values() if given.waiting is not None]
+        self.left = [one.waiting for one in self.inputs.values() if one.waiting is not None]
         self.left += [(files.tasks, files.waiting) for files in listed]
 
     def look(self) -> None:
@@ -76,18 +76,18 @@ class MicroBatches:
         log: SparkLog,
         output: Output,
         ending: EndOfSources,
-        told: Callable[[Batch], None],
+        on_batch: Callable[[Batch], None],
         name: str = "",
         takes: Sequence[ChannelRetention] = (),
     ) -> None:
-        self.spark, self.plan, self.store, self.output, self.told = spark, plan, store, output, told
+        self.spark, self.plan, self.store, self.output, self.on_batch = spark, plan, store, output, on_batch
         self.ending, self.log, self.name, self.takes = ending, log, name, takes
         self.error: TraceTypesError | None = None
         self.failed = False
         """Has a micro-batch of the query that runs failed?"""
         self.verified = 0, 0.0
         self.last: Batch | None = None
-        """What was told of the last one."""
+        """The report of the last one."""
 
     def __call__(self, messages: DataFrame, number: int) -> None:
         try:
@@ -123,7 +123,7 @@ class MicroBatches:
                 self.verified,
                 dict(self.output.lateness),
             )
-            self.told(self.last)
+            self.on_batch(self.last)
         elif not is_straight(self.plan):
             # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
             messages.write.mode("overwrite").format("noop").save()
@@ -144,16 +144,16 @@ class MicroBatches:
             decode(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
             for row in messages.select("kind", "header", "payload").collect()
         ]
-        taken = [message.body for message in arrived if isinstance(message.body, TakenSplit)]
+        splits = [message.body for message in arrived if isinstance(message.body, TakenSplit)]
         arrived = [message for message in arrived if not isinstance(message.body, TakenSplit)]
         if is_straight(self.plan):
-            record, told, frontiers = self.close(arrived, before)
-            arrived += told
+            record, progress, frontiers = self.close(arrived, before)
+            arrived += progress
         else:
             record, frontiers = self.record(arrived, before), {}
         record["written"] = rows_sent(arrived)
         record["files"] = {
-            label: files.taken([one for one in taken if one.reading == label])
+            label: files.taken([one for one in splits if one.reading == label])
             for label, files in self.store.files.items()
         }
         compared = [message.body for message in arrived if isinstance(message.body, Verified)]
@@ -167,8 +167,8 @@ class MicroBatches:
         """Close the blocks from the sources' reports, if the sources send rows of the sink."""
         kernel = StageKernel(self.plan, self.plan.stages[0])
         state = loads(base64.b64decode(before["state"])) if "state" in before else kernel.fresh()
-        sent = list(kernel.step(state, 0, [m for m in arrived if isinstance(m.body, Report | Drain)]))
-        record = self.record(sent, before)
+        messages = list(kernel.step(state, 0, [m for m in arrived if isinstance(m.body, Report | Drain)]))
+        record = self.record(messages, before)
         names = {at: one.leaf.source.name for at, one in kernel.frontier.readers.items()}
         for message in arrived:
             if isinstance(report := message.body, Report):
@@ -177,7 +177,7 @@ class MicroBatches:
                         counts[names[report.link]] = counts.get(names[report.link], 0) + count
         blob = dumps(state)
         record["state"] = base64.b64encode(blob).decode()
-        return record, [*sent, kernel.metrics(state, 0, len(blob))], kernel.epoch.frontiers
+        return record, [*messages, kernel.metrics(state, 0, len(blob))], kernel.epoch.frontiers
 
     def record(self, messages: Sequence[Message], before: dict[str, Any]) -> dict[str, Any]:
         """The report of a micro-batch, from the stages' progress."""
@@ -191,29 +191,29 @@ class MicroBatches:
             "newest": dict(before.get("newest", {})),
             "complete": False,
         }
-        for told in [message.body for message in messages if isinstance(message.body, StageProgress)]:
-            record["newest"].update(told.newest)
-            record["rows"] += told.rows
-            for source, count in told.read.items():
+        for progress in [message.body for message in messages if isinstance(message.body, StageProgress)]:
+            record["newest"].update(progress.newest)
+            record["rows"] += progress.rows
+            for source, count in progress.read.items():
                 record["read"][source] = record["read"].get(source, 0) + count
-            if told.stage == self.plan.stages[-1].number:
-                record["late"], record["rejects"] = told.late, told.rejects
-                record["complete"] = told.complete
-                if told.markers:
-                    record["markers"], record["marker"] = len(told.markers), told.markers[-1]
+            if progress.stage == self.plan.stages[-1].number:
+                record["late"], record["rejects"] = progress.late, progress.rejects
+                record["complete"] = progress.complete
+                if progress.markers:
+                    record["markers"], record["marker"] = len(progress.markers), progress.markers[-1]
         return record
 
 
 def _latest(newest: Mapping[str, list[int | None]]) -> dict[str, int]:
     """The newest event time of each source that has one, over its parts."""
-    known: dict[str, list[int]] = {}
+    latest: dict[str, list[int]] = {}
     for reading, parts in newest.items():
-        known.setdefault(reading.partition(":")[0], []).extend(time for time in parts if time is not None)
-    return {name: max(times) for name, times in known.items() if times}
+        latest.setdefault(reading.partition(":")[0], []).extend(time for time in parts if time is not None)
+    return {name: max(times) for name, times in latest.items() if times}
 
 
 def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Mapping[str, Any] | None = None) -> None:
     """Send the workers of the next micro-batch the newest event times before it, of each part of each reading of a
     source."""
-    known = {"batch": batch, "newest": newest, "pieces": pieces or {}}
-    spark.sparkContext.setLocalProperty(BEFORE, json.dumps(known))
+    record = {"batch": batch, "newest": newest, "pieces": pieces or {}}
+    spark.sparkContext.setLocalProperty(BEFORE, json.dumps(record))

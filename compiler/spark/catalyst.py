@@ -131,11 +131,11 @@ Flag: TypeAlias = bool | Column
 
 
 def _either_undefined(condition: Term, then: Flag, otherwise: Flag) -> Flag:
-    chosen = _choose_flag(condition, then, otherwise)
+    flag = _choose_flag(condition, then, otherwise)
     unknown = undefined_of(condition)
-    if unknown is None or chosen is True:
-        return chosen
-    return unknown if chosen is False else unknown | chosen
+    if unknown is None or flag is True:
+        return flag
+    return unknown if flag is False else unknown | flag
 
 
 def _choose_flag(condition: Term, then: Flag, otherwise: Flag) -> Flag:
@@ -240,8 +240,8 @@ class _Translation:
             case Record(cls, fields) if cls is pack.cls:
                 if not never_refuses(Record(cls, ())):
                     raise NotNative(f"{cls.__name__} has code that must see its values")
-                given = dict(zip(pack.names, pack.parts, strict=True))
-                return F.struct(*[self.output(given[name], inner).alias(name) for name, inner in fields])
+                by_name = dict(zip(pack.names, pack.parts, strict=True))
+                return F.struct(*[self.output(by_name[name], inner).alias(name) for name, inner in fields])
             case _:
                 raise NotNative("what is emitted does not have the type of the stream")
 
@@ -334,16 +334,16 @@ class _Translation:
         if len(table) > MOST_ENTRIES:
             raise NotNative(f"a table of {len(table)} entries")
         mark = (id(table), id(call.args[0]))
-        known = self.tables.get(mark)
-        if known is None:
+        entry = self.tables.get(mark)
+        if entry is None:
             keys = table_keys(table, key.kind)
             if keys is None:
                 raise NotNative(f"a table whose keys cannot be compared with {type(key.kind).__name__}")
-            known = self.tables[mark] = (place_of(keys, key),)
-        (place,) = known
+            entry = self.tables[mark] = (place_of(keys, key),)
+        (place,) = entry
         if call.op == "has":
-            held = place.isNotNull()
-            return Term(kind, held if key.sure else F.when(key.value.isNotNull(), held), key.sure, 10 + 2 * key.size)
+            present = place.isNotNull()
+            return Term(kind, present if key.sure else F.when(key.value.isNotNull(), present), key.sure, 10 + 2 * key.size)
         entries = entries_of(table, call.path, kind)
         if entries.optional:
             return Term(kind, entries.of(place), False, 10 + key.size, True, place.isNull())

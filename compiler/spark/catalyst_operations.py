@@ -290,11 +290,11 @@ def choice(kind: Kind | None, args: list[Term]) -> Term:
         return Term(kind, value, all(arg.sure for arg in args), size)
     nowhere = F.lit(False)
     parts = [undefined_of(arg) for arg in args]
-    chosen = None
+    column = None
     if parts[1] is not None or parts[2] is not None:
         a, b = [nowhere if part is None else part for part in parts[1:]]
-        chosen = F.when(condition.value, a).otherwise(b)
-    return Term(kind, value, False, 2 * size, True, either(parts[0], chosen))
+        column = F.when(condition.value, a).otherwise(b)
+    return Term(kind, value, False, 2 * size, True, either(parts[0], column))
 
 
 def extreme(op: str, kind: Kind | None, a: Term, b: Term) -> Term:

@@ -61,11 +61,11 @@ class Entries:
 
 
 def entries_of(table: Mapping[Any, Any], path: tuple[str | int, ...], kind: Kind | None) -> Entries:
-    held = table_entries(table, path, kind)
-    optional = any(entry is not None and entry.kind is None for entry in held)
-    if optional and None in held:
+    columns = table_entries(table, path, kind)
+    optional = any(entry is not None and entry.kind is None for entry in columns)
+    if optional and None in columns:
         raise NotNative("a table of values of several types")
-    values = [None if entry is None or entry.kind is None else entry.values for entry in held]
+    values = [None if entry is None or entry.kind is None else entry.values for entry in columns]
     match kind:
         case Boolean():
             return Entries(_literal(values, "array<boolean>"), same, optional)

@@ -21,10 +21,10 @@ class ChannelRetention:
 
     def clean(self) -> None:
         """Remove what all readers have committed."""
-        needed: list[int] = []
+        first: list[int] = []
         for log, readings in self.readers:
             places = self.reader.taken(log)
-            needed.append(min(places) if len(places) == readings else 0)
+            first.append(min(places) if len(places) == readings else 0)
         if self.sender is not None:  # a manifest tells whether a micro-batch that is not committed was sent
-            needed.append(self.sender.ended + 1)
-        self.reader.channel.remove(min(needed))
+            first.append(self.sender.ended + 1)
+        self.reader.channel.remove(min(first))

@@ -176,14 +176,14 @@ class FileInput(Input):
             schema = self._schema()
             check_types(self.leaf, self.path, {field.name: field.dataType for field in schema})
             columns = []
-            for name, wanted in self.leaf.layout.columns:
-                here = name in schema.names and not isinstance(wanted, UnitValue)
+            for name, type_ in self.leaf.layout.columns:
+                here = name in schema.names and not isinstance(type_, UnitValue)
                 quoted = F.col(f"`{name}`") if here else F.lit(None)
-                columns.append(quoted.cast(_spark_type(wanted)).alias(name))
+                columns.append(quoted.cast(_spark_type(type_)).alias(name))
             rows = reader.schema(schema).parquet(_glob(self.path)).select(*columns, *map(F.expr, place))
             native = native_emissions(link)
-            given = [F.col(f"`{name}`") for name, _ in self.leaf.layout.columns]
-            return rows.select(*given, *native, *PLACE), bool(native)
+            fields = [F.col(f"`{name}`") for name, _ in self.leaf.layout.columns]
+            return rows.select(*fields, *native, *PLACE), bool(native)
         lines = reader.format("text").load(_glob(self.path))
         return lines.selectExpr("CAST(value AS BINARY) AS raw", *place), False
 
@@ -218,12 +218,12 @@ def native_emissions(link: SourceLink) -> list[Column]:
         return []
     layout, stream = link.leaf.layout, link.path[0].stream
 
-    def find(given: expr.Input) -> Column:
-        if given.path[0] == "key" and not layout.keyed:
+    def find(leaf: expr.Input) -> Column:
+        if leaf.path[0] == "key" and not layout.keyed:
             raise NotNative("the key is computed from the value")
-        if given.path[0] == "value" and not layout.opened:
+        if leaf.path[0] == "value" and not layout.opened:
             raise NotNative("the value is one column")
-        name, *inner = given.path[1:] if given.path[0] == "value" else given.path
+        name, *inner = leaf.path[1:] if leaf.path[0] == "value" else leaf.path
         column = F.col(f"`{name}`")
         for field in inner:
             column = column.getField(str(field))
@@ -273,10 +273,10 @@ def _fits(actual: DataType, schema: Schema, zoned: bool) -> bool:
     return _casts(actual, _spark_type(schema), zoned)
 
 
-def _casts(actual: DataType, wanted: DataType, zoned: bool) -> bool:
+def _casts(actual: DataType, target: DataType, zoned: bool) -> bool:
     """Is a column of a file of the wanted type, or of a narrower one? Fields of structs by name and in order. ``zoned``: is a
     zone declared for times that have none?"""
-    match wanted:
+    match target:
         case StructType(fields=fields):
             if not isinstance(actual, StructType) or [f.name for f in actual] != [f.name for f in fields]:
                 return False
@@ -290,7 +290,7 @@ def _casts(actual: DataType, wanted: DataType, zoned: bool) -> bool:
         case DoubleType():
             return isinstance(actual, DoubleType | FloatType)
         case _:
-            return type(actual) is type(wanted)
+            return type(actual) is type(target)
 
 
 def _first_line(name: str, format: Csv) -> str:

@@ -78,31 +78,31 @@ class Opening:
     order: Order
     bounded: bool
 
-    def files(self, given: Any) -> Input:
+    def files(self, address: Any) -> Input:
         """From a path."""
-        return FileInput(self.spark, self.leaf, given, self.files_per_step, self.order)
+        return FileInput(self.spark, self.leaf, address, self.files_per_step, self.order)
 
-    def topic(self, given: Any) -> Input:
+    def topic(self, address: Any) -> Input:
         """From an address."""
-        return TopicInput(self.spark, self.leaf, given, bounded=self.bounded)
+        return TopicInput(self.spark, self.leaf, address, bounded=self.bounded)
 
-    def table(self, given: Any) -> Input:
+    def table(self, address: Any) -> Input:
         """From an address."""
-        return TableInput(self.spark, self.leaf, given, self.files_per_step, bounded=self.bounded)
+        return TableInput(self.spark, self.leaf, address, self.files_per_step, bounded=self.bounded)
 
-    def script(self, given: Any) -> Input:
+    def script(self, address: Any) -> Input:
         """From its job."""
-        return ScriptInput(self.spark, self.leaf, given.job)
+        return ScriptInput(self.spark, self.leaf, address.job)
 
-    def rows(self, given: Any) -> Input:
+    def rows(self, address: Any) -> Input:
         """From :class:`Rows`: files."""
         directory = Path(self.scratch) / self.leaf.source.name
         directory.mkdir()
-        for number, rows in enumerate(given.files):
+        for number, rows in enumerate(address.files):
             path = directory / f"{number:06d}.jsonl"
-            path.write_text("".join(_line(self.leaf, row, given.text) for row in rows))
+            path.write_text("".join(_line(self.leaf, row, address.text) for row in rows))
             os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
-        return FileInput(self.spark, self.leaf, str(directory), given.files_per_step or self.files_per_step)
+        return FileInput(self.spark, self.leaf, str(directory), address.files_per_step or self.files_per_step)
 
 
 OPENINGS: Final[Mapping[str, Callable[[Opening, Any], Input]]] = {

@@ -117,5 +117,5 @@ class TopicScan(Scan):
         for batch in batches:
             for row in batch.to_pylist():
                 self.parts, self.idle = row["parts"], row["idle"]
-                taken = iter(()) if self.idle else reader.read(row["partition"], row["start"], row["until"])
-                yield (row["partition"], row["start"], 0), taken
+                rows = iter(()) if self.idle else reader.read(row["partition"], row["start"], row["until"])
+                yield (row["partition"], row["start"], 0), rows

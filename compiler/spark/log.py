@@ -131,8 +131,8 @@ class SparkLog:
                     version = text.readline().rstrip("\n")
                 hidden = scratch / f"log-{uuid.uuid4().hex}"
                 with hidden.open("w") as text:
-                    kept = (line for batch, line in noted if batch > _number(compact) - NOTED)
-                    text.writelines(f"{line}\n" for line in [version, *kept])
+                    lines = (line for batch, line in noted if batch > _number(compact) - NOTED)
+                    text.writelines(f"{line}\n" for line in [version, *lines])
                     text.flush()
                     os.fsync(text.fileno())
                 compact.with_name(f".{compact.name}.crc").unlink(missing_ok=True)  # Spark then takes what it finds
@@ -180,10 +180,10 @@ class SparkLog:
             yield row["id"], bytes(row["state"])
 
 
-def stage_states(spark: SparkSession, kept: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
+def stage_states(spark: SparkSession, view: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
     """The states of a stage by key group."""
-    groups = {id: group for group, id in enumerate(groups_to_ids(kept.key_groups))}
-    for id, state in SparkLog(kept.path).states(spark, operator_numbers(kept.stages)[stage.number], kept.batch):
+    groups = {id: group for group, id in enumerate(groups_to_ids(view.key_groups))}
+    for id, state in SparkLog(view.path).states(spark, operator_numbers(view.stages)[stage.number], view.batch):
         yield groups[id], state
 
 

@@ -39,7 +39,7 @@ class Lines(io.RawIOBase):
 
     def __init__(self, path: str) -> None:
         self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        self.held = b""
+        self.unfinished = b""
 
     def fileno(self) -> int:
         """The number of the file, for processes that an operator starts."""
@@ -51,14 +51,14 @@ class Lines(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Write the complete lines, and hold the rest."""
-        lines, newline, self.held = (self.held + bytes(data)).rpartition(b"\n")
+        lines, newline, self.unfinished = (self.unfinished + bytes(data)).rpartition(b"\n")
         if newline:
             os.write(self.file, lines + newline)
         return len(data)
 
     def end(self) -> None:
         """Write a last line without an end. Then restore the output, for what Spark's own process prints between tasks."""
-        if self.held:
+        if self.unfinished:
             self.write(b"\n")
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
 
@@ -113,11 +113,11 @@ def show_prints(spark: SparkSession, show: Callable[[str], None]) -> Iterator[No
         path.touch()
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            held = b""
+            rest = b""
 
             def read() -> None:
-                nonlocal held
-                *lines, held = (held + file.read()).split(b"\n")
+                nonlocal rest
+                *lines, rest = (rest + file.read()).split(b"\n")
                 for line in lines:
                     show(redact(line.decode("utf-8", "replace")))
 

@@ -70,8 +70,8 @@ def run_program(
     files_per_step: int | None = None,
     orders: Mapping[str, Order] | None = None,
     appended: bool = False,
-    told: Callable[[Batch], None] | None = None,
-    said: Callable[[str], None] | None = None,
+    on_batch: Callable[[Batch], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     limits: Limits | None = None,
     verify: bool = True,
     locks: Locks | None = None,
@@ -90,7 +90,7 @@ def run_program(
     blocks are answered; a drained checkpoint takes no more rows. ``files_per_step``: the largest number of files in a
     micro-batch. ``orders``: the order of the files of a source, by modification time unless
     given. ``appended``: whether to read lines that are appended to known files of text, instead of raising
-    ``TT230``. ``told``: called after each micro-batch. ``said``: called with each change of the graph since the run was
+    ``TT230``. ``on_batch``: called after each micro-batch. ``notify``: called with each change of the graph since the run was
     stopped, and with traced operators that go on in Python. ``limits``: of late and rejected rows. ``verify``: whether
     traced answers are compared with plain Python on a sample. ``locks``: those that the run has taken already; they are
     released. ``control``: how others end it. ``clock``: takes the phases.
@@ -113,37 +113,37 @@ def run_program(
         _set_apart(inputs, {"the checkpoint": root})
         locks.take(root, "the checkpoint")
         locks.share(*java_lock(spark))
-        claims = checkpoints_of(root, program, SparkLog)
-        if all(one.finished for one in claims.queries.values()):
+        checkpoints = checkpoints_of(root, program, SparkLog)
+        if all(one.finished for one in checkpoints.queries.values()):
             raise finished_run(root)
         summary = Summary(readings=Counter(leaf.source.name for plan in program.plans for leaf in plan.sources))
         clock = clock or Clock()
-        late = LateWatch.of(program, _orders_of(inputs, orders or {}), said or (lambda _: None))
-        count = clock.around(counter(summary, told, limits, program.sources_above, late.look))
-        backend = SparkBackend(spark, count, warner(summary, said), drain, follow, verify, names=claims.plain is not None)
-        joints, targets = _targets(program, claims, outputs, side_outputs, channels, inputs, locks)
-        claims.write()
+        late = LateWatch.of(program, _orders_of(inputs, orders or {}), notify or (lambda _: None))
+        count = clock.around(counter(summary, on_batch, limits, program.sources_above, late.look))
+        backend = SparkBackend(spark, count, warner(summary, notify), drain, follow, verify, names=checkpoints.plain is not None)
+        retentions, targets = _targets(program, checkpoints, outputs, side_outputs, channels, inputs, locks)
+        checkpoints.write()
         started = time.monotonic()
         opened = open_all(spark, program.plans, inputs, scratch, files_per_step, orders or {}, bounded=not follow)
         stores = {
-            segment.name: _begun(plan, claims.queries[segment.name], targets[segment.name], segment.name, opened)
+            segment.name: _begun(plan, checkpoints.queries[segment.name], targets[segment.name], segment.name, opened)
             for segment, plan in zip(program.segments, program.plans, strict=True)
         }
         for segment, plan in zip(program.segments, program.plans, strict=True):
             store = stores[segment.name]
             _begin_files(spark, plan, opened, store, appended=appended, follows=not drain)
             if segment.sends is not None and channels is None:
-                joints[segment.sends].sender = SparkLog(store.path)
+                retentions[segment.sends].sender = SparkLog(store.path)
             for name in segment.receives:
-                joints[name].readers.append((SparkLog(store.path), sum(leaf.name == name for leaf in plan.channels)))
-        _say(said, [f"changed: {line}" for line in claims.changed])
-        _say(said, [line for store in stores.values() for line in _in_python(store)])
-        for joint in joints.values():
+                retentions[name].readers.append((SparkLog(store.path), sum(leaf.name == name for leaf in plan.channels)))
+        _say(notify, [f"changed: {line}" for line in checkpoints.changed])
+        _say(notify, [line for store in stores.values() for line in _in_python(store)])
+        for joint in retentions.values():
             joint.clean()
         _undrain(stores.values())
         with _nothing_unread(stores.values(), checkpoint, control, follow=follow):
-            _supervise(backend, program, opened, joints, stores, control)
-        for joint in joints.values():
+            _supervise(backend, program, opened, retentions, stores, control)
+        for joint in retentions.values():
             joint.clean()
             if all(store.finished for store in stores.values()):
                 joint.reader.channel.discard()
@@ -172,7 +172,7 @@ def run(
 
 def _targets(
     program: Program,
-    claims: CompatibleCheckpoints,
+    checkpoints: CompatibleCheckpoints,
     outputs: Mapping[str, Callable[[Plan, str], Output]],
     side_outputs: Callable[[str], SideOutputs],
     channels: Topics | None,
@@ -181,24 +181,26 @@ def _targets(
 ) -> tuple[dict[str, ChannelRetention], dict[str, Output]]:
     """The channels by name, and the output of each segment. They are locked, and nothing is written into outputs."""
     targets = {
-        segment.name: outputs[segment.name](plan, claims.queries[segment.name].run)
+        segment.name: outputs[segment.name](plan, checkpoints.queries[segment.name].run)
         for segment, plan in zip(program.segments, program.plans, strict=True)
         if segment.sends is None
     }
     for one in targets.values():
         _set_apart(inputs, one.written)
         _lock(locks, one)
-    name = "" if claims.plain is None else claims.run(None if channels is None else channels.prefix)
-    joints = {one: ChannelRetention(reader_of(_channel(one, path, channels, name))) for one, path in claims.channels.items()}
+    name = "" if checkpoints.plain is None else checkpoints.run(None if channels is None else channels.prefix)
+    retentions = {
+        one: ChannelRetention(reader_of(_channel(one, path, channels, name))) for one, path in checkpoints.channels.items()
+    }
     for segment, plan in zip(program.segments, program.plans, strict=True):
-        mine = claims.queries[segment.name]
+        mine = checkpoints.queries[segment.name]
         if segment.sends is not None:
-            target = joints[segment.sends].reader.channel.output(plan, mine.run, side_outputs(mine.run))
+            target = retentions[segment.sends].reader.channel.output(plan, mine.run, side_outputs(mine.run))
             _set_apart(inputs, target.written)
             _lock(locks, target)
             targets[segment.name] = target
         _not_shown(mine, targets[segment.name])
-    return joints, targets
+    return retentions, targets
 
 
 def _begun(
@@ -216,7 +218,7 @@ def _supervise(
     backend: SparkBackend,
     program: Program,
     opened: Mapping[str, Input],
-    joints: Mapping[str, ChannelRetention],
+    retentions: Mapping[str, ChannelRetention],
     stores: Mapping[str, RunStore],
     control: Control,
 ) -> None:
@@ -224,9 +226,9 @@ def _supervise(
     senders = {segment.sends: segment.name for segment in program.segments}
     supervisor = Supervisor(control)
     for segment, plan in zip(program.segments, program.plans, strict=True):
-        given = {leaf.source.name: opened[leaf.source.name] for leaf in plan.sources}
-        channels = {name: joints[name] for name in segment.receives}
-        start = partial(backend.start, segment, plan, given, channels, stores[segment.name])
+        inputs = {leaf.source.name: opened[leaf.source.name] for leaf in plan.sources}
+        channels = {name: retentions[name] for name in segment.receives}
+        start = partial(backend.start, segment, plan, inputs, channels, stores[segment.name])
         supervisor.start(segment.name, start, [senders[name] for name in segment.receives])
     supervisor.watch()
 
@@ -237,8 +239,8 @@ def _left_open(spark: SparkSession, program: Program, stores: Mapping[str, RunSt
     for segment, plan in zip(program.segments, program.plans, strict=True):
         path = stores[segment.name].path
         if SparkLog(path).ended >= 0:
-            kept = open_checkpoint(str(path), SparkLog)
-            for operator, count in open_keys(plan, partial(stage_states, spark), kept).items():
+            view = open_checkpoint(str(path), SparkLog)
+            for operator, count in open_keys(plan, partial(stage_states, spark), view).items():
                 counts[operator] = counts.get(operator, 0) + count
     return counts
 
@@ -260,7 +262,7 @@ def _not_shown(checkpoint: CompatibleCheckpoint, output: Output) -> None:
 
 def _set_apart(inputs: Mapping[str, RunInput], places: Mapping[str, Path]) -> None:
     """See that nothing that is written is read. Raises :class:`UsageError` ``TT222``."""
-    paths = {source: given for source, given in inputs.items() if isinstance(given, str)}
+    paths = {source: address for source, address in inputs.items() if isinstance(address, str)}
     refuse_overlaps(paths, {what: str(place) for what, place in places.items()})
 
 
@@ -309,10 +311,10 @@ def _orders_of(inputs: Mapping[str, RunInput], orders: Mapping[str, Order]) -> d
     }
 
 
-def _say(said: Callable[[str], None] | None, changed: Iterable[str]) -> None:
+def _say(notify: Callable[[str], None] | None, changed: Iterable[str]) -> None:
     for line in changed:
-        if said is not None:
-            said(f"goes on; {line}")
+        if notify is not None:
+            notify(f"goes on; {line}")
 
 
 def _in_python(store: RunStore) -> Iterator[str]:

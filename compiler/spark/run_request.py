@@ -159,11 +159,11 @@ class RunRequest:
     def run(
         self,
         control: Control | None = None,
-        told: Callable[[Batch], None] | None = None,
-        said: Callable[[str], None] | None = None,
+        on_batch: Callable[[Batch], None] | None = None,
+        notify: Callable[[str], None] | None = None,
         status: Callable[[str], None] | None = None,
     ) -> Result:
-        """Run it. ``told`` is called after each epoch. ``said`` is called with warnings, with changes since the run was
+        """Run it. ``on_batch`` is called after each epoch. ``notify`` is called with warnings, with changes since the run was
         stopped, and with what operators print, which otherwise goes to standard error. ``status`` is called with
         what the run is doing."""
         with extras():
@@ -178,7 +178,7 @@ class RunRequest:
                     )
                 temporary = tempfile.mkdtemp(prefix="tracetypes-")
             with Locks() as locks:
-                return self._run(locks, temporary, control, told, said, status)
+                return self._run(locks, temporary, control, on_batch, notify, status)
         finally:
             if temporary is not None:
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -200,8 +200,8 @@ class RunRequest:
         locks: Locks,
         temporary: str | None,
         control: Control | None,
-        told: Callable[[Batch], None] | None,
-        said: Callable[[str], None] | None,
+        on_batch: Callable[[Batch], None] | None,
+        notify: Callable[[str], None] | None,
         status: Callable[[str], None] | None,
     ) -> Result:
         with extras():
@@ -235,10 +235,10 @@ class RunRequest:
             raise UsageError(
                 "TT402", f"--checkpoint {checkpoint} is not local", fix="give a directory of a local or mounted disk"
             )
-        written = {f"the output of sink {sink!r}": path for sink, path in self.paths.items() if path != "-"}
-        written |= {"the checkpoint": checkpoint, "the directory of late items": late}
-        written |= {"the directory of rejects": rejects}
-        refuse_overlaps({name: one for name, one in inputs.items() if isinstance(one, str)}, written)
+        outputs = {f"the output of sink {sink!r}": path for sink, path in self.paths.items() if path != "-"}
+        outputs |= {"the checkpoint": checkpoint, "the directory of late items": late}
+        outputs |= {"the directory of rejects": rejects}
+        refuse_overlaps({name: one for name, one in inputs.items() if isinstance(one, str)}, outputs)
         look(Path(checkpoint))
         for source, one in inputs.items():
             if isinstance(one, str):
@@ -268,14 +268,14 @@ class RunRequest:
         def opened(sink: str, plan: Plan, run: str) -> Output:
             target = self.outputs[sink]
             if isinstance(target, list) or target == "-":
-                kept = SideOutputs(Path(late), Path(rejects), run) if any(self.kept) else None
+                side_outputs = SideOutputs(Path(late), Path(rejects), run) if any(self.kept) else None
                 if isinstance(target, list):
-                    return ListOutput(plan, target, late_rows, rejected_rows, kept)
+                    return ListOutput(plan, target, late_rows, rejected_rows, side_outputs)
                 name = sink if len(self.outputs) > 1 else ""
-                return TerminalOutput(plan, name, late_rows, rejected_rows, kept)
+                return TerminalOutput(plan, name, late_rows, rejected_rows, side_outputs)
             return open_output(plan, str(target), run, late, rejects)
 
-        with show_prints(spark, said or partial(print, file=sys.stderr)):
+        with show_prints(spark, notify or partial(print, file=sys.stderr)):
             summary = run_program(
                 spark,
                 self.program,
@@ -289,8 +289,8 @@ class RunRequest:
                 files_per_step=self.files_per_step,
                 orders=self.order,
                 appended=self.appended == "read",
-                told=told,
-                said=said or _loud,
+                on_batch=on_batch,
+                notify=notify or _loud,
                 limits=Limits(self.max_late, self.max_rejects),
                 verify=self.verify,
                 locks=locks,
@@ -301,7 +301,7 @@ class RunRequest:
         result = self._result(summary, late_rows, rejected_rows, control)
         for source in result.all_rejected:
             one = next((f": {row.reason}" for row in rejected_rows if row.source == source), "")
-            (said or _loud)(
+            (notify or _loud)(
                 f"TT241 each of the {result.read[source]:,} rows of source {source!r} was rejected{one}\n"
                 "    fix:      see their reasons; declare the source as its rows are, and take another --checkpoint and output"
             )
@@ -341,17 +341,17 @@ def _loud(text: str) -> None:
         print(redact(text), file=sys.stderr)
 
 
-def _address(given: Any) -> Any:
+def _address(value: Any) -> Any:
     """An input or output. A path is that of the call, wherever the process goes while the run starts."""
     from tracetypes.compiler.connectors.registry import connector_of
 
-    address = os.fspath(given) if isinstance(given, os.PathLike) else given
+    address = os.fspath(value) if isinstance(value, os.PathLike) else value
     return connector_of(address).absolute(address) if isinstance(address, str) else address
 
 
-def _place(given: str | os.PathLike[str] | None) -> str | None:
+def _place(value: str | os.PathLike[str] | None) -> str | None:
     """A directory that the run keeps."""
-    path = None if given is None else os.fspath(given)
+    path = None if value is None else os.fspath(value)
     return path if path is None or "://" in path else os.path.abspath(path)
 
 
@@ -361,11 +361,11 @@ def _is_directory(path: str) -> bool:
     return connector_of(path).is_directory
 
 
-def _is_local_files(given: object) -> bool:
+def _is_local_files(address: object) -> bool:
     from tracetypes.compiler.connectors.registry import connector_of
 
-    connector = connector_of(given)
-    return isinstance(given, str) and connector.kind == "files" and connector.path(given) is not None
+    connector = connector_of(address)
+    return isinstance(address, str) and connector.kind == "files" and connector.path(address) is not None
 
 
 def _is_remote(path: str) -> bool:

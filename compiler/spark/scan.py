@@ -76,10 +76,10 @@ class Scan(Task):
         """The messages of the splits of a task."""
         read = reader(self.leaf.source).read
         before = _Before(self.leaf.label)
-        for piece, taken in self.pieces(batches, read):
+        for piece, rows in self.pieces(batches, read):
             kernel = SourceKernel(self.stage, self.link, self.plan.key_groups, self.straight, self.verifier)
             part, parts, idle = self.part_of(piece)
-            yield from kernel.piece(piece, taken, before.of(piece, part), part, parts, idle)
+            yield from kernel.piece(piece, rows, before.of(piece, part), part, parts, idle)
             yield from self.noted()
 
     def noted(self) -> Iterator[Message]:
@@ -237,16 +237,16 @@ def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBa
 
 def _larger(batches: Iterator[pa.RecordBatch], rows: int = 100_000) -> Iterator[pa.RecordBatch]:
     """Batches joined to about ``rows`` rows: what is done once a batch is done less often."""
-    held: list[pa.RecordBatch] = []
+    batches_: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
-        held.append(batch)
+        batches_.append(batch)
         count += batch.num_rows
         if count >= rows:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held, count = [], 0
-    if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            yield from pa.Table.from_batches(batches_).combine_chunks().to_batches()
+            batches_, count = [], 0
+    if batches_:
+        yield from pa.Table.from_batches(batches_).combine_chunks().to_batches()
 
 
 class _Before:
@@ -254,12 +254,12 @@ class _Before:
 
     def __init__(self, reading: str) -> None:
         context = TaskContext.get()
-        told = context.getLocalProperty(BEFORE) if context is not None else None
-        known = json.loads(told) if told else {}
+        text = context.getLocalProperty(BEFORE) if context is not None else None
+        content = json.loads(text) if text else {}
         batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
-        current = str(known.get("batch")) == str(batch)
-        self.newest: list[int | None] = known.get("newest", {}).get(reading, []) if current else []
-        self.pieces = {tuple(piece): newest for piece, newest in known.get("pieces", {}).get(reading, [])}
+        current = str(content.get("batch")) == str(batch)
+        self.newest: list[int | None] = content.get("newest", {}).get(reading, []) if current else []
+        self.pieces = {tuple(piece): newest for piece, newest in content.get("pieces", {}).get(reading, [])}
 
     def of(self, piece: Piece, part: int) -> int | None:
         """The newest event time before a split in its part of the source, as far as it is known."""

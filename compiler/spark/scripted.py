@@ -116,9 +116,9 @@ class Scripts(Connector):
 
     kind, scheme, shown = "script", "", "files"
 
-    def has(self, given: object) -> bool:
+    def has(self, address: object) -> bool:
         """Whether :func:`write_steps` wrote it."""
-        return isinstance(given, Scripted)
+        return isinstance(address, Scripted)
 
 
 register(Scripts())

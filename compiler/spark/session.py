@@ -78,19 +78,19 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             "spark.broadcast.UDFCompressionThreshold": "1g",
             "spark.sql.execution.pyspark.udf.faulthandler.enabled": "false",
         }
-        chosen = _chosen(master, parallelism, os.environ)
-        if chosen is not None:
-            settings |= {"spark.master": chosen, **_sockets(chosen, scratch)}
+        config = _chosen(master, parallelism, os.environ)
+        if config is not None:
+            settings |= {"spark.master": config, **_sockets(config, scratch)}
         conf = SparkConf().setAll(list(settings.items()))
         try:
             with java(conf, log):
                 running = SparkSession.Builder().config(conf=conf).getOrCreate()
         except Exception as error:
             lines = [*log.read_text(errors="replace").splitlines(), *str(error).splitlines()]
-            told = [line for line in lines if line and not line.startswith("WARNING: ")]
+            warnings = [line for line in lines if line and not line.startswith("WARNING: ")]
             raise RunError(
                 "TT213",
-                f"Spark did not start: {next(iter(told), type(error).__name__)}",
+                f"Spark did not start: {next(iter(warnings), type(error).__name__)}",
                 fix="install a Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME",
             ) from error
         running.sparkContext.setLogLevel("OFF")

@@ -102,8 +102,8 @@ class Processor(StatefulProcessor):
 
     def run(self, key: Any, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """One call of Spark."""
-        known = self.state.get() if self.state.exists() else None
-        after, out = self.task.step(int(key[0]), rows, None if known is None else bytes(known[0]))
+        state = self.state.get() if self.state.exists() else None
+        after, out = self.task.step(int(key[0]), rows, None if state is None else bytes(state[0]))
         self.state.update((after,))
         yield self.task.frame(out)
 

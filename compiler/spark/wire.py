@@ -230,17 +230,17 @@ def result_of(call: Callable[[], T]) -> T:
 
 def as_rows(messages: Iterable[Message], ids: list[int]) -> Iterator[pa.RecordBatch]:
     """Messages as rows. ``ids``: Spark's number for each key group."""
-    held: list[MessageRow] = []
+    rows: list[MessageRow] = []
     size = 0
     for message in messages:
         row = encode(message)
-        held.append(row)
+        rows.append(row)
         size += len(row.payload) + 64
         if size > FLUSH:
-            yield _batch(held, ids)
-            held, size = [], 0
-    if held:
-        yield _batch(held, ids)
+            yield _batch(rows, ids)
+            rows, size = [], 0
+    if rows:
+        yield _batch(rows, ids)
 
 
 def _batch(rows: list[MessageRow], ids: list[int]) -> pa.RecordBatch:

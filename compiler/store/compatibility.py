@@ -199,18 +199,18 @@ class CompatibleCheckpoints:
         are files. Raises :class:`RunError` ``TT211`` if they were somewhere else, because their content would be
         lost."""
         note = self.root / "channels.json"
-        known = read_json(note)
-        if known is None:
+        content = read_json(note)
+        if content is None:
             begun = any(claim.known is not None for claim in self.queries.values())
-            known = {"run": uuid.uuid4().hex[:8], "topics": None if begun else prefix}
-            write_json(note, known)
-        if known["topics"] != prefix:
+            content = {"run": uuid.uuid4().hex[:8], "topics": None if begun else prefix}
+            write_json(note, content)
+        if content["topics"] != prefix:
             raise RunError(
                 "TT211",
-                f"the checkpoint {self.root} has its channels in {_channels(known['topics'])}, not in {_channels(prefix)}",
+                f"the checkpoint {self.root} has its channels in {_channels(content['topics'])}, not in {_channels(prefix)}",
                 fix="give the --channels that it began with, or another --checkpoint and output",
             )
-        return str(known["run"])
+        return str(content["run"])
 
 
 def _channels(prefix: str | None) -> str:
@@ -229,11 +229,11 @@ def refuse(root: Path, program: Program, logs: Logs, inputs: Mapping[str, str], 
     """Raise what is wrong with a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``,
     and ``TT230`` for a finished run. ``inputs``: local paths by source. Writes nothing."""
     queries = checkpoints_of(root, program, logs).queries
-    claims = [queries[segment.name] for segment in program.segments]
-    if all(one.finished for one in claims):
+    checkpoints = [queries[segment.name] for segment in program.segments]
+    if all(one.finished for one in checkpoints):
         reasons = (
             unread(one.path, plan, inputs, appended=appended)
-            for one, plan in zip(claims, program.plans, strict=True)
+            for one, plan in zip(checkpoints, program.plans, strict=True)
         )
         path = next((path for path in reasons if path is not None), None)
         raise finished_run(root, "" if path is None else f", and {path} came after that")
@@ -270,15 +270,15 @@ class _Matching:
     def __init__(self, root: Path, program: Program, logs: Logs) -> None:
         self.root, self.program, self.logs, self.key = root, program, logs, Key.of(root)
         look(root)
-        known = read_json(root / "program.json")
-        if known is not None:
+        content = read_json(root / "program.json")
+        if content is not None:
             pass
         elif (alone := _known(root)) is not None:  # it had one query, which lies at the top
-            known = {"queries": {alone["graph"]["kept"]["sink"]: "."}, "gone": []}
+            content = {"queries": {alone["graph"]["kept"]["sink"]: "."}, "gone": []}
         else:
-            known = {"queries": {}, "gone": []}
-        self.known: dict[str, str] = known["queries"]
-        self.gone: list[str] = known["gone"]
+            content = {"queries": {}, "gone": []}
+        self.known: dict[str, str] = content["queries"]
+        self.gone: list[str] = content["gone"]
         self.graphs = {name: _known(root / directory) for name, directory in self.known.items()}
         self.is_channel = {
             name: about is not None and "sink" not in about["graph"]["kept"] for name, about in self.graphs.items()
@@ -350,11 +350,11 @@ class _Matching:
         self.matched[name] = old
         self.left.remove(old)
 
-    def directory(self, segment: Segment, taken: Iterable[str]) -> str:
+    def directory(self, segment: Segment, others: Iterable[str]) -> str:
         """The directory of a query, which may not exist yet."""
         if segment.name in self.matched:
             return self.known[self.matched[segment.name]]
-        used = {Path(one).name for one in (*self.known.values(), *taken)} | set(self.gone)
+        used = {Path(one).name for one in (*self.known.values(), *others)} | set(self.gone)
         name, count = segment.name, 1
         while name in used:
             count += 1

@@ -24,19 +24,19 @@ from tracetypes.errors import RunError
 
 __all__ = ["keep_identities"]
 
-def keep_identities(note: Path, what: str, given: Mapping[str, EndpointIdentity], *, begun: bool) -> None:
+def keep_identities(note: Path, what: str, identities: Mapping[str, EndpointIdentity], *, begun: bool) -> None:
     """Compare the inputs or outputs, by the names of sources or sinks, with those that a checkpoint has in ``note``,
     and record new ones. ``what``: ``source`` or ``sink``. ``begun``: whether anything has been read; before that
     nothing is recorded. Raises :class:`RunError` ``TT218``."""
-    known = {name: EndpointIdentity(**one) for name, one in (read_json(note) or {}).items()}
-    for name, now in given.items():
-        changed = difference(known[name], now) if begun and name in known else None
+    before = {name: EndpointIdentity(**one) for name, one in (read_json(note) or {}).items()}
+    for name, now in identities.items():
+        changed = difference(before[name], now) if begun and name in before else None
         if changed is not None:
             raise RunError(
                 "TT218",
                 f"{what} {name!r}: {changed}",
                 fix="give it what it began with, or start anew with another --checkpoint and output",
             )
-    if not begun or not given.keys() <= known.keys():
-        kept = {name: given.get(name) or known[name] for name in {**known, **given}} if begun else given
-        write_json(note, {name: attrs.asdict(one) for name, one in kept.items()})
+    if not begun or not identities.keys() <= before.keys():
+        all_of_them = {name: identities.get(name) or before[name] for name in {**before, **identities}} if begun else identities
+        write_json(note, {name: attrs.asdict(one) for name, one in all_of_them.items()})

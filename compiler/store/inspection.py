@@ -94,11 +94,11 @@ def open_all(path: str, logs: Callable[[Path], StateLog], number: int | None = N
         if logs(query).ended >= 0:
             views[name] = open_checkpoint(str(query), logs)
     views = views or {"": open_checkpoint(str(next(iter(queries.values()), path)), logs)}
-    chosen = {name: kept for name, kept in views.items() if kept.only(number)}
-    if not chosen:
-        numbers = (f"{name} {stage.number}".strip() for name, kept in views.items() for stage in kept.stages)
+    selected = {name: view for name, view in views.items() if view.only(number)}
+    if not selected:
+        numbers = (f"{name} {stage.number}".strip() for name, view in views.items() for stage in view.stages)
         raise UsageError("TT408", f"{path} has no stage {number}", fix=f"its stages are {', '.join(numbers)}")
-    return chosen
+    return selected
 
 
 def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> CheckpointView:
@@ -139,9 +139,9 @@ Blobs: TypeAlias = Callable[[CheckpointView, StageAbout], Iterator[tuple[int, by
 """Reads the states of a stage by key group, as bytes."""
 
 
-def states(blobs: Blobs, kept: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, int, StageState]]:
+def states(blobs: Blobs, view: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, int, StageState]]:
     """Each key group of a stage with the size of its state in bytes, and the state."""
-    for group, blob in _recorded(kept) if kept.straight else blobs(kept, stage):
+    for group, blob in _recorded(view) if view.straight else blobs(view, stage):
         try:
             state = loads(blob)
         except (ImportError, AttributeError, pickle.UnpicklingError) as error:
@@ -153,13 +153,13 @@ def states(blobs: Blobs, kept: CheckpointView, stage: StageAbout) -> Iterator[tu
         if not isinstance(state, StageState):
             raise UsageError(
                 "TT408",
-                f"stage {stage.number} of {kept.path} holds {show(state)}, which is no state",
+                f"stage {stage.number} of {view.path} holds {show(state)}, which is no state",
                 fix="give a checkpoint as a run of this version left it",
             )
         yield group, len(blob), state
 
 
-def _recorded(kept: CheckpointView) -> Iterator[tuple[int, bytes]]:
+def _recorded(view: CheckpointView) -> Iterator[tuple[int, bytes]]:
     """The state that lies in the commit record."""
-    record = read_json(kept.path / "commits" / f"{kept.batch:08d}.json")
+    record = read_json(view.path / "commits" / f"{view.batch:08d}.json")
     yield 0, base64.b64decode(record["state"])

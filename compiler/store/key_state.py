@@ -60,15 +60,15 @@ def find_key(
     """
     matches = _matching(text)
     present, others = False, dict[Any, None]()
-    stages = [(name, kept, stage) for name, kept in queries.items() for stage in kept.only(number)]
-    for name, kept, stage in stages:
+    stages = [(name, view, stage) for name, view in queries.items() for stage in view.only(number)]
+    for name, view, stage in stages:
         plan = plans.get(name)
         planned = plan.stages[stage.number] if plan is not None else None
-        for group, _, state in states(blobs, kept, stage):
+        for group, _, state in states(blobs, view, stage):
             for one in of_key(stage, group, state, matches, planned):
                 present = True
                 yield name, one
-            others.update(dict.fromkeys(key for held in state.operators for key in keys_of(held)[:3]))
+            others.update(dict.fromkeys(key for content in state.operators for key in keys_of(content)[:3]))
     if not present:
         some = ", ".join(sorted(show(key) for key in others)[:5])
         raise UsageError(
@@ -80,13 +80,13 @@ def find_key(
 
 def _matching(text: str) -> Callable[[Any], bool]:
     try:
-        wanted = json.dumps(json.loads(text), sort_keys=True)
+        expected = json.dumps(json.loads(text), sort_keys=True)
     except ValueError:
-        wanted = None
+        expected = None
 
     def matches(key: Any) -> bool:
         return text in (str(key), repr(key)) or (
-            wanted is not None and wanted == json.dumps(plain(key), sort_keys=True)
+            expected is not None and expected == json.dumps(plain(key), sort_keys=True)
         )
 
     return matches
@@ -95,15 +95,15 @@ def _matching(text: str) -> Callable[[Any], bool]:
 def of_key(
     stage: StageAbout, group: int, state: StageState, matches: Callable[[Any], bool], planned: Stage | None
 ) -> Iterator[KeyState]:
-    blocks = dict(state.held)
-    for name, held in zip(stage.operators, state.operators, strict=True):
-        states = held
-        if isinstance(held, ColumnState):
+    blocks = dict(state.open_blocks)
+    for name, content in zip(stage.operators, state.operators, strict=True):
+        states = content
+        if isinstance(content, ColumnState):
             folded = None if planned is None else folded_by(planned)
-            states, more = _scalars(held) if folded is None else held.to_objects(folded.op.combine)
+            states, more = _scalars(content) if folded is None else content.to_objects(folded.op.combine)
             blocks.update(more)
-        elif isinstance(held, UnorderedState):
-            states = held.states
+        elif isinstance(content, UnorderedState):
+            states = content.states
         for key, value in (states or {}).items():
             if matches(key):
                 yield KeyState(stage.number, group, key, value, operator=name)
@@ -135,11 +135,11 @@ def _pairs(block: Any) -> Iterator[tuple[Any, Any]]:
             yield from ((key, value) for _, key, value in block)
 
 
-def _scalars(held: ColumnState) -> tuple[dict[Any, Any], dict[int, Any]]:
+def _scalars(state: ColumnState) -> tuple[dict[Any, Any], dict[int, Any]]:
     """States and aggregates of columns as the tuples of their scalars; several aggregates of a key and block as they are."""
-    states = dict(zip(values_of(held.keys, held.count), _tuples(held.parts, held.count), strict=True))
+    states = dict(zip(values_of(state.keys, state.count), _tuples(state.parts, state.count), strict=True))
     blocks: dict[int, Any] = {}
-    for one in held.held:
+    for one in state.open_aggregates:
         keys, aggs = values_of(one.keys, len(one)), _tuples(one.parts, len(one))
         for end, key, agg in zip(one.ends.tolist(), keys, aggs, strict=True):
             block = blocks.setdefault(end, ([], []))

@@ -54,12 +54,12 @@ class KnownFile:
         return True
 
 
-def lost_input(split: Split, stat: os.stat_result | None, seen: str) -> RunError:
+def lost_input(split: Split, stat: os.stat_result | None, path: str) -> RunError:
     """The error for visible rows that cannot be computed again."""
     now = "is gone" if stat is None else f"has changed: it is {size_and_time(stat.st_size, stat.st_mtime_ns)}"
     return RunError(
         "TT231",
-        f"a micro-batch ended before it was committed, and cannot be computed again: {seen}, and its input {split.path}, "
+        f"a micro-batch ended before it was committed, and cannot be computed again: {path}, and its input {split.path}, "
         f"{size_and_time(split.size, split.changed)}, {now}. Nothing was taken back",
         fix="put the file back as it was, with its time, and run again; or start anew with another --checkpoint and output",
     )

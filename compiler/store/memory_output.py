@@ -54,10 +54,10 @@ class ListOutput(Output):
             match message.body:
                 case SideRows(holds, source) as some:
                     rows = self.late if holds == "late" else self.rejects
-                    known = placed(some, frontiers)
-                    rows.extend(map(SideOutputRow, repeat(source), reasons(known), texts(known)))
+                    closed = placed(some, frontiers)
+                    rows.extend(map(SideOutputRow, repeat(source), reasons(closed), texts(closed)))
                     if holds == "late":
-                        self._lateness.setdefault(source, Lateness()).add(known)
+                        self._lateness.setdefault(source, Lateness()).add(closed)
                 case _:
                     pass
 

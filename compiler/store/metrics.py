@@ -153,7 +153,7 @@ def json_lines(path: str) -> Callable[[Batch], None]:
             "TT402", f"--metrics {path}: {error.strerror}", fix="give a file that can be written"
         ) from error
 
-    def told(batch: Batch) -> None:
+    def on_batch(batch: Batch) -> None:
         try:
             with Path(path).open("a") as file:
                 file.write(json.dumps({"at": round(time.time(), 3), **batch.plain}) + "\n")
@@ -162,7 +162,7 @@ def json_lines(path: str) -> Callable[[Batch], None]:
                 "TT209", f"--metrics {path} cannot be written: {error.strerror}", fix="make room; run again to go on"
             ) from error
 
-    return told
+    return on_batch
 
 
 def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Batch], None]:
@@ -193,7 +193,7 @@ def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Ba
     rejects = counter("rejects", "Rejected rows.", of_source)
     seconds = counter("batch_seconds", "Time spent in micro-batches.", of_query)
     lag = gauge("lag_seconds", "Event time between the newest item and the last closed marker.", of_query)
-    written = counter("written", "Rows that went to the sink.", of_query)
+    sink_rows = counter("written", "Rows that went to the sink.", of_query)
     read = counter("read", "Rows of a source.", of_source)
     newest = gauge("newest_seconds", "Newest event time of a source.", of_source)
     stage_items = counter("stage_items", "Items or aggregates that a stage took.", of_stage)
@@ -209,7 +209,7 @@ def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Ba
     except OSError as error:
         raise UsageError("TT402", f"--prometheus {port}: {error.strerror}", fix="give a port that is free") from error
 
-    def told(batch: Batch) -> None:
+    def on_batch(batch: Batch) -> None:
         query = (flow, batch.query)
         batches.labels(*query).inc()
         rows.labels(*query).inc(batch.rows)
@@ -217,7 +217,7 @@ def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Ba
         seconds.labels(*query).inc(batch.seconds)
         if batch.lag is not None:
             lag.labels(*query).set(batch.lag)
-        written.labels(*query).inc(batch.written)
+        sink_rows.labels(*query).inc(batch.written)
         for counted, counts in ((late, batch.late), (rejects, batch.rejects), (read, batch.read)):
             for source, count in counts.items():
                 counted.labels(*query, source).inc(count)
@@ -237,4 +237,4 @@ def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Ba
                 emitted.labels(*here, one.operator).inc(one.emitted)
                 keys.labels(*here, one.operator).set(one.keys)
 
-    return told
+    return on_batch

@@ -35,35 +35,35 @@ def ends_in_band(plan: Plan) -> bool:
     return any(isinstance(leaf.source.markers, InBand) for leaf in plan.leaves if isinstance(leaf, FromSource))
 
 
-def open_keys(plan: Plan, blobs: Blobs, kept: CheckpointView) -> dict[str, int]:
+def open_keys(plan: Plan, blobs: Blobs, view: CheckpointView) -> dict[str, int]:
     """How many keys are open, by operator. Only operators that linger are asked. Raises what the operators raise."""
     periods = [how.period for leaf in plan.sources if isinstance(how := leaf.source.markers, EventTime)]
     counts: dict[str, int] = {}
-    for about, stage in zip(kept.stages, plan.stages, strict=True):
+    for about, stage in zip(view.stages, plan.stages, strict=True):
         if any(linger_of(step.node) for step in stage.steps):
-            for operator, count in _of_stage(blobs, kept, about, stage, min(periods, default=SECOND)):
+            for operator, count in _of_stage(blobs, view, about, stage, min(periods, default=SECOND)):
                 counts[operator] = counts.get(operator, 0) + count
     return counts
 
 
-def _of_stage(blobs: Blobs, kept: CheckpointView, about: StageAbout, stage: Stage, period: int) -> Iterator[tuple[str, int]]:
-    for _, _, state in states(blobs, kept, about):
+def _of_stage(blobs: Blobs, view: CheckpointView, about: StageAbout, stage: Stage, period: int) -> Iterator[tuple[str, int]]:
+    for _, _, state in states(blobs, view, about):
         for at, step in enumerate(stage.steps):
             if linger_of(step.node):
-                waiting = _held(about, stage, state) if at == 0 else set()
-                asked = _asked(stage, state, at, period)
-                count = len({repr(key) for key in asked} | waiting)
+                waiting = _keys_of_items(about, stage, state) if at == 0 else set()
+                more = _keys_waiting(stage, state, at, period)
+                count = len({repr(key) for key in more} | waiting)
                 if count:
                     yield f"{title(step.node)} ({step.node.where})", count
 
 
-def _held(about: StageAbout, stage: Stage, state: StageState) -> set[str]:
+def _keys_of_items(about: StageAbout, stage: Stage, state: StageState) -> set[str]:
     """The keys of items in blocks that are open."""
-    held = (one for one in of_key(about, 0, state, lambda key: True, stage) if one.end is not None)
-    return {repr(one.key) for one in held}
+    items = (one for one in of_key(about, 0, state, lambda key: True, stage) if one.end is not None)
+    return {repr(one.key) for one in items}
 
 
-def _asked(stage: Stage, state: StageState, at: int, period: int) -> Iterable[Any]:
+def _keys_waiting(stage: Stage, state: StageState, at: int, period: int) -> Iterable[Any]:
     """The keys for which an operator would emit in longer silence."""
     op, last = stage.steps[at].operator, state.closed or 0
     for key, value in _states(stage, state.operators[at]).items():
@@ -72,16 +72,16 @@ def _asked(stage: Stage, state: StageState, at: int, period: int) -> Iterable[An
                 yield key
 
 
-def _states(stage: Stage, held: Any) -> dict[Any, Any]:
+def _states(stage: Stage, state: Any) -> dict[Any, Any]:
     """The states of an operator by key, as objects."""
-    match held:
+    match state:
         case ColumnState():
             folded = folded_by(stage)
-            return {} if folded is None else held.to_objects(folded.op.combine)[0]
+            return {} if folded is None else state.to_objects(folded.op.combine)[0]
         case UnorderedState(states=states_):
             return states_
         case dict():
-            return held
+            return state
         case _:
             return {}
 

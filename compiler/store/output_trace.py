@@ -45,13 +45,13 @@ class Collector:
         match message.body:
             case Rows(table):
                 self.table(table)
-            case StageProgress() as told:
-                self.newest.update(told.newest)
-                if told.stage == self.plan.stages[-1].number:
-                    self.markers.extend(told.markers)
+            case StageProgress() as progress:
+                self.newest.update(progress.newest)
+                if progress.stage == self.plan.stages[-1].number:
+                    self.markers.extend(progress.markers)
             case SideRows(holds, source) as some:
-                kept = self.late if holds == "late" else self.rejects
-                kept += zip(repeat(source), reasons(some), texts(some))
+                side_rows = self.late if holds == "late" else self.rejects
+                side_rows += zip(repeat(source), reasons(some), texts(some))
             case Verified(rows):
                 self.verified += rows
             case body:

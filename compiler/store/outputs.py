@@ -179,8 +179,8 @@ class TopicOutput(Output):
         """Send a micro-batch."""
         self.side_outputs.take(messages, batch, frontiers, Path())
         last = self.plan.stages[-1].number
-        told = [message.body for message in messages if isinstance(message.body, StageProgress)]
-        markers = [marker for one in told if one.stage == last for marker in one.markers]
+        progress = [message.body for message in messages if isinstance(message.body, StageProgress)]
+        markers = [marker for one in progress if one.stage == last for marker in one.markers]
         self.topic.put(batch, items_of(self.plan, messages), markers)
 
 

@@ -25,19 +25,19 @@ def is_file(address: str) -> bool:
 def refuse_overlaps(inputs: Mapping[str, str], places: Mapping[str, str]) -> None:
     """Refuse an input inside a place that the run writes, and the reverse. Follows links. ``inputs``: by source.
     ``places``: by their purpose. Raises :class:`UsageError` ``TT222``."""
-    written = {what: path for what, address in places.items() if (path := local(address)) is not None}
+    outputs = {what: path for what, address in places.items() if (path := local(address)) is not None}
     for source, address in inputs.items():
         path = local(address)
         if path is None:
             continue
-        for seen, real in _reached(path):
-            for what, place in written.items():
+        for visible, real in _reached(path):
+            for what, place in outputs.items():
                 there = os.path.realpath(place)
                 if _is_in(real, there) or _is_in(there, real):
-                    link = "" if os.path.abspath(seen) == real else f", which is {real}"
+                    link = "" if os.path.abspath(visible) == real else f", which is {real}"
                     raise UsageError(
                         "TT222",
-                        f"source {source!r} reads {seen}{link}, and {what} is {place}: one lies in the other",
+                        f"source {source!r} reads {visible}{link}, and {what} is {place}: one lies in the other",
                         fix="let the directories that are read and those that are written lie apart",
                     )
 

@@ -63,8 +63,8 @@ class RunStore:
 
     def differs(self, difference: Difference) -> str:
         """Record a difference, with what of the run was committed before it."""
-        known = [{"difference": one.parts} for one in self.differences]
-        write_json(self.path / "differences.json", [*known, {"difference": difference.parts}])
+        differences = [{"difference": one.parts} for one in self.differences]
+        write_json(self.path / "differences.json", [*differences, {"difference": difference.parts}])
         number, _ = self.next
         marker = self.before(number).get("marker")
         upto = "" if marker is None else f", answers up to {instant(marker)}"
@@ -105,13 +105,13 @@ class RunStore:
         records = self.path / "commits"
         write_json(records / f"{epoch:08d}.json", record)
         names = sorted(os.listdir(records))
-        written = [name for name in names if not name.startswith(".")]
-        old = written[:-KEPT] if len(written) > 2 * KEPT else []
+        epochs = [name for name in names if not name.startswith(".")]
+        old = epochs[:-KEPT] if len(epochs) > 2 * KEPT else []
         if self.files:
             gone = [read_json(records / name)["files"] for name in old]
             for label, files in self.files.items():
                 files.keep(about[label] for about in gone if label in about)
-        for name in {*names} - {*written} | {*old}:  # some may have been left by a writer that was killed
+        for name in {*names} - {*epochs} | {*old}:  # some may have been left by a writer that was killed
             (records / name).unlink()
 
     def about(self, label: str) -> list[tuple[int, dict[str, Any]]]:

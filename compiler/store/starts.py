@@ -27,6 +27,6 @@ def next_start(checkpoint: Path, begun: int) -> Starts:
     """The starts of a checkpoint, with a new one, which is recorded before it is used."""
     note = checkpoint / "starts.json"
     before = (read_json(note) or {"starts": []})["starts"]
-    known = (*before[1 - MOST :], secrets.randbelow(2**60) + 1)
-    write_json(note, {"starts": known})
-    return Starts(known, begun)
+    starts = (*before[1 - MOST :], secrets.randbelow(2**60) + 1)
+    write_json(note, {"starts": starts})
+    return Starts(starts, begun)

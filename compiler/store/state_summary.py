@@ -67,27 +67,27 @@ def _listed(texts: list[str], total: int) -> str:
     return ", ".join(texts) + (f", and {total - len(texts):,} more" if len(texts) < total else "")
 
 
-def summaries(blobs: Blobs, kept: CheckpointView, number: int | None = None, *, keys: int = 10) -> Iterator[StageSummary]:
+def summaries(blobs: Blobs, view: CheckpointView, number: int | None = None, *, keys: int = 10) -> Iterator[StageSummary]:
     """The summary of each stage, or of one. ``keys``: how many keys are named."""
-    for stage in kept.only(number):
+    for stage in view.only(number):
         sizes: dict[int, int] = {}
         counts = [0] * len(stage.operators)
         columns = [False] * len(stage.operators)
         ends: set[int] = set()
         distinct, some = 0, list[Any]()
         closed: list[int] = []
-        for group, size, state in states(blobs, kept, stage):
+        for group, size, state in states(blobs, view, stage):
             sizes[group] = size
             ends |= _open(state)
             closed += [] if state.closed is None else [state.closed]
-            known: dict[Any, None] = {}
-            for at, held in enumerate(state.operators):
-                of_operator = keys_of(held)
+            keys_: dict[Any, None] = {}
+            for at, content in enumerate(state.operators):
+                of_operator = keys_of(content)
                 counts[at] += len(of_operator)
-                columns[at] = columns[at] or isinstance(held, ColumnState)
-                known.update(dict.fromkeys(of_operator))
-            distinct += len(known)
-            some = nsmallest(keys, [*some, *known], key=repr)
+                columns[at] = columns[at] or isinstance(content, ColumnState)
+                keys_.update(dict.fromkeys(of_operator))
+            distinct += len(keys_)
+            some = nsmallest(keys, [*some, *keys_], key=repr)
         yield StageSummary(
             stage=stage,
             operators=tuple(zip(stage.operators, counts, columns, strict=True)),
@@ -99,25 +99,25 @@ def summaries(blobs: Blobs, kept: CheckpointView, number: int | None = None, *, 
         )
 
 
-def keys_of(held: Any) -> list[Any]:
+def keys_of(state: Any) -> list[Any]:
     """The keys of which an operator has a state."""
-    match held:
+    match state:
         case ColumnState():
-            return values_of(held.keys, held.count)
+            return values_of(state.keys, state.count)
         case UnorderedState(states=states):
             return list(states)
         case dict():
-            return list(held)
+            return list(state)
         case _:  # a sort
             return []
 
 
 def _open(state: StageState) -> set[int]:
     """The ends of the blocks for which something is held."""
-    ends = set(state.held)
+    ends = set(state.open_blocks)
     for column, _, _ in state.tables:
         ends.update(column.tolist())
-    for held in state.operators:
-        if isinstance(held, ColumnState):
-            ends.update(end for one in held.held for end in one.ends.tolist())
+    for content in state.operators:
+        if isinstance(content, ColumnState):
+            ends.update(end for one in content.open_aggregates for end in one.ends.tolist())
     return ends

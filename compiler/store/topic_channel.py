@@ -165,8 +165,8 @@ class ChannelSink(Output):
         if rows or markers["markers"] or markers["complete"]:
             values = [(ROWS, data) for whole in rows for data in _cut(whole)]
             values.append((MARKERS, json.dumps(markers).encode()))
-            sent = [{"partition": 0, "value": value, "headers": [(KIND, kind)]} for kind, value in values]
-            self.transactions.put(batch, sent)
+            records = [{"partition": 0, "value": value, "headers": [(KIND, kind)]} for kind, value in values]
+            self.transactions.put(batch, records)
 
 
 def _cut(rows: pa.RecordBatch) -> Iterator[bytes]:

@@ -164,12 +164,12 @@ class FunctionRewriter(ExpressionRewriter):
             return ast.BoolOp(ast.And(), [ast.Constant(True), *tests])
 
         match node:
-            case ast.MatchValue(value=wanted):
+            case ast.MatchValue(value=literal):
                 return self.tracer(
-                    node, "truth", self.tracer(node, "compare", ast.Constant("Eq"), value, self.visit(wanted))
+                    node, "truth", self.tracer(node, "compare", ast.Constant("Eq"), value, self.visit(literal))
                 )
-            case ast.MatchSingleton(value=wanted):
-                same = self.tracer(node, "compare", ast.Constant("Is"), value, ast.Constant(wanted))
+            case ast.MatchSingleton(value=literal):
+                same = self.tracer(node, "compare", ast.Constant("Is"), value, ast.Constant(literal))
                 return self.tracer(node, "truth", same)
             case ast.MatchSequence(patterns=patterns):
                 star = next((at for at, one in enumerate(patterns) if isinstance(one, ast.MatchStar)), None)

@@ -120,12 +120,12 @@ class _Explorer:
         if self.paths > self.limit:
             raise Stop(f"takes more than {self.limit} ways")
         run, leaf = self.once(forced)
-        again, other = self.once(tuple(taken for _, taken in run.trail))
+        again, other = self.once(tuple(branch for _, branch in run.trail))
         if [id(c) for c, _ in run.trail] != [id(c) for c, _ in again.trail] or not _same_leaf(leaf, other):
             raise Stop("is not deterministic: two runs of the same path differ")
         tree = self.guarded(run, leaf)
         for at in reversed(range(len(forced), len(run.trail))):
-            before = tuple(taken for _, taken in run.trail[:at])
+            before = tuple(branch for _, branch in run.trail[:at])
             tree = Branch(run.trail[at][0], tree, self.explore((*before, False)))
         return tree
 
@@ -150,8 +150,8 @@ class _Explorer:
         except Exception as error:
             if any(name in str(error) for name in _STAND_INS):
                 raise Stop(f"needs a real value ({type(error).__name__})", tracer.calls(error.__traceback__)) from error
-            said = f"{type(error).__name__}: {error}"
-            self.first_exception = self.first_exception or (said, tracer.calls(error.__traceback__))
+            reason = f"{type(error).__name__}: {error}"
+            self.first_exception = self.first_exception or (reason, tracer.calls(error.__traceback__))
         finally:
             tracer.run = None
         if isinstance(run.ended, Stop):

@@ -111,7 +111,7 @@ def attempt(place: Path) -> None:
         {sink: partial(output, sink) for sink in compiled.sinks},
         checkpoint=str(place / "checkpoint"),
         side_outputs=aside,
-        told=lambda _: crashes.moment("committed"),
+        on_batch=lambda _: crashes.moment("committed"),
     )
 
 
@@ -125,10 +125,10 @@ def main(place: Path) -> int:
             attempt(place)
         except Exception as error:
             if crashes.fired == before:
-                told = error if isinstance(error, CodedError) else RunError("TT214", f"{type(error).__name__}: {error}")
-                if told.code == "TT212":  # finished, and nobody was told
+                failure = error if isinstance(error, CodedError) else RunError("TT214", f"{type(error).__name__}: {error}")
+                if failure.code == "TT212":  # finished, and nobody was told
                     return 0
-                (place / "error").write_text(envelope(told))
+                (place / "error").write_text(envelope(failure))
                 return 1
             jvm = json.loads((place / "processes.json").read_text())["jvm"]
             if jvm_is_gone(jvm):
@@ -166,7 +166,7 @@ def rehearse(job: Job, place: Path) -> int:
             start_new_session=True,
         )
         try:
-            _, said = running.communicate(timeout=PATIENCE)
+            _, stderr = running.communicate(timeout=PATIENCE)
         finally:
             with suppress(ProcessLookupError):  # what is left of it, such as a JVM without a driver
                 os.killpg(running.pid, signal.SIGKILL)
@@ -175,7 +175,7 @@ def rehearse(job: Job, place: Path) -> int:
         if crashes.fired == before:
             error = place / "error"
             failure = from_text(error.read_text()) if error.exists() else None
-            raise failure or RunError("TT214", f"the process ended with status {running.returncode}: {said}")
+            raise failure or RunError("TT214", f"the process ended with status {running.returncode}: {stderr}")
 
 
 def answers(job: Job, place: Path) -> dict[str, Trace[Element]]:

@@ -61,9 +61,9 @@ def simulate(
     sources that are in parts, such as the partitions of a topic. A row may be a :class:`Row`, read already. ``then``: plans
     that go on with what this one has left behind (:mod:`.fingerprint` says which can), at steps drawn at random."""
     in_parts = in_parts or {}
-    given = {s.label: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
+    parts = {s.label: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
     chance = random.Random(seed)
-    answer, _ = _run((plan, *then), _cut_all(given, steps, chance), {}, chance, steps, pieces, drain=drain)
+    answer, _ = _run((plan, *then), _cut_all(parts, steps, chance), {}, chance, steps, pieces, drain=drain)
     return answer
 
 
@@ -116,11 +116,11 @@ def _run_all(
     answers: dict[str, Answer] = {}
     channels: dict[str, list[ChannelStep]] = {}
     for segment, plan in zip(program.segments, program.plans, strict=True):
-        answers[segment.name], sent = _run(
+        answers[segment.name], channel_steps = _run(
             (plan,), cut(plan), channels, chance, steps, pieces, drain=drain, crashes=crashes
         )
         if segment.sends is not None:
-            channels[segment.sends] = sent
+            channels[segment.sends] = channel_steps
     return answers
 
 
@@ -144,15 +144,15 @@ class ChannelStep:
     def of(cls, plan: Plan, messages: Sequence[Message]) -> ChannelStep:
         """From the messages that leave the last stage."""
         rows = [m.body.batch for m in messages if isinstance(m.body, Rows)]
-        told = [m.body for m in messages if isinstance(m.body, StageProgress)]
-        for last in [one for one in told if one.stage == plan.stages[-1].number]:
+        progress = [m.body for m in messages if isinstance(m.body, StageProgress)]
+        for last in [one for one in progress if one.stage == plan.stages[-1].number]:
             return cls(rows, last.markers, last.complete, last.silence)
         return cls(rows, [], False)
 
 
-def _cut_all(given: Mapping[str, Sequence[Sequence[Any]]], steps: int, chance: random.Random) -> Cut:
+def _cut_all(inputs: Mapping[str, Sequence[Sequence[Any]]], steps: int, chance: random.Random) -> Cut:
     return {
-        name: [_cut(list(rows), chance.randint(1, steps), chance) for rows in parts] for name, parts in given.items()
+        name: [_cut(list(rows), chance.randint(1, steps), chance) for rows in parts] for name, parts in inputs.items()
     }
 
 
@@ -171,7 +171,7 @@ def _run(
     collector = Collector(plan)
     states: dict[tuple[int, int], bytes] = {}
     brought = {c.name: _cut(list(channels[c.name]), chance.randint(1, steps), chance) for c in plan.channels}
-    sent: list[ChannelStep] = []
+    channel_steps: list[ChannelStep] = []
     lengths = [len(of_part) for parts in cut.values() for of_part in parts]
     for number in range(max([*lengths, *map(len, brought.values())], default=0)):
         now = {name: [of_part[number] if number < len(of_part) else [] for of_part in p] for name, p in cut.items()}
@@ -185,11 +185,11 @@ def _run(
         if number in crashes:
             lost = Collector(plan, newest=dict(collector.newest))
             _step(plan, sliced, come, number, dict(states), lost, chance, drained=False)
-        sent.append(_step(plan, sliced, come, number, states, collector, chance, drained=False))
+        channel_steps.append(_step(plan, sliced, come, number, states, collector, chance, drained=False))
     plan = collector.plan = left[0] if left else plan
     if drain:
-        sent.append(_step(plan, {}, {}, 10**6, states, collector, chance, drained=True))
-    return collector.answer(plan.region.stream), sent
+        channel_steps.append(_step(plan, {}, {}, 10**6, states, collector, chance, drained=True))
+    return collector.answer(plan.region.stream), channel_steps
 
 
 def _cut(rows: list[Any], parts: int, chance: random.Random) -> list[list[Any]]:
@@ -223,10 +223,10 @@ def _step(
                             read = _read(plan, stage.number, link, parts, part, number, collector, before, chance)
                             waiting[stage.number].extend(read)
                     elif isinstance(link, ChannelLink):
-                        for sent in come.get(link.leaf.name, ()):
+                        for one in come.get(link.leaf.name, ()):
                             receiver = ChannelKernel(stage, link, plan.key_groups, Verifier.of(plan))
-                            waiting[stage.number].extend(receiver.markers(sent.markers, sent.complete, sent.silence))
-                            for table in sent.rows:
+                            waiting[stage.number].extend(receiver.markers(one.markers, one.complete, one.silence))
+                            for table in one.rows:
                                 waiting[stage.number].extend(receiver.rows(table))
                 messages = [_passed(m, chance) for m in waiting[stage.number]]
                 if drained:
@@ -240,10 +240,10 @@ def _step(
                     state: StageState = (
                         loads(attempt[stage.number, group]) if (stage.number, group) in attempt else kernel.fresh()
                     )
-                    given = list(kernel.step(state, group, [m for m in messages if m.group == group]))
+                    output = list(kernel.step(state, group, [m for m in messages if m.group == group]))
                     attempt[stage.number, group] = dumps(state)
                     after = _target(plan, stage.number)
-                    (out if after is None else waiting[after]).extend(given)
+                    (out if after is None else waiting[after]).extend(output)
         except RetryEpoch as again:
             before |= {name: dict(pieces) for name, pieces in again.before.items()}
             continue
@@ -290,15 +290,15 @@ def _read(
         earlier = known[place] if place in known else newest[part] if part < len(newest) else None
         idle = any(row is IDLE for row in rows)
         rows = [row for row in rows if row is not IDLE]
-        taken = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
-        some = _chunked(taken, link.leaf.items, chance) if columnar and chance.random() < 0.5 else taken
+        rows_ = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
+        some = _chunked(rows_, link.leaf.items, chance) if columnar and chance.random() < 0.5 else rows_
         messages.extend(kernel.piece(place, some, earlier, part, len(parts), idle))
     return messages
 
 
-def _chunked(taken: list[TakenRow], stream: StreamType, chance: random.Random) -> Iterator[TakenRow | Chunk]:
+def _chunked(some: list[TakenRow], stream: StreamType, chance: random.Random) -> Iterator[TakenRow | Chunk]:
     """Some of the adjacent rows that are no rejects as columns."""
-    for is_item, group in groupby(taken, lambda one: one.row.kind == "item"):
+    for is_item, group in groupby(some, lambda one: one.row.kind == "item"):
         for part in _cut(list(group), chance.randint(1, 3), chance):
             if is_item and part and chance.random() < 0.7:
                 rows = [one.row for one in part]

@@ -154,11 +154,11 @@ def _decoded(kind: Kind, header: bytes, payload: bytes) -> Body:
         case Kind.DRAIN:
             return Drain()
         case Kind.LATE | Kind.REJECT:
-            return SideRows(_held(kind), head["source"], head["link"], tuple(head["piece"]), _batch(payload))
+            return SideRows(_holds(kind), head["source"], head["link"], tuple(head["piece"]), _batch(payload))
         case Kind.ROWS:
             return Rows(_batch(payload))
         case Kind.FILE:
-            return File(_held(head["kind"]), head["source"], head["name"], head["count"])
+            return File(_holds(head["kind"]), head["source"], head["name"], head["count"])
         case Kind.PROGRESS:
             return StageProgress(**_read(head))
         case Kind.METRICS:
@@ -169,7 +169,7 @@ def _decoded(kind: Kind, header: bytes, payload: bytes) -> Body:
             return TakenSplit(head.pop("reading"), head.pop("hash"), head)
 
 
-def _held(kind: int) -> Holds:
+def _holds(kind: int) -> Holds:
     (holds,) = [name for name, number in _HOLDS.items() if number == kind]
     return holds
 

@@ -105,7 +105,7 @@ def _extreme(run: Any, call: Any, *, real: Any = expressions.Rows.extreme) -> An
     if a.valid is None and b.valid is None:
         return made
     valid = np.ones(run.count, np.bool_) if a.valid is None else a.valid
-    return Column(made.kind, made.held, valid if b.valid is None else valid & b.valid, made.undefined)
+    return Column(made.kind, made.storage, valid if b.valid is None else valid & b.valid, made.undefined)
 
 
 def _zeros_for_none(part: Any, column: Column, groups: Any, *, real: Any = columnar._extreme) -> Any:

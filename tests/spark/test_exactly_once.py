@@ -67,7 +67,7 @@ class Job:
             lambda name: open_output(self.plan, out, name),
             checkpoint=str(self.path / "checkpoint"),
             files_per_step=1,
-            told=told,
+            on_batch=told,
         )
 
     def is_right(self) -> None:

@@ -289,7 +289,7 @@ def test_TT230_a_file_that_changes_between_micro_batches(spark: SparkSession, tm
         first.write_bytes(WRITERS[kind](ROWS[0][:-1]))
 
     with pytest.raises(RunError, match=f"{first} has changed") as failed:
-        job(follow=True, told=following(change))
+        job(follow=True, on_batch=following(change))
     assert failed.value.code == "TT230"
 
 
@@ -302,7 +302,7 @@ def test_TT230_a_last_line_that_was_half_written(spark: SparkSession, tmp_path: 
         first.write_bytes(text(ROWS[0]))
 
     with pytest.raises(RunError, match=f"{first} has changed") as failed:
-        job(follow=True, told=following(complete))
+        job(follow=True, on_batch=following(complete))
     assert failed.value.code == "TT230"
 
 
@@ -320,7 +320,7 @@ def test_appended_lines_of_a_run_that_follows_and_of_the_next(
 
     grow()
     with pytest.raises(Enough):
-        job(follow=True, appended=True, told=following(grow, grow))
+        job(follow=True, appended=True, on_batch=following(grow, grow))
     grow()
     with monkeypatch.context() as broken:
         broken.setattr(FileOutput, "take", crashing(0, FileOutput.take, first=False))
@@ -330,7 +330,7 @@ def test_appended_lines_of_a_run_that_follows_and_of_the_next(
     with monkeypatch.context() as broken:
         broken.setattr(RunStore, "commit", crashing(1, RunStore.commit, first=False))
         with pytest.raises((Crash, RunError)):
-            job(follow=True, appended=True, told=following(grow, grow))
+            job(follow=True, appended=True, on_batch=following(grow, grow))
     log.write_bytes(whole)
     job(appended=True)
     job.is_right([one for file in ROWS for one in file])

@@ -166,7 +166,7 @@ def test_the_answer_does_not_depend_on_micro_batches(
     planned = plan(check(flow()), parallelism=2, key_groups=4)
     batches: list[Batch] = []
     options = "" if most is None else f"?records={most}"
-    answer = collect(spark, planned, {"readings": address + options}, told=batches.append).answer
+    answer = collect(spark, planned, {"readings": address + options}, on_batch=batches.append).answer
     expected = defined(flow(), sent, 3)
     assert differences(flow(), answer, expected) == []
     assert len(answer.late) > 5
@@ -237,7 +237,7 @@ def test_records_that_come_later_are_followed(spark: SparkSession, broker: Broke
         raise RunError("TT214", "that is enough", fix="none")
 
     with pytest.raises(RunError, match="that is enough"):
-        run(spark, output.plan, {"readings": address}, output, checkpoint=str(tmp_path), follow=True, told=told)
+        run(spark, output.plan, {"readings": address}, output, checkpoint=str(tmp_path), follow=True, on_batch=told)
     sent = [whole("a", 1, 1, 0), marker(10, 0), whole("a", 11, 2, 0), marker(20, 0)]
     assert differences(ordered(), output.answer, defined(ordered(in_band()), sent, 1, drain=False)) == []
 
@@ -265,7 +265,7 @@ def given_up_and_gone_on(
 
     options: dict[str, Any] = {"checkpoint": str(tmp_path)}
     with pytest.raises(RunError, match="that is enough"):
-        run(spark, output.plan, {"readings": f"{address}?idle=1"}, output, follow=True, told=told, **options)
+        run(spark, output.plan, {"readings": f"{address}?idle=1"}, output, follow=True, on_batch=told, **options)
     then = [*late, record("b", 41, 8, 1), record("a", 70, 16, 0)]
     broker.send(topic, then)
     run(spark, output.plan, {"readings": f"{address}?idle=1000"}, output, **options)
@@ -385,7 +385,7 @@ def test_TT218_a_topic_is_made_anew_while_it_is_followed(spark: SparkSession, br
             MemoryOutput(planned),
             checkpoint=str(tmp_path),
             follow=True,
-            told=told,
+            on_batch=told,
         )
     assert error.value.code == "TT218"
     assert error.value.message.endswith("has changed since the run began: it was removed and made anew")

@@ -94,7 +94,7 @@ class InProcess:
             files_per_step=1,
             drain=start.drain,
             appended=start.appended,
-            told=told,
+            on_batch=told,
         )
 
     def second(self, life: Life, start: Start) -> str:

@@ -61,7 +61,7 @@ class Growing:
             channels=self.channels,
             files_per_step=1,
             drain=drain,
-            said=said.append,
+            notify=said.append,
         )
         return [line for line in said if not line.startswith("TT242")]  # some rows are late
 

@@ -129,7 +129,7 @@ def test_versions_that_come_later_are_followed(spark: SparkSession, tmp_path: Pa
 
     seen: list[int] = []
     with pytest.raises(RunError, match="that is enough"):
-        job(follow=True, told=told)
+        job(follow=True, on_batch=told)
     job.is_right(drain=False)
 
 
@@ -213,7 +213,7 @@ def test_TT218_a_table_is_made_anew(spark: SparkSession, tmp_path: Path) -> None
             job.grow(first)
 
     with pytest.raises(RunError, match=f"{job.source} has changed since the run began: it was removed and") as error:
-        job(follow=True, told=lambda batch: remake())
+        job(follow=True, on_batch=lambda batch: remake())
     assert error.value.code == "TT218"
     with pytest.raises(RunError, match=r"'readings': the table in .* is another one than it began with") as error:
         job(drain=False)
@@ -229,7 +229,7 @@ def test_TT218_a_table_is_removed_while_it_is_followed(spark: SparkSession, tmp_
     job = Job(spark, tmp_path)
     job.grow(0, late=True)
     with pytest.raises(RunError, match="has changed since the run began: its log is gone") as error:
-        job(follow=True, told=lambda batch: shutil.rmtree(job.source))
+        job(follow=True, on_batch=lambda batch: shutil.rmtree(job.source))
     assert error.value.code == "TT218"
 
 
@@ -249,7 +249,7 @@ def test_the_table_of_a_sink_is_removed_while_the_run_goes_on(
         job.grow(20)
 
     with pytest.raises(RunError, match=f"{job.sink}") as error:
-        job(follow=True, told=told)
+        job(follow=True, on_batch=told)
     assert error.value.code == "TT218"
     assert len(list(job.sink.glob("_delta_log/*.json"))) == again
 
@@ -274,7 +274,7 @@ def test_TT209_the_older_of_two_runs_is_shut_out(spark: SparkSession, tmp_path: 
 
     refused: list[int] = []
     with pytest.raises(RunError, match=r"TT209 .*is written by another driver of the same run: it has started since"):
-        job(follow=True, told=told, files_per_step=None)
+        job(follow=True, on_batch=told, files_per_step=None)
     assert refused
     job.is_right(home=copy)
 

@@ -100,7 +100,7 @@ class Law:
 def advice_on_floats(drawn: Sequence[Elements], left: Any, right: Any) -> str:
     """A fix for the counter-examples that floats are famous for, or nothing."""
     inputs = [f for stream in drawn for item in items_in(stream) for f in floats_in((item.key, item.value))]
-    seen = [*inputs, *floats_in(left), *floats_in(right)]
+    floats = [*inputs, *floats_in(left), *floats_in(right)]
     if near(left, right) and not same(left, right):
         return (
             "floating-point addition rounds, so the order shows: sum with tracetypes.ExactSum (lift to ExactSum.of(x), "
@@ -111,6 +111,6 @@ def advice_on_floats(drawn: Sequence[Elements], left: Any, right: Any) -> str:
             "NaN is neither larger nor smaller than anything, so max, min and sorted depend on the order: leave NaN out "
             "or give it a place of its own"
         )
-    if any(f == 0.0 and math.copysign(1.0, f) < 0 for f in seen) and same(left, right):
+    if any(f == 0.0 and math.copysign(1.0, f) < 0 for f in floats) and same(left, right):
         return "0.0 and -0.0 are equal and yet two values: lift x + 0.0 instead of x, which is never -0.0"
     return ""

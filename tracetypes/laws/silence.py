@@ -77,11 +77,11 @@ def speaks_no_longer(
     out = subject.run([*whole, *silence])
     for block in blocks(out):
         if block.marker in silence[count:] and block.items:
-            said = f"{linger} block{'s' * (linger != 1)}" if isinstance(linger, int) else str(linger)
+            text = f"{linger} block{'s' * (linger != 1)}" if isinstance(linger, int) else str(linger)
             return LawBroken(
                 "TT314",
                 message_of(
-                    f"{subject.name}: it says that it lingers for {said}, and emits later",
+                    f"{subject.name}: it says that it lingers for {text}, and emits later",
                     law,
                     [
                         ("items", text_of(whole)),
@@ -100,8 +100,8 @@ def says_when_it_is_due(subject: Subject, stream: Elements, law: str) -> LawBrok
     linger = subject.op.linger()
     count = min(blocks_of(linger, _period(linger)), MOST)
     whole = [*stream, *_silence(stream, _period(linger), count)]
-    asked, left_out = (_run(subject, whole, skipping=skipping) for skipping in (False, True))
-    if subject.equal(asked, left_out):
+    visited, left_out = (_run(subject, whole, skipping=skipping) for skipping in (False, True))
+    if subject.equal(visited, left_out):
         return None
     return LawBroken(
         "TT314",
@@ -110,7 +110,7 @@ def says_when_it_is_due(subject: Subject, stream: Elements, law: str) -> LawBrok
             law,
             [
                 ("items", text_of(whole)),
-                ("at each marker", text_of([one for one in asked if isinstance(one, Item)])),
+                ("at each marker", text_of([one for one in visited if isinstance(one, Item)])),
                 ("when due", text_of([one for one in left_out if isinstance(one, Item)])),
             ],
         ),

@@ -143,9 +143,9 @@ def streams_of(items: SearchStrategy[Item], *, blocks: int, size: int) -> Search
     def joined(drawn: list[tuple[list[Item], int]]) -> Elements:
         out: list[Element] = []
         seconds = 0
-        for held, gap in drawn:
+        for items, gap in drawn:
             seconds += gap
-            out += [*held, Marker(seconds * 1_000_000)]
+            out += [*items, Marker(seconds * 1_000_000)]
         return tuple(out)
 
     return st.lists(block, min_size=1, max_size=blocks).map(joined)
@@ -158,10 +158,10 @@ def slices(rows: Sequence[Any], size: int = 40) -> SearchStrategy[list[Any]]:
 
 
 def rows_of(
-    checked: Checked, source: Source, given: Mapping[str, SearchStrategy[list[Any]]] | None
+    checked: Checked, source: Source, strategies: Mapping[str, SearchStrategy[list[Any]]] | None
 ) -> SearchStrategy[list[Any]]:
-    if given is not None and source.name in given:
-        return given[source.name]
+    if strategies is not None and source.name in strategies:
+        return strategies[source.name]
     layout = checked.layout(source)
     row = values(layout.value)
     if layout.keyed:

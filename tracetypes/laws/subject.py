@@ -227,7 +227,7 @@ def _fitted(stream: StreamType, pair: Any) -> Item:
             raise ValueError(problem)
         return Item(conformer(stream.key)(key), conformer(stream.value)(value))
     except (Mismatch, TypeError, ValueError) as error:
-        wanted = f"({name_of(stream.key)}, {name_of(stream.value)})"
+        types = f"({name_of(stream.key)}, {name_of(stream.value)})"
         raise UsageError(
-            "TT407", f"items drew {show(pair)}: {error}", fix=f"let the strategy draw pairs {wanted}"
+            "TT407", f"items drew {show(pair)}: {error}", fix=f"let the strategy draw pairs {types}"
         ) from None

@@ -284,11 +284,11 @@ class BuiltinCalls(Patterns):
     def call_timedelta(self, *args: Any, **keywords: Any) -> Any:
         names = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
         sizes = dict(zip(names, (DAY, 1_000_000, 1, 1_000, 60_000_000, 3_600_000_000, 7 * DAY), strict=True))
-        given = {**dict(zip(names, args, strict=False)), **keywords}
-        if not any(isa(value, Proxy) for value in given.values()):
+        units = {**dict(zip(names, args, strict=False)), **keywords}
+        if not any(isa(value, Proxy) for value in units.values()):
             return dt.timedelta(*args, **keywords)
         total: Any = 0
-        for name, value in given.items():
+        for name, value in units.items():
             value = self.settle(value)
             if self.kind(value) not in (BOOLEAN, INTEGER):
                 self.refuse("makes a timedelta of what is no integer")

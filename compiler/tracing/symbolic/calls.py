@@ -218,20 +218,20 @@ class Tracer(MethodCalls):
         base: Any = next((cls for cls in CONTAINERS if isa(owner, cls)), None)
         if name in CHANGING.get(base, ()):
             return self.change(owner, name, args, keywords)
-        held = self.holds((args, tuple(keywords.values())))
-        if name == "get" and held and self.is_table(owner) and not keywords and len(args) in (1, 2):
+        symbolic = self.holds((args, tuple(keywords.values())))
+        if name == "get" and symbolic and self.is_table(owner) and not keywords and len(args) in (1, 2):
             if isa(args[0], TracedSymbol):
                 return self.get(owner, args[0], args[1] if len(args) == 2 else None)
             if not self.holds(args[0]):
                 return self.settle(function(*args))
-        if base is not None and name in CONTAINERS[base] and (held or self.holds(owner)):
+        if base is not None and name in CONTAINERS[base] and (symbolic or self.holds(owner)):
             if name in ("index", "count"):
                 return self.find(owner, name, *args)
-            if held:
+            if symbolic:
                 self.refuse(f"calls {name_of_function(function)}")
             result = function(*args, **keywords)
             return self.own(result) if name == "copy" else self.settle(result)
-        if held and type(owner) is str:
+        if symbolic and type(owner) is str:
             return self.call_method(owner, name, args, keywords)
         return self.call_constant(function, args, keywords)
 

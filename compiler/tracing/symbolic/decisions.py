@@ -57,10 +57,10 @@ class Decisions(Core):
         at = len(run.trail)
         if at >= self.limit:
             self.refuse(f"takes more than {self.limit} decisions on one way")
-        taken = run.forced[at] if at < len(run.forced) else True
-        run.trail.append((condition, taken))
-        run.known[id(condition)] = taken
-        return taken
+        branch = run.forced[at] if at < len(run.forced) else True
+        run.trail.append((condition, branch))
+        run.known[id(condition)] = branch
+        return branch
 
     def condition(self, value: Any) -> Any:
         """``bool(value)`` as a bool or a Boolean symbol."""

@@ -73,8 +73,8 @@ class MethodCalls(BuiltinCalls):
             result = None if keywords else self.applied(full, owner, *args)
             if result is not None:
                 return result
-        given = [*map(describe, args), *keywords]
-        self.refuse(f"calls {full}" + (f" with {' and '.join(given)}" if given else ""))
+        arguments = [*map(describe, args), *keywords]
+        self.refuse(f"calls {full}" + (f" with {' and '.join(arguments)}" if arguments else ""))
 
     def replaced(self, time: Any, fields: dict[str, Any]) -> Any:
         """``time.replace(hour=0)`` and the like."""

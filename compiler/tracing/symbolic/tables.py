@@ -81,9 +81,9 @@ class Tables(Comparisons):
 
     def table(self, whole: Any, role: str, make: Callable[[], dict[Any, Any]]) -> Mapping[Any, Any]:
         """The one mapping that stands for a container, or one with the same content, in this trace."""
-        known = self.tables.get((role, id(whole)))
-        if known is not None and id(whole) not in self.now.owned:
-            return known[1]
+        entry = self.tables.get((role, id(whole)))
+        if entry is not None and id(whole) not in self.now.owned:
+            return entry[1]
         new = Table(make())
         if id(whole) in self.now.owned and new.content is None:
             self.refuse("looks up in a table that it makes itself")
