@@ -8,8 +8,9 @@ from tracetypes.stdlib.aggregates import Aggregate, evaluate, types_of
 from tracetypes.stdlib.clusters import Cluster, cluster, kmeans, lloyd
 from tracetypes.stdlib.equi_joins import equi_join
 from tracetypes.stdlib.extremes import Ranked, first, last, max, min, top
+from tracetypes.stdlib.interval_joins import interval_join
 from tracetypes.stdlib.item_windows import Session, count_window, session, time_window
-from tracetypes.stdlib.joins import AsOf, Joined, asof_join, interval_join
+from tracetypes.stdlib.joins import AsOf, Joined, asof_join
 from tracetypes.stdlib.lists import collect
 from tracetypes.stdlib.lookups import Postgres, Sqlite, lookup_join
 from tracetypes.stdlib.ordered import deduplicate, diff, ewm_mean, interpolate, pairwise, scan

@@ -1,15 +1,17 @@
-"""Joins of two streams by key and event time.
+"""What joins of two streams have in common, the join of items whose times are near, and that with the latest value of the other
+side.
 
-Both joins merge the two streams, sort each key and block by time (right before left at equal times) and run one ordered
-operator. What they promise rests on the markers: no item of a time before ``t`` comes after marker ``#t``. This holds when the
-sources of both sides have ``every(...)`` of one period, with the times that the join is given. Then each item lies in the block
-of its time on either side, and the answer is the join of the whole histories: of all left with all right items that were not
-late, in whatever block they lie. Sources of different periods are refused. Where markers are in band, or the times are not
-those of the markers, an item may come after a marker that is newer than itself. Then pairs of it with items that were already
-forgotten are missing; all pairs that are emitted are right.
+Joins by event time, such as :func:`asof_join` and :func:`~tracetypes.stdlib.interval_join`, merge the two streams, sort each key
+and block by time (right before left at equal times) and run one ordered operator. What they promise rests on the markers: no
+item of a time before ``t`` comes after marker ``#t``. This holds when the sources of both sides have ``every(...)`` of one
+period, with the times that the join is given. Then each item lies in the block of its time on either side, and the answer is the
+join of the whole histories: of all left with all right items that were not late, in whatever block they lie. Sources of
+different periods are refused. Where markers are in band, or the times are not those of the markers, an item may come after a
+marker that is newer than itself. Then pairs of it with items that were already forgotten are missing; all pairs that are emitted
+are right.
 
-A pair is emitted when its second item comes. So nothing is left to emit when the input ends. A key's state holds only what the
-future may still need, and is pruned at each marker.
+A pair is emitted when its second item comes. A key's state holds only what the future may still need, and is pruned at each
+marker.
 """
 
 from __future__ import annotations
@@ -41,9 +43,10 @@ __all__ = [
     "Joined",
     "Times",
     "asof_join",
-    "interval_join",
+    "by_time",
     "one_period",
     "tagged",
+    "time_of",
 ]
 
 K = TypeVar("K")
@@ -131,16 +134,17 @@ class Times(Generic[A, B]):
         return self.of(value), isinstance(value, FromLeft)
 
 
-_time: Final = itemgetter(0)
+time_of: Final = itemgetter(0)
+"""Of an item that is held with its time."""
 
-Held: TypeAlias = tuple[list[tuple[int, A]], list[tuple[int, B]]]
+Sides: TypeAlias = tuple[list[tuple[int, A]], list[tuple[int, B]]]
 """Left and right items that may still find a partner, with their times, sorted by time."""
 
 
 @attrs.frozen
-class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Held[A, B]]):
-    """See :func:`interval_join`. ``before`` and ``after``: microseconds. The state holds what may still find a partner;
-    each item costs a binary search and its partners."""
+class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Sides[A, B]]):
+    """The inner join of :func:`~tracetypes.stdlib.interval_join`. ``before`` and ``after``: microseconds. The state holds what
+    may still find a partner; each item costs a binary search and its partners."""
 
     _word = "interval_join"
 
@@ -150,95 +154,34 @@ class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Held[A, B]]):
     before: int
     after: int
 
-    def initial_state(self) -> Held[A, B]:
+    def initial_state(self) -> Sides[A, B]:
         return [], []
 
-    def on_item(self, state: Held[A, B], key: K, value: Either[A, B], emit: EmitValue[Joined[A, B]]) -> Held[A, B]:
+    def on_item(self, state: Sides[A, B], key: K, value: Either[A, B], emit: EmitValue[Joined[A, B]]) -> Sides[A, B]:
         lefts, rights = state
         time = self.times.of(value)
         if isinstance(value, FromLeft):
-            first = bisect_left(rights, time - self.before, key=_time)
-            for _, right in rights[first : bisect_right(rights, time + self.after, key=_time)]:
+            first = bisect_left(rights, time - self.before, key=time_of)
+            for _, right in rights[first : bisect_right(rights, time + self.after, key=time_of)]:
                 emit(Joined(value.value, right))
-            insort(lefts, (time, value.value), key=_time)
+            insort(lefts, (time, value.value), key=time_of)
         else:
-            first = bisect_left(lefts, time - self.after, key=_time)
-            for _, left in lefts[first : bisect_right(lefts, time + self.before, key=_time)]:
+            first = bisect_left(lefts, time - self.after, key=time_of)
+            for _, left in lefts[first : bisect_right(lefts, time + self.before, key=time_of)]:
                 emit(Joined(left, value.value))
-            insort(rights, (time, value.value), key=_time)
+            insort(rights, (time, value.value), key=time_of)
         return state
 
-    def on_marker(self, state: Held[A, B], key: K, marker: Marker, emit: EmitValue[Joined[A, B]]) -> Held[A, B]:
+    def on_marker(self, state: Sides[A, B], key: K, marker: Marker, emit: EmitValue[Joined[A, B]]) -> Sides[A, B]:
         lefts, rights = state
-        del lefts[: bisect_left(lefts, marker.micros - self.after, key=_time)]
-        del rights[: bisect_left(rights, marker.micros - self.before, key=_time)]
+        del lefts[: bisect_left(lefts, marker.micros - self.after, key=time_of)]
+        del rights[: bisect_left(rights, marker.micros - self.before, key=time_of)]
         return state
 
-    def next_due(self, state: Held[A, B], key: K) -> int | None:
+    def next_due(self, state: Sides[A, B], key: K) -> int | None:
         lefts, rights = state
         due = [time + self.after + 1 for time, _ in lefts[:1]] + [time + self.before + 1 for time, _ in rights[:1]]
         return min(due, default=None)
-
-
-@overload
-def interval_join(
-    left: Stream[U[K, A]],
-    right: Stream[U[K, B]],
-    *,
-    before: Span,
-    after: Span,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    unit: TimeUnit = "s",
-) -> Stream[O[K, Joined[A, B]]]: ...
-@overload
-def interval_join(
-    left: Stream[U[K, A]],
-    right: Stream[U[L, B]],
-    *,
-    before: Span,
-    after: Span,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    unit: TimeUnit = "s",
-) -> Stream[KeysOfTwoTypes[K, L]]: ...  # type: ignore[type-var]
-def interval_join(
-    left: Stream[U[K, A]],
-    right: Stream[U[Any, B]],
-    *,
-    before: Span,
-    after: Span,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    unit: TimeUnit = "s",
-) -> Stream[Any]:
-    """All pairs of a left and a right item of one key where the right one's time lies within ``[t - before, t + after]``
-    of the left one's time ``t``, both ends included.
-
-    ``before`` and ``after``: seconds or timedeltas; one of them may be negative, so that the interval lies to one side.
-    ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of :func:`tracetypes.every`. A pair is emitted in the
-    block of the later of its items, in the order in which the later items come. What is promised about items in different blocks:
-    see the module.
-
-    Raises :class:`UsageError` ``TT121`` for an empty interval and for sources of different periods.
-
-    >>> flow, markers = Dataflow("joined"), every(seconds=10, time=lambda time: time)
-    >>> left = flow.source("left", U[str, int], markers=markers)
-    >>> right = flow.source("right", U[str, int], markers=markers)
-    >>> near = interval_join(left, right, before=2, after=1, left_time=lambda time: time, right_time=lambda time: time)
-    >>> flow.sink("near", near)
-    >>> rows = {"left": [("a", 3), ("a", 12)], "right": [("a", 1), ("a", 4), ("a", 11), ("b", 12)]}
-    >>> [item.value for item in interpret_rows(check(flow), rows)[0]["near"].items if isinstance(item, Item)]
-    [Joined(left=3, right=1), Joined(left=3, right=4), Joined(left=12, right=11)]
-    """
-    bounds = [seconds_as_micros(name, one, -(2**62)) for name, one in (("before", before), ("after", after))]
-    if sum(bounds) < 0:
-        raise UsageError(
-            "TT121", f"no time lies within [-{before}, +{after}]", fix="give before and after whose sum is not negative"
-        )
-    times = Times(left_time, right_time, unit)
-    op: IntervalJoin[K, A, B] = IntervalJoin(times, *bounds)
-    return extend(_together(left, right, times, "interval_join"), op)
 
 
 Known: TypeAlias = tuple[int, B] | None
@@ -327,10 +270,10 @@ def asof_join(
     """
     times = Times(left_time, right_time, unit)
     op: AsOfJoin[K, A, B] = AsOfJoin(times, None if tolerance is None else seconds_as_micros("tolerance", tolerance, 0))
-    return extend(_together(left, right, times, "asof_join"), op)
+    return extend(by_time(left, right, times, "asof_join"), op)
 
 
-def _together(left: Stream[U[K, A]], right: Stream[U[Any, B]], times: Times[A, B], word: str) -> Stream[Any]:
+def by_time(left: Stream[U[K, A]], right: Stream[U[Any, B]], times: Times[A, B], word: str) -> Stream[Any]:
     """Both streams, tagged and in the order of time."""
     one_period(left, right)
     return tagged(left, right, word).through(sort(by=times))

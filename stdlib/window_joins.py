@@ -1,4 +1,4 @@
-"""Joins of two streams in windows that follow one another: the items of a key that lie in one window are partners.
+"""Joins of two streams in windows: the items of a key that lie in one window are partners.
 
 Both streams are tagged and merged, and a window collects the items of each side. So the answer is a function of the bags of items
 in each window: no order is needed, and none comes out.
@@ -175,8 +175,10 @@ class WindowJoin(SlidingPanes[K, Either[A, B], R, Both[A, B]]):
     def on_marker(
         self, new_state: tuple[tuple[int, Both[A, B]], ...], key: K, marker: Marker, emit: Emit[K, R]
     ) -> None:
-        if self.period is not None and (marker.micros - self.offset) % (self.panes * self.period):
-            return
+        if self.period is not None:
+            start = marker.micros - self.panes * self.period
+            if (start - self.offset) % (self.slide * self.period):
+                return
         lefts, rights = self.window(new_state)[1]
         for one in matches(self.how, lefts, rights):
             emit(key, one)
@@ -207,6 +209,7 @@ def window_join(
     how: Literal["inner"] = "inner",
     size: Span | None = None,
     panes: int | None = None,
+    slide: Span | None = None,
     offset: Span = 0,
     period: Span | None = None,
     left_time: Callable[[A], Time] | None = None,
@@ -224,6 +227,7 @@ def window_join(  # type: ignore[overload-overlap]
     how: Literal["left"],
     size: Span | None = None,
     panes: int | None = None,
+    slide: Span | None = None,
     offset: Span = 0,
     period: Span | None = None,
     left_time: Callable[[A], Time] | None = None,
@@ -241,6 +245,7 @@ def window_join(  # type: ignore[overload-overlap]
     how: Literal["right"],
     size: Span | None = None,
     panes: int | None = None,
+    slide: Span | None = None,
     offset: Span = 0,
     period: Span | None = None,
     left_time: Callable[[A], Time] | None = None,
@@ -258,6 +263,7 @@ def window_join(  # type: ignore[overload-overlap]
     how: Literal["full"],
     size: Span | None = None,
     panes: int | None = None,
+    slide: Span | None = None,
     offset: Span = 0,
     period: Span | None = None,
     left_time: Callable[[A], Time] | None = None,
@@ -275,6 +281,7 @@ def window_join(  # type: ignore[overload-overlap]
     how: Literal["semi", "anti"],
     size: Span | None = None,
     panes: int | None = None,
+    slide: Span | None = None,
     offset: Span = 0,
     period: Span | None = None,
     left_time: Callable[[A], Time] | None = None,
@@ -292,6 +299,7 @@ def window_join(
     how: How = "inner",
     size: Span | None = None,
     panes: int | None = None,
+    slide: Span | None = None,
     offset: Span = 0,
     period: Span | None = None,
     left_time: Callable[[A], Time] | None = None,
@@ -308,6 +316,7 @@ def window_join(
     how: How = "inner",
     size: Span | None = None,
     panes: int | None = None,
+    slide: Span | None = None,
     offset: Span = 0,
     period: Span | None = None,
     left_time: Callable[[A], Time] | None = None,
@@ -329,9 +338,11 @@ def window_join(
     ============  ===================================  ===========================================================
 
     ``size`` (seconds or a timedelta) or ``panes`` (blocks), ``offset`` and ``period``: windows as those of
-    :func:`~tracetypes.stdlib.tumbling`; an item is in the window of its block. With ``left_time``, ``right_time`` and ``unit`` an
-    item is in the window of its own time instead, and ``size``, ``offset`` and ``grace`` are those of
-    :func:`~tracetypes.stdlib.time_window`. When the input ends, the windows that are still open are answered.
+    :func:`~tracetypes.stdlib.tumbling`; an item is in the window of its block. With ``slide`` windows overlap, as those of
+    :func:`~tracetypes.stdlib.sliding`: a window begins every ``slide``, and each answers for itself, so that a pair comes out of
+    every window that both items are in. With ``left_time``, ``right_time`` and ``unit`` an item is in the window of its own time
+    instead; ``size``, ``offset`` and ``grace`` are those of :func:`~tracetypes.stdlib.time_window`, and windows do not overlap.
+    When the input ends, the windows that are still open are answered.
 
     The state of a key is the items of its open windows. Where windows go by blocks, a key without any is forgotten.
 
@@ -355,9 +366,11 @@ def window_join(
     one_period(left, right)
     op: Any
     if left_time is not None and right_time is not None:
-        if size is None or period is not None:
+        if size is None or period is not None or slide is not None:
             raise UsageError(
-                "TT121", "windows by the items' own times have a size", fix="give size, no panes and no period"
+                "TT121",
+                "windows by the items' own times have a size, and follow one another",
+                fix="give size, no panes, no slide and no period; for windows that overlap leave the times out",
             )
         length, late = seconds_as_micros("size", size), seconds_as_micros("grace", grace, 0)
         times = Times(left_time, right_time, unit)
@@ -368,16 +381,29 @@ def window_join(
             "TT121", "one of left_time and right_time is missing", fix="give both, or neither and no grace"
         )
     both = tagged(left, right, "window_join")
-    every = None
-    if size is not None or panes != 1 or begin:
-        every = period_of(both, None if period is None else seconds_as_micros("period", period))
-        multiples_of(
-            every, {"offset": begin} if size is None else {"offset": begin, "size": seconds_as_micros("size", size)}
-        )
-    blocks: Any = panes
-    if size is None:
-        whole("panes", panes)
-    elif every is not None:
-        blocks = seconds_as_micros("size", size) // every
-    op = WindowJoin(Sides(), blocks, blocks, every, False, begin, how, results)
+    said_period = None if period is None else seconds_as_micros("period", period)
+    length, step, every = _panes(both, size, panes, slide, begin, said_period)
+    op = WindowJoin(Sides(), length, step, every, False, begin, how, results)
     return extend(both, op)
+
+
+def _panes(
+    both: Stream[Any], size: Span | None, panes: int | None, slide: Span | None, offset: int, period: int | None
+) -> tuple[int, int, int | None]:
+    """Size and slide of windows in blocks, and the period of the markers where it matters."""
+    if size is not None:
+        spans = {"size": seconds_as_micros("size", size)}
+        if slide is not None:
+            spans["slide"] = seconds_as_micros("slide", slide)
+        every = period_of(both, period)
+        multiples_of(every, {"offset": offset, **spans})
+        return spans["size"] // every, spans.get("slide", spans["size"]) // every, every
+    length: Any = panes
+    whole("panes", length)
+    step: Any = length if slide is None else slide
+    whole("slide", step)
+    if step == 1 and not offset:
+        return length, step, None
+    every = period_of(both, period)
+    multiples_of(every, {"offset": offset})
+    return length, step, every

@@ -46,6 +46,6 @@ def test_joins_on_spark_are_those_of_duckdb(spark: SparkSession) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(12))
 def test_all_joins_on_spark_are_those_of_duckdb(spark: SparkSession, part: int) -> None:
-    agree([*joins.KINDS][part::8], part)
+    agree([*joins.KINDS][part::12], part)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.stdlib.small import Event, by_marker, source
 from tracetypes import Dataflow, Marker, U, UsageError, check, every, in_band, interpret_rows
 from tracetypes.check import violations
+from tracetypes.stdlib.interval_joins import IntervalSemiJoin, OuterIntervalJoin, interval_join
 from tracetypes.stdlib.joins import (
     AsOf,
     AsOfJoin,
@@ -24,8 +25,8 @@ from tracetypes.stdlib.joins import (
     Tag,
     Times,
     asof_join,
-    interval_join,
 )
+from tracetypes.stdlib.window_joins import result_of
 from tracetypes.testing import check_deployments, check_laws
 
 
@@ -170,6 +171,35 @@ def test_state_is_pruned_by_markers() -> None:
     assert latest.on_marker(known, "a", Marker(5_000_001), lambda pair: None) is None
 
 
+def test_what_can_find_no_partner_is_emitted_and_forgotten() -> None:
+    """At the first marker behind the interval, and not at its last moment; nothing of the key stays."""
+    times: Times[Event, Event] = Times(second, second, "s")
+    op: OuterIntervalJoin[str, Event, Event, Any] = OuterIntervalJoin(times, 2_000_000, 3_000_000, "full", joined_type("full"))
+    state = op.initial_state()
+    out: list[Any] = []
+    for side, ts in ((FromLeft, 1), (FromRight, 10), (FromLeft, 20), (FromRight, 21)):
+        state = op.on_item(state, "a", side(Event("a", ts, 0)), out.append)
+    assert out == [Joined(Event("a", 20, 0), Event("a", 21, 0))]
+    left, right = Joined(Event("a", 1, 0), None), Joined(None, Event("a", 10, 0))
+    for marker, rest in ((4, []), (5, [left]), (12, []), (13, [right]), (24, [])):
+        out.clear()
+        state = op.on_marker(state, "a", Marker(marker * 1_000_000), out.append)
+        assert out == rest
+    assert op.forgets_idle
+    assert state == op.initial_state()
+
+
+def test_a_semi_join_keeps_no_left_item_that_has_a_partner() -> None:
+    times: Times[Event, Event] = Times(second, second, "s")
+    op: IntervalSemiJoin[str, Event, Event] = IntervalSemiJoin(times, 2_000_000, 3_000_000, "semi")
+    state = op.initial_state()
+    out: list[Any] = []
+    for side, ts in ((FromLeft, 1), (FromLeft, 2), (FromLeft, 9), (FromRight, 5), (FromLeft, 6), (FromRight, 7)):
+        state = op.on_item(state, "a", side(Event("a", ts, 0)), out.append)
+    assert [one.ts for one in out] == [2, 6, 9]
+    assert state == ([(1_000_000, Event("a", 1, 0))], [5_000_000, 7_000_000])
+
+
 def test_asof_never_tells_what_was_not_yet_known() -> None:
     """Where blocks are not by time: a right item of a later time has come before the left one."""
     op: AsOfJoin[str, Event, Event] = AsOfJoin(Times(second, second, "s"))
@@ -186,11 +216,14 @@ def test_TT121_wrong_parameters_are_refused() -> None:
     five, six = source(flow, "five"), source(flow, "six", 6)
     with pytest.raises(UsageError, match="no time lies within") as empty:
         interval_join(five, five, before=-2, after=1, left_time=second, right_time=second)
+    join: Any = interval_join
+    with pytest.raises(UsageError, match="how is 'outer'") as how:
+        join(five, five, how="outer", before=2, after=1, left_time=second, right_time=second)
     with pytest.raises(UsageError, match="tolerance is -1") as tolerance:
         asof_join(five, five, tolerance=-1, left_time=second, right_time=second)
     with pytest.raises(UsageError, match="markers every 5 s and 6 s") as periods:
         asof_join(five, six, left_time=second, right_time=second)
-    assert {caught.value.code for caught in (empty, tolerance, periods)} == {"TT121"}
+    assert {caught.value.code for caught in (empty, how, tolerance, periods)} == {"TT121"}
     banded = flow.source("band", U[str, Event], markers=in_band(is_marker=lambda e: e.x < 0, time=second))
     asof_join(five, banded, left_time=second, right_time=second)
 
@@ -198,19 +231,28 @@ def test_TT121_wrong_parameters_are_refused() -> None:
 # ------------------------------------------------------------------------------------------------- laws, deployments
 
 EITHER: Any = FromLeft[Event] | FromRight[Event]
+OUTER: tuple[Any, ...] = ("left", "right", "full")
+SEMI: tuple[Any, ...] = ("semi", "anti")
+
+
+def joined_type(how: Any) -> Any:
+    return result_of(how, Event, Event)
 
 
 @pytest.mark.parametrize(
     "op",
     [
         IntervalJoin(Times(second, second, "s"), 2_000_000, 1_000_000),
+        *[OuterIntervalJoin(Times(second, second, "s"), 2_000_000, 1_000_000, how, joined_type(how)) for how in OUTER],
+        OuterIntervalJoin(Times(second, second, "s"), 5_000_000, -2_000_000, "full", joined_type("full")),
+        *[IntervalSemiJoin(Times(second, second, "s"), 2_000_000, 1_000_000, how) for how in SEMI],
         AsOfJoin(Times(second, second, "s"), 3_000_000),
         AsOfJoin(Times(second, second, "s")),
     ],
-    ids=["interval", "asof, tolerance", "asof"],
+    ids=["interval", "left", "right", "full", "full, to one side", "semi", "anti", "asof, tolerance", "asof"],
 )
 def test_laws(op: Any) -> None:
-    check_laws(op, types=(str, EITHER), max_examples=60)
+    check_laws(op, types=(str, EITHER), max_examples=20, time=Times(second, second, "s").of, unit="us")
 
 
 @pytest.mark.parametrize("side", [FromLeft, FromRight])
@@ -222,10 +264,12 @@ def test_laws_of_tags(side: Any) -> None:
     "build",
     [
         lambda a, b: interval_join(a, b, before=8, after=3, left_time=second, right_time=price_second),
+        lambda a, b: interval_join(a, b, how="full", before=8, after=3, left_time=second, right_time=price_second),
+        lambda a, b: interval_join(a, b, how="anti", before=8, after=3, left_time=second, right_time=price_second),
         lambda a, b: asof_join(a, b, left_time=second, right_time=price_second, tolerance=20),
     ],
-    ids=["interval", "asof"],
+    ids=["interval", "full", "anti", "asof"],
 )
 def test_every_deployment_tells_the_same(build: Any) -> None:
     flow = both(build, delay=20)
-    assert check_deployments(flow, rows={"left": ROWS, "right": PRICES}, max_examples=40) > 5
+    assert check_deployments(flow, rows={"left": ROWS, "right": PRICES}, max_examples=20) > 5

@@ -19,7 +19,7 @@ from tests.stdlib.small import Event, by_marker
 from tracetypes import Checked, Dataflow, Stream, U, check, every, interpret_rows, sort
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.trial.simulate import simulate_program
-from tracetypes.stdlib import Joined, equi_join, table_join, window_join
+from tracetypes.stdlib import Joined, equi_join, interval_join, table_join, window_join
 from tracetypes.stdlib.table_joins import TableHow
 from tracetypes.stdlib.window_joins import How
 
@@ -70,6 +70,25 @@ def in_windows(how: Any) -> Kind:
             return window_join(some, right, offset=offset, how=how, **given)
 
         return join, sql
+
+    return kind
+
+
+def in_sliding_windows(how: Any) -> Kind:
+    """Joins in windows by blocks that overlap, or have gaps."""
+
+    def kind(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
+        size, slide, offset = (chance.randint(*most) * period for most in ((1, 6), (1, 4), (-9, 9)))
+        first = (-200 - size) // slide * slide + offset
+        hops = f"range({first}, 400, {slide}) AS hop(start) ON ts >= start AND ts < start + {size}"
+        sides = [f"SELECT * FROM {side} JOIN {hops}" for side in ("lefts", "rights")]
+        only = "l.start" if how in ("semi", "anti") else "coalesce(l.start, r.start)"
+        sql = joined(how, sides, "l.key = r.key AND l.start = r.start", f"{only} + {size}")
+        panes = chance.random() < 0.3
+        given: dict[str, Any] = (
+            {"panes": size // period, "slide": slide // period} if panes else {"size": size, "slide": slide}
+        )
+        return (lambda left, right: window_join(left, right, offset=offset, how=how, **given)), sql
 
     return kind
 
@@ -140,6 +159,35 @@ def within_blocks(how: Any) -> Kind:
     return kind
 
 
+def within_bounds(how: Any) -> Kind:
+    """Items whose times lie near: an interval around the left item, or to one side of it."""
+
+    def kind(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
+        before, after = chance.choice([(0, 0), (3, 0), (0, 4), (7, 12), (30, 30), (-2, 9), (11, -3), (-4, 4)])
+        on = f"l.key = r.key AND r.ts BETWEEN l.ts - {before} AND l.ts + {after}"
+        alone_left = f"greatest(l.ts, l.ts + {after})"
+        sides = [f"SELECT *, row_number() OVER () AS id FROM {side}" for side in ("lefts", "rights")]
+        if how == "semi":
+            last = block_end("greatest(l.ts, min(r.ts))", period)
+            sql = f"""SELECT {last}, l.key, l.ts, l.x, NULL, NULL
+                      FROM ({sides[0]}) l JOIN ({sides[1]}) r ON {on} GROUP BY l.id, l.key, l.ts, l.x"""
+        elif how == "anti":
+            sql = joined(how, sides, on, block_end(alone_left, period))
+        else:
+            alone = f"CASE WHEN r.ts IS NULL THEN {alone_left} ELSE greatest(r.ts, r.ts + {before}) END"
+            last = f"CASE WHEN l.ts IS NULL OR r.ts IS NULL THEN {alone} ELSE greatest(l.ts, r.ts) END"
+            sql = joined(how, sides, on, block_end(last, period))
+        times: dict[str, Any] = {"left_time": second, "right_time": second}
+        return (lambda left, right: interval_join(left, right, before=before, after=after, how=how, **times)), sql
+
+    return kind
+
+
+def block_end(time: str, period: int) -> str:
+    """The first marker behind a time."""
+    return f"{time} - (({time} % {period}) + {period}) % {period} + {period}"
+
+
 def last_items(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
     """Each later item with the last of the other side."""
     items = chance.choice([1, 2, 3, 10])
@@ -158,9 +206,11 @@ def last_items(chance: random.Random, period: int) -> tuple[Callable[[Any, Any],
 
 KINDS: dict[str, Kind] = {
     **{f"window_join, {how}": in_windows(how) for how in get_args(How)},
+    **{f"window_join, sliding, {how}": in_sliding_windows(how) for how in get_args(How)},
     **{f"window_join by own time, {how}": in_own_windows(how) for how in get_args(How)},
     **{f"table_join, {how}": in_table(how) for how in get_args(TableHow)},
     **{f"equi_join, {how}": within_blocks(how) for how in get_args(How)},
+    **{f"interval_join, {how}": within_bounds(how) for how in get_args(How)},
     "equi_join of the last items": last_items,
 }
 

@@ -22,13 +22,16 @@ def second(event: Event) -> int:
     return event.ts
 
 
-def window(how: Any, panes: int = 2, period: int | None = 1_000_000) -> WindowJoin[Any, Any, Any, Any]:
-    return WindowJoin(Sides(), panes, panes, period, False, 0, how, result_of(how, Event, Event))
+def window(
+    how: Any, panes: int = 2, period: int | None = 1_000_000, slide: int = 2
+) -> WindowJoin[Any, Any, Any, Any]:
+    return WindowJoin(Sides(), panes, slide, period, False, 0, how, result_of(how, Event, Event))
 
 
 @pytest.mark.parametrize("how", HOWS)
 def test_laws(how: Any) -> None:
     check_laws(window(how), types=(str, EITHER), max_examples=15)
+    check_laws(window(how, 3, None, 1), types=(str, EITHER), max_examples=10)
     times: Times[Event, Event] = Times(second, second, "s")
     own: Any = OwnTimeJoin(
         SidesInOrder(), 7_000_000, 3_000_000, times.of, "us", False, 0, how, result_of(how, Event, Event)
@@ -41,8 +44,18 @@ def test_every_deployment_emits_the_same(how: Any) -> None:
     flow = Dataflow("joined")
     left, right = source(flow, "left"), source(flow, "right")
     flow.sink("blocks", window_join(left, right, size=15, how=how))
+    flow.sink("sliding", window_join(left, right, size=15, slide=5, how=how))
     flow.sink("own", window_join(left, right, size=7, how=how, left_time=second, right_time=second))
     assert check_deployments(flow, rows={"left": ROWS, "right": ROWS}, max_examples=8) > 0
+
+
+def test_a_pair_comes_out_of_every_window_that_both_are_in() -> None:
+    flow, markers = Dataflow("sliding"), every(seconds=10, time=lambda value: value)
+    left, right = (flow.source(name, U[str, int], markers=markers) for name in ("left", "right"))
+    flow.sink("out", window_join(left, right, size=30, slide=10, how="left"))
+    found = interpret_rows(check(flow), {"left": [("a", 11)], "right": [("a", 2)]})[0]["out"].items
+    values = [(one.value.left, one.value.right) if isinstance(one, Item) else one.timestamp for one in found]
+    assert values == [10, (11, 2), 20, (11, 2), 30, (11, None), 40]
 
 
 def test_a_key_whose_window_is_over_is_as_one_never_seen() -> None:
@@ -84,6 +97,9 @@ def test_TT121_wrong_parameters_are_refused() -> None:
         (five, {"size": 5, "grace": 1}, "one of left_time and right_time"),
         (five, {"panes": 1, "left_time": second, "right_time": second}, "have a size"),
         (five, {"panes": 0}, "panes is 0"),
+        (five, {"panes": 2, "slide": 0}, "slide is 0"),
+        (five, {"size": 10, "slide": 0}, "slide is 0"),
+        (five, {"size": 5, "slide": 5, "left_time": second, "right_time": second}, "follow one another"),
         (six, {"panes": 1}, "markers every 5 s and 6 s"),
         (six, {"size": 30, "left_time": second, "right_time": second}, "markers every 5 s and 6 s"),
     ]

@@ -73,6 +73,9 @@ window_join(hub, more, size=60, how="left").through(map_values(lambda j: j.right
 window_join(hub, more, size=60, how="anti").through(map_values(lambda j: j.left, to=Reading))  # E: attr-defined "left"
 window_join(hub, more, size=60, how="cross")  # E: call-overload "window_join"
 window_join(hub, more, size=60, left_time=lambda r: r.at, right_time=lambda p: p.ts)  # E: attr-defined "at"
+joined = interval_join(hub, more, how="right", before=1, after=1, left_time=ts, right_time=lambda p: p.ts)
+joined.through(map_values(lambda j: j.left.ts, to=int))  # E: union-attr "None"
+interval_join(hub, more, how="cross", before=1, after=1, left_time=ts, right_time=ts)  # E: call-overload "interval_join"
 flow.sink("mixed", equi_join(hub, prices, within=60))  # E: type-var "KeysOfTwoTypes[str, int]"
 flow.sink("row", table_join(hub, prices, left_time=ts, table_time=lambda p: p.ts))  # E: type-var "KeysOfTwoTypes[str, int]"
 table_join(hub, more, how="full", left_time=ts, table_time=lambda p: p.ts)  # E: call-overload "table_join"

@@ -91,6 +91,14 @@ assert_type(ordered.through(ewm_mean(lambda r: r.scalar, alpha=0.1)), Stream[O[s
 
 near = interval_join(hub, prices, before=5, after=0, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
 assert_type(near, Stream[O[str, Joined[Reading, Price]]])
+left_or_none = interval_join(
+    hub, prices, how="left", before=5, after=0, left_time=lambda r: r.ts, right_time=lambda p: p.ts
+)
+assert_type(left_or_none, Stream[O[str, Joined[Reading, Price | None]]])
+either = interval_join(hub, prices, how="full", before=5, after=0, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+assert_type(either, Stream[O[str, Joined[Reading | None, Price | None]]])
+alone = interval_join(hub, prices, how="anti", before=5, after=0, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+assert_type(alone, Stream[O[str, Reading]])
 known = asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
 assert_type(known, Stream[O[str, AsOf[Reading, Price]]])
 
@@ -99,6 +107,7 @@ assert_type(window_join(hub, prices, panes=6, how="left"), Stream[U[str, Joined[
 assert_type(window_join(ordered, prices, size=60, how="right"), Stream[U[str, Joined[Reading | None, Price]]])
 assert_type(window_join(hub, prices, size=60, how="full"), Stream[U[str, Joined[Reading | None, Price | None]]])
 assert_type(window_join(hub, prices, size=60, how="semi"), Stream[U[str, Reading]])
+assert_type(window_join(hub, prices, size=60, slide=20), Stream[U[str, Joined[Reading, Price]]])
 own = window_join(hub, prices, size=60, how="anti", left_time=lambda r: r.ts, right_time=lambda p: p.ts, grace=5)
 assert_type(own, Stream[U[str, Reading]])
 
