@@ -41,8 +41,9 @@ BANDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "store": ("a run on disk",),
     },
     "a run, and its rehearsal": {
-        "backend": ("control, summary",),
+        "backend": ("runs, supervisor",),
         "spark": ("plans as queries",),
+        "local": ("plans in one process",),
         "trial": ("adversary, rehearsals",),
     },
     "on top": {"top": ("run and start, cli, testing, recovery",)},

@@ -9,7 +9,15 @@ import pytest
 
 from tests.test_imports import PACKAGES, imports, inside, sources
 
-TOP = ("tracetypes.__main__", "tracetypes.cli", "tracetypes.recovery", "tracetypes.running", "tracetypes.testing")
+TOP = (
+    "tracetypes.__main__",
+    "tracetypes.arguments",
+    "tracetypes.backends",
+    "tracetypes.cli",
+    "tracetypes.recovery",
+    "tracetypes.running",
+    "tracetypes.testing",
+)
 """What stands on top of everything, beside ``tracetypes`` itself: its public names."""
 
 ORDER = (  # the lowest first; those of one line do not know each other

@@ -10,14 +10,10 @@ import pytest
 
 from tests.test_small_files import PROGRAM
 from tracetypes import UsageError
-from tracetypes.compiler.backend.backend import Backend, refuse_unsupported
+from tracetypes.compiler.backend.backend import refuse_unsupported
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.supervisor import Supervisor
-from tracetypes.compiler.graph.segments import Segment
-from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.metrics import Batch
-from tracetypes.compiler.store.run_store import RunStore
 
 
 class Fake:
@@ -144,20 +140,6 @@ def test_a_segment_that_joins() -> None:
     assert joined.over.is_set()
 
 
-class Poor:
-    """A backend that can do nothing."""
-
-    @staticmethod
-    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
-        return [f"{program.name} has sources"]
-
-    def start(
-        self, segment: Segment, plan: Plan, inputs: Mapping[str, str], channels: Mapping[str, str], store: RunStore
-    ) -> Fake:
-        return Fake()
-
-
 def test_TT402_a_backend_says_what_it_cannot_do() -> None:
-    poor: Backend[str, str] = Poor()
     with pytest.raises(UsageError, match=r"TT402 this backend cannot run small:\s+small has sources"):
-        refuse_unsupported(PROGRAM, poor.unsupported(PROGRAM, {}))
+        refuse_unsupported(PROGRAM, ["small has sources"])

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from tracetypes.backends import BACKENDS
 from tracetypes.calls import like
 from tracetypes.errors import UsageError
 from tracetypes.version import VERSION
@@ -58,7 +59,11 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     one = places.add_parser("run", help="run a dataflow")
     one.add_argument("target", metavar="TARGET", help=TARGET)
     _compiling(one)
-    one.add_argument("--backend", choices=["spark"], default="spark", help="the backend (default: spark)")
+    one.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        help="spark, or local: this process, without Java (default: TRACETYPES_BACKEND, pyproject.toml, else spark)",
+    )
     one.add_argument(
         "--master", help="Spark master (default: SPARK_MASTER, else local with as many slots as parallelism)"
     )

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tracetypes.arguments import pairs, parser, refuse_unknown
+from tracetypes.backends import engine_of, engine_of_checkpoint
 from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
-from tracetypes.compiler.spark.run_request import RunRequest, compile_program, extras
+from tracetypes.compiler.backend.run_request import RunRequest, compile_program, extras
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.formats import Csv, Parquet, format_of
 from tracetypes.nodes import Source
@@ -149,7 +150,7 @@ def _run_job(arguments: argparse.Namespace, control: Control) -> int:
         max_rejects=arguments.max_rejects,
         verify=not arguments.no_verify,
         channels=arguments.channels,
-        master=arguments.master,
+        engine=engine_of(arguments.backend, arguments.master),
         clock=clock,
     )
     say = Progress(quiet=arguments.quiet)
@@ -236,17 +237,14 @@ def _short(path: str) -> str:
 
 
 def _state(arguments: argparse.Namespace) -> int:
-    try:
+    with extras():
         from tracetypes.compiler.plan.program import program
-        from tracetypes.compiler.spark.log import SparkLog, stage_states
-        from tracetypes.compiler.spark.session import session
         from tracetypes.compiler.store.inspection import open_all
         from tracetypes.compiler.store.key_state import find_key
         from tracetypes.compiler.store.state_summary import summaries
-    except ModuleNotFoundError as error:
-        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
 
-    queries = open_all(arguments.checkpoint, SparkLog, arguments.stage)
+    engine = engine_of_checkpoint(arguments.checkpoint)
+    queries = open_all(arguments.checkpoint, engine.log, arguments.stage)
     plans: dict[str, Plan] = {}
     if arguments.target is not None:
         groups = next(iter(queries.values())).key_groups
@@ -254,7 +252,7 @@ def _state(arguments: argparse.Namespace) -> int:
         plans = dict(compiled.named) if len(compiled.plans) > 1 else {"": compiled.plans[0]}
         for name, view in queries.items():
             view.check(plans.get(name), Path(arguments.checkpoint))
-    blobs = partial(stage_states, session(parallelism=1))
+    blobs = engine.blobs()
     limit = arguments.limit or 10
 
     def rendered(name: str, plain: dict[str, Any], text: str) -> str:

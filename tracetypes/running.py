@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpac
 
 import attrs
 
+from tracetypes.backends import engine_of
 from tracetypes.calls import like
 from tracetypes.check import Checked, edge_of, violations
-from tracetypes.compiler.spark.run_request import Input, RunRequest, Sink, check_once, extras
+from tracetypes.compiler.backend.run_request import Input, RunRequest, Sink, check_once, extras
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Csv, Layout, Parquet, format_of
 from tracetypes.graph import DISPLAY, Dataflow, Stream
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from tracetypes.compiler.store.metrics import Batch
 
 __all__ = [
-    "BACKENDS",
     "Run",
     "RunOptions",
     "SideOutputRow",
@@ -50,8 +50,6 @@ __all__ = [
     "run",
     "start",
 ]
-
-BACKENDS: Final = ("spark",)
 
 MOST_DRAWN: Final = 500
 """Nodes of a graph that is drawn: nobody reads more, and where many arrows cross the layout takes the square of their number."""
@@ -79,7 +77,7 @@ def run(
     inputs: Mapping[str, Input],
     outputs: Mapping[str, Sink],
     *,
-    backend: str = "spark",
+    backend: str | None = None,
     parallelism: int = 1,
     key_groups: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -90,17 +88,20 @@ def run(
     """Run a dataflow to the end of its inputs, or with ``follow`` until it is stopped (by Ctrl-C, or the stop button of
     a notebook).
 
-    ``inputs`` and ``outputs``: by source and sink, see :data:`.run_request.Input` and :data:`.run_request.Sink`. ``parallelism``:
+    ``inputs`` and ``outputs``: by source and sink, see :data:`.run_request.Input` and :data:`.run_request.Sink`.
+    ``backend``: ``"spark"``, or ``"local"``: this process, without Java. None: what ``TRACETYPES_BACKEND`` or ``pyproject.toml``
+    says, else Spark, or local if pyspark is not installed. ``parallelism``:
     how many tasks run at once. ``key_groups``: how many groups the keys are hashed to, fixed for a checkpoint. ``checkpoint``:
     the directory in which the run keeps its progress; the default is ``_checkpoint`` of the first output directory, or a
     temporary one if all outputs are lists. ``drain``: the sources end with their inputs, so that open blocks are
     answered. ``options``: see :class:`RunOptions`.
 
-    The Spark session stays for the next run. Raises :class:`TraceTypesError` with the code and text of the command
+    A Spark session stays for the next run. Raises :class:`TraceTypesError` with the code and text of the command
     line.
     """
-    _refuse(backend, options)
-    return RunRequest(flow, inputs, outputs, parallelism, key_groups, checkpoint, drain=drain, follow=follow, **options).run()
+    _refuse(options)
+    request = _request(flow, inputs, outputs, backend, parallelism, key_groups, checkpoint, drain, follow, options)
+    return request.run()
 
 
 def start(
@@ -108,7 +109,7 @@ def start(
     inputs: Mapping[str, Input],
     outputs: Mapping[str, Sink],
     *,
-    backend: str = "spark",
+    backend: str | None = None,
     parallelism: int = 1,
     key_groups: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -118,8 +119,8 @@ def start(
 ) -> Run:
     """Start a dataflow in the background. It waits for more input until it is drained or stopped, unless ``follow=False``. The
     other parameters are those of :func:`run`."""
-    _refuse(backend, options)
-    job = RunRequest(flow, inputs, outputs, parallelism, key_groups, checkpoint, drain=drain, follow=follow, **options)
+    _refuse(options)
+    job = _request(flow, inputs, outputs, backend, parallelism, key_groups, checkpoint, drain, follow, options)
     from tracetypes.compiler.backend.control import Control
 
     control, epochs = Control(), list[Any]()
@@ -136,9 +137,25 @@ def start(
     return Run(control, thread, result, failure, epochs)
 
 
-def _refuse(backend: str, options: Mapping[str, Any]) -> None:
-    if backend not in BACKENDS:
-        raise UsageError("TT402", f"there is no backend {backend!r}", fix=f"the backends are {', '.join(BACKENDS)}")
+def _request(
+    flow: Dataflow | Checked,
+    inputs: Mapping[str, Input],
+    outputs: Mapping[str, Sink],
+    backend: str | None,
+    parallelism: int,
+    key_groups: int | None,
+    checkpoint: str | os.PathLike[str] | None,
+    drain: bool,
+    follow: bool,
+    options: Mapping[str, Any],
+) -> RunRequest:
+    """The run that a call asks for."""
+    more = dict(options)
+    more |= {"drain": drain, "follow": follow, "engine": engine_of(backend, more.pop("master", None))}
+    return RunRequest(flow, inputs, outputs, parallelism, key_groups, checkpoint, **more)
+
+
+def _refuse(options: Mapping[str, Any]) -> None:
     options_ = RunOptions.__annotations__
     for name in options.keys() - options_.keys():
         every = [*inspect.signature(run).parameters, *options_]

@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
 
+import attrs
+
+from tracetypes.compiler.backend.channel_retention import ChannelReader, ChannelRetention
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
+from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.store.channel import Channel
+from tracetypes.compiler.store.input_files import InputFiles
+from tracetypes.compiler.store.inspection import Blobs, StateLog
+from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.errors import UsageError
 
-__all__ = ["Backend", "Running", "refuse_unsupported"]
+__all__ = ["Backend", "BackendLog", "Engine", "OpenInput", "RunContext", "Running", "refuse_unsupported"]
 
-I = TypeVar("I", contravariant=True)
-C = TypeVar("C", contravariant=True)
+
+class BackendLog(StateLog, Protocol):
+    """A backend's record of the epochs of a segment, as a run needs it."""
+
+    def clean(self) -> None:
+        """Remove what a start left that was killed before its first epoch had begun."""
+
+    @property
+    def listed(self) -> Sequence[Path]:
+        """The files of listings that epochs have taken."""
+
+    def took_from(self, directory: Path, epoch: int, /) -> bool:
+        """Whether an epoch, or one before it, has taken the end of the sources, which is a file of a directory."""
+
+
+class OpenInput(Protocol):
+    """The input of a source, opened by a backend."""
+
+    @property
+    def identity(self) -> EndpointIdentity:
+        """The identity, by which a run notices another input."""
+
+    def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
+        """The files of a reading that the driver lists; None if there are none. Options are those of
+        :class:`InputFiles`."""
 
 
 class Running(Protocol):
@@ -39,18 +74,86 @@ class Running(Protocol):
         """The metrics of its last epoch."""
 
 
-class Backend(Protocol[I, C]):
-    """Runs segments. It opens inputs ``I`` and channels ``C`` in its own way."""
+@attrs.frozen
+class RunContext:
+    """What all segments of a run share. ``on_epoch``: called after each epoch. ``on_difference``: called with traced operators
+    that go on in Python. ``drain``, ``follow`` and ``verify`` as for a run. ``names``: whether segments have names; one that is
+    alone has none."""
 
-    @staticmethod
-    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
+    on_epoch: Callable[[Batch], None]
+    on_difference: Callable[[Difference, str], None]
+    drain: bool
+    follow: bool
+    verify: bool
+    names: bool
+
+
+class Backend(Protocol):
+    """Runs segments. It opens inputs and channels in its own way."""
+
+    @property
+    def tasks(self) -> int:
+        """How many splits are read at once."""
+
+    def unsupported(self, program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
         """What it cannot do of a program with these inputs, with reasons. Called before anything runs."""
 
+    def log(self, checkpoint: Path, /) -> BackendLog:
+        """Its record of a segment. Writes nothing."""
+
+    def prepare(self, program: Program, locks: Locks) -> None:
+        """Called once before anything of a program starts."""
+
+    def open(
+        self,
+        plans: Sequence[Plan],
+        inputs: Mapping[str, Any],
+        scratch: str,
+        files_per_step: int | None,
+        orders: Mapping[str, Order],
+        *,
+        bounded: bool,
+    ) -> Mapping[str, OpenInput]:
+        """The inputs of sources by name. ``scratch``: a directory of the run. ``orders``: of files, by modification time if not
+        told otherwise. ``bounded``: without what comes later."""
+
+    def channel_reader(self, channel: Channel, /) -> ChannelReader:
+        """A reader of a channel."""
+
     def start(
-        self, segment: Segment, plan: Plan, inputs: Mapping[str, I], channels: Mapping[str, C], store: RunStore
+        self,
+        segment: Segment,
+        plan: Plan,
+        inputs: Mapping[str, Any],
+        channels: Mapping[str, ChannelRetention],
+        store: RunStore,
+        context: RunContext,
     ) -> Running:
         """Start a segment, after those that it reads from. ``inputs``: by source. ``channels``: by name. ``store``: its
         earlier progress and its output."""
+
+    @property
+    def states(self) -> Blobs:
+        """Reads the states of stages from a checkpoint."""
+
+
+class Engine(Protocol):
+    """Starts a backend."""
+
+    name: str
+
+    def unsupported(self, program: Program, inputs: Mapping[str, object], /) -> Sequence[str]:
+        """As of :class:`Backend`, before it has started."""
+
+    def log(self, checkpoint: Path, /) -> BackendLog:
+        """As of :class:`Backend`."""
+
+    def blobs(self) -> Blobs:
+        """What reads the states of stages from a checkpoint."""
+
+    def started(self, width: int, show: Callable[[str], None]) -> AbstractContextManager[Backend]:
+        """A context in which the backend is there. ``width``: of the widest plan. ``show``: is called with what operators
+        print."""
 
 
 def refuse_unsupported(program: Program, reasons: Sequence[str]) -> None:

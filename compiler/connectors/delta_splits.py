@@ -4,12 +4,45 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
-from tracetypes.compiler.connectors.delta import PAUSE, Log, Place, TableWatch
+import attrs
+
+from tracetypes.compiler.connectors.delta import PAUSE, Log, Place, TableWatch, open_table, path_of, refuse_format
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.errors import RunError
 
-__all__ = ["TableSplits"]
+__all__ = ["TableSource", "TableSplits"]
+
+
+@attrs.frozen
+class TableSource:
+    """A table as the input of a source. ``id``: of the table. ``until``: the last version to read, None for no end. ``most``: the
+    largest number of files in an epoch."""
+
+    path: Path
+    id: str
+    until: int | None
+    most: int | None
+
+    @classmethod
+    def of(cls, leaf: FromSource, address: str, most: int | None, *, bounded: bool) -> TableSource:
+        """From an address. ``bounded``: up to the version that is the last one now."""
+        path = path_of(address)
+        refuse_format(f"source {leaf.source.name!r}", leaf.source.format)
+        table = open_table(path)
+        return cls(path, str(table.metadata().id), table.version() if bounded else None, most)
+
+    @property
+    def identity(self) -> EndpointIdentity:
+        """The identity of the table."""
+        return EndpointIdentity("table", str(self.path), self.id)
+
+    def splits(self) -> TableSplits:
+        """The splits of the table."""
+        return TableSplits(Log(self.path), self.id, self.until, self.most)
 
 
 class TableSplits:

@@ -9,11 +9,16 @@ from typing import Any
 
 import attrs
 
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.idle import IdleDetector
 from tracetypes.compiler.connectors.kafka import PAUSE, Address
 from tracetypes.compiler.connectors.kafka_topic import Watch
+from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.errors import UsageError
+from tracetypes.markers import InBand
+from tracetypes.sources import record_reader
 
-__all__ = ["Place", "TopicSplits"]
+__all__ = ["Place", "TopicSource", "TopicSplits"]
 
 
 @attrs.frozen
@@ -34,6 +39,40 @@ class Place:
         """As an offset."""
         offsets = {str(partition): at for partition, at in sorted(self.next.items())}
         return {**offsets, "idle": sorted(self.idle)} if self.idle else offsets
+
+
+@attrs.frozen
+class TopicSource:
+    """A topic as the input of a source. ``until``: the end of reading of each partition, None for never. ``id``: of the topic."""
+
+    address: Address
+    until: dict[int, int] | None
+    id: str
+
+    @classmethod
+    def of(cls, leaf: FromSource, text: str, *, bounded: bool) -> TopicSource:
+        """From an address. ``bounded``: up to the current offsets. Raises :class:`UsageError` ``TT402`` for what cannot be
+        read so."""
+        address = Address.of(text)
+        record_reader(leaf.source, leaf.layout)  # raises for formats that records do not have
+        if address.idle is not None and isinstance(leaf.source.markers, InBand):
+            raise UsageError(
+                "TT402",
+                f"{text}: source {leaf.source.name!r} has markers in band, which no clock can stand for",
+                fix="leave idle= out, and send each marker to every partition",
+            )
+        watch = Watch(address)
+        topic = watch.topic()
+        return cls(address, watch.offsets(topic.partitions) if bounded else None, topic.id)
+
+    @property
+    def identity(self) -> EndpointIdentity:
+        """The identity of the topic."""
+        return EndpointIdentity("topic", self.address.topic, self.id)
+
+    def splits(self) -> TopicSplits:
+        """The splits of the topic."""
+        return TopicSplits(self.address, self.until, self.id)
 
 
 class TopicSplits:

@@ -2,43 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 import attrs
 from pyspark.sql import SparkSession
 
+from tracetypes.compiler.backend.backend import RunContext
+from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
-from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.spark.batches import EndOfSources, MicroBatches
-from tracetypes.compiler.spark.channel_retention import ChannelRetention
+from tracetypes.compiler.spark.channels import ChannelReader, reader_of
 from tracetypes.compiler.spark.input_interface import Input
-from tracetypes.compiler.spark.inputs import OPENINGS
-from tracetypes.compiler.spark.log import SparkLog
+from tracetypes.compiler.spark.inputs import OPENINGS, RunInput, open_all
+from tracetypes.compiler.spark.java import java_lock
+from tracetypes.compiler.spark.log import SparkLog, stage_states
+from tracetypes.compiler.spark.prints import show_prints
 from tracetypes.compiler.spark.query import Query, RunningQuery
-from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.spark.session import configure, session
+from tracetypes.compiler.store.channel import Channel
+from tracetypes.compiler.store.inspection import Blobs
+from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.run_store import RunStore
 
-__all__ = ["SparkBackend"]
+__all__ = ["SparkBackend", "SparkEngine"]
 
 
 @attrs.define(eq=False)
 class SparkBackend:
-    """Starts queries in a session. ``on_batch``: called after each micro-batch. ``differed``: called with traced operators
-    that go on in Python. The other parameters are those of a run."""
+    """Starts queries in a session."""
 
     spark: SparkSession
-    on_batch: Callable[[Batch], None]
-    differed: Callable[[Difference, str], None]
-    drain: bool = True
-    follow: bool = False
-    verify: bool = True
-    names: bool = True
-    """Have queries a name? One that is alone has none."""
     _senders: dict[str, Query] = attrs.field(init=False, factory=dict)
     """Queries by the channel that they feed."""
+
+    @property
+    def tasks(self) -> int:
+        """As many as the session runs at once."""
+        return self.spark.sparkContext.defaultParallelism
+
+    @staticmethod
+    def log(checkpoint: Path) -> SparkLog:
+        """Spark's own log."""
+        return SparkLog(checkpoint)
+
+    @property
+    def states(self) -> Blobs:
+        """Reads the states by Spark."""
+        return partial(stage_states, self.spark)
 
     @staticmethod
     def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
@@ -49,6 +66,29 @@ class SparkBackend:
             if connector_of(address).kind not in OPENINGS
         ]
 
+    def prepare(self, program: Program, locks: Locks) -> None:
+        """Configure the session."""
+        configure(self.spark, program.width)
+        locks.share(*java_lock(self.spark))
+
+    def open(
+        self,
+        plans: Sequence[Plan],
+        inputs: Mapping[str, RunInput],
+        scratch: str,
+        files_per_step: int | None,
+        orders: Mapping[str, Order],
+        *,
+        bounded: bool,
+    ) -> dict[str, Input]:
+        """The inputs of sources by name."""
+        return open_all(self.spark, plans, inputs, scratch, files_per_step, orders, bounded=bounded)
+
+    @staticmethod
+    def channel_reader(channel: Channel) -> ChannelReader:
+        """A reader of a channel."""
+        return reader_of(channel)
+
     def start(
         self,
         segment: Segment,
@@ -56,12 +96,13 @@ class SparkBackend:
         inputs: Mapping[str, Input],
         channels: Mapping[str, ChannelRetention],
         store: RunStore,
+        context: RunContext,
     ) -> RunningQuery:
         """Start the query of a segment."""
-        log, name = SparkLog(store.path), segment.name if self.names else ""
-        ending = EndOfSources(inputs, store, log, drain=self.drain)
+        log, name = SparkLog(store.path), segment.name if context.names else ""
+        ending = EndOfSources(inputs, store, log, drain=context.drain)
         takes = list(channels.values())
-        handler = MicroBatches(self.spark, plan, store, log, store.output, ending, self.on_batch, name, takes)
+        handler = MicroBatches(self.spark, plan, store, log, store.output, ending, context.on_epoch, name, takes)
         query = Query(
             plan,
             inputs,
@@ -69,10 +110,40 @@ class SparkBackend:
             store,
             log,
             handler,
-            self.differed,
-            self.verify,
+            context.on_difference,
+            context.verify,
             [self._senders[name] for name in channels],
         )
         if segment.sends is not None:
             self._senders[segment.sends] = query
-        return RunningQuery(query, drain=self.drain, follow=self.follow)
+        return RunningQuery(query, drain=context.drain, follow=context.follow)
+
+
+@attrs.frozen
+class SparkEngine:
+    """Starts a session, or takes the one that is there. ``master``: of a cluster; this machine if None."""
+
+    master: str | None = None
+    name = "Spark"
+
+    @staticmethod
+    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
+        """As of :class:`SparkBackend`."""
+        return SparkBackend.unsupported(program, inputs)
+
+    @staticmethod
+    def log(checkpoint: Path) -> SparkLog:
+        """Spark's own log."""
+        return SparkLog(checkpoint)
+
+    @staticmethod
+    def blobs() -> Blobs:
+        """What reads the states of stages, in a session."""
+        return partial(stage_states, session(parallelism=1))
+
+    @contextmanager
+    def started(self, width: int, show: Callable[[str], None]) -> Iterator[SparkBackend]:
+        """A context in which the session is there. It stays for the next run."""
+        spark = session(parallelism=width, master=self.master)
+        with show_prints(spark, show):
+            yield SparkBackend(spark)

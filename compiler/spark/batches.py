@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,17 +10,15 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tracetypes.compiler.analysis.pickles import dumps, loads
+from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.backend.epochs import EpochResult, epoch_result
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Drain, Message, Piece, Report, StageProgress, TakenSplit, Verified
-from tracetypes.compiler.runtime.stage import StageKernel
-from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import BEFORE
-from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
-from tracetypes.compiler.store.output_interface import Output, rows_sent
+from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.output_interface import Output
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.staging import unwritable
 from tracetypes.compiler.wire.messages import decode
@@ -39,7 +36,7 @@ class EndOfSources:
 
     def __init__(self, inputs: Mapping[str, Input], store: RunStore, log: SparkLog, *, drain: bool) -> None:
         self.inputs = inputs
-        # Topics and tables are taken up to their ends at once, unless a limit is given.
+        # Topics and tables are taken up to their ends at once, if not on_batch otherwise.
         self.store, self.log, self.drain = store, log, drain and all(one.at_once for one in inputs.values())
         self.left: list[tuple[int | None, set[str]]] = []
         self.read: set[Path] = set()
@@ -85,9 +82,8 @@ class MicroBatches:
         self.error: TraceTypesError | None = None
         self.failed = False
         """Has a micro-batch of the query that runs failed?"""
-        self.verified = 0, 0.0
         self.last: Batch | None = None
-        """The report of the last one."""
+        """What was on_batch of the last one."""
 
     def __call__(self, messages: DataFrame, number: int) -> None:
         try:
@@ -105,24 +101,10 @@ class MicroBatches:
         started = time.monotonic()
         record = self.store.committed(number)
         if record is None:
-            record, stages = self.take(messages, number)
+            result = self.take(messages, number)
+            record = result.record
             self.store.commit(number, record)
-            self.last = Batch(
-                number,
-                record["rows"],
-                record["markers"],
-                record["marker"],
-                record["late"],
-                record["rejects"],
-                time.monotonic() - started,
-                self.name,
-                _latest(record["newest"]),
-                stages,
-                record["read"],
-                record["written"],
-                self.verified,
-                dict(self.output.lateness),
-            )
+            self.last = result.batch(number, time.monotonic() - started, self.name, self.output)
             self.on_batch(self.last)
         elif not is_straight(self.plan):
             # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
@@ -132,88 +114,23 @@ class MicroBatches:
             files.committed(record["files"][label])
         tell(self.spark, number + 1, record["newest"])
         self.ending.look()
-        for joint in self.takes:
-            joint.clean()
-            joint.reader.trim(self.log)
+        for retention in self.takes:
+            retention.clean()
+            retention.reader.trim(self.log)
 
-    def take(self, messages: DataFrame, number: int) -> tuple[dict[str, Any], tuple[StageMetrics, ...]]:
-        """Compute a micro-batch, in one job, and write its rows. Returns its commit record, and the metrics of its
-        stages."""
-        before = self.store.before(number)
+    def take(self, messages: DataFrame, number: int) -> EpochResult:
+        """Compute a micro-batch, in one job, and write its rows."""
         arrived = [
             decode(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
             for row in messages.select("kind", "header", "payload").collect()
         ]
-        splits = [message.body for message in arrived if isinstance(message.body, TakenSplit)]
-        arrived = [message for message in arrived if not isinstance(message.body, TakenSplit)]
-        if is_straight(self.plan):
-            record, progress, frontiers = self.close(arrived, before)
-            arrived += progress
-        else:
-            record, frontiers = self.record(arrived, before), {}
-        record["written"] = rows_sent(arrived)
-        record["files"] = {
-            label: files.taken([one for one in splits if one.reading == label])
-            for label, files in self.store.files.items()
-        }
-        compared = [message.body for message in arrived if isinstance(message.body, Verified)]
-        self.verified = sum(one.rows for one in compared), sum(one.seconds for one in compared)
-        self.output.take(arrived, number, frontiers)
-        return record, stage_metrics(self.plan, arrived)
-
-    def close(
-        self, arrived: list[Message], before: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[Message], dict[tuple[int, Piece], int]]:
-        """Close the blocks from the sources' reports, if the sources send rows of the sink."""
-        kernel = StageKernel(self.plan, self.plan.stages[0])
-        state = loads(base64.b64decode(before["state"])) if "state" in before else kernel.fresh()
-        messages = list(kernel.step(state, 0, [m for m in arrived if isinstance(m.body, Report | Drain)]))
-        record = self.record(messages, before)
-        names = {at: one.leaf.source.name for at, one in kernel.frontier.readers.items()}
-        for message in arrived:
-            if isinstance(report := message.body, Report):
-                for counts, count in ((record["late"], report.late), (record["rejects"], report.rejects)):
-                    if count:
-                        counts[names[report.link]] = counts.get(names[report.link], 0) + count
-        blob = dumps(state)
-        record["state"] = base64.b64encode(blob).decode()
-        return record, [*messages, kernel.metrics(state, 0, len(blob))], kernel.epoch.frontiers
-
-    def record(self, messages: Sequence[Message], before: dict[str, Any]) -> dict[str, Any]:
-        """The report of a micro-batch, from the stages' progress."""
-        record: dict[str, Any] = {
-            "rows": 0,
-            "read": {},
-            "markers": 0,
-            "marker": None,
-            "late": {},
-            "rejects": {},
-            "newest": dict(before.get("newest", {})),
-            "complete": False,
-        }
-        for progress in [message.body for message in messages if isinstance(message.body, StageProgress)]:
-            record["newest"].update(progress.newest)
-            record["rows"] += progress.rows
-            for source, count in progress.read.items():
-                record["read"][source] = record["read"].get(source, 0) + count
-            if progress.stage == self.plan.stages[-1].number:
-                record["late"], record["rejects"] = progress.late, progress.rejects
-                record["complete"] = progress.complete
-                if progress.markers:
-                    record["markers"], record["marker"] = len(progress.markers), progress.markers[-1]
-        return record
-
-
-def _latest(newest: Mapping[str, list[int | None]]) -> dict[str, int]:
-    """The newest event time of each source that has one, over its parts."""
-    latest: dict[str, list[int]] = {}
-    for reading, parts in newest.items():
-        latest.setdefault(reading.partition(":")[0], []).extend(time for time in parts if time is not None)
-    return {name: max(times) for name, times in latest.items() if times}
+        result = epoch_result(self.plan, arrived, number, self.store)
+        self.output.take(result.messages, number, result.frontiers)
+        return result
 
 
 def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Mapping[str, Any] | None = None) -> None:
     """Send the workers of the next micro-batch the newest event times before it, of each part of each reading of a
     source."""
-    record = {"batch": batch, "newest": newest, "pieces": pieces or {}}
-    spark.sparkContext.setLocalProperty(BEFORE, json.dumps(record))
+    known = {"batch": batch, "newest": newest, "pieces": pieces or {}}
+    spark.sparkContext.setLocalProperty(BEFORE, json.dumps(known))

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tracetypes.compiler.columns.arrow import schema_of_rows
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, Stage
 from tracetypes.compiler.runtime.channel import ChannelKernel
@@ -25,10 +24,9 @@ from tracetypes.compiler.spark.data_source import SplitStreamReader
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, as_rows, iterator_of, no_collector
-from tracetypes.compiler.store.channel import Channel, Contents
+from tracetypes.compiler.store.channel import Channel, Contents, entry_messages
 from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
-from tracetypes.silence import read_ranges
 
 __all__ = ["ChannelReader", "ChannelScan", "channel_messages", "reader_of"]
 
@@ -148,16 +146,10 @@ class ChannelScan(Task):
 
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         """The messages of the lines of a task."""
-        schema = schema_of_rows(self.link.leaf.layout)
         for batch in batches:
             for line in batch.column(0).to_pylist():
                 kernel = ChannelKernel(self.stage, self.link, self.plan.key_groups, self.verifier)
-                for part in self.contents.read(json.loads(line)):
-                    if isinstance(part, pa.RecordBatch):
-                        columns = [c.cast(f.type) for c, f in zip(part.columns, schema, strict=True)]
-                        yield from kernel.rows(pa.RecordBatch.from_arrays(columns, schema=schema))
-                    else:
-                        yield from kernel.markers(part["markers"], part["complete"], read_ranges(part["silence"]))
+                yield from entry_messages(self.contents, json.loads(line), kernel)
 
 
 def channel_messages(

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tracetypes.compiler.connectors.delta import Log, open_table, path_of, refuse_format
-from tracetypes.compiler.connectors.delta_splits import TableSplits
+from tracetypes.compiler.connectors.delta import Log, open_table
+from tracetypes.compiler.connectors.delta_splits import TableSource, TableSplits
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.plan.plan import FromSource
@@ -44,29 +44,28 @@ class TableInput(Input):
     def __init__(
         self, spark: SparkSession, leaf: FromSource, address: str, files_per_step: int | None, *, bounded: bool
     ) -> None:
-        self.spark, self.path, self.files_per_step = spark, path_of(address), files_per_step
-        refuse_format(f"source {leaf.source.name!r}", leaf.source.format)
-        table = open_table(self.path)
+        self.spark, self.source = spark, TableSource.of(leaf, address, files_per_step, bounded=bounded)
+        table = open_table(self.source.path)
         columns = StructType.fromJson(json.loads(table.schema().to_json()))
         types = {field.name: field.dataType for field in columns}
         partitions = table.metadata().partition_columns  # whose values are text in the log
-        check_types(leaf, str(self.path), types, declare=types.keys() - set(partitions))
-        self.table, self.until = str(table.metadata().id), table.version() if bounded else None
+        check_types(leaf, str(self.source.path), types, declare=types.keys() - set(partitions))
 
     @property
     def identity(self) -> EndpointIdentity:
         """The identity of the table."""
-        return EndpointIdentity("table", str(self.path), self.table)
+        return self.source.identity
 
     @property
     def at_once(self) -> bool:
         """Whether one micro-batch takes all rows."""
-        return self.files_per_step is None
+        return self.source.most is None
 
     def frame(self) -> DataFrame:
         """A row for each file."""
         self.spark.dataSource.register(Table)
-        about = {"path": str(self.path), "table": self.table, "until": self.until, "most": self.files_per_step}
+        source = self.source
+        about = {"path": str(source.path), "table": source.id, "until": source.until, "most": source.most}
         return self.spark.readStream.format(Table.name()).option("about", json.dumps(about)).load()
 
 

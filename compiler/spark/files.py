@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,20 +29,18 @@ from pyspark.sql.types import (
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.files import Order, by_name, files_of
-from tracetypes.compiler.connectors.least_time import least_time
-from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
+from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.plan import FromSource, SourceLink
 from tracetypes.compiler.spark.catalyst import tree
 from tracetypes.compiler.spark.catalyst_operations import NotNative
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
-from tracetypes.compiler.store.input_files import InputFiles, by_time
+from tracetypes.compiler.store.input_files import InputFiles
+from tracetypes.compiler.store.source_files import SourceFiles
 from tracetypes.compiler.tracing import expr
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Format, Parquet, format_of
-from tracetypes.parsing import header_problem, is_blank, split_header
+from tracetypes.formats import Parquet
 from tracetypes.records import Optional, Schema, UnitValue
 
 __all__ = ["FileInput", "check_types", "literal"]
@@ -67,45 +62,14 @@ class FileInput(Input):
     def __init__(
         self, spark: SparkSession, leaf: FromSource, path: str, files_per_step: int | None, order: Order = "modified"
     ) -> None:
-        self.spark, self.leaf, self.path, self.files_per_step, self.order = spark, leaf, path, files_per_step, order
-        self.names = files_of(leaf.source.name, path)
-        if order != "modified" and self.is_listed:
-            self.names.sort(key=by_name)
-        self.least: dict[tuple[str, int], int | None] = {}
-        """The least times that are known, by path and modification time: a source may be read several times."""
-        self.format: Format = self._format()
-        self.header = self._header()
+        self.spark, self.leaf, self.path, self.files_per_step = spark, leaf, path, files_per_step
+        self.source_files = SourceFiles(leaf, path, order, self.is_listed)
+        self.names, self.format = self.source_files.names, self.source_files.format
 
     @property
     def identity(self) -> EndpointIdentity:
         """The identity of files, which are known by their names."""
         return EndpointIdentity("files")
-
-    def _format(self) -> Format:
-        if not self.names and self.leaf.source.format is None:
-            raise RunError(
-                "TT207",
-                f"{self.path} holds no files yet, so their format is unknown",
-                fix="declare format=csv(...), json_lines() or parquet() at the source",
-            )
-        return format_of(self.names[0] if self.names else self.path, self.leaf.source.format)
-
-    def _header(self) -> list[str] | None:
-        if not isinstance(self.format, Csv) or self.format.columns is not None:
-            if isinstance(self.format, Csv) and self.format.columns is not None:
-                problem = header_problem(self.format, self.leaf.layout, self.format.columns, "format=csv(columns=...)")
-                if problem is not None:
-                    raise problem
-            return None
-        for name in self.names:
-            line = _first_line(name, self.format)
-            if line:
-                header = split_header(self.format, line)
-                problem = header_problem(self.format, self.leaf.layout, header, name)
-                if problem is not None:
-                    raise problem
-                return header
-        return [name for name, _ in self.leaf.layout.columns]
 
     @property
     def is_listed(self) -> bool:
@@ -121,30 +85,8 @@ class FileInput(Input):
         """The files, if the driver lists them."""
         if not self.is_listed:
             return None
-        return InputFiles.of(
-            checkpoint,
-            label,
-            path=self.path,
-            is_text=not isinstance(self.format, Parquet),
-            tasks=tasks,
-            at_once=self.files_per_step,
-            appended=appended,
-            follows=follows,
-            place=self.place,
-        )
-
-    def place(self, path: str, modified: int) -> Any:
-        """What sorts files that are found together. Files without a time are the first ones."""
-        match self.order:
-            case "modified":
-                return by_time(path, modified)
-            case "name":
-                return by_name(path)
-            case "time":
-                if (path, modified) not in self.least:
-                    self.least[path, modified] = least_time(self.leaf, self.format, self.header, path)
-                least = self.least[path, modified]
-                return least is not None, least, by_name(path)
+        options = {"tasks": tasks, "at_once": self.files_per_step, "appended": appended, "follows": follows}
+        return self.source_files.input_files(checkpoint, label, **options)
 
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
         """Lines of listings, or rows."""
@@ -152,16 +94,15 @@ class FileInput(Input):
             frame = self.listing(files.listings.path, files.tasks)
             if isinstance(self.format, Parquet):
                 return frame, ParquetScan(end)
-            return frame, LinesScan(end, self.format, self.header)
+            return frame, LinesScan(end, self.format, self.source_files.header)
         frame, native = self.frame(end.link)
         if isinstance(self.format, Parquet):
             return frame, ColumnScan(end, native)
-        return frame, TextScan(end, self.format, self.header)
+        return frame, TextScan(end, self.format, self.source_files.header)
 
     def listing(self, steps: Path, tasks: int) -> DataFrame:
         """The lines of listings. Spark takes one listing at a time, which has a file for each of the tasks."""
-        if isinstance(self.format, Parquet):
-            self._check_first()
+        self.source_files.check_first()
         reader = self.spark.readStream.format("text").option("recursiveFileLookup", "true").option("maxFileAge", "1d")
         return reader.option("maxFilesPerTrigger", tasks).load(literal(str(steps)))
 
@@ -186,17 +127,6 @@ class FileInput(Input):
             return rows.select(*fields, *native, *PLACE), bool(native)
         lines = reader.format("text").load(_glob(self.path))
         return lines.selectExpr("CAST(value AS BINARY) AS raw", *place), False
-
-    def _check_first(self) -> None:
-        """Has the first file all columns, once, of types that the workers read? Later ones are asked when they are read."""
-        for name in self.names[:1]:
-            try:
-                with open_parquet(name) as file:
-                    check_columns(self.leaf.layout, self.leaf.source.format, file, name)
-            except (OSError, pa.ArrowException) as error:
-                raise RunError(
-                    "TT208", f"{name} cannot be read as Parquet: {error}", fix="give Parquet files, or another format"
-                ) from error
 
     def _schema(self) -> StructType:
         """The columns of the files; without files yet, those of the layout."""
@@ -291,19 +221,6 @@ def _casts(actual: DataType, target: DataType, zoned: bool) -> bool:
             return isinstance(actual, DoubleType | FloatType)
         case _:
             return type(actual) is type(target)
-
-
-def _first_line(name: str, format: Csv) -> str:
-    """The first line of a file that is not blank; the empty string when there is none."""
-    try:
-        with pa.input_stream(name, compression="detect") as file:
-            for line in io.TextIOWrapper(file, "utf-8-sig", "replace"):
-                line = line.rstrip("\r\n")
-                if not is_blank(format, line.encode()):
-                    return line
-    except (OSError, EOFError) as error:
-        raise RunError("TT208", f"{name} cannot be read: {error}", fix="see whether the file is whole") from error
-    return ""
 
 
 def literal(text: str) -> str:

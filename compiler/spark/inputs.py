@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -12,7 +10,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.connectors.files import Order
-from tracetypes.compiler.connectors.program_rows import Rows
+from tracetypes.compiler.connectors.program_rows import Rows, write_rows
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.plan.plan import FromSource, Plan
 from tracetypes.compiler.spark.delta import TableInput
@@ -20,11 +18,8 @@ from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.scripted import Scripted, ScriptInput
-from tracetypes.conformance import name_of
-from tracetypes.errors import UsageError
-from tracetypes.records import UNIT, show
 
-__all__ = ["OPENINGS", "Rows", "RunInput", "look_for", "open_all", "require"]
+__all__ = ["OPENINGS", "Rows", "RunInput", "open_all"]
 
 
 RunInput: TypeAlias = str | Rows | Scripted
@@ -50,20 +45,6 @@ def open_all(
         )
         for name, leaf in leaves.items()
     }
-
-
-def require(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
-    """Check that every source has an input, and every input a source. Raises :class:`UsageError` ``TT402``."""
-    names = set(sources)
-    for name in sorted(set(inputs) - names):
-        raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
-    for name in sorted(names - set(inputs)):
-        raise UsageError("TT402", f"source {name!r} has no input", fix=f"give --input {name}=PATH")
-
-
-def look_for(source: str, address: str) -> None:
-    """Check that an input on a local disk exists. Needs no Spark. Raises :class:`RunError` ``TT208``."""
-    connector_of(address).look_for(source, address)
 
 
 @attrs.frozen
@@ -97,11 +78,7 @@ class Opening:
     def rows(self, address: Any) -> Input:
         """From :class:`Rows`: files."""
         directory = Path(self.scratch) / self.leaf.source.name
-        directory.mkdir()
-        for number, rows in enumerate(address.files):
-            path = directory / f"{number:06d}.jsonl"
-            path.write_text("".join(_line(self.leaf, row, address.text) for row in rows))
-            os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
+        write_rows(self.leaf, address, directory)
         return FileInput(self.spark, self.leaf, str(directory), address.files_per_step or self.files_per_step)
 
 
@@ -113,18 +90,3 @@ OPENINGS: Final[Mapping[str, Callable[[Opening, Any], Input]]] = {
     "rows": Opening.rows,
 }
 """By the kind of the connector."""
-
-
-def _line(leaf: FromSource, row: Any, text: bool) -> str:
-    if text and isinstance(row, str):
-        return row + "\n"
-    try:
-        key, value = row if leaf.layout.keyed else (UNIT, row)
-        return json.dumps(leaf.layout.plain(key, value)) + "\n"
-    except (TypeError, ValueError, AttributeError) as error:
-        rows = f"pairs of {name_of(leaf.layout.key)} and " if leaf.layout.keyed else ""
-        raise UsageError(
-            "TT402",
-            f"source {leaf.source.name!r}: {show(row)} is none of its rows",
-            fix=f"give {rows}{name_of(leaf.layout.value)}",
-        ) from error

@@ -20,8 +20,7 @@ from pyspark.sql.types import StructType
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.kafka_records import RecordReader
-from tracetypes.compiler.connectors.kafka_splits import TopicSplits
-from tracetypes.compiler.connectors.kafka_topic import Watch
+from tracetypes.compiler.connectors.kafka_splits import TopicSource, TopicSplits
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
@@ -30,10 +29,7 @@ from tracetypes.compiler.spark.data_source import SplitStreamReader
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.scan import End, Scan
 from tracetypes.compiler.store.input_files import InputFiles
-from tracetypes.errors import UsageError
-from tracetypes.markers import InBand
 from tracetypes.parsing import Row
-from tracetypes.sources import record_reader
 
 __all__ = ["TopicInput", "TopicScan"]
 
@@ -44,22 +40,13 @@ class TopicInput(Input):
     """A topic as the input of a source. ``bounded``: up to the current offsets."""
 
     def __init__(self, spark: SparkSession, leaf: FromSource, text: str, *, bounded: bool) -> None:
-        self.spark, self.address = spark, Address.of(text)
-        record_reader(leaf.source, leaf.layout)  # raises for formats that records do not have
-        if self.address.idle is not None and isinstance(leaf.source.markers, InBand):
-            raise UsageError(
-                "TT402",
-                f"{text}: source {leaf.source.name!r} has markers in band, which no clock can stand for",
-                fix="leave idle= out, and send each marker to every partition",
-            )
-        watch = Watch(self.address)
-        topic = watch.topic()
-        self.id, self.until = topic.id, watch.offsets(topic.partitions) if bounded else None
+        self.spark, self.source = spark, TopicSource.of(leaf, text, bounded=bounded)
+        self.address = self.source.address
 
     @property
     def identity(self) -> EndpointIdentity:
         """The identity of the topic."""
-        return EndpointIdentity("topic", self.address.topic, self.id)
+        return self.source.identity
 
     @property
     def at_once(self) -> bool:
@@ -69,8 +56,8 @@ class TopicInput(Input):
     def frame(self) -> DataFrame:
         """A row for each range of offsets."""
         self.spark.dataSource.register(Topic)
-        reader = self.spark.readStream.format(Topic.name()).option("address", self.address.text).option("id", self.id)
-        return reader.option("until", json.dumps(self.until)).load()
+        reader = self.spark.readStream.format(Topic.name()).option("address", self.address.text).option("id", self.source.id)
+        return reader.option("until", json.dumps(self.source.until)).load()
 
 
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:

@@ -42,6 +42,8 @@ _STATE = re.compile(r"\.?(\d+)(?:_[^.]*)?\.(?:changelog|zip|delta|snapshot)(?:\.
 class SparkLog:
     """Spark's own checkpoint of one query."""
 
+    backend = "spark"
+
     def __init__(self, checkpoint: Path) -> None:
         self.path = checkpoint / "spark"
         self._shortened: dict[tuple[Path, Path], Path] = {}
@@ -84,6 +86,11 @@ class SparkLog:
     def source_logs(self) -> set[Path]:
         """The logs of all sources of files."""
         return set((self.path / "sources").glob("*/[0-9]*"))
+
+    @property
+    def listed(self) -> list[Path]:
+        """The files that all logs of sources name."""
+        return list(self.noted(self.source_logs))
 
     @staticmethod
     def noted(logs: Iterable[Path]) -> Iterator[Path]:

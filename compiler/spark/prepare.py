@@ -8,8 +8,9 @@ from pathlib import Path
 
 import attrs
 
+from tracetypes.compiler.backend.run_request import RunRequest
 from tracetypes.compiler.spark import archive, java
-from tracetypes.compiler.spark.run_request import RunRequest
+from tracetypes.compiler.spark.backend import SparkEngine
 from tracetypes.compiler.spark.session import session
 from tracetypes.edges import U
 from tracetypes.graph import Dataflow
@@ -85,5 +86,5 @@ def prepare() -> None:
         rows = Path(scratch, "ticks.jsonl")
         rows.write_text("".join(json.dumps({"name": "ab"[n % 2], "number": n, "ts": n}) + "\n" for n in range(40)))
         sinks = {name: str(Path(scratch, name)) for name in ("named", "totals", "all")}
-        RunRequest(flow(), {"ticks": str(rows)}, sinks, parallelism=2).run()
+        RunRequest(flow(), {"ticks": str(rows)}, sinks, parallelism=2, engine=SparkEngine()).run()
         java.end(session(parallelism=2), PATIENCE)

@@ -11,12 +11,14 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from tracetypes.compiler.columns.arrow import schema_of_rows
 from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.messages import Message, StageProgress
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
-from tracetypes.silence import shown_ranges
+from tracetypes.silence import read_ranges, shown_ranges
 
-__all__ = ["Channel", "Contents", "Entry", "markers_of"]
+__all__ = ["Channel", "Contents", "Entry", "entry_messages", "markers_of"]
 
 Entry: TypeAlias = dict[str, Any]
 """A line of a channel: ``{"batch": 3, "markers": [...], "complete": false, "silence": [...]}``, or where rows lie."""
@@ -33,6 +35,8 @@ class Contents(ABC):
 class Channel(ABC):
     """The place of a channel. The places of its entries grow from one epoch of the sender to the next."""
 
+    directory: str
+    """The name of its directory in the checkpoint, which stays if the graph names the channel otherwise."""
     contents: Contents
 
     @abstractmethod
@@ -56,3 +60,14 @@ def markers_of(plan: Plan, messages: Sequence[Message], batch: int) -> Entry:
             silence = shown_ranges(progress.silence)
             entry |= {"markers": progress.markers, "complete": progress.complete, "silence": silence}
     return entry
+
+
+def entry_messages(contents: Contents, entry: Entry, kernel: ChannelKernel) -> Iterator[Message]:
+    """The messages of an entry to the key groups of a stage."""
+    schema = schema_of_rows(kernel.leaf.layout)
+    for part in contents.read(entry):
+        if isinstance(part, pa.RecordBatch):
+            columns = [c.cast(f.type) for c, f in zip(part.columns, schema, strict=True)]
+            yield from kernel.rows(pa.RecordBatch.from_arrays(columns, schema=schema))
+        else:
+            yield from kernel.markers(part["markers"], part["complete"], read_ranges(part["silence"]))

@@ -35,6 +35,7 @@ __all__ = [
     "CompatibleCheckpoints",
     "EpochLog",
     "Logs",
+    "backend_of",
     "checkpoints_of",
     "claim",
     "claim_all",
@@ -49,7 +50,11 @@ MOST = 12
 
 class EpochLog(Protocol):
     """A backend's record of the epochs of a query. Some epochs that it has not ended may be answered, which the run
-    store knows."""
+    store knows. ``backend``: its name."""
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend, which a checkpoint has for good."""
 
     @property
     def begun(self) -> int:
@@ -96,11 +101,11 @@ class CompatibleCheckpoint:
         stamp(self.path)
         mine = {"graph": self.graph.plain, "stages": self.stages}
         if self.known is None:
-            write_json(self.path / "graph.json", {"run": self.run, **mine, "before": []})
+            write_json(self.path / "graph.json", {"run": self.run, "backend": self.log.backend, **mine, "before": []})
         elif self.changed:
             old = {"graph": self.known["graph"], "stages": self.known["stages"]}
             ended = [*self.known["before"], old | {"until": self.log.ended + 1}]
-            write_json(self.path / "graph.json", {"run": self.run, **mine, "before": ended})
+            write_json(self.path / "graph.json", {"run": self.run, "backend": self.log.backend, **mine, "before": ended})
 
 
 def claim(path: Path, plan: Plan, logs: Logs) -> CompatibleCheckpoint:
@@ -129,12 +134,24 @@ def _known(path: Path) -> dict[str, Any] | None:
     return known
 
 
+def backend_of(graph: Mapping[str, Any]) -> str:
+    """The backend that made a checkpoint, from its ``graph.json``."""
+    return str(graph.get("backend", "spark"))
+
+
 def _compared(
     path: Path, plan: Plan, graph: Fingerprint, key: Key, home: Path, logs: Logs
 ) -> tuple[CompatibleCheckpoint, list[str]]:
     known = _known(path)
     if known is None:
         return CompatibleCheckpoint(path, graph, described(plan), None, key, home, logs(path)), []
+    log = logs(path)
+    if (backend := backend_of(known)) != log.backend:
+        raise RunError(
+            "TT211",
+            f"the checkpoint {path} was made by the backend {backend!r}, and this run has {log.backend!r}",
+            fix=f"give --backend {backend}, or another --checkpoint and output",
+        )
     if not key.kept and HIDDEN in json.dumps(known["graph"]):
         raise RunError(
             "TT211",
@@ -143,7 +160,7 @@ def _compared(
         )
     old = Fingerprint.of(known["graph"])
     changed, refused = tuple(old.changed(graph)), old.refused(graph)
-    return CompatibleCheckpoint(path, graph, described(plan), known, key, home, logs(path), changed), refused
+    return CompatibleCheckpoint(path, graph, described(plan), known, key, home, log, changed), refused
 
 
 def _refuse(path: Path, changes: list[str]) -> None:

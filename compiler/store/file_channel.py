@@ -42,6 +42,7 @@ class FileChannel(Channel):
     """A directory."""
 
     def __init__(self, name: str, path: Path) -> None:
+        self.directory = path.name
         self.path, self.rows, self.manifests = path, path / "rows", path / "manifests"
         for directory in (self.rows, self.manifests):
             writable(directory)

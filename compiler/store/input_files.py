@@ -42,7 +42,7 @@ from tracetypes.compiler.store.listings import Listings
 from tracetypes.compiler.store.small_files import read_json, write_lines
 from tracetypes.formats import Parquet, format_of
 
-__all__ = ["InputFiles", "by_time", "records_of", "unread"]
+__all__ = ["InputFiles", "by_time", "home_of", "records_of", "unread"]
 
 LARGE = 256 << 20
 """Bytes from which a Parquet file is read by several tasks at once."""
@@ -111,7 +111,7 @@ class InputFiles:
     @staticmethod
     def of(checkpoint: Path, label: str, **options: Any) -> InputFiles:
         """The files of a reading of a source, by its label."""
-        return InputFiles(checkpoint.absolute() / "inputs" / quote(label, safe=""), **options)
+        return InputFiles(home_of(checkpoint, label), **options)
 
     # ------------------------------------------------------------------------------------------------ a start
 
@@ -375,6 +375,11 @@ class InputFiles:
                 if number <= self.done:
                     self.listings.remove(number)
             self.done = max(self.done, about["listing"])
+
+
+def home_of(checkpoint: Path, label: str) -> Path:
+    """The directory of the records of a reading, in a checkpoint."""
+    return checkpoint.absolute() / "inputs" / quote(label, safe="")
 
 
 def records_of(checkpoint: Path, label: str) -> list[tuple[int, dict[str, Any]]]:

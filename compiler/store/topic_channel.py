@@ -97,7 +97,7 @@ class TopicChannel(Channel):
 
     def __init__(self, name: str, address: Address, path: Path) -> None:
         self.name, self.address, self.watch = name, address, Watch(address, writing=True)
-        self.contents = Records(address)
+        self.directory, self.contents = path.name, Records(address)
         self.removed = 0
         self.open(path / "topic.json")
 

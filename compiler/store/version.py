@@ -25,7 +25,7 @@ FORMAT = 4
 
 _FILE = "format.json"
 
-_CONTENTS = ("graph.json", "program.json", "channels.json", "commits", "spark", "queries", "inputs")
+_CONTENTS = ("graph.json", "program.json", "channels.json", "commits", "spark", "local", "queries", "inputs")
 """What else a checkpoint may begin with: a directory with none of these is none yet."""
 
 

@@ -15,9 +15,9 @@ from tests.spark import dags
 from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import RunError, check
+from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import log
-from tracetypes.compiler.spark.channel_retention import ChannelRetention
 from tracetypes.compiler.spark.channels import reader_of
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.store import file_channel, run_store

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -26,6 +26,7 @@ from tracetypes.rejects import SideOutputRow
 from tracetypes.results import Result
 
 if TYPE_CHECKING:
+    from tracetypes.compiler.backend.backend import Engine
     from tracetypes.compiler.backend.control import Control
     from tracetypes.compiler.backend.summary import Summary
     from tracetypes.compiler.plan.plan import Plan
@@ -49,7 +50,7 @@ for nowhere; or a list, to which values are appended, or pairs ``(key, value)`` 
 class RunRequest:
     """A run with its parameters. Its construction refuses what can be refused before anything is read or written;
     :meth:`run` runs it. The parameters are those of :func:`run`; ``prometheus`` and other options of the command
-    line are not among them. ``clock`` takes its phases, from now unless given."""
+    line are not among them. ``engine``: starts the backend. ``clock`` takes its phases, from now unless given."""
 
     flow: Dataflow | Checked
     inputs: Mapping[str, Input]
@@ -68,7 +69,7 @@ class RunRequest:
     max_rejects: int | None = attrs.field(default=None, kw_only=True)
     verify: bool = attrs.field(default=True, kw_only=True)
     channels: str | None = attrs.field(default=None, kw_only=True)
-    master: str | None = attrs.field(default=None, kw_only=True)
+    engine: Engine = attrs.field(kw_only=True)
     program: Program = attrs.field(init=False)
     clock: Clock = attrs.field(factory=Clock, kw_only=True)
     paths: dict[str, str] = attrs.field(init=False)
@@ -207,14 +208,10 @@ class RunRequest:
         with extras():
             from tracetypes.compiler.backend.backend import refuse_unsupported
             from tracetypes.compiler.backend.control import Control
+            from tracetypes.compiler.backend.run import require, run_program
             from tracetypes.compiler.backend.summary import Limits
             from tracetypes.compiler.connectors.program_rows import Rows
-            from tracetypes.compiler.spark.backend import SparkBackend
-            from tracetypes.compiler.spark.inputs import look_for, require
-            from tracetypes.compiler.spark.log import SparkLog
-            from tracetypes.compiler.spark.prints import show_prints
-            from tracetypes.compiler.spark.run import run_program
-            from tracetypes.compiler.spark.session import session
+            from tracetypes.compiler.connectors.registry import connector_of
             from tracetypes.compiler.store.compatibility import refuse
             from tracetypes.compiler.store.memory_output import ListOutput, TerminalOutput
             from tracetypes.compiler.store.output_interface import SideOutputs
@@ -224,7 +221,7 @@ class RunRequest:
             from tracetypes.compiler.store.version import look
 
         require(self.program.sources, self.inputs)
-        refuse_unsupported(self.program, SparkBackend.unsupported(self.program, self.inputs))
+        refuse_unsupported(self.program, self.engine.unsupported(self.program, self.inputs))
         inputs = {
             name: one if isinstance(one, str) else Rows((tuple(cast(Iterable[Any], one)),), text=False)
             for name, one in self.inputs.items()
@@ -242,27 +239,22 @@ class RunRequest:
         look(Path(checkpoint))
         for source, one in inputs.items():
             if isinstance(one, str):
-                look_for(source, one)
+                connector_of(one).look_for(source, one)
         locks.take(Path(checkpoint), "the checkpoint")
         for path in self.paths.values():
             if _is_directory(path):
                 locks.take(Path(path), "the output directory")
         paths = {name: one for name, one in inputs.items() if isinstance(one, str) and is_file(one)}
-        refuse(Path(checkpoint), self.program, SparkLog, paths, appended=self.appended == "read")
+        refuse(Path(checkpoint), self.program, self.engine.log, paths, appended=self.appended == "read")
         if self.paths and not self.keeps_nothing:
             locks.take(Path(late), "the directory of late items")
             locks.take(Path(rejects), "the directory of rejects")
         # py4j logs tracebacks there; our own messages say what it was
         logging.getLogger().addHandler(logging.NullHandler())
         say = status or (lambda _: None)
-        say("starting Spark")
+        say(f"starting {self.engine.name}")
         control = control or Control(starts=True)
         self.clock.lap("checks")
-        with control.of_signals():
-            spark = session(parallelism=self.program.width, master=self.master)
-        control.starts = False
-        self.clock.lap("start of Spark")
-        say("running; Ctrl-C stops, and the same command goes on")
         late_rows, rejected_rows = list[SideOutputRow](), list[SideOutputRow]()
 
         def opened(sink: str, plan: Plan, run: str) -> Output:
@@ -275,9 +267,15 @@ class RunRequest:
                 return TerminalOutput(plan, name, late_rows, rejected_rows, side_outputs)
             return open_output(plan, str(target), run, late, rejects)
 
-        with show_prints(spark, notify or partial(print, file=sys.stderr)):
+        with ExitStack() as stack:
+            with control.of_signals():
+                show = notify or partial(print, file=sys.stderr)
+                backend = stack.enter_context(self.engine.started(self.program.width, show))
+            control.starts = False
+            self.clock.lap(f"start of {self.engine.name}")
+            say("running; Ctrl-C stops, and the same command goes on")
             summary = run_program(
-                spark,
+                backend,
                 self.program,
                 inputs,
                 {sink: partial(opened, sink) for sink in self.outputs},

@@ -1,0 +1,1 @@
+"""Plans in one process: threads, no JVM."""

@@ -1,0 +1,126 @@
+"""This process as a backend: a segment is a thread, and its stages run on a few more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tracetypes.compiler.backend.backend import RunContext
+from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.connectors.files import Order
+from tracetypes.compiler.connectors.registry import connector_of
+from tracetypes.compiler.graph.segments import Segment
+from tracetypes.compiler.local.channels import LocalChannelReader
+from tracetypes.compiler.local.inputs import OPENINGS, LocalInput, open_all
+from tracetypes.compiler.local.log import LocalLog, stage_states
+from tracetypes.compiler.local.prints import show_prints
+from tracetypes.compiler.local.segment import LocalSegment
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.program import Program
+from tracetypes.compiler.store.channel import Channel
+from tracetypes.compiler.store.inspection import Blobs
+from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.store.run_store import RunStore
+
+__all__ = ["LocalBackend", "LocalEngine"]
+
+
+@attrs.define(eq=False)
+class LocalBackend:
+    """Runs segments on threads. ``tasks``: how many splits are read at once."""
+
+    tasks: int = 1
+    _senders: dict[str, LocalSegment] = attrs.field(init=False, factory=dict)
+    """Segments by the channel that they feed."""
+
+    @staticmethod
+    def log(checkpoint: Path) -> LocalLog:
+        """Our own log."""
+        return LocalLog(checkpoint)
+
+    @property
+    def states(self) -> Blobs:
+        """Reads the states from the log."""
+        return stage_states
+
+    @staticmethod
+    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
+        """Every plan can run. Files have to lie on this machine."""
+        return [
+            f"source {name!r} reads {one}, which is not on this machine's disks"
+            for name, one in inputs.items()
+            if connector_of(one).kind not in OPENINGS or _is_remote_file(one)
+        ]
+
+    def prepare(self, program: Program, locks: Locks) -> None:
+        """Nothing has to be prepared."""
+
+    @staticmethod
+    def open(
+        plans: Sequence[Plan],
+        inputs: Mapping[str, Any],
+        scratch: str,
+        files_per_step: int | None,
+        orders: Mapping[str, Order],
+        *,
+        bounded: bool,
+    ) -> dict[str, LocalInput]:
+        """The inputs of sources by name."""
+        return open_all(plans, inputs, scratch, files_per_step, orders, bounded=bounded)
+
+    def channel_reader(self, channel: Channel) -> LocalChannelReader:
+        """A reader of a channel."""
+        return LocalChannelReader(channel, self.tasks)
+
+    def start(
+        self,
+        segment: Segment,
+        plan: Plan,
+        inputs: Mapping[str, LocalInput],
+        channels: Mapping[str, ChannelRetention],
+        store: RunStore,
+        context: RunContext,
+    ) -> LocalSegment:
+        """Start a segment."""
+        name, senders = segment.name if context.names else "", [self._senders[one] for one in channels]
+        assert isinstance(store.log, LocalLog)
+        running = LocalSegment(plan, inputs, channels, senders, store, store.log, context, name)
+        if segment.sends is not None:
+            self._senders[segment.sends] = running
+        return running
+
+
+def _is_remote_file(given: object) -> bool:
+    return isinstance(given, str) and connector_of(given).kind == "files" and connector_of(given).path(given) is None
+
+
+@attrs.frozen
+class LocalEngine:
+    """Needs no start."""
+
+    name = "this process"
+
+    @staticmethod
+    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
+        """As of :class:`LocalBackend`."""
+        return LocalBackend.unsupported(program, inputs)
+
+    @staticmethod
+    def log(checkpoint: Path) -> LocalLog:
+        """Our own log."""
+        return LocalLog(checkpoint)
+
+    @staticmethod
+    def blobs() -> Blobs:
+        """What reads the states of stages."""
+        return stage_states
+
+    @contextmanager
+    def started(self, width: int, show: Callable[[str], None]) -> Iterator[LocalBackend]:
+        """A context in which what operators print is shown."""
+        with show_prints(show):
+            yield LocalBackend(width)

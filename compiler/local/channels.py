@@ -1,0 +1,64 @@
+"""Channels as the local backend reads them: entries between two places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from tracetypes.compiler.connectors.splits import Offset, Splits
+from tracetypes.compiler.local.log import LocalLog
+from tracetypes.compiler.store.channel import Channel
+from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
+from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
+
+__all__ = ["LocalChannelReader"]
+
+MOST: Final = 64
+"""Manifests of one epoch at most."""
+
+
+class ManifestSplits:
+    """The lines of manifests. An offset ``{"next": 4}`` is the first manifest that is not taken."""
+
+    def __init__(self, channel: FileChannel) -> None:
+        self.channel = channel
+
+    def begin(self) -> Offset:
+        """Before the first manifest."""
+        return {"next": 0}
+
+    def end(self, since: Offset) -> Offset:
+        """Behind the manifests that are there."""
+        numbers = sorted(n for n in map(manifest_number, self.channel.manifests.iterdir()) if n >= since["next"])[:MOST]
+        return {"next": numbers[-1] + 1} if numbers else since
+
+    def splits(self, since: Offset, until: Offset) -> list[tuple[str]]:
+        """Their lines, in order."""
+        paths = sorted(self.channel.manifests.iterdir(), key=manifest_number)
+        within = (path for path in paths if since["next"] <= manifest_number(path) < until["next"])
+        return [(line,) for path in within for line in path.read_text().splitlines()]
+
+
+_SPLITS: Final[Mapping[type[Channel], Callable[[Any, int], Splits]]] = {
+    FileChannel: lambda channel, tasks: ManifestSplits(channel),
+    TopicChannel: lambda channel, tasks: ChannelSplits(channel.name, channel.address, tasks, channel.id),
+}
+
+
+@attrs.frozen(eq=False)
+class LocalChannelReader:
+    """Reads a channel. ``tasks``: how many read at once."""
+
+    channel: Channel
+    tasks: int
+
+    def splits(self) -> Splits:
+        """Finds the entries."""
+        return _SPLITS[type(self.channel)](self.channel, self.tasks)
+
+    def taken(self, log: LocalLog) -> list[int]:
+        """For each time that a segment reads the channel, the place before which it needs nothing any more."""
+        takes = log.takes(log.ended)
+        return [] if takes is None else [until["next"] for name, _, until in takes.channels if name == self.channel.directory]

@@ -1,0 +1,245 @@
+"""The inputs of a run, opened in this process: what there is to read, and how it is read."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain as chained
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from tracetypes.compiler.connectors.delta_splits import TableSource
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.connectors.file_splits import Reading, Split
+from tracetypes.compiler.connectors.files import Order
+from tracetypes.compiler.connectors.kafka_records import RecordReader
+from tracetypes.compiler.connectors.kafka_splits import TopicSource
+from tracetypes.compiler.connectors.parquet_row_groups import tables
+from tracetypes.compiler.connectors.program_rows import write_rows
+from tracetypes.compiler.connectors.registry import connector_of
+from tracetypes.compiler.connectors.source_rows import taker
+from tracetypes.compiler.connectors.splits import Offset, Splits
+from tracetypes.compiler.connectors.text_reader import TextReader
+from tracetypes.compiler.plan.plan import FromSource, Plan
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.messages import Message, Piece
+from tracetypes.compiler.runtime.source import TakenRow
+from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.compiler.store.input_files import InputFiles
+from tracetypes.compiler.store.source_files import SourceFiles
+from tracetypes.formats import Parquet
+from tracetypes.sources import reader
+
+__all__ = ["OPENINGS", "LocalInput", "SplitRows", "open_all"]
+
+
+@attrs.frozen
+class SplitRows:
+    """The rows of a split. ``part`` of ``parts`` of the source, and whether it is idle. ``notes``: the messages when all rows
+    are read. ``check``: raises why the split could not be read, if that is known."""
+
+    piece: Piece
+    rows: Iterator[TakenRow | Chunk]
+    part: int = 0
+    parts: int = 1
+    idle: bool = False
+    notes: Callable[[], Sequence[Message]] = tuple
+    check: Callable[[], None] = lambda: None
+
+
+class LocalInput(ABC):
+    """The input of a source."""
+
+    identity: EndpointIdentity
+
+    def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
+        """The files of a reading; None if there are none."""
+        return None
+
+    @abstractmethod
+    def splits(self, files: InputFiles | None) -> Splits:
+        """Finds what there is to read. ``files``: of the reading."""
+
+    @abstractmethod
+    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[Any], SplitRows]:
+        """Reads splits, in one thread."""
+
+
+class FileSplits:
+    """The splits of listings. An offset ``{"listing": 3}`` is the last listing that was taken; an epoch takes one."""
+
+    def __init__(self, files: InputFiles) -> None:
+        self.files = files
+
+    def begin(self) -> Offset:
+        """Before the first listing."""
+        return {"listing": 0}
+
+    def end(self, since: Offset) -> Offset:
+        """The next listing."""
+        after = (number for number in self.files.listings.numbers() if number > max(since["listing"], self.files.done))
+        return {"listing": next(after, since["listing"])}
+
+    def splits(self, since: Offset, until: Offset) -> Sequence[tuple[Split]]:
+        """In the order of the source."""
+        if until == since:
+            return []
+        return [(split,) for split in sorted(self.files.listings.splits(until["listing"]), key=lambda one: one.piece)]
+
+
+class LocalFiles(LocalInput):
+    """Files on a local or mounted disk."""
+
+    def __init__(self, leaf: FromSource, path: str, files_per_step: int | None, order: Order = "modified") -> None:
+        self.identity, self.at_once = EndpointIdentity("files"), files_per_step
+        self.source_files = SourceFiles(leaf, path, order)
+        self.source_files.check_first()
+
+    def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles:
+        """All of them."""
+        options = {"tasks": tasks, "at_once": self.at_once, "appended": appended, "follows": follows}
+        return self.source_files.input_files(checkpoint, label, **options)
+
+    def splits(self, files: InputFiles | None) -> Splits:
+        """Of the listings."""
+        assert files is not None
+        return FileSplits(files)
+
+    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[Split]], SplitRows]:
+        """Lines, or row groups."""
+        read, format = reader(leaf.source).read, self.source_files.format
+        if isinstance(format, Parquet):
+            take = taker(leaf, read, verifier)
+
+            def row_groups(reading: Reading) -> Iterator[TakenRow | Chunk]:
+                split = reading.split
+                with reading.sampled():
+                    for table in tables(leaf, split.path, split.start, split.parts):
+                        yield from take(table)
+
+            return lambda split: _of_file(Reading(*split), leaf, row_groups)
+        rows = TextReader(leaf, format, self.source_files.header, read, verifier)
+
+        def lines(reading: Reading) -> Iterator[TakenRow | Chunk]:
+            return rows.of(reading.lines(), begins=reading.split.start == 0)
+
+        return lambda split: _of_file(Reading(*split), leaf, lines)
+
+
+def _of_file(reading: Reading, leaf: FromSource, rows: Callable[[Reading], Iterator[TakenRow | Chunk]]) -> SplitRows:
+    def notes() -> Sequence[Message]:
+        return [reading.note(leaf.label)]
+
+    return SplitRows(reading.split.piece, rows(reading), notes=notes, check=reading.check)
+
+
+class LocalTopic(LocalInput):
+    """A topic of Kafka."""
+
+    def __init__(self, leaf: FromSource, text: str, *, bounded: bool) -> None:
+        self.source = TopicSource.of(leaf, text, bounded=bounded)
+        self.identity = self.source.identity
+
+    def splits(self, files: InputFiles | None) -> Splits:
+        """Ranges of offsets."""
+        return self.source.splits()
+
+    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[int, int, int, int, bool]], SplitRows]:
+        """Records."""
+        records = RecordReader(leaf, self.source.address, verifier)
+
+        def read(split: tuple[int, int, int, int, bool]) -> SplitRows:
+            partition, start, until, parts, idle = split
+            rows = iter(()) if idle else records.read(partition, start, until)
+            return SplitRows((partition, start, 0), rows, partition, parts, idle)
+
+        return read
+
+
+class LocalTable(LocalInput):
+    """A Delta table."""
+
+    def __init__(self, leaf: FromSource, address: str, files_per_step: int | None, *, bounded: bool) -> None:
+        self.source = TableSource.of(leaf, address, files_per_step, bounded=bounded)
+        self.identity = self.source.identity
+
+    def splits(self, files: InputFiles | None) -> Splits:
+        """Files of versions."""
+        return self.source.splits()
+
+    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[str, int, int, str]], SplitRows]:
+        """Row groups."""
+        take = taker(leaf, reader(leaf.source).read, verifier)
+
+        def read(split: tuple[str, int, int, str]) -> SplitRows:
+            path, version, number, constants = split
+            rows = chained.from_iterable(map(take, tables(leaf, path, 0, 1, json.loads(constants))))
+            return SplitRows((version, number, 0), rows)
+
+        return read
+
+
+# ------------------------------------------------------------------------------------------------------ opening
+
+
+@attrs.frozen
+class Opening:
+    """The circumstances in which an input is opened. ``scratch``: a directory of the run. ``bounded``: later rows are
+    not read."""
+
+    leaf: FromSource
+    scratch: str
+    files_per_step: int | None
+    order: Order
+    bounded: bool
+
+    def files(self, given: Any) -> LocalInput:
+        """From a path."""
+        return LocalFiles(self.leaf, given, self.files_per_step, self.order)
+
+    def topic(self, given: Any) -> LocalInput:
+        """From an address."""
+        return LocalTopic(self.leaf, given, bounded=self.bounded)
+
+    def table(self, given: Any) -> LocalInput:
+        """From an address."""
+        return LocalTable(self.leaf, given, self.files_per_step, bounded=self.bounded)
+
+    def rows(self, given: Any) -> LocalInput:
+        """From :class:`Rows`: files."""
+        directory = os.path.join(self.scratch, self.leaf.source.name)
+        write_rows(self.leaf, given, Path(directory))
+        return LocalFiles(self.leaf, directory, given.files_per_step or self.files_per_step)
+
+
+OPENINGS: Final[Mapping[str, Callable[[Opening, Any], LocalInput]]] = {
+    "files": Opening.files,
+    "topic": Opening.topic,
+    "table": Opening.table,
+    "rows": Opening.rows,
+}
+"""By the kind of the connector."""
+
+
+def open_all(
+    plans: Sequence[Plan],
+    inputs: Mapping[str, Any],
+    scratch: str,
+    files_per_step: int | None,
+    orders: Mapping[str, Order],
+    *,
+    bounded: bool,
+) -> dict[str, LocalInput]:
+    """The inputs of sources by name. ``orders``: of files, by modification time if not told otherwise; ``bounded``: without what
+    comes later."""
+    leaves = {leaf.source.name: leaf for plan in plans for leaf in plan.sources}
+    return {
+        name: OPENINGS[connector_of(inputs[name]).kind](
+            Opening(leaf, scratch, files_per_step, orders.get(name, "modified"), bounded), inputs[name]
+        )
+        for name, leaf in leaves.items()
+    }

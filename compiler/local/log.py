@@ -1,0 +1,222 @@
+"""The local backend's record of a segment, in one SQLite database: what each epoch takes, and the states after the last one.
+
+::
+
+    CHECKPOINT/local/epochs.db         table epochs: a row for each of the last epochs. table states: a row for each key group
+    CHECKPOINT/local/states/0-3-17     a large state: of stage 0, key group 3, after epoch 17
+
+An epoch is begun by a commit of what it takes, and ended by one commit of all its states. So whoever goes on after a crash takes
+the same rows again, from the states before. SQLite's write-ahead log is synchronised with each commit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+
+from tracetypes.compiler.store.input_files import home_of
+from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
+from tracetypes.compiler.store.listings import Listings
+from tracetypes.errors import RunError
+
+__all__ = ["GroupId", "LocalLog", "Takes", "stage_states"]
+
+GroupId: TypeAlias = tuple[int, int]
+"""A stage, and a key group."""
+
+LARGE = 1 << 20
+"""Bytes from which a state is a file of its own."""
+
+KEPT = 100
+"""How many epochs are kept, as many as commit records."""
+
+_TABLES = """
+    CREATE TABLE IF NOT EXISTS epochs (number INTEGER PRIMARY KEY, takes TEXT NOT NULL, ended INTEGER NOT NULL);
+    CREATE TABLE IF NOT EXISTS states (
+        stage INTEGER, grp INTEGER, state BLOB, file TEXT, PRIMARY KEY (stage, grp)
+    );
+"""
+
+
+@attrs.frozen
+class Takes:
+    """What an epoch takes. ``sources``: of each reading, by label, the offsets from which and up to which it reads.
+    ``channels``: of each leaf that is a channel, its directory and these
+    offsets. ``drain``: the sources have ended."""
+
+    sources: dict[str, tuple[Any, Any]]
+    channels: list[tuple[str, Any, Any]]
+    drain: bool
+
+    @property
+    def line(self) -> str:
+        """As JSON."""
+        return json.dumps(attrs.asdict(self))
+
+    @classmethod
+    def of(cls, line: str) -> Takes:
+        """From JSON."""
+        plain = json.loads(line)
+        sources = {label: (since, until) for label, (since, until) in plain["sources"].items()}
+        return cls(sources, [(name, since, until) for name, since, until in plain["channels"]], plain["drain"])
+
+
+class LocalLog:
+    """The record of one segment. Nothing is written before :meth:`begin`. Threads share it."""
+
+    backend = "local"
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.checkpoint, self.path = checkpoint, checkpoint / "local"
+        self._connection: sqlite3.Connection | None = None
+        self._lock = threading.RLock()
+
+    # ------------------------------------------------------------------------------------------------- epochs
+
+    @property
+    def begun(self) -> int:
+        """The last epoch that was begun; -1 for none."""
+        return int(self._one("SELECT max(number) FROM epochs", -1))
+
+    @property
+    def ended(self) -> int:
+        """The last epoch whose states are here; -1 for none."""
+        return int(self._one("SELECT max(number) FROM epochs WHERE ended", -1))
+
+    def takes(self, number: int) -> Takes | None:
+        """What an epoch takes, if it was begun."""
+        line = self._one("SELECT takes FROM epochs WHERE number = ?", None, number)
+        return None if line is None else Takes.of(line)
+
+    def begin(self, number: int, takes: Takes) -> None:
+        """Record that an epoch begins."""
+        with self._lock, self._open() as connection:
+            connection.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, 0)", (number, takes.line))
+
+    def forget(self, number: int) -> None:
+        """An epoch of which nobody has seen anything begins anew, and takes what is there then."""
+        with self._lock, self._open() as connection:
+            connection.execute("DELETE FROM epochs WHERE number >= ?", (number,))
+
+    def end(self, number: int, states: Mapping[GroupId, bytes]) -> None:
+        """Record that an epoch has ended, with the states that it has changed."""
+        rows: list[tuple[int, int, bytes | None, str | None]] = []
+        for (stage, group), state in states.items():
+            if len(state) < LARGE:
+                rows.append((stage, group, state, None))
+            else:
+                rows.append((stage, group, None, self._file(f"{stage}-{group}-{number}", state)))
+        with self._lock:
+            with self._open() as connection:
+                connection.executemany("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", rows)
+                connection.execute("UPDATE epochs SET ended = 1 WHERE number = ?", (number,))
+                connection.execute("DELETE FROM epochs WHERE number < ?", (number - KEPT,))
+            if any(file is not None for *_, file in rows):
+                self._tidy()
+
+    # ------------------------------------------------------------------------------------------------- states
+
+    @property
+    def stores(self) -> int:
+        """How many stages have a state."""
+        return int(self._one("SELECT count(DISTINCT stage) FROM states", 0))
+
+    def states(self, stage: int | None = None) -> Iterator[tuple[GroupId, bytes]]:
+        """The states after the last epoch that has ended. Raises :class:`RunError` ``TT214`` if a file of one is gone."""
+        query = "SELECT stage, grp, state, file FROM states"
+        rows = self._all(f"{query} ORDER BY stage, grp") if stage is None else self._all(f"{query} WHERE stage = ?", stage)
+        for number, group, state, file in rows:
+            try:
+                yield (number, group), state if file is None else (self.path / "states" / file).read_bytes()
+            except OSError as error:
+                raise RunError(
+                    "TT214",
+                    f"the state of stage {number}, key group {group} cannot be read: {error}",
+                    fix="put the file back, or start anew with another --checkpoint and output",
+                ) from error
+
+    def _file(self, name: str, state: bytes) -> str:
+        directory = self.path / "states"
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / name).open("wb") as file:
+            file.write(state)
+            file.flush()
+            os.fsync(file.fileno())
+        return name
+
+    def _tidy(self) -> None:
+        """Remove the files of states that are no longer."""
+        needed = {file for (file,) in self._all("SELECT file FROM states WHERE file IS NOT NULL")}
+        for name in os.listdir(self.path / "states"):
+            if name not in needed:
+                (self.path / "states" / name).unlink()
+
+    # ------------------------------------------------------------------------------------- what a run asks for
+
+    def clean(self) -> None:
+        """Remove a database in which nothing was begun."""
+        if self.begun < 0:
+            self.close()
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    @property
+    def listed(self) -> list[Path]:
+        """The listings that epochs have taken."""
+        return [
+            Listings(home_of(self.checkpoint, label), 1).place(until["listing"]) / "0.jsonl"
+            for (line,) in self._all("SELECT takes FROM epochs")
+            for label, (_, until) in Takes.of(line).sources.items()
+            if "listing" in until
+        ]
+
+    def took_from(self, directory: Path, epoch: int) -> bool:
+        """Whether an epoch, or one before it, has taken the end of the sources."""
+        return any(Takes.of(line).drain for (line,) in self._all("SELECT takes FROM epochs WHERE number <= ?", epoch))
+
+    # ----------------------------------------------------------------------------------------------- database
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self.path.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(self.path / "epochs.db", check_same_thread=False)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.executescript(_TABLES)
+            self._connection = connection
+        return self._connection
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            if self._connection is None and not (self.path / "epochs.db").exists():
+                return []
+            if self._connection is not None:
+                return self._connection.execute(query, values).fetchall()
+            with suppress(sqlite3.OperationalError), closing(sqlite3.connect(self.path / "epochs.db")) as connection:
+                return connection.execute(query, values).fetchall()
+            return []
+
+    def _one(self, query: str, default: Any, *values: Any) -> Any:
+        rows: Sequence[tuple[Any, ...]] = self._all(query, *values)
+        return default if not rows or rows[0][0] is None else rows[0][0]
+
+
+def stage_states(view: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
+    """The states of a stage by key group."""
+    for (_, group), state in LocalLog(view.path).states(stage.number):
+        yield group, state

@@ -1,0 +1,252 @@
+"""A segment that runs in this process: one epoch after the other, until its inputs end or somebody ends it.
+
+An epoch takes what is there: the next listing of files, the records of a topic up to now, the entries of a channel. Its record
+says so before it is read, so an epoch that runs again takes the same. Then, in this order: its rows are written, the run
+store commits it, and the log gets its states. A crash between any two of these repeats the epoch from the states before it, and
+an output takes each epoch once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from tracetypes.compiler.backend.backend import RunContext
+from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.backend.epochs import epoch_result
+from tracetypes.compiler.connectors.splits import Splits
+from tracetypes.compiler.local.channels import LocalChannelReader
+from tracetypes.compiler.local.inputs import LocalInput
+from tracetypes.compiler.local.log import LocalLog, Takes
+from tracetypes.compiler.local.workers import EpochWork, Workers
+from tracetypes.compiler.plan.facts import is_straight
+from tracetypes.compiler.plan.in_python import in_python
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.messages import Difference, Message, Piece, RetryEpoch
+from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.staging import unwritable
+from tracetypes.errors import CodedError, RunError
+
+__all__ = ["LocalSegment"]
+
+PAUSE: Final = 0.005
+"""Seconds between two looks at inputs where nothing was new."""
+
+
+class LocalSegment:
+    """A running segment, in a thread of its own. ``senders``: the segments that it reads from, by channel."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        inputs: Mapping[str, LocalInput],
+        channels: Mapping[str, ChannelRetention],
+        senders: Sequence[LocalSegment],
+        store: RunStore,
+        log: LocalLog,
+        context: RunContext,
+        name: str,
+    ) -> None:
+        self.store, self.log, self.context, self.name = store, log, context, name
+        self.plan = plan if context.verify else attrs.evolve(plan, verify_every=0)
+        self.inputs, self.retentions, self.senders = inputs, channels, senders
+        self.control, self.over = Control(), threading.Event()
+        self.failure: BaseException | None = None
+        self.metrics: Batch | None = None
+        self._rest = 0.0
+        self._thread = threading.Thread(target=self._body, name=f"tracetypes {name}", daemon=True)
+        self._thread.start()
+
+    # ----------------------------------------------------------------------------------------- for a supervisor
+
+    def drain(self) -> None:
+        """Follow no longer."""
+        self.control.drain.set()
+
+    def stop(self) -> None:
+        """End soon."""
+        self.control.stop.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether it is over."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    # ---------------------------------------------------------------------------------------------------- life
+
+    def _body(self) -> None:
+        try:
+            if not self.store.finished:
+                self._run()
+            if not self.control.stop.is_set():
+                self.over.set()
+        except OSError as error:
+            self.failure = unwritable(error)
+        except Exception as error:
+            self.failure = error if isinstance(error, CodedError) else _unexpected(error)
+        except BaseException as error:
+            self.failure = error
+        finally:
+            self.log.close()
+
+    def _run(self) -> None:
+        store = self.store
+        store.output.tidy()
+        readers: dict[str, LocalChannelReader] = {name: one.reader for name, one in self.retentions.items()}
+        self.sources = {
+            leaf.label: self.inputs[leaf.source.name].splits(store.files.get(leaf.label)) for leaf in self.plan.sources
+        }
+        self.channels = {name: (reader.channel.directory, reader.splits()) for name, reader in readers.items()}
+        in_plain = {one.operator for one in store.differences}
+        workers = Workers(in_python(self.plan, in_plain), self.inputs, readers, store.output.delivery, self.log.states)
+        try:
+            number = self.log.ended + 1
+            if self.log.begun >= number and store.committed(number) is None and store.visible() is None:
+                self.log.forget(number)
+            if not store.drained:
+                self._look(at_once=True)
+            while not self.control.stop.is_set():
+                number = self.log.ended + 1
+                takes = self.log.takes(number)
+                if takes is None:
+                    takes = self._next()
+                    if takes is None:
+                        if self._is_over():
+                            return
+                        time.sleep(PAUSE)
+                        continue
+                    self.log.begin(number, takes)
+                self._epoch(workers, number, takes)
+        finally:
+            workers.close()
+
+    @property
+    def _follows(self) -> bool:
+        return self.context.follow and not self.control.drain.is_set()
+
+    @property
+    def _drains(self) -> bool:
+        return bool(self.plan.sources) and (self.context.drain or self.control.drain.is_set())
+
+    def _look(self, *, at_once: bool = False) -> None:
+        """Look for new files, but not so often that it keeps the machine busy."""
+        began = time.monotonic()
+        if began < self._rest and not at_once:
+            return
+        for files in self.store.files.values():
+            files.look()
+        ended = time.monotonic()
+        self._rest = ended + 4 * (ended - began)
+
+    def _next(self) -> Takes | None:
+        """What the next epoch takes; None if nothing is new. Where no more comes, the sources end with the last rows."""
+        log, store = self.log, self.store
+        self._senders_over = all(one.over.is_set() for one in self.senders)  # before the look at their channels
+        last = log.takes(log.ended) or Takes({}, [], False)
+        ended = log.took_from(store.control, log.ended)
+        if not ended and (self._follows or self.control.drain.is_set()):
+            self._look(at_once=not self._follows)
+        sources: dict[str, tuple[Any, Any]] = {}
+        more = False
+        for label, splits in self.sources.items():
+            since = last.sources[label][1] if label in last.sources else splits.begin()
+            until = since if ended else splits.end(since)
+            sources[label] = since, until
+            more = more or (not ended and not self._follows and until != since and splits.end(until) != until)
+        known = {name: until for name, _, until in last.channels}
+        channels: dict[str, tuple[Any, Any]] = {}
+        for directory, splits in self.channels.values():
+            since = known.get(directory) or splits.begin()
+            channels[directory] = since, splits.end(since)
+        drain = self._drains and not self._follows and not ended and not more
+        moved = any(since != until for since, until in [*sources.values(), *channels.values()])
+        if not moved and not drain:
+            return None
+        if drain and not store.drained:
+            store.drain()
+        places = [self.channels[leaf.name][0] for leaf in self.plan.channels]
+        return Takes(sources, [(place, *channels[place]) for place in places], drain)
+
+    def _is_over(self) -> bool:
+        """Whether nothing more comes. Then the end of the sources was answered, if there is one."""
+        if self._follows or not self._senders_over:
+            return False
+        if self.context.drain or self.control.drain.is_set():
+            number, _ = self.store.next
+            if not self.store.before(number).get("complete"):
+                raise RunError(
+                    "TT214", "the end of the sources was not answered", fix="run again to go on; if it happens again, report it"
+                )
+            self.store.finish()
+        return True
+
+    # --------------------------------------------------------------------------------------------------- epochs
+
+    def _epoch(self, workers: Workers, number: int, takes: Takes) -> None:
+        """Do an epoch, and commit it."""
+        store, started = self.store, time.monotonic()
+        record = store.committed(number)
+        if record is None or not is_straight(workers.plan):
+            messages = self._messages(workers, number, takes)
+            if record is None:
+                result = epoch_result(workers.plan, messages, number, store)
+                store.output.take(result.messages, number, result.frontiers)
+                record = result.record
+                store.commit(number, record)
+                self.metrics = result.batch(number, time.monotonic() - started, self.name, store.output)
+            else:
+                store.output.tidy()
+        else:
+            workers.blobs = {}
+        self.log.end(number, workers.blobs)
+        for label, files in store.files.items():
+            files.committed(record["files"][label])
+        for retention in self.retentions.values():
+            retention.clean()
+        if self.metrics is not None and self.metrics.number == number:
+            self.context.on_epoch(self.metrics)
+
+    def _messages(self, workers: Workers, number: int, takes: Takes) -> list[Message]:
+        """The messages of an epoch, which is done again as often as need be."""
+        store = self.store
+        _, newest = store.next
+        pieces: dict[str, dict[Piece, int | None]] = {}
+        while True:
+            splits = {label: self.sources[label].splits(since, until) for label, (since, until) in takes.sources.items()}
+            entries = {place: _of(self.channels, place).splits(since, until) for place, since, until in takes.channels}
+            try:
+                return workers.run(EpochWork(splits, entries, newest, pieces, takes.drain))
+            except RetryEpoch as again:
+                known = {label: dict(before) for label, before in again.before.items()}
+                if all(before.items() <= pieces.get(label, {}).items() for label, before in known.items()):
+                    raise
+                for label, before in known.items():
+                    pieces.setdefault(label, {}).update(before)
+                workers.begin(workers.plan)
+            except Difference as difference:
+                self.context.on_difference(difference, store.differs(difference))
+                workers.begin(in_python(workers.plan, {difference.operator}))
+            except Exception:
+                if store.visible() is not None or not any([files.drop() for files in store.files.values()]):
+                    raise
+                workers.begin(workers.plan)
+
+
+def _of(channels: Mapping[str, tuple[str, Splits]], place: str) -> Splits:
+    """The splits of the channel in a directory."""
+    return next(splits for directory, splits in channels.values() if directory == place)
+
+
+def _unexpected(error: Exception) -> RunError:
+    """The error for what no part of a run explains."""
+    text = RunError(
+        "TT214", f"the run stopped: {type(error).__name__}: {error}", fix="see the cause above; run again to go on"
+    )
+    text.__cause__ = error
+    return text

@@ -1,0 +1,112 @@
+"""The files of a source: their format, header and order, and the errors that can be found before anything runs."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from tracetypes.compiler.connectors.files import Order, by_name, files_of
+from tracetypes.compiler.connectors.least_time import least_time
+from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
+from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.compiler.store.input_files import InputFiles, by_time
+from tracetypes.errors import RunError
+from tracetypes.formats import Csv, Format, Parquet, format_of
+from tracetypes.parsing import header_problem, is_blank, split_header
+
+__all__ = ["SourceFiles"]
+
+
+@attrs.define(eq=False)
+class SourceFiles:
+    """A file, or a directory with all files below it. ``is_listed``: whether they are on a local or mounted disk, where the
+    driver lists them and the workers read them. Raises :class:`RunError` ``TT207``, ``TT208``."""
+
+    leaf: FromSource
+    path: str
+    order: Order = "modified"
+    is_listed: bool = True
+    names: list[str] = attrs.field(init=False)
+    least: dict[tuple[str, int], int | None] = attrs.field(init=False, factory=dict)
+    """The least times that are known, by path and modification time: a source may be read several times."""
+    format: Format = attrs.field(init=False)
+    header: list[str] | None = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.names = files_of(self.leaf.source.name, self.path)
+        if self.order != "modified" and self.is_listed:
+            self.names.sort(key=by_name)
+        self.format = self._format()
+        self.header = self._header()
+
+    def _format(self) -> Format:
+        if not self.names and self.leaf.source.format is None:
+            raise RunError(
+                "TT207",
+                f"{self.path} holds no files yet, so their format is unknown",
+                fix="declare format=csv(...), json_lines() or parquet() at the source",
+            )
+        return format_of(self.names[0] if self.names else self.path, self.leaf.source.format)
+
+    def _header(self) -> list[str] | None:
+        if not isinstance(self.format, Csv) or self.format.columns is not None:
+            if isinstance(self.format, Csv) and self.format.columns is not None:
+                problem = header_problem(self.format, self.leaf.layout, self.format.columns, "format=csv(columns=...)")
+                if problem is not None:
+                    raise problem
+            return None
+        for name in self.names:
+            line = _first_line(name, self.format)
+            if line:
+                columns = split_header(self.format, line)
+                problem = header_problem(self.format, self.leaf.layout, columns, name)
+                if problem is not None:
+                    raise problem
+                return columns
+        return [name for name, _ in self.leaf.layout.columns]
+
+    def place(self, path: str, modified: int) -> Any:
+        """What sorts files that are found together. Files without a time are the first ones."""
+        match self.order:
+            case "modified":
+                return by_time(path, modified)
+            case "name":
+                return by_name(path)
+            case "time":
+                if (path, modified) not in self.least:
+                    self.least[path, modified] = least_time(self.leaf, self.format, self.header, path)
+                least = self.least[path, modified]
+                return least is not None, least, by_name(path)
+
+    def input_files(self, checkpoint: Path, label: str, **options: Any) -> InputFiles:
+        """The files of a reading that the driver lists. ``options``: those of :class:`InputFiles`."""
+        is_text = not isinstance(self.format, Parquet)
+        return InputFiles.of(checkpoint, label, path=self.path, is_text=is_text, place=self.place, **options)
+
+    def check_first(self) -> None:
+        """Whether the first file has all columns, of types that the workers read. Later ones are asked when they are read."""
+        for name in self.names[:1] if isinstance(self.format, Parquet) else ():
+            try:
+                with open_parquet(name) as file:
+                    check_columns(self.leaf.layout, self.leaf.source.format, file, name)
+            except (OSError, pa.ArrowException) as error:
+                raise RunError(
+                    "TT208", f"{name} cannot be read as Parquet: {error}", fix="give Parquet files, or another format"
+                ) from error
+
+
+def _first_line(name: str, format: Csv) -> str:
+    """The first line of a file that is not blank; the empty string when there is none."""
+    try:
+        with pa.input_stream(name, compression="detect") as file:
+            for line in io.TextIOWrapper(file, "utf-8-sig", "replace"):
+                line = line.rstrip("\r\n")
+                if not is_blank(format, line.encode()):
+                    return line
+    except (OSError, EOFError) as error:
+        raise RunError("TT208", f"{name} cannot be read: {error}", fix="see whether the file is whole") from error
+    return ""

@@ -1,0 +1,73 @@
+"""The backends by name, and which one runs if nobody says."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tracetypes.calls import like
+from tracetypes.compiler.backend.run_request import extras
+from tracetypes.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracetypes.compiler.backend.backend import Engine
+
+__all__ = ["BACKENDS", "default_backend", "engine_of", "engine_of_checkpoint"]
+
+BACKENDS: Final = ("spark", "local")
+
+VARIABLE: Final = "TRACETYPES_BACKEND"
+
+
+def engine_of(backend: str | None, master: str | None = None) -> Engine:
+    """The engine of a backend; None: of the default. Raises :class:`UsageError` ``TT402`` for an unknown name, and ``TT401`` if
+    a package is missing."""
+    backend = default_backend() if backend is None else _known(backend)
+    with extras():
+        if backend == "spark":
+            from tracetypes.compiler.spark.backend import SparkEngine
+
+            return SparkEngine(master)
+        from tracetypes.compiler.local.backend import LocalEngine
+
+        if master is not None:
+            fix = "leave --master out, or give --backend spark"
+            raise UsageError("TT402", "--master is of Spark, and this run is local", fix=fix)
+        return LocalEngine()
+
+
+def engine_of_checkpoint(path: str) -> Engine:
+    """The engine of the backend that made a checkpoint; that of Spark if the directory is no checkpoint."""
+    with extras():
+        from tracetypes.compiler.store.compatibility import backend_of, queries_of
+        from tracetypes.compiler.store.small_files import read_json
+
+    root = Path(path)
+    directories = list((queries_of(root) or {"": "."}).values())
+    graphs = (read_json(root / directory / "graph.json") for directory in directories)
+    graph = next((graph for graph in graphs if isinstance(graph, dict)), {})
+    return engine_of(backend_of(graph))
+
+
+def default_backend() -> str:
+    """What ``TRACETYPES_BACKEND`` names, else ``backend`` in ``[tool.tracetypes]`` of ``pyproject.toml`` here; else Spark, or
+    local if pyspark is not installed."""
+    if named := os.environ.get(VARIABLE):
+        return _known(named, f", which {VARIABLE} names")
+    try:
+        tools = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
+    except (OSError, ValueError):
+        tools = {}
+    if named := tools.get("tracetypes", {}).get("backend"):
+        return _known(named, ", which pyproject.toml names")
+    return "spark" if importlib.util.find_spec("pyspark") is not None else "local"
+
+
+def _known(name: object, where: str = "") -> str:
+    if not isinstance(name, str) or name not in BACKENDS:
+        fix = (isinstance(name, str) and like(name, BACKENDS)) or f"the backends are {', '.join(BACKENDS)}"
+        raise UsageError("TT402", f"there is no backend {name!r}{where}", fix=fix)
+    return name
