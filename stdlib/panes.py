@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from math import gcd
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import attrs
@@ -13,7 +14,7 @@ from tracetypes.markers import Marker
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.stacks import Stack, TwoStacks, stack_of
 from tracetypes.stdlib.windows import Windowed, typed, windowed
-from tracetypes.templates import Emit, OpKeyedUnordered
+from tracetypes.templates import Coarser, Emit, OpKeyedUnordered
 
 __all__ = [
     "MOST_PANES",
@@ -101,6 +102,14 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
         if self.period is None or self.slide != self.panes:
             return None
         return self.panes * self.period, self.offset
+
+    def coarser(self) -> Coarser | None:
+        blocks = gcd(self.panes, self.slide)
+        if self.period is None or blocks == 1:
+            return None
+        size = blocks * self.period
+        op = attrs.evolve(self, panes=self.panes // blocks, slide=self.slide // blocks, period=size)
+        return Coarser(op, blocks, size, self.offset)
 
     def on_marker(self, new_state: S, key: K, marker: Marker, emit: Emit[K, R]) -> None:
         start = marker.micros if self.period is None else marker.micros - self.panes * self.period

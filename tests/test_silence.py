@@ -48,16 +48,17 @@ from tracetypes.silence import (
     split_at,
     unrolled,
 )
-from tracetypes.templates import Linger
+from tracetypes.stdlib.panes import SlidingPanes
+from tracetypes.templates import Coarser, Linger
 from tracetypes.testing import check_laws, laws
 from tracetypes.trace import Element
 
 SECOND = 1_000_000
 
 
-def at(seconds: int) -> Any:
+def at(seconds: int, delay: int = 0) -> Any:
     """Markers every so many seconds of rows that are their own time."""
-    return every(seconds=seconds, time=lambda value: value)
+    return every(seconds=seconds, time=lambda value: value, delay=delay)
 
 
 def seconds_of(elements: Sequence[Element]) -> list[Any]:
@@ -350,6 +351,44 @@ def test_markers_off_the_grid_of_the_windows_join_nothing(seconds: int) -> None:
     flow.sink("out", flow.source("in", U[str, int], markers=at(seconds)).through(PerWindow()))
     (plan,) = program(check(flow)).plans
     assert [stage.tumbles for stage in plan.stages] == [None]
+
+
+@pytest.mark.parametrize("delay", [0, 7])
+@pytest.mark.parametrize("method", ["panes", "two stacks"])
+def test_blocks_of_a_pane_are_joined(method: Any, delay: int) -> None:
+    """Markers between the ends of windows cost nothing, and change nothing: with few keys and with many, which are columns."""
+    flow = Dataflow("windows")
+    stream = flow.source("in", U[str, int], markers=at(1, delay))
+    windows = stdlib.sliding(stdlib.count(), size=12, slide=8, offset=3, ends=True, method=method)
+    flow.sink("out", stream.through(windows))
+    rows = {"in": [(f"k{n * 7 % 400}", 1 + n // 90 - n % (delay + 1)) for n in range(4_000)]}
+    assert len([one for one in answer(flow, **rows)["out"] if isinstance(one, tuple)]) > 1_000
+    (plan,) = program(check(flow)).plans
+    assert [stage.pane for stage in plan.stages] == [(4 * SECOND, 3 * SECOND)]
+    assert "joined    the blocks of each pane of 4 s" in tracetypes.explain(flow)
+
+
+@attrs.frozen
+class Longer(SlidingPanes[str, int, int, int]):
+    """Of joined blocks it takes one too many."""
+
+    def coarser(self) -> Coarser | None:
+        coarser = super().coarser()
+        assert coarser is not None
+        op: Any = coarser.op
+        return attrs.evolve(coarser, op=attrs.evolve(op, panes=self.panes))
+
+
+def test_an_operator_that_names_another_one_for_joined_blocks() -> None:
+    items = st.tuples(st.sampled_from("ab"), st.integers(1, 9))
+    for cls, wrong in ((SlidingPanes, False), (Longer, True)):
+        op: Any = cls(stdlib.count(), 4, 2, SECOND)
+        (law,) = [law for law in laws(op, items=items, types=(str, int)) if law.name == "panes"]
+        if wrong:
+            with pytest.raises(LawBroken, match="TT314 Longer: it names an operator for joined blocks"):
+                law.check(60)
+        else:
+            law.check(60)
 
 
 def test_an_operator_that_does_not_tumble_as_it_says() -> None:

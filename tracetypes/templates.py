@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
 
+import attrs
+
 from tracetypes.choices import Choice
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.errors import DataError, TraceTypesError, raised_at
@@ -23,6 +25,7 @@ from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
 
 __all__ = [
+    "Coarser",
     "Emit",
     "EmitValue",
     "Linger",
@@ -126,6 +129,17 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
         raise NotImplementedError
 
 
+@attrs.frozen
+class Coarser:
+    """What may run in place of an operator: ``op``, whose aggregates are those of the other one. So many ``blocks`` are joined
+    into one for it, of this ``size`` and ``offset`` in microseconds."""
+
+    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any]
+    blocks: int
+    size: int
+    offset: int
+
+
 class OpKeyedUnordered(_Keyed, Generic[K, V, L, W, S, A]):
     """``U[K, V] -> U[L, W]``: per key and block a bag, summed up in a commutative monoid ``A`` and folded into a state.
 
@@ -179,6 +193,12 @@ class OpKeyedUnordered(_Keyed, Generic[K, V, L, W, S, A]):
         the window alone: ``on_marker(update_state(initial_state(), agg), ...)`` with the aggregate of all its items. Then the
         blocks of a window may be joined, and no key is visited between. A law tests it. Windows begin at the multiples of the
         size plus the offset; the stream has a marker at each end of a window."""
+        return None
+
+    def coarser(self) -> Coarser | None:
+        """An operator that emits the same when it gets fewer markers, and the blocks between two of them as one. For an operator
+        that emits at some markers only, and to which it makes no difference in which of the blocks between them an item is. A
+        law tests it."""
         return None
 
     def chooses(self) -> tuple[Choice[V], ...]:

@@ -139,6 +139,8 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
     yield f"    stage {stage.number}, one stateful operator by key group, {_tasks(plan)} : {_edge(stage)}"
     if stage.tumbles is not None:
         yield from _lines([("joined", f"the blocks of each window of {stage.tumbles[0] / 1e6:g} s")])
+    if stage.pane is not None:
+        yield from _lines([("joined", f"the blocks of each pane of {stage.pane[0] / 1e6:g} s")])
     if not stage.steps:
         yield f"        Arrow     {' ; '.join([*steps, 'close blocks'])}"
         return

@@ -11,7 +11,7 @@ from tracetypes.markers import EventTime
 from tracetypes.nodes import Apply
 from tracetypes.templates import OpKeyedUnordered, overrides
 
-__all__ = ["choices_of", "column_monoid", "emits_at_markers", "is_straight", "sums_only"]
+__all__ = ["choices_of", "column_monoid", "emits_at_markers", "is_on_grid", "is_straight", "sums_only"]
 
 
 def sums_only(stage: Stage) -> bool:
@@ -37,6 +37,12 @@ def choices_of(stage: Stage) -> tuple[TracedChoice, ...]:
 def emits_at_markers(region: Region) -> bool:
     """Does a stateless operator of a region emit something at markers?"""
     return any(isinstance(node, StatelessStep) and overrides(node.node.op, "on_marker") for node in region.nodes)
+
+
+def is_on_grid(marker: int, grid: tuple[int, int]) -> bool:
+    """Does a marker lie on a grid, given by its size and offset in microseconds?"""
+    size, offset = grid
+    return not (marker - offset) % size
 
 
 def is_straight(plan: Plan) -> bool:

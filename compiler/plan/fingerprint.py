@@ -246,6 +246,8 @@ class _Describer:
             self.leaf(name, link)
         if holds:
             self.block_content(name, stage)
+        if stage.pane is not None:
+            self.kept[f"{name}, panes"] = f"{stage.pane[0]} microseconds, from {stage.pane[1]}"
         for at, step in enumerate(stage.steps):
             node, label = step.node, f"{name}, step {at}"
             self.kept[label] = type(node.op).__qualname__ if isinstance(node, Apply) else title(node)

@@ -31,6 +31,8 @@ def names_of(plan: Plan) -> dict[int, str]:
             add_path(link.path)
         for step in stage.steps:
             add(step.node.op if isinstance(step.node, Apply) else step.node, title(step.node))
+            if step.coarse is not None and isinstance(step.node, Apply):
+                names[id(step.coarse)] = names[id(step.node.op)]
     for link in links(plan.region):
         add_path(link.path)
     return names

@@ -169,7 +169,8 @@ Operator: TypeAlias = OpKeyedOrdered[Any, Any, Any, Any] | OpKeyedUnordered[Any,
 class Step:
     """A sort or keyed operator inside a stage, with the streams of its input and output. ``monoid``: of an
     ``OpKeyedUnordered`` whose aggregates can be combined as columns. ``keyed``: its methods for aggregates, if
-    states can be columns. ``choices``: which of its items it needs, where it does not need all and columns can tell."""
+    states can be columns. ``choices``: which of its items it needs, where it does not need all and columns can tell.
+    ``coarse``: what runs in place of the author's operator, on joined blocks."""
 
     node: Apply | Sort | Restore
     takes: StreamType
@@ -177,10 +178,13 @@ class Step:
     monoid: Monoid | Opaque = _NO_MONOID
     keyed: Keyed | Opaque = _NOT_KEYED
     choices: tuple[TracedChoice, ...] | Opaque = _NO_CHOICES
+    coarse: OpKeyedUnordered[Any, Any, Any, Any, Any, Any] | None = None
 
     @property
     def operator(self) -> Operator:
-        """The operator."""
+        """The operator that runs."""
+        if self.coarse is not None:
+            return self.coarse
         match self.node:
             case Apply(op=OpKeyedOrdered() | OpKeyedUnordered() as op):
                 return op
@@ -195,7 +199,8 @@ class Step:
 class Stage:
     """A keyed stage. ``takes``: the stream at its head, after the region. A stage without steps only closes blocks. ``tumbles``:
     the first operator answers whole windows of this size and offset, so that items come with the end of their window for that of
-    their block."""
+    their block. ``pane``: the first operator runs on blocks of this size and offset, into which those of the markers are
+    joined."""
 
     number: int
     region: Region
@@ -204,6 +209,12 @@ class Stage:
     steps: tuple[Step, ...]
     parallelism: int
     tumbles: tuple[int, int] | None = None
+    pane: tuple[int, int] | None = None
+
+    @property
+    def joined(self) -> tuple[int, int] | None:
+        """Size and offset of what the blocks of the markers are joined to, if they are."""
+        return self.tumbles or self.pane
 
     @property
     def restores(self) -> bool:

@@ -39,7 +39,7 @@ from tracetypes.markers import EventTime
 from tracetypes.nodes import Apply, Gather, Merge, Node, Receive, Restore, Sink, Sort, Source, Split, title
 from tracetypes.records import Schema
 from tracetypes.silence import NOTHING, Need, has_markers_in_band, needs, periods_in, unrolled
-from tracetypes.templates import OpKeyedUnordered, OpStateless
+from tracetypes.templates import OpKeyedUnordered, OpStateless, as_operator
 from tracetypes.trace import StreamType, stream_type
 
 __all__ = ["DEFAULT_KEY_GROUPS", "plan", "plan_of"]
@@ -261,15 +261,27 @@ class _Planner:
         """A step of a stage."""
         node = self.nodes[id]
         assert isinstance(node, Sort | Restore | Apply)
-        takes, gives = self.streams[self.inputs[id][0]], self.streams[id]
+        return self.step_of(node, self.streams[self.inputs[id][0]], self.streams[id])
+
+    def step_of(
+        self,
+        node: Sort | Restore | Apply,
+        takes: StreamType,
+        gives: StreamType,
+        coarse: OpKeyedUnordered[Any, Any, Any, Any, Any, Any] | None = None,
+    ) -> Step:
+        """A node as a step. ``coarse``: what runs in place of its operator."""
         monoid: Monoid | Opaque = Opaque("it is no operator")
         keyed: Keyed | Opaque = Opaque("it is no operator")
         choices: tuple[TracedChoice, ...] | Opaque = Opaque("it is no operator")
         if isinstance(node, Apply):
-            monoid = self.once(monoid_in, node.op, takes)
-            keyed = self.once(keyed_in, node.op, monoid, takes, gives)
-            choices = self.once(choices_in, node.op, takes)
-        return Step(node=node, takes=takes, gives=gives, monoid=monoid, keyed=keyed, choices=choices)
+            op = as_operator(node.op) if coarse is None else coarse
+            monoid = self.once(monoid_in, op, takes)
+            keyed = self.once(keyed_in, op, monoid, takes, gives)
+            choices = self.once(choices_in, op, takes)
+        return Step(
+            node=node, takes=takes, gives=gives, monoid=monoid, keyed=keyed, choices=choices, coarse=coarse
+        )
 
     def stage(self, region: Region, steps: list[Step], gives: StreamType) -> FromStage:
         """Make a stage; without steps it closes the blocks of its region."""
@@ -282,20 +294,34 @@ class _Planner:
             steps=tuple(steps),
             parallelism=min(max(counts, default=self.parallelism), self.key_groups),
         )
-        stage = attrs.evolve(stage, tumbles=self.tumbles(stage))
+        stage = self.with_joined_blocks(stage)
         self.stages.append(stage)
         return FromStage(stage=stage.number, stream=gives)
 
+    def with_joined_blocks(self, stage: Stage) -> Stage:
+        """The stage as it runs where blocks may be joined: to windows that follow one another, or to panes."""
+        if not stage.steps or not sums_only(stage):
+            return stage
+        step, *others = stage.steps
+        op = step.operator
+        if not isinstance(op, OpKeyedUnordered):
+            return stage
+        if (window := op.tumbles()) is not None:
+            return attrs.evolve(stage, tumbles=window) if self.joins(stage, window) else stage
+        if (coarser := op.coarser()) is None:
+            return stage
+        pane = coarser.size, coarser.offset
+        if not self.joins(stage, pane):
+            return stage
+        assert isinstance(step.node, Apply)
+        return attrs.evolve(stage, pane=pane, steps=(self.step_of(step.node, step.takes, step.gives, coarser.op), *others))
 
-    def tumbles(self, stage: Stage) -> tuple[int, int] | None:
-        """The windows of a stage whose blocks may be joined. All markers that come must lie on the grid of the windows."""
-        first = stage.steps[0].operator if stage.steps else None
-        window = first.tumbles() if isinstance(first, OpKeyedUnordered) and sums_only(stage) else None
-        if window is None or self.banded or emits_at_markers(stage.region):
-            return None
+    def joins(self, stage: Stage, grid: tuple[int, int]) -> bool:
+        """May the blocks of a stage be joined? All markers that come must lie on the grid: its size and offset."""
+        if self.banded or emits_at_markers(stage.region):
+            return False
         aside = any(isinstance(leaf, FromSource) and not leaf.gives_items for leaf in stage.region.leaves)
-        fits = all(not size_or_offset % period for size_or_offset in window for period in self.periods)
-        return window if fits and not aside else None
+        return not aside and all(not size_or_offset % period for size_or_offset in grid for period in self.periods)
 
 
 def function_in(function: Callable[[Any], Any], value: Schema) -> Tree | Opaque:

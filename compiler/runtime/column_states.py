@@ -21,6 +21,7 @@ from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, 
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emissions, evaluate, return_values, run
 from tracetypes.compiler.columns.groups import groups_of
+from tracetypes.compiler.plan.facts import is_on_grid
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.partial_aggregation import (
     Combined,
@@ -32,7 +33,7 @@ from tracetypes.compiler.runtime.partial_aggregation import (
     reduce_by_key,
     structured,
 )
-from tracetypes.compiler.runtime.scalars import columns_of, copied, extended, full, like, put, sliced
+from tracetypes.compiler.runtime.scalars import OneRow, columns_of, copied, extended, full, like, put, sliced
 from tracetypes.compiler.tracing.expr import Exact, Input, Pack, Undefined, Value
 from tracetypes.markers import Marker
 from tracetypes.records import (
@@ -128,12 +129,15 @@ class Columnar:
         closed: Callable[[ClosedKeys], None] | None = None,
         *,
         tumbles: bool = False,
+        pane: tuple[int, int] | None = None,
     ) -> None:
-        """``tumbles``: blocks are whole windows, so that no state is kept."""
-        self.tumbles = tumbles
+        """``tumbles``: blocks are whole windows, so that no state is kept. ``pane``: they are of this size and
+        offset, and other markers are none of the operator's."""
+        self.tumbles, self.pane = tumbles, pane
         self.op, self.keyed, self.sums, self.closed = op, keyed, sums, closed
         self.paths = [path for path, _ in leaves(keyed.state)]
         self.kinds = [at.kind for _, at in leaves(keyed.state)]
+        self.start = OneRow(keyed.state, self.kinds)
         shape = Shape.of(keyed)
         self.shape = shape.text, dumps(shape)
         self.telling = sorted(range(len(self.kinds)), key=lambda at: isinstance(self.kinds[at], Exact))
@@ -194,6 +198,9 @@ class Columnar:
 
     def _close(self, state: ColumnState, ends: list[int], out: Callable[[int, Columns, Columns, int], None]) -> None:
         keyed = self.keyed
+        ends = ends if self.pane is None else [end for end in ends if is_on_grid(end, self.pane)]
+        if not ends:
+            return
         due = self._due(state, ends[-1])
         if self.tumbles:
             if due is not None:
@@ -310,7 +317,7 @@ class Columnar:
         return slot_of[groups.of_row[count:]], starts, born
 
     def _fresh(self, start: Any) -> list[Column]:
-        return self._scalars([start])
+        return self.start.of(start)
 
     def _spread(self, aggs: tuple[Column, ...], touched: Any, count: int) -> tuple[Column, ...]:
         """Aggregates for all keys: the identity where nothing has come."""

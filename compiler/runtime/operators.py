@@ -11,6 +11,7 @@ import numpy as np
 
 from tracetypes.compiler.columns.arrow import Batch, array
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter
+from tracetypes.compiler.plan.facts import is_on_grid
 from tracetypes.compiler.plan.plan import Step
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock
@@ -174,10 +175,15 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
 
 
 def unordered_runner(
-    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], step: Step, *, folded: bool, tumbles: bool = False
+    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any],
+    step: Step,
+    *,
+    folded: bool,
+    tumbles: bool = False,
+    pane: tuple[int, int] | None = None,
 ) -> Runner:
     """Runs an unordered operator; ``folded``: the block comes as aggregates by key; ``tumbles``: it is a whole window, so that
-    no state is kept."""
+    no state is kept; ``pane``: it is of this size and offset, and other markers are none of the operator's."""
     emits_items, skips = overrides(op, "on_item"), op.skips_untouched
     forgets = op.forgets_idle and not skips  # a key that is not visited does not become idle
     fold = AggregateBlock(op, None)
@@ -185,6 +191,8 @@ def unordered_runner(
     def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Pairs:
         mine: UnorderedState = states[at]
         out = Pairs([], [])
+        if pane is not None and not is_on_grid(marker.micros, pane):
+            return out
         add_key, add_value = out.keys.append, out.values.append
 
         def add(key: Any, value: Any) -> None:

@@ -29,7 +29,7 @@ __all__ = ["ObjectAggregator", "Partitioner", "Straight"]
 
 
 def ends_of_windows(ends: Any, size: int, offset: int) -> Any:
-    """The ends of the windows in which blocks lie, from the ends of the blocks, as a column."""
+    """The ends of the windows or panes in which blocks lie, from the ends of the blocks, as a column."""
     return -((offset - ends) // size) * size + offset
 
 
@@ -50,7 +50,7 @@ class Partitioner:
         self.stream, self.link, self.key_groups, self.positioned = stage.takes, link, key_groups, positioned
         self.hash = stable_hash(self.stream.key)
         self.group_of: dict[Any, int] = {}
-        self.tumbles = stage.tumbles
+        self.joined = stage.joined
         self.monoid = column_monoid(stage)
         folded = folded_by(stage) if self.monoid is None else None
         self.folding = None if folded is None else ObjectAggregator(folded)
@@ -72,8 +72,8 @@ class Partitioner:
     def columns(self, piece: Piece | None, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
         """Messages of items that come as columns. Raises :class:`Undefined`, before the first message, if they must be
         taken one by one."""
-        if self.tumbles is not None:
-            ends = ends_of_windows(ends, *self.tumbles)
+        if self.joined is not None:
+            ends = ends_of_windows(ends, *self.joined)
         if self.monoid is not None:
             yield from self.aggregates(self.monoid, piece, flow, flow.key, ends)
             return
@@ -90,8 +90,8 @@ class Partitioner:
 
     def aggregates(self, monoid: Monoid, piece: Piece | None, flow: Flow, key: Columns, ends: Any) -> Iterator[Message]:
         """Messages of items that are combined, of which not all columns may be read."""
-        if self.tumbles is not None:
-            ends = ends_of_windows(ends, *self.tumbles)
+        if self.joined is not None:
+            ends = ends_of_windows(ends, *self.joined)
         combined = combine(monoid, flow, ends, key, self.sums)
         keys = to_arrow(self.stream.key, combined.keys, len(combined))
         yield from self.scattered(Aggregates, piece, keys, encode_parts(monoid, combined))
@@ -109,8 +109,8 @@ class Partitioner:
         self.start()
         if not len(batch):
             return
-        if self.tumbles is not None:
-            batch.ends = ends_of_windows(np.array(batch.ends, np.int64), *self.tumbles).tolist()
+        if self.joined is not None:
+            batch.ends = ends_of_windows(np.array(batch.ends, np.int64), *self.joined).tolist()
         if (self.monoid is not None or self.choices) and len(batch) >= limits.MANY:
             try:
                 yield from self.combined(piece, batch)

@@ -135,7 +135,8 @@ def _runner(stage: Stage, at: int, step: Step) -> Runner:
             return ordered_runner(op, step)
         case OpKeyedUnordered() as op:
             tumbles = stage.tumbles is not None and not at
-            return unordered_runner(op, step, folded=not at and sums_only(stage), tumbles=tumbles)
+            pane = None if at else stage.pane
+            return unordered_runner(op, step, folded=not at and sums_only(stage), tumbles=tumbles, pane=pane)
 
 
 def _emitter(plan: Plan, stage: Stage, verifier: Verifier | None) -> Emitter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,33 @@ from tracetypes.compiler.runtime.partial_aggregation import dtype_of
 from tracetypes.compiler.tracing.expr import Exact, Kind, Pack, Undefined, Value
 from tracetypes.records import Boolean, Float, Integer, Optional, String
 
-__all__ = ["columns_of", "copied", "extended", "full", "like", "put", "sliced"]
+__all__ = ["OneRow", "columns_of", "copied", "extended", "full", "like", "put", "sliced"]
+
+
+@final
+class OneRow:
+    """The scalars of one Python value of a structure, as columns of one row: made again only for another value."""
+
+    def __init__(self, shape: Value, kinds: Sequence[Kind | None]) -> None:
+        self.shape, self.kinds, self.getters = shape, kinds, list(_getters(shape))
+        self.last: list[Any] | None = None
+        self.columns: list[Column] = []
+
+    def of(self, value: Any) -> list[Column]:
+        """The columns; nobody changes them. Raises :class:`Undefined`."""
+        try:
+            scalars = [get(value) for get in self.getters]
+        except (AttributeError, IndexError, TypeError):
+            raise Undefined(0) from None
+        if self.last is None or not all(map(_identical, scalars, self.last)):
+            self.columns = columns_of(self.shape, self.kinds, [value])
+            self.last = scalars
+        return self.columns
+
+
+def _identical(one: Any, other: Any) -> bool:
+    """Are two scalars alike in their column, too?"""
+    return one is other or (type(one) is type(other) and type(one) is not float and bool(one == other))
 
 
 def columns_of(shape: Value, kinds: Sequence[Kind | None], values: list[Any]) -> list[Column]:
@@ -113,6 +139,9 @@ def like(part: Column, one: Column) -> Any:
 
 def extended(part: Column, fresh: Column, more: int) -> Column:
     """The column with ``more`` rows of one value at its end."""
+    old, one = part.storage, fresh.storage
+    if isinstance(old, np.ndarray) and part.valid is None and isinstance(one, np.ndarray) and fresh.valid is None:
+        return Column(part.kind, np.concatenate([old, np.full(more, one[0], old.dtype)]))
     return concat_column([(part, _length(part)), (take_column(fresh, np.zeros(more, np.int64)), more)])
 
 

@@ -87,7 +87,7 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
     sums = closing = None
     if verifier is not None:
         sums, closing = verifier.sums(stage), verifier.closing(folded.op, first.keyed)
-    columnar = Columnar(folded.op, first.keyed, sums, closing, tumbles=stage.tumbles is not None)
+    columnar = Columnar(folded.op, first.keyed, sums, closing, tumbles=stage.tumbles is not None, pane=stage.pane)
     return partial(ColumnBlocks, takes, folded=folded, columnar=columnar, as_columns=as_columns)
 
 

@@ -109,6 +109,8 @@ def _unpacked(digest: str, data: bytes | Broadcast[bytes]) -> tuple[str, dict[An
             nodes = [step.node for step in part.steps] if isinstance(part, Stage) else [getattr(part, "node", None)]
             for node in nodes:
                 conceal(getattr(node, "op", None))
+            for step in part.steps if isinstance(part, Stage) else ():
+                conceal(step.coarse)
         return parts
 
     return digest, _kept(digest, make)

@@ -312,6 +312,7 @@ USES: dict[str, Callable[[Any], Any]] = {
     "tumbling": functools.partial(ts.tumbling, panes=2),
     "tumbling, ends": functools.partial(ts.tumbling, panes=2, ends=True),
     "ten panes": functools.partial(ts.sliding, panes=10),
+    "joined blocks": functools.partial(ts.sliding, panes=4, slide=2, ends=True),
     "two stacks": functools.partial(ts.sliding, panes=3, method="two stacks"),
 }
 
@@ -321,7 +322,12 @@ CASES = [
     for aggregate in AGGREGATES
     for use in USES
     if use in ("aggregate", "sliding, ends")
-    or ("where" not in aggregate and (aggregate not in IN_PYTHON or use in ("running", "two stacks")))
+    or (use == "joined blocks" and aggregate in ("sum of float", "struct", "max of str", "last"))
+    or (
+        use != "joined blocks"
+        and "where" not in aggregate
+        and (aggregate not in IN_PYTHON or use in ("running", "two stacks"))
+    )
 ]
 
 

@@ -16,7 +16,7 @@ from tracetypes.laws.monoid import associates, commutes, has_identity
 from tracetypes.laws.needed import needs_what_it_chooses
 from tracetypes.laws.order import ignores_order, keeps_keys_apart
 from tracetypes.laws.purity import emits_its_types, is_pure, never_raises, stays_frozen
-from tracetypes.laws.silence import Timed, answers_whole_windows, says_when_it_is_due, speaks_no_longer
+from tracetypes.laws.silence import Timed, answers_panes, answers_whole_windows, says_when_it_is_due, speaks_no_longer
 from tracetypes.laws.strategies import streams_of
 from tracetypes.laws.subject import Subject, subject_of
 from tracetypes.markers import TimeUnit
@@ -128,6 +128,9 @@ def _of_silence(op: Operator, time: Timed | None, unit: TimeUnit, law: Callable[
     if isinstance(op, OpKeyedUnordered) and op.tumbles() is not None:
         joined = "run(items) == run(items) with the blocks of a window joined"
         laws.append(law("windows", "TT314", joined, answers_whole_windows))
+    if isinstance(op, OpKeyedUnordered) and op.coarser() is not None:
+        panes = "run(items) == run(items of joined blocks) by the operator that it names"
+        laws.append(law("panes", "TT314", panes, answers_panes))
     if isinstance(op, OpKeyedOrdered) and overrides(op, "next_due"):
         laws.append(law("due", "TT314", "run(items) == run(items) without markers before next_due", says_when_it_is_due))
     return laws

@@ -18,7 +18,7 @@ from tracetypes.records import show
 from tracetypes.silence import blocks_of
 from tracetypes.trace import Element, Item, blocks
 
-__all__ = ["Timed", "answers_whole_windows", "says_when_it_is_due", "speaks_no_longer"]
+__all__ = ["Timed", "answers_panes", "answers_whole_windows", "says_when_it_is_due", "speaks_no_longer"]
 
 LATER: Final = (1, 2, 3, 10, 100, 10_000, 1_000_000)
 """More silent blocks, by their distance from those that the operator lingers for."""
@@ -163,6 +163,38 @@ def answers_whole_windows(subject: Subject, stream: Elements, law: str) -> LawBr
             ],
         ),
         fix="answer whole windows from their items alone; or do not define tumbles()",
+    )
+
+
+def answers_panes(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
+    """The operator that it names for fewer markers answers the same of joined blocks."""
+    coarser = subject.op.coarser()
+    linger, by_block, panes = subject.op.linger(), list(_in_blocks(stream)), coarser.blocks
+    if not isinstance(linger, int) or linger > MOST:
+        return None
+    apart, joined = list[Element](), list[Element]()
+    period, offset = coarser.size // panes, coarser.offset
+    last = max((end for end, _ in by_block), default=0) + linger + panes
+    for end in range(1, last - last % panes + 1):
+        items = [item for at, item in by_block if at == end]
+        apart += [*items, Marker(offset + end * period)]
+        joined += items if end % panes else [*items, Marker(offset + end * period)]
+    of_all, of_some = subject.run(apart), subject.run(joined, coarser.op)
+    left = tuple(one for one in of_all if isinstance(one, Item) or not (one.micros - offset) % coarser.size)
+    if subject.equal(left, of_some):
+        return None
+    return LawBroken(
+        "TT314",
+        message_of(
+            f"{subject.name}: it names an operator for joined blocks, which answers something else",
+            law,
+            [
+                ("items", text_of(apart)),
+                ("by blocks", text_of([one for one in of_all if isinstance(one, Item)])),
+                ("by joined blocks", text_of([one for one in of_some if isinstance(one, Item)])),
+            ],
+        ),
+        fix="let coarser() name an operator that emits the same at the markers of the grid; or do not define it",
     )
 
 
