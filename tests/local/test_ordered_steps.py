@@ -1,0 +1,606 @@
+"""Every interleaving of small runs of the structures in ``compiler/local/ordered``, and mutants that must be caught."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.local.steps import Broken, Explored, StepCounter, StepLock, Thread, explore, twins
+from tracetypes.compiler.local.ordered.marks import ALL
+from tracetypes.compiler.local.ordered.primitives import Primitives
+
+PRIMITIVES = Primitives(lock=StepLock, counter=StepCounter)
+Mutation = Mapping[str, tuple[str, str]]
+
+PROPERTIES = (
+    "AssertionError: sent",
+    "AssertionError: two ",
+    "no end can be reached",
+    "nobody can go on",
+    "IndexError",
+)
+"""How a mutant may fail, and not by an error of the test: order, loss and duplicates; exclusion; progress; an input that
+is not there."""
+
+
+@contextmanager
+def caught(*reasons: str) -> Iterator[None]:
+    with pytest.raises(Broken) as broken:
+        yield
+    print(broken.value)
+    assert broken.value.reason.startswith(reasons or PROPERTIES)
+
+
+class Downstream:
+    """Where outputs go: one worker at a time."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.busy = False
+
+    def deliver(self, output: Any) -> Thread:
+        assert not self.busy, "two workers send"
+        self.busy = True
+        yield
+        self.sent.append(output)
+        self.busy = False
+
+
+def buffer_of(name: str, twin: SimpleNamespace, down: Downstream, size: int) -> Any:
+    match name:
+        case "non-blocking":
+            return twin.NonBlockingReorderingBuffer(down.deliver, size, PRIMITIVES)
+        case "lock-based":
+            return twin.LockBasedReorderingBuffer(down.deliver, PRIMITIVES)
+        case _:
+            return twin.BlockOrderBuffer(down.deliver, PRIMITIVES)
+
+
+def finish(thread: Thread) -> None:
+    """Run a thread to its end, before others begin."""
+    for _ in thread:
+        pass
+
+
+# ----------------------------------------------------------------------------------------------------- buffers
+
+
+def senders(name: str, orders: Sequence[Sequence[int]], size: int = 4, mutation: Mutation | None = None) -> Explored:
+    """Workers that send outputs with the given numbers; what is refused they send again."""
+    twin = twins(mutation)
+    count = sum(map(len, orders))
+
+    def make() -> tuple[list[Thread], list[Any]]:
+        down = Downstream()
+        buffer = buffer_of(name, twin, down, size)
+
+        def worker(serials: Sequence[int]) -> Thread:
+            for serial in serials:
+                while not (yield from buffer.send(serial, serial)):
+                    pass
+
+        return [worker(serials) for serials in orders], [buffer, down]
+
+    def always(shared: Sequence[Any]) -> None:
+        assert shared[1].sent == list(range(len(shared[1].sent))), f"sent {shared[1].sent}"
+
+    def final(shared: Sequence[Any]) -> None:
+        assert shared[1].sent == list(range(count)), f"sent {shared[1].sent} at the end"
+
+    return explore(make, final, always)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_non_blocking_buffer_keeps_the_order(size: int) -> None:
+    assert senders("non-blocking", [[0, 3], [1, 2]], size).ends == 1
+
+
+@pytest.mark.parametrize("orders", [([2], [1], [0]), ([0, 3], [1, 4], [2, 5])], ids=str)
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.nightly
+def test_a_non_blocking_buffer_keeps_the_order_of_three(orders: Sequence[Sequence[int]], size: int) -> None:
+    assert senders("non-blocking", orders, size).ends == 1
+
+
+def test_a_lock_based_buffer_keeps_the_order() -> None:
+    assert senders("lock-based", [[0, 3], [1], [2]]).ends == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        # The order of figure 4 is there for a reason: each of these breaks it.
+        ("if slots[place] is EMPTY:", "if True:"),  # no look after the release
+        ("added = serial < self.next + size", "added = True"),  # no entry condition
+        ("serial < self.next + size", "serial < self.next + size + 1"),
+        (
+            "slots[place] = EMPTY\n                number += 1\n                self.next = number\n",
+            "number += 1\n                self.next = number\n                slots[place] = EMPTY\n",
+        ),
+        ("while flag.acquire(False):", "while flag.acquire(False) or True:"),  # no exclusion
+    ],
+    ids=["no look after release", "no entry condition", "one place too many", "next before empty", "no exclusion"],
+)
+def test_mutants_of_the_non_blocking_buffer_are_caught(text: str, other: str) -> None:
+    with caught():
+        senders("non-blocking", [[0, 3], [1, 2]], 2, {"reordering": (text, other)})
+
+
+def test_a_lock_based_buffer_without_its_lock_is_caught() -> None:
+    with caught():
+        senders("lock-based", [[0], [1]], mutation={"reordering": ("with self.lock:", "if True:")})
+
+
+# ----------------------------------------------------------------------------------------------------- block order
+
+
+def blocks(inputs: str, shares: Sequence[Sequence[int]], mutation: Mutation | None = None) -> Explored:
+    """``inputs``: ``.`` an item, ``#`` a mark. A producer numbers them while workers send what has been numbered."""
+    twin = twins(mutation)
+
+    def make() -> tuple[list[Thread], list[Any]]:
+        down = Downstream()
+        buffer = twin.BlockOrderBuffer(down.deliver, PRIMITIVES)
+        put: list[int] = []
+
+        def producer() -> Thread:
+            for serial, one in enumerate(inputs):
+                if one == "#":
+                    yield from buffer.close(serial)
+                yield
+                put.append(serial)
+
+        def worker(serials: Sequence[int]) -> Thread:
+            for serial in serials:
+                while serial not in put:
+                    yield
+                assert (yield from buffer.send(serial, serial))
+
+        return [producer(), *map(worker, shares)], [buffer, down, put]
+
+    def final(shared: Sequence[Any]) -> None:
+        sent = shared[1].sent
+        assert sorted(sent) == list(range(len(inputs))), f"sent {sent} at the end"
+        for mark, one in enumerate(inputs):
+            if one == "#":
+                assert sorted(sent[:mark]) == list(range(mark)), f"sent {sent}"
+                assert sent[mark] == mark, f"sent {sent}"
+
+    return explore(make, final)
+
+
+def test_a_block_order_buffer_keeps_marks_in_their_places() -> None:
+    assert blocks(".#.", [[1], [2, 0]]).ends == 1
+    assert blocks("..#", [[0, 2], [1]]).ends == 2, "items of a block may change places"
+
+
+@pytest.mark.parametrize("shares", [([1, 3], [0, 2, 4]), ([4, 3], [0, 2, 1]), ([4], [2], [0, 1, 3])], ids=str)
+@pytest.mark.nightly
+def test_a_block_order_buffer_keeps_more_marks_in_their_places(shares: Sequence[Sequence[int]]) -> None:
+    assert blocks(".#.#.", shares).ends >= 1
+    assert blocks("..##.", shares).ends >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("while len(arrived) and self.flag.acquire(False):", "if self.flag.acquire(False):"),
+        ("marks[0] == self.next and marks[0] in waiting", "marks[0] in waiting"),
+        ("if not len(self.marks) or serial < self.marks[0]:", "if True:"),
+    ],
+    ids=["no look after release", "a mark before its block", "no blocks"],
+)
+def test_mutants_of_the_block_order_buffer_are_caught(text: str, other: str) -> None:
+    with caught():
+        blocks(".#.", [[1], [2, 0]], {"block_order": (text, other)})
+
+
+# ----------------------------------------------------------------------------------------------------- partitions
+
+
+class Unit(NamedTuple):
+    """``partition``: ``ALL`` for a mark."""
+
+    partition: int
+    name: str
+
+
+class Partitions:
+    """An operator whose state is what each partition has seen. A mark emits the states."""
+
+    def __init__(self, count: int) -> None:
+        self.seen: list[list[str]] = [[] for _ in range(count)]
+        self.busy = [False] * count
+
+    def process(self, partition: int, unit: Unit) -> Thread:
+        assert not self.busy[partition], "two workers on one key"
+        self.busy[partition] = True
+        yield
+        output = self.emitted(partition, unit)
+        yield
+        self.busy[partition] = False
+        return output
+
+    def emitted(self, partition: int, unit: Unit) -> tuple[str, ...]:
+        if unit.partition != ALL:
+            self.seen[partition].append(unit.name)
+        return (f"{unit.name}:{''.join(self.seen[partition])}",)
+
+
+def join(mark: Unit, outputs: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    return (*(one for output in outputs for one in output), mark.name)
+
+
+def sequential(units: Sequence[Unit], partitions: int) -> list[tuple[str, ...]]:
+    operator = Partitions(partitions)
+    outputs = []
+    for unit in units:
+        if unit.partition == ALL:
+            outputs.append(join(unit, [operator.emitted(one, unit) for one in range(partitions)]))
+        else:
+            outputs.append(operator.emitted(unit.partition, unit))
+    return outputs
+
+
+def units_of(text: str) -> list[Unit]:
+    """``a`` is an item of partition 0, ``b`` of 1, ..., ``#`` a mark."""
+    return [
+        Unit(ALL, f"#{place}") if one == "#" else Unit("abcd".index(one), f"{one}{place}")
+        for place, one in enumerate(text)
+    ]
+
+
+def consumers(
+    scheme: str,
+    text: str,
+    *,
+    workers: int = 2,
+    partitions: int = 2,
+    size: int = 8,
+    limit: int = 2,
+    buffer: str = "non-blocking",
+    early: int | None = None,
+    once: bool = False,
+    mutation: Mutation | None = None,
+) -> Explored:
+    """``early``: so many units are there before the workers begin; None: all. ``once``: all workers but the first leave
+    after their first turn."""
+    twin = twins(mutation)
+    units = units_of(text)
+    expected = sequential(units, partitions)
+    before = len(units) if early is None else early
+
+    def make() -> tuple[list[Thread], list[Any]]:
+        down, operator = Downstream(), Partitions(partitions)
+        reordering = buffer_of(buffer, twin, down, size)
+        queue = getattr(twin, scheme)(partitions, operator.process, join, reordering, PRIMITIVES)
+
+        def producer(some: Sequence[Unit]) -> Thread:
+            for unit in some:
+                yield from queue.put((unit.partition, unit))
+
+        def worker(number: int) -> Thread:
+            while len(down.sent) < len(units):
+                _, parked = yield from queue.work(limit)
+                while parked is not None and not (yield from reordering.send(*parked)):
+                    pass
+                if once and number:
+                    break
+
+        finish(producer(units[:before]))
+        rest = [producer(units[before:])] if before < len(units) else []
+        return [*rest, *map(worker, range(workers))], [queue, down, operator]
+
+    def always(shared: Sequence[Any]) -> None:
+        sent = shared[1].sent
+        assert buffer == "blocks" or sent == expected[: len(sent)], f"sent {sent}"
+
+    def final(shared: Sequence[Any]) -> None:
+        sent = shared[1].sent
+        assert sorted(sent) == sorted(expected), f"sent {sent} at the end"
+        for place, unit in enumerate(units):
+            if unit.partition == ALL:  # marks keep their places in any order
+                assert sent[place] == expected[place], f"sent {sent} at the end"
+
+    return explore(make, final, always)
+
+
+SCHEMES = ["HybridQueue", "PartitionedQueue", "KeyedSharedQueue"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "text", "partitions"),
+    [("HybridQueue", "aab", 2), ("PartitionedQueue", "aa", 1), ("KeyedSharedQueue", "aab", 2)],
+)
+def test_each_key_is_processed_by_one_worker_in_order(scheme: str, text: str, partitions: int) -> None:
+    assert consumers(scheme, text, partitions=partitions).ends >= 1
+
+
+@pytest.mark.parametrize(
+    ("scheme", "text"),
+    [
+        ("HybridQueue", "a#"),
+        ("KeyedSharedQueue", "a#"),
+        pytest.param("PartitionedQueue", "a#", marks=pytest.mark.nightly),
+        pytest.param("PartitionedQueue", "ab", marks=pytest.mark.nightly),
+        pytest.param("HybridQueue", "a#b", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_mark_waits_for_all_partitions(scheme: str, text: str) -> None:
+    assert consumers(scheme, text).ends >= 1
+
+
+def test_an_input_is_there_when_its_entry_is() -> None:
+    assert consumers("HybridQueue", "aa", partitions=1, early=1).ends >= 1
+
+
+def test_a_full_buffer_does_not_hide_the_next_input() -> None:
+    assert consumers("HybridQueue", "baa", size=1, limit=1).ends >= 1
+
+
+@pytest.mark.nightly
+def test_a_full_buffer_leaves_inputs_in_a_partitioned_queue() -> None:
+    assert consumers("PartitionedQueue", "ba", size=1, limit=1, once=True).ends >= 1
+
+
+@pytest.mark.parametrize("buffer", ["non-blocking", "lock-based", "blocks"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("text", ["aab", "a#b", "ab#", "baab"])
+@pytest.mark.parametrize("limit", [1, 3])
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.nightly
+def test_longer_runs_of_partitioned_operators(scheme: str, text: str, buffer: str, limit: int, size: int) -> None:
+    if size == 1 or buffer == "non-blocking":
+        assert consumers(scheme, text, size=size, limit=limit, buffer=buffer).ends >= 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.nightly
+def test_three_workers_on_a_partitioned_operator(scheme: str) -> None:
+    assert consumers(scheme, "aab", workers=3, size=2).ends >= 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.nightly
+def test_units_come_while_workers_work(scheme: str) -> None:
+    assert consumers(scheme, "ab#a", early=1, size=2).ends >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "inputs", "early"),
+    [
+        (
+            "                output = process(partition, unit)\n                if gather is None:\n"
+            "                    buffer.send(serial, output)\n                elif gather.add(partition, output):\n"
+            "                    buffer.send(serial, self.join(unit, gather.outputs))\n                done += 1\n"
+            "                if done >= limit:\n",
+            "                last = count.fetch_add(-1) == 1\n"
+            "                output = process(partition, unit)\n                if gather is None:\n"
+            "                    buffer.send(serial, output)\n                elif gather.add(partition, output):\n"
+            "                    buffer.send(serial, self.join(unit, gather.outputs))\n                done += 1\n"
+            "                if last:\n                    break\n                count.fetch_add(1)\n"
+            "                if done >= limit:\n",
+            "aa",
+            None,
+        ),
+        (
+            "            self.queues[partition].append((serial, part, None))\n            self.master.append(partition)\n",
+            "            self.master.append(partition)\n            self.queues[partition].append((serial, part, None))\n",
+            "aa",
+            0,
+        ),
+        ("self.pending.fetch_add(-1) == 1", "self.pending.fetch_add(-1) >= 1", "a#", None),
+        ("self.pending.fetch_add(-1) == 1", "self.pending.fetch_add(-1) == 2", "b#b", None),
+        (
+            "        self.outputs[partition] = outputs\n        return self.pending.fetch_add(-1) == 1\n",
+            "        last = self.pending.fetch_add(-1) == 1\n        self.outputs[partition] = outputs\n        return last\n",
+            "#",
+            None,
+        ),
+        ("if count.fetch_add(1):", "if count.fetch_add(1) and False:", "aa", None),
+        ("(count.exchange(0) - 1)", "count.exchange(0)", "aa", None),
+        ("master.extendleft([partition] * (count.exchange(0) - 1))", "count.exchange(0)", "aab", None),
+        (
+            "                if done >= limit:\n                    master.extendleft([partition] * (count.exchange(0) - 1))\n"
+            "                    break\n",
+            "                if done >= limit:\n                    break\n",
+            "aab",
+            None,
+        ),
+    ],
+    ids=[
+        "decrement before processing",
+        "master queue before the partition's",
+        "mark sent by each part",
+        "mark before the last part",
+        "decrement before the output of a part",
+        "no exclusion",
+        "one entry too many",
+        "delegated inputs forgotten",
+        "partition kept",
+    ],
+)
+def test_mutants_of_the_hybrid_queue_are_caught(text: str, other: str, inputs: str, early: int | None) -> None:
+    module = "marks" if "self.pending" in text else "partitioned_worklists"
+    with caught():
+        consumers(
+            "HybridQueue", inputs, early=early, limit=1 if "exchange" in text else 2, mutation={module: (text, other)}
+        )
+
+
+def test_refused_entries_put_back_at_once_are_caught() -> None:
+    """The only worker that stays finds an entry that is refused for ever, which hides the next one."""
+    text = "                    refused += [partition] * count.exchange(0)\n                    break\n"
+    other = "                    master.extendleft([partition] * count.exchange(0))\n                    return done, None\n"
+    mutation = {"partitioned_worklists": (text, other)}
+    with caught("no end can be reached"):
+        consumers("HybridQueue", "abc", partitions=3, size=1, limit=1, once=True, mutation=mutation)
+    assert consumers("HybridQueue", "abc", partitions=3, size=1, limit=1, once=True).ends >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("if not len(queue) or not flag.acquire(False):", "if not len(queue) or (not flag.acquire(False) and False):"),
+        ("            flag.release()\n            if done >= limit:", "            if done >= limit:"),
+    ],
+    ids=["no exclusion", "a partition that is kept"],
+)
+def test_mutants_of_the_partitioned_queue_are_caught(text: str, other: str) -> None:
+    with caught():
+        consumers("PartitionedQueue", "aa", partitions=1, limit=1, mutation={"partitioned_worklists": (text, other)})
+
+
+def test_a_shared_queue_that_locks_the_key_later_is_caught() -> None:
+    """Figure 5: taking an input and its place in the line must be one step."""
+    text = "            with self.gate:\n                if not len(queue):"
+    other = "            if True:\n                if not len(queue):"
+    with caught():
+        consumers("KeyedSharedQueue", "aa", partitions=1, mutation={"partitioned_worklists": (text, other)})
+
+
+# ----------------------------------------------------------------------------------------------------- stateless
+
+
+def stateless(count: int, *, workers: int = 2, size: int = 2, limit: int = 2, buffer: str = "non-blocking") -> Explored:
+    twin = twins()
+
+    def make() -> tuple[list[Thread], list[Any]]:
+        down = Downstream()
+        reordering = buffer_of(buffer, twin, down, size)
+
+        def process(unit: int) -> Thread:
+            yield
+            return unit
+
+        queue = twin.SharedQueue(process, reordering)
+
+        def producer() -> Thread:
+            for unit in range(count):
+                yield from queue.put(unit)
+
+        def worker() -> Thread:
+            while len(down.sent) < count:
+                _, parked = yield from queue.work(limit)
+                while parked is not None and not (yield from reordering.send(*parked)):
+                    pass
+
+        finish(producer())
+        return [worker() for _ in range(workers)], [queue, down]
+
+    def final(shared: Sequence[Any]) -> None:
+        assert shared[1].sent == list(range(count))
+
+    return explore(make, final)
+
+
+def test_a_stateless_operator_keeps_the_order() -> None:
+    assert stateless(2, size=1).ends >= 1
+
+
+@pytest.mark.nightly
+def test_a_stateless_operator_keeps_the_order_of_more() -> None:
+    for size in (1, 2):
+        assert stateless(4, size=size).ends >= 1
+        assert stateless(3, size=size, workers=3).ends >= 1
+
+
+# ----------------------------------------------------------------------------------------------------- merges
+
+
+def merged(inputs: Sequence[str], mutation: Mutation | None = None) -> Explored:
+    """``#`` is aligned; the last unit of each input is its end."""
+    twin = twins(mutation)
+
+    def make() -> tuple[list[Thread], list[Any]]:
+        down = Downstream()
+        merge = twin.Merge(
+            len(inputs),
+            down.deliver,
+            aligned=lambda unit: unit[1] == "#",
+            combine=lambda marks: (-1, "#", marks[0][2]),
+            primitives=PRIMITIVES,
+        )
+
+        def producer(index: int) -> Thread:
+            for place, one in enumerate(inputs[index]):
+                yield from merge.put(index, (index, one, place))
+            yield from merge.put(index, twin.END)
+
+        return [producer(index) for index in range(len(inputs))], [merge, down]
+
+    def final(shared: Sequence[Any]) -> None:
+        sent = shared[1].sent
+        for index, text in enumerate(inputs):
+            own = [one for source, one, _ in sent if source in (index, -1)]
+            assert "".join(own).rstrip("#") == text.rstrip("#"), f"sent {sent}"
+        assert sum(one == "#" for _, one, _ in sent) == max(text.count("#") for text in inputs), f"sent {sent}"
+
+    return explore(make, final)
+
+
+def test_a_merge_keeps_each_input_and_aligns_marks() -> None:
+    assert merged(["#", "#b"]).ends >= 1
+
+
+@pytest.mark.nightly
+def test_a_merge_of_more() -> None:
+    assert merged(["a#", "#b"]).ends >= 1
+    assert merged(["a#b", "c#"]).ends > 1
+    assert merged(["a#", "#b", "#"]).ends > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("while len(arrived) and self.flag.acquire(False):", "if self.flag.acquire(False):"),
+        ("                if index in self.stopped:", "                if index in self.stopped and False:"),
+        ("while self.stopped and self.stopped.keys() >= self.open:", "while self.stopped:"),
+    ],
+    ids=["no look after release", "not held", "not aligned"],
+)
+def test_mutants_of_the_merge_are_caught(text: str, other: str) -> None:
+    with caught():
+        merged(["a#b", "c#"], {"merge": (text, other)})
+
+
+# ----------------------------------------------------------------------------------------------------- the explorer
+
+
+def test_the_explorer_finds_a_lost_update_and_a_deadlock() -> None:
+    def counting() -> tuple[list[Thread], list[Any]]:
+        cell = [0]
+
+        def add() -> Thread:
+            yield
+            before = cell[0]
+            yield
+            cell[0] = before + 1
+
+        return [add(), add()], [cell]
+
+    def final(shared: Sequence[Any]) -> None:
+        assert shared[0] == [2]
+
+    with pytest.raises(Broken, match="AssertionError"):
+        explore(counting, final)
+
+    def crossed() -> tuple[list[Thread], list[Any]]:
+        locks = [StepLock(), StepLock()]
+
+        def take(first: StepLock, second: StepLock) -> Thread:
+            for lock in (first, second):
+                yield
+                while not lock.acquire(False):
+                    yield lock
+            second.release()
+            first.release()
+
+        return [take(*locks), take(*reversed(locks))], [locks]
+
+    with pytest.raises(Broken, match="nobody can go on"):
+        explore(crossed, lambda shared: None)
