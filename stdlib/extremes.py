@@ -15,11 +15,15 @@ from tracetypes.records import (
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
+    LiteralOf,
     Schema,
     String,
     Timestamp,
+    Unsigned,
     schema_of,
     show,
     show_type,
@@ -77,7 +81,7 @@ class Min(_Extreme[V, W], Generic[V, W]):
     """See :func:`min`."""
 
     _word = "min"
-    _in_python = "compares text or bytes, of which columns keep no smallest one"
+    _in_python = "compares text, bytes, decimals, unsigned integers or enums, of which columns keep no smallest one"
 
     def chooses(self) -> tuple[Choice[V], ...]:
         return (Choice(self.measure, ties="any", first=True),)
@@ -91,7 +95,7 @@ class Max(_Extreme[V, W], Generic[V, W]):
     """See :func:`max`."""
 
     _word = "max"
-    _in_python = "compares text or bytes, of which columns keep no largest one"
+    _in_python = "compares text, bytes, decimals, unsigned integers or enums, of which columns keep no largest one"
 
     def chooses(self) -> tuple[Choice[V], ...]:
         return (Choice(self.measure, ties="any"),)
@@ -119,8 +123,9 @@ def min(
 
 
 def min(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
-    """The smallest value. ``to``: a scalar type with an order (numbers, bool, str, bytes, datetime, date). Among floats
-    NaN wins over all, and -0.0 counts as 0.0. ``where``: of the values for which it is true; None if there is none.
+    """The smallest value. ``to``: a scalar type with an order (numbers, bool, str, bytes, datetime, date, literals, an
+    IntEnum or StrEnum). Among floats NaN wins over all, and -0.0 counts as 0.0. ``where``: of the values for which it is
+    true; None if there is none.
 
     >>> evaluate(min(to=str), ["b", "a"])
     'a'
@@ -405,7 +410,7 @@ def _flag(caller: str, name: str, value: object) -> bool:
     return value
 
 
-_ORDERED: Final = (Boolean, Integer, Float, String, Bytes, Timestamp, Date)
+_ORDERED: Final = (Boolean, Integer, Unsigned, Float, DecimalOf, String, Bytes, Timestamp, Date, LiteralOf)
 
 
 def _ordered(to: Any, caller: str) -> Schema:
@@ -413,7 +418,8 @@ def _ordered(to: Any, caller: str) -> Schema:
         schema = schema_of(to)
     except DataError as error:
         raise UsageError("TT121", f"{caller}: {error.message}", fix=error.fix) from None
-    if not isinstance(schema, _ORDERED):
+    ordered = isinstance(schema, EnumOf) and issubclass(schema.cls, int | str)
+    if not ordered and not isinstance(schema, _ORDERED):
         raise UsageError(
             "TT121",
             f"{caller} was given values of {show_type(to)}, which have no total order of their own",

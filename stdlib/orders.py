@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import enum
 import hashlib
 import struct
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -54,14 +57,18 @@ def likeness_of(value: Any) -> Any:
 
 def _plain(value: Any, inner: Any) -> Any:
     match value:
+        case Unit():
+            return 0
+        case enum.Enum():
+            return value.value
         case int() | str() | bytes():
             return value
+        case Decimal():
+            return Fraction(value)
         case dt.datetime():
             return micros_of(value)
         case dt.date():
             return value.toordinal()
-        case Unit():
-            return 0
         case _:
             cls: Any = type(value)
             if cls in (list, tuple):

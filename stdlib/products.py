@@ -9,7 +9,7 @@ import attrs
 
 from tracetypes.choices import Choice
 from tracetypes.errors import UsageError
-from tracetypes.records import Float, Integer, Record, Schema, schema_of, show_type
+from tracetypes.records import DecimalOf, Float, Integer, Record, Schema, schema_of, show_type
 from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
 from tracetypes.stdlib.annotations import returned, same_values
 
@@ -148,4 +148,6 @@ def _fits(annotation: Any, field: Schema) -> bool:
     if isinstance(annotation, TypeVar) or getattr(annotation, "__parameters__", None):
         return True
     schema = schema_of(annotation)
+    if isinstance(schema, DecimalOf) and isinstance(field, DecimalOf):
+        return schema.scale <= field.scale and schema.precision - schema.scale <= field.precision - field.scale
     return schema == field or (isinstance(schema, Integer) and isinstance(field, Float))

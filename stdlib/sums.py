@@ -9,26 +9,30 @@
 from __future__ import annotations
 
 import builtins
+import decimal
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast, overload
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Any, Final, Generic, TypeVar, cast, get_args, overload
 
 import attrs
 
 from tracetypes.algebra import ExactSum
 from tracetypes.errors import UsageError
-from tracetypes.records import show_type
+from tracetypes.records import DecimalOf, Unsigned, show_type
 from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.where import restrict, restrict_if_any
 
 __all__ = [
     "Count",
+    "DecimalSum",
     "FastSum",
     "FloatSum",
     "IntegerSum",
     "Mean",
     "Moments",
+    "UnsignedSum",
     "Variance",
     "count",
     "fast_sum",
@@ -38,8 +42,11 @@ __all__ = [
 ]
 
 V = TypeVar("V")
+A = TypeVar("A")
+W = TypeVar("W")
 Real = TypeVar("Real", bound=float)
 """``Number`` for mypy, which finds bounded variables more often than constrained ones."""
+Addend = TypeVar("Addend", bound=float | Decimal)
 
 
 @attrs.frozen
@@ -129,6 +136,58 @@ class FloatSum(Measured[V, ExactSum, float], Generic[V]):
         return agg.value()
 
 
+_EXACT: Final = Context(prec=10_000, Emin=-999_999, Emax=999_999, traps=[Inexact, InvalidOperation])
+"""In which no sum is rounded."""
+
+
+@attrs.frozen
+class _DeclaredSum(Measured[V, A, W], Generic[V, A, W]):
+    """A sum of numbers of a declared type."""
+
+    to: Any
+
+    @property
+    def measured(self) -> Any:
+        return self.to
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"W": self.to, **super().type_arguments()}
+
+    def lift(self, value: V) -> A:
+        return cast(A, self.measure(value))
+
+    def result(self, agg: A) -> W:
+        return cast(W, agg)
+
+
+@attrs.frozen
+class UnsignedSum(_DeclaredSum[V, int, W], Generic[V, W]):
+    """See :func:`sum`."""
+
+    _word = "sum"
+    _in_python = "adds unsigned integers, which columns only pass on"
+
+    def identity(self) -> int:
+        return 0
+
+    def combine(self, a: int, b: int) -> int:
+        return a + b
+
+
+@attrs.frozen
+class DecimalSum(_DeclaredSum[V, Decimal, W], Generic[V, W]):
+    """See :func:`sum`."""
+
+    _word = "sum"
+    _in_python = "adds decimals, which columns only pass on"
+
+    def identity(self) -> Decimal:
+        return Decimal(0)
+
+    def combine(self, a: Decimal, b: Decimal) -> Decimal:
+        return _EXACT.add(a, b)
+
+
 @attrs.frozen
 class FastSum(Measured[V, float, float], Generic[V]):
     """See :func:`fast_sum`."""
@@ -159,22 +218,24 @@ class FastSum(Measured[V, float, float], Generic[V]):
 
 @overload
 def sum(
-    of: None = None, *, to: type[Real], where: Callable[[Real], bool] | None = None
-) -> Aggregate[Real, Any, Real]: ...
+    of: None = None, *, to: type[Addend], where: Callable[[Addend], bool] | None = None
+) -> Aggregate[Addend, Any, Addend]: ...
 
 
 @overload
 def sum(
-    of: Callable[[V], Real], *, to: type[Real] | None = None, where: Callable[[V], bool] | None = None
-) -> Aggregate[V, Any, Real]: ...
+    of: Callable[[V], Addend], *, to: type[Addend] | None = None, where: Callable[[V], bool] | None = None
+) -> Aggregate[V, Any, Addend]: ...
 
 
 def sum(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
-    """The sum. ``to``: ``int`` or ``float``. ``where``: of the values for which it is true; 0 if there is none.
+    """The sum. ``to``: ``int``, ``float``, ``UInt64`` or ``Annotated[Decimal, decimal(...)]``. ``where``: of the values for
+    which it is true; 0 if there is none.
 
     Integers are added exactly; a sum beyond 64 bits is an error when it is emitted (TT206). Floats are added without
     rounding (:class:`tracetypes.ExactSum`), and the true sum is rounded once: the same bits at every parallelism.
-    Raises :class:`UsageError` ``TT120`` if the type is unknown, ``TT121`` if it is neither ``int`` nor ``float``.
+    Decimals are added exactly, whatever the context of ``decimal`` says; a sum with more digits than the type has is TT206.
+    Raises :class:`UsageError` ``TT120`` if the type is unknown, ``TT121`` if it is none of these.
 
     >>> evaluate(sum(to=float), [1e16, 1.0, -1e16])
     1.0
@@ -314,9 +375,18 @@ def variance(of: Any = None, *, population: bool = False, where: Any = None) -> 
 
 
 def _numbers(caller: str, of: Any, to: Any, classes: Mapping[Any, Callable[[Any], Any]]) -> Any:
-    type_ = type_of(caller, of, to)
-    if type_ not in classes:
-        raise UsageError(
-            "TT121", f"{caller} was given values of {show_type(type_)}", fix="add int or float: to=int or to=float"
-        )
-    return classes[type_](function_or_none(caller, of))
+    type_, function = type_of(caller, of, to), function_or_none(caller, of)
+    if type_ in classes:
+        return classes[type_](function)
+    match get_args(type_):
+        case (builtins.int, Unsigned()):
+            return UnsignedSum(function, type_)
+        case (decimal.Decimal, DecimalOf()):
+            return DecimalSum(function, type_)
+        case _:
+            raise UsageError(
+                "TT121",
+                f"{caller} was given values of {show_type(type_)}",
+                fix="add int or float: to=int or to=float; UInt64 or Annotated[Decimal, decimal(18, 2)], which the function "
+                "for of= says that it returns",
+            )

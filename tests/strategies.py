@@ -1,11 +1,13 @@
 """Hypothesis strategies for schemas, their values, streams, and sequences that are or are not the same trace."""
 
 import datetime as dt
+import enum
 import math
 import struct
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, assert_never
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, assert_never
 
 import attrs
 from hypothesis import strategies as st
@@ -16,21 +18,28 @@ from tracetypes.markers import Marker
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
+    UINT_MAX,
     UNIT,
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
     ListOf,
+    LiteralOf,
     OneOf,
     Optional,
     Record,
     Schema,
     String,
     Timestamp,
+    UInt64,
     Unit,
     UnitValue,
+    Unsigned,
+    decimal,
     schema_of,
 )
 from tracetypes.trace import Element, Item, StreamType, Tagged, TagsType, TraceType
@@ -64,6 +73,33 @@ class Pair(NamedTuple):
     right: bool
 
 
+class Hue(enum.Enum):
+    """An enum of texts, with an alias and members in no order of their values."""
+
+    RED = "red"
+    BLUE = "blue"
+    DEEP = "blau, \"tief\""
+    CRIMSON = "red"
+
+
+class Step(enum.IntEnum):
+    """An enum that is an integer."""
+
+    UP = 1
+    DOWN = -1
+    FAR = 2**62
+
+
+class Word(enum.StrEnum):
+    """An enum that is a text."""
+
+    YES = "yes"
+    NO = "é"
+
+
+Money = Annotated[Decimal, decimal(18, 2)]
+
+
 @attrs.frozen
 class Everything:
     """A field of every kind."""
@@ -75,6 +111,14 @@ class Everything:
     octets: bytes
     time: dt.datetime
     day: dt.date
+    size: UInt64
+    money: Money
+    wide: Annotated[Decimal, decimal(38, 9)] | None
+    side: Literal["left", "right"]
+    number: Literal[1, 2, -3] | None
+    hue: Hue
+    step: Step
+    words: list[Word]
     unit: Unit
     maybe: float | None
     several: list[float]
@@ -92,6 +136,13 @@ SCALARS: tuple[Schema, ...] = (
     Bytes(),
     Timestamp(),
     Date(),
+    Unsigned(),
+    DecimalOf(18, 2),
+    DecimalOf(38, 38),
+    DecimalOf(38, 0),
+    LiteralOf(String(), ("b", "a", "é")),
+    LiteralOf(Integer(), (1, INT_MIN)),
+    *map(schema_of, (Hue, Step, Word)),
     UnitValue(),
 )
 RECORDS: tuple[Schema, ...] = tuple(map(schema_of, (Place, Meter, Pair, Everything, Place | Meter)))
@@ -135,6 +186,16 @@ def values(schema: Schema) -> SearchStrategy[Any]:
             return st.booleans()
         case Integer():
             return INTEGERS
+        case Unsigned():
+            return st.sampled_from((0, 1, INT_MAX, INT_MAX + 1, UINT_MAX)) | st.integers(0, UINT_MAX)
+        case DecimalOf(precision, scale):
+            most = 10**precision - 1
+            units = st.sampled_from((0, 1, -1, most, -most)) | st.integers(-300, 300) | st.integers(-most, most)
+            return units.map(lambda unit: Decimal((int(unit < 0), tuple(map(int, str(abs(unit)))), -scale)))
+        case LiteralOf(_, allowed):
+            return st.sampled_from(allowed)
+        case EnumOf(cls, _):
+            return st.sampled_from(list(cls))
         case Float():
             return FLOATS
         case String():

@@ -151,8 +151,8 @@ class Guilty:
 ANY_SIZE = "keeps a list of buckets of any length"
 GUILTY = {
     "variance": Guilty(ts.variance(x), "variance", "variance", "computes with integers of any size"),
-    "min": Guilty(ts.min(lambda r: r.text, to=str), "min", "min", "compares text or bytes"),
-    "max": Guilty(ts.max(lambda r: r.text, to=str), "max", "max", "compares text or bytes"),
+    "min": Guilty(ts.min(lambda r: r.text, to=str), "min", "min", "compares text, bytes, decimals"),
+    "max": Guilty(ts.max(lambda r: r.text, to=str), "max", "max", "compares text, bytes, decimals"),
     "last": Guilty(ts.last(n), "last", "last", "compares whole values"),
     "top": Guilty(ts.top(2, n), "top", "top", "keeps a list of values"),
     "first": Guilty(ts.first(n), "first", "first", "compares whole values"),

@@ -336,7 +336,8 @@ def test_TT106_a_type_without_a_schema() -> None:
         found="value dict[str, int]: dict[str, int] has no schema: "
         "it is neither a scalar, a list, an optional nor a record",
         expected="a type with a schema",
-        fix="use bool, int, float, str, bytes, datetime, date, Unit, T | None, list[T], or a frozen record of these",
+        fix="use bool, int, UInt64, float, Annotated[Decimal, decimal(18, 2)], str, bytes, datetime, date, an Enum, Literal, "
+        "Unit, T | None, list[T], or a frozen record of these",
     )
 
 

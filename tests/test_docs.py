@@ -477,9 +477,10 @@ def test_commands_of_the_errors() -> None:
         assert printed(words, ROOT) == output, words
 
 
-def test_programs_about_sources(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["sources", "types"])
+def test_programs_about_sources_and_types(tmp_path: Path, name: str) -> None:
     """They are one program, and nothing in it is wrong."""
-    page = ROOT / "docs" / "sources.md"
-    program = tmp_path / "sources.py"
+    page = ROOT / "docs" / f"{name}.md"
+    program = tmp_path / f"{name}.py"
     program.write_text("\n".join(blocks(page.read_text(encoding="utf-8"), "python")), encoding="utf-8")
     load(program)

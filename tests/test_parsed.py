@@ -26,6 +26,7 @@ from tracetypes.compiler.connectors.text import (
     decoded,
     fit_of_csv,
     fit_of_json,
+    json_scan,
 )
 from tracetypes.compiler.plan.plan import FromSource, links
 from tracetypes.compiler.plan.planner import plan
@@ -104,7 +105,8 @@ def together(leaf: FromSource, format: Csv | JsonLines | TextLines, lines: list[
     elif isinstance(format, TextLines):
         cells, fits = lambda rows: columns_of_lines(list(map(decoded, rows))), list(map(fit_of_json, schemas))
     else:
-        cells = lambda rows: columns_of_json(list(map(decoded, rows)), names)  # noqa: E731
+        scan = json_scan(schemas)
+        cells = lambda rows: columns_of_json(list(map(decoded, rows)), names, scan)  # noqa: E731
         fits = list(map(fit_of_json, schemas))
     dialect = Dialect(cells, fits, partial(one, leaf, format))
     return list(in_columns(leaf, dialect)(lines))

@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as data_field
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Generic, NamedTuple, NewType, TypeVar
 
@@ -24,9 +25,12 @@ from hypothesis.strategies import DataObject
 from tests.strategies import (
     SCALARS,
     Everything,
+    Hue,
     Meter,
     Pair,
     Place,
+    Step,
+    Word,
     bits,
     key_schemas,
     keys,
@@ -707,6 +711,14 @@ def test_plain_values_by_hand() -> None:
         octets=b"\x00\xff",
         time=NOON,
         day=NOON.date(),
+        size=2**64 - 1,
+        money=Decimal("-0.10"),
+        wide=None,
+        side="left",
+        number=-3,
+        hue=Hue.CRIMSON,
+        step=Step.FAR,
+        words=[Word.NO],
         unit=UNIT,
         maybe=None,
         several=[math.nan, -0.0],
@@ -724,6 +736,14 @@ def test_plain_values_by_hand() -> None:
         "octets": "AP8=",
         "time": "2026-01-01T12:00:00+00:00",
         "day": "2026-01-01",
+        "size": 2**64 - 1,
+        "money": "-0.10",
+        "wide": None,
+        "side": "left",
+        "number": -3,
+        "hue": "red",
+        "step": 2**62,
+        "words": ["é"],
         "unit": None,
         "maybe": None,
         "several": ["NaN", -0.0],

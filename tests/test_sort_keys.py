@@ -46,6 +46,7 @@ PLAIN = st.one_of(
     st.integers(-3, 3),
     st.booleans(),
     st.sampled_from([0.5, -0.0, 0.0, 2**53, 2.0**53, 2**53 + 1, math.inf, 10**30, Size.SMALL]),
+    st.sampled_from([Decimal("1.0"), Decimal("0.5"), Decimal("0.1"), Decimal("-Infinity"), Decimal("1E+30")]),
     st.sampled_from(["", "a", "é", "\uffff", "\U0001f642", b"", b"a"]),
     st.sampled_from(
         [*TIMES, *(t.replace(tzinfo=zone) for t in TIMES for zone in (BERLIN, dt.UTC)), dt.date(2024, 10, 27)]
@@ -61,7 +62,8 @@ ODD: st.SearchStrategy[Any] = st.sampled_from(
         frozenset([1, 2]),
         1j,
         Rank(1),
-        Decimal(1),
+        Decimal("NaN"),
+        Decimal("sNaN"),
         Fraction(1, 2),
         {},
         object,

@@ -170,7 +170,7 @@ def named(name: str) -> type[Any]:
 def layout() -> dict[str, str]:
     """Everything of ours that may be pickled into a checkpoint: fields by class, types of states by operator."""
     found: dict[str, str] = {}
-    waiting = [*map(named, PICKLED), *(one for one in vars(records).values() if attrs.has(one))]
+    waiting = [*map(named, PICKLED), *(one for one in vars(records).values() if inspect.isclass(one) and attrs.has(one))]
     for cls in operators():
         module = importlib.import_module(cls.__module__)
         bases = [base for base in typing.cast("Any", cls).__orig_bases__ if get_origin(base) is not Generic]

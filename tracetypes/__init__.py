@@ -18,7 +18,7 @@ from tracetypes.graph import Dataflow, SourceStream, Stream, merge, sort
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
 from tracetypes.nodes import ROW_POSITION, Graph
-from tracetypes.records import UNIT, Unit
+from tracetypes.records import UNIT, UInt64, Unit, decimal, uint64
 from tracetypes.rejects import Rejected
 from tracetypes.results import Result
 from tracetypes.running import Run, explain, read, run, start
@@ -58,11 +58,13 @@ __all__ = [
     "Trace",
     "TraceTypesError",
     "U",
+    "UInt64",
     "Unit",
     "UsageError",
     "Violation",
     "check",
     "csv",
+    "decimal",
     "desc",
     "every",
     "explain",
@@ -78,4 +80,5 @@ __all__ = [
     "sort",
     "start",
     "text_lines",
+    "uint64",
 ]

@@ -15,9 +15,12 @@ from tracetypes.records import (
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
     ListOf,
+    LiteralOf,
     OneOf,
     Optional,
     Record,
@@ -25,6 +28,7 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
+    Unsigned,
 )
 
 __all__ = ["canonical", "float_order", "mix", "stable_hash"]
@@ -48,6 +52,8 @@ def canonical(schema: Schema) -> Callable[[Any], Any]:
             return lambda value: 0
         case Timestamp():
             return micros_of
+        case EnumOf():
+            return lambda value: value.value
         case Optional(item):
             some = canonical(item)
             return lambda value: (0,) if value is None else (1, some(value))
@@ -85,8 +91,13 @@ def mix(x: int) -> int:
 def stable_hash(schema: Schema) -> Callable[[Any], int]:
     """A 64-bit hash that depends on the value alone, without a process salt. Equal for equal keys (0.0 and -0.0)."""
     match schema:
-        case Integer() | Boolean():
+        case Integer() | Boolean() | Unsigned():
             return mix
+        case LiteralOf(item, _):
+            return stable_hash(item)
+        case EnumOf(_, item):
+            of_value = stable_hash(item)
+            return lambda value: of_value(value.value)
         case String():
             return lambda value: mix(zlib.crc32(value.encode()))
         case UnitValue():
@@ -106,6 +117,16 @@ def _encode(schema: Schema, value: Any) -> bytes:
             return struct.pack("<q", value)
         case Float():
             return struct.pack("<d", value + 0.0)
+        case Unsigned():
+            return struct.pack("<Q", value)
+        case DecimalOf():
+            # All values of a schema have as many digits after the point.
+            sign, digits, _ = value.as_tuple()
+            return struct.pack("<b", sign) + bytes(digits) + b"\xff"
+        case LiteralOf(item, _):
+            return _encode(item, value)
+        case EnumOf(_, item):
+            return _encode(item, value.value)
         case String():
             raw: bytes = value.encode()
             return struct.pack("<q", len(raw)) + raw

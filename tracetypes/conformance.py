@@ -7,21 +7,27 @@ import datetime as dt
 import typing
 import zoneinfo
 from collections.abc import Callable
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import cache
 from typing import Any, Final, assert_never
 
 import attrs
 
 from tracetypes.records import (
+    DIGITS_MAX,
     INT_MAX,
     INT_MIN,
+    UINT_MAX,
     UNIT,
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
     ListOf,
+    LiteralOf,
     Mismatch,
     OneOf,
     Optional,
@@ -30,6 +36,8 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
+    Unsigned,
+    show,
 )
 
 __all__ = [
@@ -95,7 +103,8 @@ def conformer(schema: Schema) -> Callable[[Any], Any]:
     """A function that returns its argument if it fits ``schema`` and raises :class:`Mismatch` otherwise.
 
     An ``int`` becomes a ``float`` if the schema is ``float``: typing allows it, and deployments must not differ by it.
-    Datetimes become UTC. Nothing else is converted: an integer beyond 64 bits is an error, never a wrong number.
+    Datetimes become UTC, decimals get as many digits after the point as the schema says. Nothing else is converted: an
+    integer beyond 64 bits is an error, never a wrong number.
     """
     slow = _slow_conformer(schema)
     fast = _fast_test(schema, "v", depth=0)
@@ -112,6 +121,11 @@ def _fast_test(schema: Schema, expr: str, depth: int) -> tuple[str, dict[str, An
             return f"type({expr}) is bool", {}
         case Integer():
             return f"type({expr}) is int and {INT_MIN} <= {expr} <= {INT_MAX}", {}
+        case Unsigned():
+            return f"type({expr}) is int and 0 <= {expr} <= {UINT_MAX}", {}
+        case EnumOf(cls, _):
+            name = "class_of_" + expr.replace(".", "_")
+            return f"type({expr}) is {name}", {name: cls}
         case Float():
             return f"type({expr}) is float", {}
         case String():
@@ -146,6 +160,21 @@ def conform(schema: Schema, value: Any, path: str) -> Any:
                 raise Mismatch(path, value, "int that fits 64 bits")
             if isinstance(value, int) and not isinstance(value, bool):
                 return conform(schema, int(value), path)
+        case Unsigned():
+            if isinstance(value, int) and not isinstance(value, bool):
+                if 0 <= value <= UINT_MAX:
+                    return value if type(value) is int else int(value)
+                raise Mismatch(path, value, "int from 0 to 2**64 - 1")
+        case DecimalOf():
+            if isinstance(value, Decimal):
+                return _fitted(schema, value, path)
+        case LiteralOf(item, values):
+            value = conform(item, value, path)
+            if value in values:
+                return value
+        case EnumOf(cls, _):
+            if isinstance(value, cls):
+                return value
         case Float():
             if type(value) is float:
                 return value
@@ -200,6 +229,28 @@ def conform(schema: Schema, value: Any, path: str) -> Any:
     raise Mismatch(path, value, name_of(schema))
 
 
+_DIGITS: Final = Context(prec=DIGITS_MAX, Emin=-999_999, Emax=999_999, traps=[Inexact, InvalidOperation])
+"""In which a number that has more digits than any schema is an error."""
+
+
+@cache
+def _quantum(scale: int) -> Decimal:
+    return Decimal((0, (1,), -scale))
+
+
+def _fitted(schema: DecimalOf, value: Decimal, path: str) -> Decimal:
+    """The number with the digits of the schema: one representation for each number."""
+    try:
+        made = _DIGITS.quantize(value, _quantum(schema.scale))
+    except (Inexact, InvalidOperation):
+        raise Mismatch(path, value, name_of(schema)) from None
+    if not made.is_finite() or made.adjusted() >= schema.precision - schema.scale:
+        raise Mismatch(path, value, name_of(schema))
+    if not made and made.is_signed():
+        return made.copy_abs()
+    return value if type(value) is Decimal and value.as_tuple().exponent == -schema.scale else made
+
+
 def _member_of(members: tuple[Record, ...], value: Any) -> Record | None:
     """The member of a union that a value is of: by its class, or by the nearest class that it inherits from."""
     return next((m for cls in type(value).__mro__ for m in members if m.cls is cls), None)
@@ -219,6 +270,14 @@ def name_of(schema: Schema) -> str:
             return "bool"
         case Integer():
             return "int"
+        case Unsigned():
+            return "uint64"
+        case DecimalOf(precision, scale):
+            return f"Decimal of {precision} digits, {scale} of them after the point"
+        case LiteralOf(_, values):
+            return f"Literal[{_shown(values)}]"
+        case EnumOf(cls, _):
+            return f"{cls.__name__} ({_shown(tuple(member.value for member in cls))})"
         case Float():
             return "float"
         case String():
@@ -241,6 +300,11 @@ def name_of(schema: Schema) -> str:
             return " | ".join(m.cls.__name__ for m in members)
         case _:
             assert_never(schema)
+
+
+def _shown(values: tuple[Any, ...], most: int = 12) -> str:
+    """Values of a literal or an enum for a message."""
+    return ", ".join([*map(show, values[:most]), *(["..."] if len(values) > most else [])])
 
 
 def key_problem(schema: Schema, key: Any) -> str | None:
@@ -296,7 +360,10 @@ def positive_zeros(schema: Schema, key: Any) -> Any:
 
 def always_a_key(schema: Schema) -> bool:
     """Whether every value of the schema can be a key, by :func:`key_problem`."""
-    return isinstance(schema, Boolean | Integer | String | Bytes | Timestamp | Date | UnitValue)
+    return isinstance(
+        schema,
+        Boolean | Integer | Unsigned | DecimalOf | String | Bytes | Timestamp | Date | LiteralOf | EnumOf | UnitValue,
+    )
 
 
 def has_floats(schema: Schema) -> bool:

@@ -12,14 +12,17 @@ import attrs
 from tracetypes.conformance import key_problem, name_of
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout, TextLines
-from tracetypes.plain_data import from_plain, from_text, to_plain
+from tracetypes.plain_data import from_plain, from_text, number_parser, to_plain
 from tracetypes.records import (
     UNIT,
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
+    LiteralOf,
     Mismatch,
     Optional,
     Record,
@@ -27,6 +30,7 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
+    Unsigned,
 )
 
 __all__ = [
@@ -66,7 +70,8 @@ def text_parser(
     """A function from a line to a pair; it raises :class:`Mismatch`. ``header``: the columns of the current file."""
     layout = layout.zoned(format.zone)
     if isinstance(format, JsonLines):
-        return lambda line: layout.pair(_object(line))
+        numbers = number_parser(schema for _, schema in layout.columns)
+        return lambda line: layout.pair(_object(line, numbers))
     if isinstance(format, TextLines):
         ((name, _),) = layout.columns
         return lambda line: layout.pair({name: line})
@@ -140,12 +145,13 @@ def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, byte
     """
     layout = layout.zoned(format.zone)
     fields = _fields(format, layout)
+    numbers = number_parser([layout.value])
 
     def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
         pair_key = of_bytes(layout.key, key, ".key") if layout.keyed else UNIT
         if not format.headers or value is None:
             return pair_key, of_bytes(layout.value, value, "")
-        plain = _object(_utf8(value, ""))
+        plain = _object(_utf8(value, ""), numbers)
         values = dict(headers)  # the last one of a name counts
         for name in format.headers:
             plain.pop(name, None)
@@ -201,12 +207,12 @@ def of_bytes(schema: Schema, raw: bytes | None, path: str) -> Any:
     match bare:
         case Bytes():
             return raw
-        case String():
+        case String() | LiteralOf() | EnumOf():
             return from_text(bare, _utf8(raw, path), path)
-        case Integer() | Float() | Boolean() | Timestamp() | Date() | UnitValue():
+        case Integer() | Unsigned() | Float() | DecimalOf() | Boolean() | Timestamp() | Date() | UnitValue():
             return from_text(schema, _utf8(raw, path), path)
         case _:
-            return from_plain(schema, _json(_utf8(raw, path), path), path)
+            return from_plain(schema, _json(_utf8(raw, path), path, number_parser([schema])), path)
 
 
 def to_bytes(schema: Schema, value: Any) -> bytes | None:
@@ -217,7 +223,7 @@ def to_bytes(schema: Schema, value: Any) -> bytes | None:
     if isinstance(bare, Bytes):
         return bytes(value)
     plain = to_plain(schema, value)
-    bare_text = isinstance(plain, str) and isinstance(bare, String | Float | Timestamp | Date)
+    bare_text = isinstance(plain, str) and isinstance(bare, String | Float | DecimalOf | Timestamp | Date | LiteralOf | EnumOf)
     return (plain if bare_text else json.dumps(plain, ensure_ascii=False)).encode()
 
 
@@ -228,16 +234,20 @@ def _utf8(raw: bytes, path: str) -> str:
         raise Mismatch(path, raw, f"UTF-8 ({error.reason} at byte {error.start})") from None
 
 
-def _json(text: str, path: str) -> Any:
+Numbers: TypeAlias = Callable[[str], float] | None
+"""As of :func:`tracetypes.plain.number_parser`."""
+
+
+def _json(text: str, path: str, numbers: Numbers) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=numbers)
     except (ValueError, RecursionError) as error:
         raise Mismatch(path, text, f"JSON ({error})") from None
 
 
-def _object(line: str) -> dict[str, Any]:
+def _object(line: str, numbers: Numbers) -> dict[str, Any]:
     try:
-        plain: object = json.loads(line)
+        plain: object = json.loads(line, parse_float=numbers)
     except (ValueError, RecursionError) as error:
         raise Mismatch("", line, f"a JSON object ({error})") from None
     if not isinstance(plain, dict):

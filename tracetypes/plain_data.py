@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import math
+import re
+from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any, Final
 
 from tracetypes.conformance import conform, construct, in_utc, name_of, zone_named
@@ -13,9 +16,12 @@ from tracetypes.records import (
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
     ListOf,
+    LiteralOf,
     Mismatch,
     OneOf,
     Optional,
@@ -24,13 +30,16 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
+    Unsigned,
+    members_of,
 )
 
-__all__ = ["from_plain", "from_text", "to_plain"]
+__all__ = ["decimal_text", "from_plain", "from_text", "number_parser", "to_plain"]
 
 
 def to_plain(schema: Schema, value: Any) -> Any:
-    """A value as JSON can express it: records as dicts, times in ISO 8601, bytes in base64, NaN and infinities as text."""
+    """A value as JSON can express it: records as dicts, times in ISO 8601, bytes in base64, decimals as
+    text, members of enums by their values, NaN and infinities as text."""
     match schema:
         case Float():
             return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
@@ -40,6 +49,10 @@ def to_plain(schema: Schema, value: Any) -> Any:
             return value.astimezone(dt.UTC).isoformat()
         case Date():
             return value.isoformat()
+        case DecimalOf():
+            return decimal_text(value)
+        case EnumOf():
+            return value.value
         case UnitValue():
             return None
         case Optional(item):
@@ -53,6 +66,58 @@ def to_plain(schema: Schema, value: Any) -> Any:
             return {member.cls.__name__: to_plain(member, value)}
         case _:
             return value
+
+
+def decimal_text(value: Decimal) -> str:
+    """A number by its digits, without an exponent."""
+    return f"{value:f}"
+
+
+class _Number(float):
+    """A number of JSON that is no integer, with its digits: floats do not keep those of a decimal."""
+
+    text: str
+
+    def __new__(cls, text: str) -> _Number:
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+
+def number_parser(schemas: Iterable[Schema]) -> Callable[[str], float] | None:
+    """``parse_float`` of a decoder of JSON for values of these schemas. Where one of them has decimals, it keeps the
+    digits of numbers; else None."""
+    return _Number if any(map(_has_decimals, schemas)) else None
+
+
+def _has_decimals(schema: Schema) -> bool:
+    match schema:
+        case DecimalOf():
+            return True
+        case Optional(item) | ListOf(item, _):
+            return _has_decimals(item)
+        case Record(_, fields):
+            return any(_has_decimals(inner) for _, inner in fields)
+        case OneOf(members):
+            return any(map(_has_decimals, members))
+        case _:
+            return False
+
+
+_DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+
+
+def _decimal_of(schema: DecimalOf, plain: object, path: str) -> Decimal:
+    """The number that a text, an integer or a number of JSON is. A float is none: its digits are lost."""
+    if isinstance(plain, Decimal):
+        return conform(schema, plain, path)  # type: ignore[no-any-return]
+    text = plain.text if isinstance(plain, _Number) else str(plain) if type(plain) is int else plain
+    if isinstance(text, str) and len(text) <= _LONGEST and _DECIMAL.fullmatch(text):
+        return conform(schema, Decimal(text), path)  # type: ignore[no-any-return]
+    raise Mismatch(path, plain, name_of(schema))
+
+
+_LONGEST: Final = 1000
 
 
 _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -86,6 +151,11 @@ def from_plain(schema: Schema, plain: Any, path: str = "") -> Any:
                     return dt.date.fromisoformat(plain)
                 except ValueError:
                     pass
+        case DecimalOf():
+            return _decimal_of(schema, plain, path)
+        case EnumOf(cls, item):
+            if type(plain) is (int if isinstance(item, Integer) else str) and plain in (members := members_of(cls)):
+                return members[plain]
         case UnitValue():
             if plain is None:
                 return UNIT
@@ -148,7 +218,13 @@ def from_text(schema: Schema, text: str, path: str = "") -> Any:
             return conform(schema, text, path)
         case Optional(item):
             return None if text == "" else from_text(item, text, path)
-        case Integer():
+        case LiteralOf(item, _) | EnumOf(_, item):
+            try:
+                plain = from_text(item, text, path)
+            except Mismatch:
+                raise Mismatch(path, text, name_of(schema)) from None
+            return from_plain(schema, plain, path)
+        case Integer() | Unsigned():
             digits = text[1:] if text[:1] in ("-", "+") else text
             if digits.isascii() and digits.isdigit() and len(digits) <= 64:
                 return conform(schema, int(text), path)
@@ -171,7 +247,7 @@ def from_text(schema: Schema, text: str, path: str = "") -> Any:
         case UnitValue():
             if text == "":
                 return UNIT
-        case Bytes() | Timestamp() | Date():
+        case Bytes() | Timestamp() | Date() | DecimalOf():
             return from_plain(schema, text, path)
         case _:
             pass

@@ -8,30 +8,36 @@ A :class:`Schema` is derived from annotations alone, never from data. For each s
 * :func:`.stable_hash`: a hash that is the same in every process and run, and equal for equal keys;
 * :func:`.to_plain` / :func:`.from_plain`: JSON-like values, for text formats and messages.
 
-Integers have 64 bits, floats are IEEE doubles, times are aware ``datetime`` with microseconds.
+Integers have 64 bits, floats are IEEE doubles, times are aware ``datetime`` with microseconds. :func:`decimal` and
+:data:`uint64` declare what a type alone does not say.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import decimal as decimal_module
 import enum
 import types
 import typing
-from typing import Any, Final, NewType, TypeAlias, TypeVar, get_args, get_origin
+from functools import cache
+from typing import Annotated, Any, Final, Literal, NewType, TypeAlias, TypeVar, get_args, get_origin
 
 import attrs
 
-from tracetypes.errors import DataError
+from tracetypes.errors import DataError, UsageError
 
 __all__ = [
     "UNIT",
     "Boolean",
     "Bytes",
     "Date",
+    "DecimalOf",
+    "EnumOf",
     "Float",
     "Integer",
     "ListOf",
+    "LiteralOf",
     "Mismatch",
     "OneOf",
     "Optional",
@@ -39,14 +45,21 @@ __all__ = [
     "Schema",
     "String",
     "Timestamp",
+    "UInt64",
     "Unit",
     "UnitValue",
+    "Unsigned",
+    "decimal",
+    "members_of",
     "schema_of",
     "show_type",
+    "uint64",
 ]
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+DIGITS_MAX: Final = 38
 
 
 class Unit(enum.Enum):
@@ -126,6 +139,47 @@ class Date:
 
 
 @attrs.frozen
+class Unsigned:
+    """``int`` from 0, 64 bit: see :data:`uint64`."""
+
+    def __str__(self) -> str:
+        return "uint64"
+
+
+@attrs.frozen
+class DecimalOf:
+    """``Decimal`` with ``scale`` digits after the point and ``precision`` digits in all: see :func:`decimal`."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision}, {self.scale})"
+
+
+@attrs.frozen
+class LiteralOf:
+    """``Literal[...]`` of texts or of integers, in the order of their declaration."""
+
+    item: Integer | String
+    values: tuple[Any, ...]
+
+
+@attrs.frozen
+class EnumOf:
+    """A member of an ``Enum`` whose values are texts or integers: in columns and formats its value stands for it."""
+
+    cls: type[enum.Enum]
+    item: Integer | String
+
+
+@cache
+def members_of(cls: type[enum.Enum]) -> dict[Any, enum.Enum]:
+    """The members of an enum by their values, without aliases."""
+    return {member.value: member for member in cls}
+
+
+@attrs.frozen
 class UnitValue:
     """:class:`Unit`."""
 
@@ -163,8 +217,43 @@ class OneOf:
 
 
 Schema: TypeAlias = (
-    Boolean | Integer | Float | String | Bytes | Timestamp | Date | UnitValue | Optional | ListOf | Record | OneOf
+    Boolean
+    | Integer
+    | Unsigned
+    | Float
+    | DecimalOf
+    | String
+    | Bytes
+    | Timestamp
+    | Date
+    | LiteralOf
+    | EnumOf
+    | UnitValue
+    | Optional
+    | ListOf
+    | Record
+    | OneOf
 )
+
+uint64: Final = Unsigned()
+"""For ``Annotated[int, uint64]``: an integer from 0 to ``2**64 - 1``."""
+
+UInt64: TypeAlias = Annotated[int, uint64]
+"""An integer from 0 to ``2**64 - 1``."""
+
+
+def decimal(precision: int, scale: int) -> DecimalOf:
+    """For ``Annotated[Decimal, decimal(18, 2)]``: numbers of at most ``precision`` digits (1 to 38), ``scale`` of them after
+    the point. A value with more digits does not fit; none is ever rounded. Raises :class:`UsageError` ``TT115``."""
+    whole = type(precision) is int and type(scale) is int
+    if not whole or not 1 <= precision <= DIGITS_MAX or not 0 <= scale <= precision:
+        raise UsageError(
+            "TT115",
+            f"decimal was given {show(precision)} digits, {show(scale)} of them after the point",
+            fix=f"give 1 to {DIGITS_MAX} digits, and 0 or more but no more than these after the point: decimal(18, 2)",
+        )
+    return DecimalOf(precision, scale)
+
 
 _SCALARS: Final[dict[Any, Schema]] = {
     bool: Boolean(),
@@ -186,6 +275,10 @@ def show_type(annotation: Any) -> str:
         return annotation.__name__
     if isinstance(annotation, types.UnionType) or get_origin(annotation) is typing.Union:
         return " | ".join(show_type(arg) for arg in get_args(annotation))
+    if get_origin(annotation) is Literal:
+        return f"Literal[{', '.join(map(repr, get_args(annotation)))}]"
+    if isinstance(annotation, Unsigned | DecimalOf):
+        return str(annotation)
     if args := get_args(annotation):
         inner = ", ".join("..." if arg is ... else show_type(arg) for arg in args)
         return f"{show_type(get_origin(annotation))}[{inner}]"
@@ -215,7 +308,12 @@ def _schema(annotation: Any, path: str, above: tuple[Any, ...]) -> Schema:
         pass
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is typing.Annotated:
-        return _schema(args[0], path, above)
+        return _annotated(annotation, args, path, above)
+    if origin is Literal:
+        return _literal(annotation, args, path)
+    if annotation is decimal_module.Decimal:
+        fix = "declare Annotated[Decimal, decimal(18, 2)], with decimal of tracetypes"
+        raise _refuse(path, annotation, "it does not say how many digits it has", fix)
     if origin is typing.Union or isinstance(annotation, types.UnionType):
         return _union(annotation, args, path, above)
     if origin is list and len(args) == 1:
@@ -224,6 +322,8 @@ def _schema(annotation: Any, path: str, above: tuple[Any, ...]) -> Schema:
         return ListOf(_schema(args[0], f"{path}[]", above), frozen=True)
     cls = origin if args else annotation
     if isinstance(cls, type):
+        if issubclass(cls, enum.Enum):
+            return _enum(cls, path)
         if annotation in above or len(above) > _DEEPEST:
             raise _refuse(path, annotation, "it contains itself", "flatten the recursion into a list of records")
         fields = _fields(cls, path)
@@ -237,8 +337,62 @@ def _schema(annotation: Any, path: str, above: tuple[Any, ...]) -> Schema:
         path,
         annotation,
         "it is neither a scalar, a list, an optional nor a record",
-        "use bool, int, float, str, bytes, datetime, date, Unit, T | None, list[T], or a frozen record of these",
+        "use bool, int, UInt64, float, Annotated[Decimal, decimal(18, 2)], str, bytes, datetime, date, an Enum, Literal, Unit, "
+        "T | None, list[T], or a frozen record of these",
     )
+
+
+_CARRIERS: Final[dict[type[Any], Any]] = {Unsigned: int, DecimalOf: decimal_module.Decimal}
+
+
+def _annotated(annotation: Any, args: tuple[Any, ...], path: str, above: tuple[Any, ...]) -> Schema:
+    declared = [one for one in args[1:] if isinstance(one, Unsigned | DecimalOf)]
+    if not declared:
+        return _schema(args[0], path, above)
+    carrier = _CARRIERS[type(declared[0])]
+    if len(declared) > 1 or args[0] is not carrier:
+        fix = f"declare Annotated[{carrier.__name__}, {declared[0]}], and Annotated[...] | None where there may be none"
+        raise _refuse(path, annotation, f"{declared[0]} is said of {carrier.__name__}, once", fix)
+    return declared[0]
+
+
+def _literal(annotation: Any, args: tuple[Any, ...], path: str) -> Schema:
+    some = tuple(dict.fromkeys(arg for arg in args if arg is not None))
+    item = _item_of(some)
+    if item is None:
+        raise _refuse(path, annotation, "its values are not all texts, and not all integers of 64 bits", _VALUES_FIX)
+    made = LiteralOf(item, some)
+    return made if len(some) == len(set(args)) else Optional(made)
+
+
+def _enum(cls: type[enum.Enum], path: str) -> Schema:
+    if issubclass(cls, enum.Flag):
+        raise _refuse(path, cls, "flags stand for any number of members", "use int, or a list of the members of an Enum")
+    item = _item_of(tuple(member.value for member in cls))
+    if item is None:
+        raise _refuse(path, cls, "the values of its members are not all texts, and not all integers of 64 bits", _VALUES_FIX)
+    return EnumOf(cls, item)
+
+
+_VALUES_FIX: Final = 'give it values that are all texts, or all integers: "a", "b" or 1, 2'
+
+
+def _item_of(values: tuple[Any, ...]) -> Integer | String | None:
+    """The schema of values that are all texts or all integers, and at least one."""
+    types_ = set(map(type, values))
+    if types_ == {int} and all(INT_MIN <= value <= INT_MAX for value in values):
+        return Integer()
+    if types_ == {str} and all(_is_text(value) for value in values):
+        return String()
+    return None
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _DEEPEST: Final = 50

@@ -28,6 +28,7 @@ from tracetypes.backends import engine_of
 from tracetypes.calls import like
 from tracetypes.check import Checked, edge_of, violations
 from tracetypes.compiler.backend.run_request import Input, RunRequest, Sink, check_once, extras
+from tracetypes.conformance import name_of
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Csv, Layout, Parquet, format_of
 from tracetypes.graph import DISPLAY, Dataflow, Stream
@@ -258,14 +259,22 @@ def _rows_of_parquet(file: Path, layout: Layout) -> list[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
+        from tracetypes.compiler.columns.arrow import from_rows, has_choices, has_gaps, schema_of_rows
 
     schema = schema_of_rows(layout)
     table = pq.read_table(file, columns=[name for name, _ in layout.columns])
     for field in schema:
         if field.name not in table.column_names:  # the end and the position of a block, which files do not have
             table = table.append_column(field, pa.array([0] * table.num_rows, field.type))
-    return list(from_rows(layout, table.select(schema.names).cast(schema)).values)
+    table = table.select(schema.names).cast(schema).combine_chunks()
+    for name, one in layout.columns:
+        if has_choices(one) and any(has_gaps(one, part) for part in table.column(name).chunks):
+            raise RunError(
+                "TT208",
+                f"{file}: the column {name!r} has values that are none of {name_of(one)}",
+                fix="declare them, or read another file",
+            )
+    return list(from_rows(layout, table).values)
 
 
 def _picture(flow: Dataflow) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import attrs
@@ -25,7 +26,9 @@ class Desc:
     value: Orderable
 
 
-Orderable: TypeAlias = bool | int | float | str | bytes | dt.datetime | dt.date | Sequence["Orderable"] | Desc
+Orderable: TypeAlias = (
+    bool | int | float | Decimal | str | bytes | dt.datetime | dt.date | Sequence["Orderable"] | Desc
+)
 """What has a place: numbers but NaN, then text, bytes, times with a zone, times without, days, then tuples and lists of these
 item by item; and any of these the other way round (:func:`desc`). Nothing else has one: no None, no set, no object with a
 ``<`` of its own."""
@@ -81,6 +84,8 @@ def sort_key(value: Any, *, nan: bool = False) -> Any:
                 return 0, float(value)
             if nan:
                 return (1,)
+        case Decimal() if not value.is_nan():
+            return 0, value
         case str():
             return 2, str.__str__(value)
         case bytes():

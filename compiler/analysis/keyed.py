@@ -9,8 +9,9 @@ import attrs
 
 from tracetypes.blame import called
 from tracetypes.compiler.analysis.monoids import Monoid, constant, leaves, results, united
-from tracetypes.compiler.tracing.expr import Pack, Tree, Value
+from tracetypes.compiler.tracing.expr import PASSED_ON, Pack, Tree, Value
 from tracetypes.compiler.tracing.tracer import Given, Nested, Untraceable, trace_method
+from tracetypes.conformance import name_of
 from tracetypes.markers import Marker
 from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, UnitValue, schema_of
 from tracetypes.templates import OpKeyedUnordered
@@ -49,6 +50,10 @@ def keyed_of(
         raise why if why.calls else Untraceable(why.what, (called(type(op).update_state, owner=op),)) from None
     if any(isinstance(at.kind, UnitValue) for _, at in leaves(state)):
         raise Untraceable("has a state that holds a Unit, which takes no column")
+    for _, at in leaves(state):
+        bare = at.kind.item if isinstance(at.kind, Optional) else at.kind
+        if isinstance(bare, PASSED_ON):
+            raise Untraceable(f"has a state that holds {name_of(bare)}, with which columns compute nothing")
     new, marker = Nested("new_state", state), Given("marker", schema_of(Marker))
     on_marker = trace_method(op, "on_marker", [new, Given("key", key), marker], emits="pairs")
     skips = op.skips_untouched

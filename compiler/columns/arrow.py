@@ -1,7 +1,8 @@
 """Values as Arrow columns: how items travel between stages, and how rows reach sinks.
 
-Columns of a schema: bool, int64, double, string, binary, timestamp[us, UTC], date32, null (Unit), list, struct (record; a union
-of records is a struct with one nullable field for each member).
+Columns of a schema: bool, int64, uint64, double, decimal128, string, binary, timestamp[us, UTC], date32, null (Unit), list,
+struct (record; a union of records is a struct with one nullable field for each member). A literal or an enum has the columns
+of its values.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, assert_never
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracetypes.conformance import datetime_of
 from tracetypes.formats import Layout
@@ -25,9 +27,12 @@ from tracetypes.records import (
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
     ListOf,
+    LiteralOf,
     OneOf,
     Optional,
     Record,
@@ -35,6 +40,8 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
+    Unsigned,
+    members_of,
 )
 from tracetypes.trace import StreamType
 
@@ -42,18 +49,21 @@ __all__ = [
     "END",
     "POSITION",
     "Batch",
+    "all_within",
     "array",
     "arrow_type",
     "decode",
     "encode",
     "from_array",
     "from_rows",
+    "has_choices",
     "has_gaps",
     "never_refuses",
     "pairs_of_rows",
     "rows",
     "rows_of_columns",
     "schema_of_rows",
+    "signed",
 ]
 
 
@@ -65,6 +75,10 @@ def arrow_type(schema: Schema) -> Any:
             return pa.bool_()
         case Integer():
             return pa.int64()
+        case Unsigned():
+            return pa.uint64()
+        case DecimalOf(precision, scale):
+            return pa.decimal128(precision, scale)
         case Float():
             return pa.float64()
         case String():
@@ -77,7 +91,7 @@ def arrow_type(schema: Schema) -> Any:
             return pa.date32()
         case UnitValue():
             return pa.null()
-        case Optional(item):
+        case Optional(item) | LiteralOf(item, _) | EnumOf(_, item):
             return arrow_type(item)
         case ListOf(item, _):
             return pa.list_(arrow_type(item))
@@ -89,6 +103,15 @@ def arrow_type(schema: Schema) -> Any:
             assert_never(schema)
 
 
+def signed(kind: Any) -> Any:
+    """The ``pyarrow.DataType`` with decimals of 20 digits for unsigned integers, which Spark and Delta do not have."""
+    if pa.types.is_uint64(kind):
+        return pa.decimal128(20, 0)
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(part.name, signed(part.type)) for part in kind])
+    return pa.list_(signed(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
 def array(schema: Schema, values: Sequence[Any]) -> Any:
     """Values as a ``pyarrow.Array`` of :func:`arrow_type`. None stands for a missing optional at any level."""
     match schema:
@@ -96,6 +119,8 @@ def array(schema: Schema, values: Sequence[Any]) -> Any:
             return pa.nulls(len(values))
         case Optional(item):
             return array(item, values)
+        case EnumOf():
+            return pa.array([None if value is None else value.value for value in values], arrow_type(schema))
         case Record(_, fields):
             missing = _missing(values)
             if missing is None:
@@ -142,8 +167,13 @@ def from_array(schema: Schema, column: Any) -> list[Any]:
             valid = column.is_valid().to_pylist()
             present = iter(from_array(item, column.drop_null()))
             return [next(present) if ok else None for ok in valid]
-        case Integer() | Float():
+        case Integer() | Unsigned() | Float():
             return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+        case LiteralOf(item, _):
+            return from_array(item, column)
+        case EnumOf(cls, item):
+            members = members_of(cls)
+            return [members[value] for value in from_array(item, column)]
         case Timestamp():
             micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
             return [datetime_of(m) for m in micros.to_pylist()]
@@ -173,13 +203,15 @@ def from_array(schema: Schema, column: Any) -> list[Any]:
 
 
 def has_gaps(schema: Schema, column: Any) -> bool:
-    """Whether there is a null, at any level, where the schema has no optional. :func:`array` makes no such column, so
-    its rows must be checked one by one."""
+    """Whether there is a null, at any level, where the schema has no optional, or a value that no literal or enum has.
+    :func:`array` makes no such column, so its rows must be checked one by one."""
     match schema:
         case UnitValue():
             return False
         case Optional(item):
             return has_gaps(item, column.drop_null())
+        case LiteralOf() | EnumOf():
+            return column.null_count > 0 or not all_within(schema, column)
         case ListOf(item, _):
             return column.null_count > 0 or has_gaps(item, column.flatten())
         case Record(_, fields):
@@ -193,6 +225,36 @@ def has_gaps(schema: Schema, column: Any) -> bool:
             return not alone or any(inside)
         case _:
             return bool(column.null_count > 0)
+
+
+def all_within(schema: LiteralOf | EnumOf, column: Any) -> bool:
+    """Whether the values of a column are values of a literal or an enum, or null."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary
+    within = pc.is_in(column, value_set=_values_of(schema))
+    return bool(pc.all(pc.or_(within, column.is_null())).as_py() is not False)
+
+
+@cache
+def has_choices(schema: Schema) -> bool:
+    """Whether a value of the schema can hold a literal or an enum, which not every value of its column is."""
+    match schema:
+        case LiteralOf() | EnumOf():
+            return True
+        case Optional(item) | ListOf(item, _):
+            return has_choices(item)
+        case Record(_, fields):
+            return any(has_choices(inner) for _, inner in fields)
+        case OneOf(members):
+            return any(map(has_choices, members))
+        case _:
+            return False
+
+
+@cache
+def _values_of(schema: LiteralOf | EnumOf) -> Any:
+    values = schema.values if isinstance(schema, LiteralOf) else members_of(schema.cls)
+    return pa.array(list(values), arrow_type(schema))
 
 
 def builder(cls: Callable[..., Any], names: tuple[str, ...]) -> Callable[[list[list[Any]]], list[Any]]:

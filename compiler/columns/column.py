@@ -23,15 +23,19 @@ from tracetypes.records import (
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
     ListOf,
+    LiteralOf,
     OneOf,
     Optional,
     Record,
     String,
     Timestamp,
     UnitValue,
+    Unsigned,
 )
 
 __all__ = [
@@ -341,6 +345,10 @@ ZERO: Final[dict[Any, Any]] = {
     ListOf: None,
     OneOf: None,
     Record: None,
+    Unsigned: None,
+    DecimalOf: None,
+    EnumOf: None,
+    LiteralOf: None,
 }
 
 

@@ -12,20 +12,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.algebra import ExactSum
-from tracetypes.compiler.columns.arrow import arrow_type, builder, from_array
+from tracetypes.compiler.columns.arrow import all_within, arrow_type, builder, from_array
 from tracetypes.compiler.columns.column import EPOCH_DAY, Column, Columns, Struct, bare_kind, full_values, take
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
-from tracetypes.compiler.tracing.expr import Exact, Input, Undefined
+from tracetypes.compiler.tracing.expr import PASSED_ON, Exact, Input, Undefined
 from tracetypes.conformance import datetime_of
 from tracetypes.records import (
     UNIT,
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
     ListOf,
+    LiteralOf,
     OneOf,
     Optional,
     Record,
@@ -33,6 +36,7 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
+    Unsigned,
 )
 
 __all__ = ["arrow_inputs", "column_from_arrow", "from_arrow", "python_values", "to_arrow", "to_coded_arrow", "values_of"]
@@ -79,7 +83,9 @@ def column_from_arrow(schema: Schema, array: Any) -> Column:
                 return Column(schema, DictionaryEncoded.from_arrow(array), valid)
             array = array.cast(arrow_type(schema))
             values = array if valid is None else pc.fill_null(array, "" if isinstance(schema, String) else b"")
-        case ListOf() | OneOf():
+        case LiteralOf(item, _):
+            return column_from_arrow(item, array)
+        case ListOf() | OneOf() | Unsigned() | DecimalOf() | EnumOf():
             values = array
         case _:
             assert_never(schema)
@@ -122,6 +128,13 @@ def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
         return pa.nulls(count, arrow_type(schema))
     if type(columns.kind) is Integer and isinstance(schema, Float):
         columns = Column(schema, full_values(columns, count).astype(np.float64))
+    if isinstance(schema, LiteralOf):
+        made = to_arrow(schema.item, attrs.evolve(columns, valid=None), count)
+        if missing is not None and len(made):
+            made = pc.if_else(missing, pa.scalar(None, made.type), made)
+        if not all_within(schema, made):
+            raise Undefined(0)
+        return made
     if columns.kind != schema:
         raise Undefined(0)
     values = full_values(columns, count)
@@ -205,7 +218,7 @@ def python_values(column: Column, count: int) -> list[Any]:
         repeated = [values] * count
     elif isinstance(values, ExactSums):
         return values.sums()
-    elif isinstance(column.kind, ListOf | OneOf):
+    elif isinstance(column.kind, ListOf | OneOf | PASSED_ON):
         return from_array(column.kind, values)
     else:
         repeated = values.tolist()

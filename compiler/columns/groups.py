@@ -12,7 +12,19 @@ import pyarrow as pa
 from tracetypes.compiler.columns.column import Column, Columns, Struct
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.tracing.expr import Undefined
-from tracetypes.records import Boolean, Bytes, Date, Float, Integer, String, Timestamp, UnitValue
+from tracetypes.records import (
+    Boolean,
+    Bytes,
+    Date,
+    DecimalOf,
+    EnumOf,
+    Float,
+    Integer,
+    String,
+    Timestamp,
+    UnitValue,
+    Unsigned,
+)
 
 __all__ = ["Groups", "codes_of", "groups_of"]
 
@@ -114,9 +126,9 @@ def _of_column(column: Column, count: int) -> tuple[Any, int]:
             return column.values.astype(np.int64), 2
         case Float():
             return _of_integers(column.values.view(np.int64), count)
-        case String() | Bytes():
+        case String() | Bytes() | Unsigned() | DecimalOf() | EnumOf():
             encoded = column.values.dictionary_encode()
-            return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
+            return encoded.indices.fill_null(0).to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
         case _:
             raise Undefined(0)
 

@@ -6,7 +6,7 @@ import datetime as dt
 import itertools
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -30,13 +30,13 @@ from tracetypes.compiler.columns.arithmetic import (
     truediv,
 )
 from tracetypes.compiler.columns.arrow import array, arrow_type
-from tracetypes.compiler.columns.column import Column, bare_kind, either_mask, exacts_of
+from tracetypes.compiler.columns.column import ZERO, Column, bare_kind, either_mask, exacts_of
 from tracetypes.compiler.columns.conversion import column_from_arrow, python_values
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.tracing.expr import Call, Exact
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS, Function
 from tracetypes.conformance import micros_of
-from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Schema, String, Timestamp, UnitValue
+from tracetypes.records import Boolean, Bytes, Date, EnumOf, Float, Integer, Schema, String, Timestamp, UnitValue
 
 __all__ = ["ACTS", "FIRST", "LAST", "OF_ONE_KIND", "WHITE_SPACE"]
 
@@ -250,6 +250,13 @@ def _storage(kind: Schema, values: list[Any]) -> Any:
     return column_from_arrow(kind, array(kind, values)).values
 
 
+def _enum_value(call: Call, args: list[Any], count: int) -> Made:
+    (values,) = args
+    if not isinstance(values, pa.Array):  # undefined everywhere
+        return ZERO[type(call.kind)], np.ones(count, np.bool_)
+    return column_from_arrow(cast(Schema, call.kind), values).values, None
+
+
 def _sqrt(call: Call, args: list[Any], count: int) -> Made:
     (values,) = args
     return np.sqrt(values), some_marked(values < 0.0)
@@ -292,6 +299,7 @@ def _acts() -> dict[tuple[str, type[Any] | None], Act]:
         ("to_str", Integer): _to_str,
         ("to_str", Boolean): _bool_to_str,
         ("to_str", String): plain(lambda a: a),
+        ("enum_value", EnumOf): _enum_value,
         ("exact", Float): plain(lambda a: a),
         ("add", Exact): _exact_add,
         ("exact_value", Exact): _exact_value,

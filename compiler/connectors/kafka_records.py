@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tracetypes.compiler.connectors import kafka
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.source_rows import in_columns
-from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json
+from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json, json_scan
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
@@ -150,11 +150,12 @@ class RecordReader:
             return lambda messages: map(self.one, messages)
         names = [name for name, _ in layout.value.fields]
         fits = [fit_of_json(schema) for _, schema in layout.value.fields]
+        scan = json_scan([layout.value])
         if layout.keyed:
             fits = [Fit(lambda cells: None, lambda raw: of_bytes(layout.key, raw, ".key")), *fits]
 
         def cells(messages: Sequence[Message]) -> tuple[list[int], list[list[Any]]]:
-            kept, columns = columns_of_json([decoded(message.value()) for message in messages], names)
+            kept, columns = columns_of_json([decoded(message.value()) for message in messages], names, scan)
             if layout.keyed:
                 columns = [[messages[at].key() for at in kept], *columns]
             return kept, columns

@@ -22,9 +22,12 @@ from tracetypes.records import (
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
     ListOf,
+    LiteralOf,
     OneOf,
     Optional,
     Record,
@@ -32,6 +35,7 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
+    Unsigned,
 )
 
 __all__ = ["check_columns", "converted", "misfit", "open_parquet", "zone_of"]
@@ -84,6 +88,12 @@ def misfit(actual: Any, schema: Schema, zone: str | None) -> tuple[str, str] | N
             fits = pa.types.is_boolean(actual)
         case Integer():
             fits = pa.types.is_integer(actual)
+        case Unsigned():
+            fits = pa.types.is_integer(actual) or (pa.types.is_decimal(actual) and actual.scale == 0)
+        case DecimalOf():
+            fits = pa.types.is_decimal(actual)
+        case LiteralOf(item, _) | EnumOf(_, item):
+            return misfit(actual, item, zone)
         case Float():
             fits = pa.types.is_floating(actual)
         case String():

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.columns.arrow import END, POSITION
+from tracetypes.compiler.columns.arrow import END, POSITION, signed
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, TextLines
 from tracetypes.nodes import Sink
-from tracetypes.plain_data import to_plain
+from tracetypes.plain_data import decimal_text, to_plain
 from tracetypes.records import Float
 
 __all__ = ["SinkFile", "VisibleColumns", "open_sink_file"]
@@ -35,16 +35,18 @@ class SinkFile(Protocol):
 class VisibleColumns:
     """The columns of a sink that a reader sees: those of the layout, then marker and position if the sink has them.
 
-    Unit becomes a missing text, because no format has Unit.
+    Unit becomes a missing text, because no format has Unit. ``unsigned``: whether the format has unsigned integers.
     """
 
-    def __init__(self, layout: Layout, sink: Sink) -> None:
-        self.names = [name for name, _ in layout.columns]
+    def __init__(self, layout: Layout, sink: Sink, *, unsigned: bool = True) -> None:
+        self.names, self.unsigned = [name for name, _ in layout.columns], unsigned
         self.marker, self.position = sink.marker, sink.position
 
     def of(self, batch: Any) -> Any:
         """The visible columns of rows as stages send them (an Arrow record batch)."""
         names, columns = list(self.names), [_without_void(batch.column(at)) for at in range(len(self.names))]
+        if not self.unsigned:
+            columns = [column.cast(signed(column.type)) for column in columns]
         if self.marker is not None:
             names.append(self.marker)
             columns.append(batch.column(END).cast(pa.timestamp("us", "UTC")))
@@ -128,6 +130,8 @@ def _plain(column: Any) -> list[Any]:
         return list(pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ").to_pylist())
     if pa.types.is_date(kind):
         return [None if day is None else day.isoformat() for day in column.to_pylist()]
+    if pa.types.is_decimal(kind):
+        return _each(column, decimal_text)
     if pa.types.is_floating(kind):
         finite = pc.all(pc.is_finite(column)).as_py() is not False
         return list(column.to_pylist()) if finite else _each(column, lambda x: to_plain(Float(), x))

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.columns.arrow import builder, from_array, has_gaps, never_refuses
+from tracetypes.compiler.columns.arrow import builder, from_array, has_choices, has_gaps, never_refuses
 from tracetypes.compiler.columns.column import Column
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.columns.evaluation import run
@@ -33,7 +33,9 @@ from tracetypes.records import (
     Boolean,
     Float,
     Integer,
+    ListOf,
     Mismatch,
+    OneOf,
     Optional,
     Record,
     Schema,
@@ -225,8 +227,13 @@ class Columns:
                 raise Undefined(0)
 
 
+_NESTED = (Record, ListOf, OneOf)
+
+
 def _has_gaps(table: Table, at: int, schema: Schema) -> bool:
-    if isinstance(schema, Optional | UnitValue) and not isinstance(getattr(schema, "item", None), Record):
+    if has_choices(schema):
+        return has_gaps(schema, table.column(at))
+    if isinstance(schema, Optional | UnitValue) and not isinstance(getattr(schema, "item", None), _NESTED):
         return False
     if isinstance(table, RowGroup | RowGroups) and table.is_whole(at):
         return False

@@ -6,10 +6,10 @@ cells, and no record is made. A row that does not fit is read by itself, like an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from json import JSONDecoder
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 import pyarrow as pa
@@ -18,7 +18,7 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.formats import Layout
-from tracetypes.plain_data import from_plain, from_text
+from tracetypes.plain_data import from_plain, from_text, number_parser
 from tracetypes.records import Boolean, Float, Integer, Mismatch, Optional, Schema, String
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Dialect",
     "Fit",
     "ParsedRows",
+    "Scan",
     "chunks_of",
     "columns_of_csv",
     "columns_of_json",
@@ -33,6 +34,7 @@ __all__ = [
     "decoded",
     "fit_of_csv",
     "fit_of_json",
+    "json_scan",
 ]
 
 R = TypeVar("R")
@@ -43,8 +45,14 @@ AT_ONCE = 50_000
 _EXACT: dict[type[Any], type[Any]] = {Integer: int, Boolean: bool, String: str, Float: float}
 """Cells of these types are values as they are."""
 
-_scan: Callable[[str, int], tuple[Any, int]] = JSONDecoder().scan_once  # type: ignore[attr-defined]
+Scan: TypeAlias = Callable[[str, int], tuple[Any, int]]
 """A value of JSON and its end, without what ``json.loads`` does around it."""
+
+
+def json_scan(schemas: Iterable[Schema]) -> Scan:
+    """The scan of objects with fields of these schemas."""
+    return JSONDecoder(parse_float=number_parser(schemas)).scan_once  # type: ignore[attr-defined, no-any-return]
+
 
 
 @attrs.define
@@ -131,7 +139,9 @@ def chunks_of(
 # ---------------------------------------------------------------------------------------------------- JSON
 
 
-def columns_of_json(texts: Sequence[str | None], names: Sequence[str]) -> tuple[list[int], list[list[Any]]]:
+def columns_of_json(
+    texts: Sequence[str | None], names: Sequence[str], scan: Scan
+) -> tuple[list[int], list[list[Any]]]:
     """The cells of JSON objects, and the numbers of the texts that are objects. A missing field is None."""
     kept: list[int] = []
     objects: list[dict[str, Any]] = []
@@ -139,7 +149,7 @@ def columns_of_json(texts: Sequence[str | None], names: Sequence[str]) -> tuple[
         if text is not None:
             text = text.strip(" \t\n\r")
             try:
-                values, end = _scan(text, 0)
+                values, end = scan(text, 0)
             except (StopIteration, ValueError, RecursionError):
                 continue
             if end == len(text) and type(values) is dict:

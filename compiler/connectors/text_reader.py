@@ -17,6 +17,7 @@ from tracetypes.compiler.connectors.text import (
     decoded,
     fit_of_csv,
     fit_of_json,
+    json_scan,
 )
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
@@ -64,7 +65,8 @@ class TextReader:
         layout = self.leaf.layout
         names = [name for name, _ in layout.columns]
         if isinstance(self.format, JsonLines):
-            return lambda rows: columns_of_json(list(map(decoded, rows)), names)
+            scan = json_scan(schema for _, schema in layout.columns)
+            return lambda rows: columns_of_json(list(map(decoded, rows)), names, scan)
         if isinstance(self.format, TextLines):
             return lambda rows: columns_of_lines(list(map(decoded, rows)))
         split = cell_splitter(self.format, layout, self.header)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import typing
 from typing import Any, NewType, get_args, get_origin
 
 import attrs
 
 from tracetypes.conformance import name_of
-from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, show_type
+from tracetypes.records import (
+    DecimalOf,
+    EnumOf,
+    ListOf,
+    LiteralOf,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    Unit,
+    Unsigned,
+    show_type,
+)
 
 __all__ = ["class_name", "fields_of", "fields_of_type", "types_made"]
 
@@ -32,8 +45,19 @@ def fields_of(schema: Schema, path: str = "") -> dict[str, str]:
             for member in members:
                 types |= fields_of(member, f"{path}<{member.cls.__name__}>")
             return types
+        case LiteralOf(item, values):
+            return {path: f"{name_of(item)} of {', '.join(sorted(map(repr, values)))}"}
+        case EnumOf(cls, _):
+            return {path: _members(cls)}
+        case DecimalOf():
+            return {path: str(schema)}
         case _:
             return {path: name_of(schema)}
+
+
+def _members(cls: type[enum.Enum]) -> str:
+    """An enum with the values of its members, whatever their order."""
+    return f"{class_name(cls)} of {', '.join(sorted(repr(member.value) for member in cls))}"
 
 
 def fields_of_type(annotation: Any, path: str = "", above: tuple[Any, ...] = ()) -> dict[str, str]:
@@ -42,7 +66,12 @@ def fields_of_type(annotation: Any, path: str = "", above: tuple[Any, ...] = ())
         return fields_of_type(annotation.__supertype__, path, above)
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is typing.Annotated:
-        return fields_of_type(args[0], path, above)
+        declared = [one for one in args[1:] if isinstance(one, DecimalOf | Unsigned)]
+        return {path: str(declared[0])} if declared else fields_of_type(args[0], path, above)
+    if origin is typing.Literal:
+        return {path: show_type(annotation)}
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum) and annotation is not Unit:
+        return {path: _members(annotation)}
     cls = origin if isinstance(origin, type) else annotation
     types = {path: class_name(cls) if isinstance(cls, type) and not args else show_type(annotation)}
     if annotation in above:
@@ -59,7 +88,7 @@ def fields_of_type(annotation: Any, path: str = "", above: tuple[Any, ...] = ())
 
 def _annotations(cls: type[Any]) -> dict[str, Any]:
     try:
-        hints = typing.get_type_hints(cls)
+        hints = typing.get_type_hints(cls, include_extras=True)
     except Exception:  # names that only the author's file knows
         hints = getattr(cls, "__annotations__", {})
     return {name: hint for name, hint in hints.items() if get_origin(hint) is not typing.ClassVar}

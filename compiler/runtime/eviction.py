@@ -7,6 +7,7 @@ import datetime as dt
 import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Container, Iterable
+from decimal import Decimal
 from typing import Any, Final
 
 import attrs
@@ -67,6 +68,9 @@ def _same(one: Any, other: Any) -> bool:
             return False
         if kind in _PLAIN:
             if a != b:
+                return False
+        elif kind is Decimal:
+            if a.as_tuple() != b.as_tuple():  # 1.0 is 1.00
                 return False
         elif kind is float:
             if a != b or math.copysign(1.0, a) != math.copysign(1.0, b):

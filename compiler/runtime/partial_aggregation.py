@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.monoids import Monoid, Part
+from tracetypes.compiler.columns.arrow import all_within
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, scalar_at, take
 from tracetypes.compiler.columns.conversion import column_from_arrow, from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
@@ -23,6 +24,7 @@ from tracetypes.records import (
     Boolean,
     Float,
     Integer,
+    LiteralOf,
     OneOf,
     Optional,
     Record,
@@ -178,9 +180,22 @@ def fit(schema: Schema, columns: Columns) -> Columns:
     if isinstance(schema, Float) and isinstance(columns.kind, Integer):
         values = columns.values
         return Column(schema, values.astype(np.float64) if isinstance(values, np.ndarray) else float(values))
+    if isinstance(schema, LiteralOf):
+        fitted = fit(schema.item, columns)
+        if isinstance(fitted, Column) and _is_within(schema, fitted):
+            return fitted
+        raise Undefined(0)
     if columns.kind != schema:
         raise Undefined(0)
     return Column(columns.kind, columns.storage)
+
+
+def _is_within(schema: LiteralOf, column: Column) -> bool:
+    """Whether a column of texts or integers has only values of a literal."""
+    if column.scalar:
+        return column.values in schema.values
+    values = column.values if column.encoding is None else column.encoding.dictionary
+    return all_within(schema, values if isinstance(values, pa.Array) else pa.array(values))
 
 
 def _masked(schema: Schema, columns: Columns) -> Columns:

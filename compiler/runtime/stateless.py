@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeAlias, final
 
@@ -15,18 +16,22 @@ from tracetypes.compiler.columns.arrow import Batch, array
 from tracetypes.compiler.plan.plan import StatelessStep
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.tracing.expr import Tree
-from tracetypes.conformance import always_a_key, conformer, has_floats, key_conformer, key_problem
+from tracetypes.conformance import always_a_key, conform, conformer, has_floats, key_conformer, key_problem
 from tracetypes.errors import OperatorFailed
 from tracetypes.interpreter import call_operator, emitted_wrongly, operator_failure
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
+    UINT_MAX,
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
     ListOf,
+    LiteralOf,
     Mismatch,
     OneOf,
     Optional,
@@ -36,6 +41,7 @@ from tracetypes.records import (
     Timestamp,
     Unit,
     UnitValue,
+    Unsigned,
 )
 from tracetypes.templates import OpStateless, overrides
 from tracetypes.trace import StreamType
@@ -291,6 +297,14 @@ def exactly(schema: Schema, values: list[Any]) -> bool:
     match schema:
         case Integer():
             return types <= {int} and (not values or (min(values) >= INT_MIN and max(values) <= INT_MAX))
+        case Unsigned():
+            return types <= {int} and (not values or (min(values) >= 0 and max(values) <= UINT_MAX))
+        case DecimalOf():
+            return types <= {Decimal} and all(_as_it_is(schema, value) for value in values)
+        case LiteralOf(item, allowed):
+            return exactly(item, values) and set(values) <= set(allowed)
+        case EnumOf(cls, _):
+            return types <= {cls}
         case Float() | Boolean() | Bytes() | UnitValue() | Date():
             return types <= {_EXACT_TYPES[type(schema)]}
         case Timestamp():
@@ -303,6 +317,13 @@ def exactly(schema: Schema, values: list[Any]) -> bool:
             return types <= {cls} and all(exactly(inner, list(map(attrgetter(name), values))) for name, inner in fields)
         case _:
             return False
+
+
+def _as_it_is(schema: DecimalOf, value: Decimal) -> bool:
+    try:
+        return conform(schema, value, "") is value
+    except Mismatch:
+        return False
 
 
 def exact_array(schema: Schema, values: list[Any]) -> Any:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias, assert_never, final
 
 import attrs
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
@@ -45,6 +46,7 @@ from tracetypes.records import (
     Boolean,
     Float,
     Integer,
+    LiteralOf,
     OneOf,
     Optional,
     Record,
@@ -225,6 +227,8 @@ class _Translation:
             raise NotNative("what may be None is emitted where the type has no None")
         if isinstance(term.kind, Integer) and isinstance(inner, Float):
             return term.value.cast("double")
+        if isinstance(inner, LiteralOf):
+            raise NotNative("a Literal is emitted, whose values Spark does not know")
         if term.kind != inner:
             raise NotNative("what is emitted does not have the type of the stream")
         return term.value
@@ -357,7 +361,10 @@ def _parts(value: Value) -> list[Expr]:
 
 
 def _type(schema: Schema) -> DataType:
-    return from_arrow_type(arrow_type(schema))
+    try:
+        return from_arrow_type(arrow_type(schema))
+    except PySparkTypeError:
+        raise NotNative("Spark has no unsigned integers") from None
 
 
 def _type_of(kind: Kind | None) -> DataType | str:

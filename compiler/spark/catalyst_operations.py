@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from tracetypes.compiler.columns.column import constant
 from tracetypes.compiler.columns.operations import FIRST, LAST, WHITE_SPACE
 from tracetypes.compiler.tracing.expr import Exact, Kind
-from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Optional, String, Timestamp, UnitValue
+from tracetypes.records import Boolean, Bytes, Date, EnumOf, Float, Integer, Optional, String, Timestamp, UnitValue
 
 __all__ = ["ACTS", "NotNative", "Term", "choice", "constant_term", "either", "extreme", "long", "same", "undefined_of"]
 
@@ -220,6 +220,7 @@ def _acts() -> dict[tuple[str, type[Any]], Act]:
         ("to_str", Integer): Act(lambda a: a.cast("string")),
         ("to_str", Boolean): Act(lambda a: F.when(a, "True").when(~a, "False"), size=3, uses=2),
         ("to_str", String): Act(same),
+        ("enum_value", EnumOf): Act(same),
         ("micros", Timestamp): Act(_micros),
         ("add_micros", Timestamp): _partial(_add_micros, 10, 3),
         ("hour", Timestamp): _long_of(F.hour),

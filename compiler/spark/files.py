@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     ArrayType,
     ByteType,
     DataType,
+    DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -27,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.columns.arrow import arrow_type, signed
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.plan import FromSource, SourceLink
@@ -116,6 +117,13 @@ class FileInput(Input):
         if isinstance(self.format, Parquet):
             schema = self._schema()
             check_types(self.leaf, self.path, {field.name: field.dataType for field in schema})
+            for name, wanted in self.leaf.layout.columns:
+                if signed(arrow_type(wanted)) != arrow_type(wanted):
+                    raise RunError(
+                        "TT203",
+                        f"{self.path}: Spark does not read the unsigned integers of {name!r}",
+                        fix="read from a local or mounted disk, or declare Annotated[Decimal, decimal(20, 0)]",
+                    )
             columns = []
             for name, type_ in self.leaf.layout.columns:
                 here = name in schema.names and not isinstance(type_, UnitValue)
@@ -196,7 +204,7 @@ def check_types(leaf: FromSource, path: str, types: dict[str, DataType], *, decl
 def _spark_type(schema: Schema) -> DataType:
     from pyspark.sql.pandas.types import from_arrow_type
 
-    return from_arrow_type(arrow_type(schema))
+    return from_arrow_type(signed(arrow_type(schema)))
 
 
 def _fits(actual: DataType, schema: Schema, zoned: bool) -> bool:
@@ -219,6 +227,10 @@ def _casts(actual: DataType, target: DataType, zoned: bool) -> bool:
             return isinstance(actual, LongType | ByteType | ShortType | IntegerType)
         case DoubleType():
             return isinstance(actual, DoubleType | FloatType)
+        case DecimalType(precision=precision, scale=scale):
+            if not isinstance(actual, DecimalType) or actual.scale > scale:
+                return False
+            return actual.precision - actual.scale <= precision - scale
         case _:
             return type(actual) is type(target)
 

@@ -85,7 +85,7 @@ def _matching(text: str) -> Callable[[Any], bool]:
         expected = None
 
     def matches(key: Any) -> bool:
-        return text in (str(key), repr(key)) or (
+        return text in (str(key), repr(key), plain(key)) or (
             expected is not None and expected == json.dumps(plain(key), sort_keys=True)
         )
 

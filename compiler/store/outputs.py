@@ -194,7 +194,9 @@ class TableOutput(Output):
         self.plan, self.run, self.table, self.attempts = plan, run, TableSink(plan, address, run), Attempts()
         self.path = self.table.path
         self.staged = self.path / HIDDEN / run
-        self.delivery: Staging = Staging.of(plan.layout, plan.sink, Parquet(), str(self.staged))
+        self.delivery: Staging = Staging.of(
+            plan.layout, plan.sink, Parquet(), str(self.staged), unsigned=False
+        )
 
     @property
     def written(self) -> Mapping[str, Path]:

@@ -60,9 +60,9 @@ class Staging:
     inline: int = INLINE
 
     @classmethod
-    def of(cls, layout: Layout, sink: Sink, format: Format, directory: str) -> Staging:
-        """Into files of a sink."""
-        return cls(VisibleColumns(layout, sink), format, directory)
+    def of(cls, layout: Layout, sink: Sink, format: Format, directory: str, *, unsigned: bool = True) -> Staging:
+        """Into files of a sink. ``unsigned`` as in :class:`VisibleColumns`."""
+        return cls(VisibleColumns(layout, sink, unsigned=unsigned), format, directory)
 
 
 Delivery: TypeAlias = Send | Drop | Staging

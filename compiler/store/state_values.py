@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import dataclasses
 import datetime as dt
+import decimal
+import enum
 from typing import Any
 
 import attrs
@@ -12,7 +14,7 @@ import attrs
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.runtime.state import OPEN
 from tracetypes.markers import Marker
-from tracetypes.records import show
+from tracetypes.records import Unit, show
 
 __all__ = ["iso", "plain", "when"]
 
@@ -35,6 +37,12 @@ def iso(end: int) -> str | None:
 def plain(value: Any) -> Any:
     """Any value as JSON can express it."""
     match value:
+        case Unit():
+            return show(value)
+        case enum.Enum():
+            return plain(value.value)
+        case decimal.Decimal():
+            return str(value)
         case None | bool() | int() | str():
             return value
         case float():

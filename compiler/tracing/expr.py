@@ -24,6 +24,7 @@ number: where Python raises, or where an integer leaves 64 bits, :func:`evaluate
 ``concat``                                String, String -> String
 ``slice``                                 String, Integer or None constant, Integer or None constant -> String (``s[a:b]``)
 ``to_str``                                Integer or String or Boolean -> String
+``enum_value``                            EnumOf -> Integer or String, the value of the member
 ``micros``                                Timestamp -> Integer, microseconds since the epoch
 ``add_micros``                            Timestamp, Integer -> Timestamp; undefined outside of the years 1 to 9999
 ``year month day hour minute second``     Timestamp -> Integer; ``year month day weekday`` of Date too
@@ -53,9 +54,10 @@ from tracetypes.algebra import ExactSum, greatest, least
 from tracetypes.compiler.tracing.functions import FUNCTIONS
 from tracetypes.conformance import micros_of
 from tracetypes.lookup_table import LookupTable
-from tracetypes.records import INT_MAX, INT_MIN, Schema
+from tracetypes.records import INT_MAX, INT_MIN, DecimalOf, EnumOf, Schema, Unsigned
 
 __all__ = [
+    "PASSED_ON",
     "Branch",
     "Call",
     "Const",
@@ -85,6 +87,9 @@ class Exact:
 
 
 Kind: TypeAlias = Schema | Exact
+
+PASSED_ON: Final = Unsigned | DecimalOf | EnumOf
+"""Kinds of scalars that are passed on as they are: nothing is computed with them, but for ``enum_value``."""
 
 
 @final
@@ -290,6 +295,7 @@ _MEANING: Final[Mapping[str, Callable[..., Any]]] = {
     "concat": lambda a, b: a + b,
     "slice": lambda a, start, stop: a[start:stop],
     "to_str": str,
+    "enum_value": lambda a: a.value,
     "micros": micros_of,
     "add_micros": lambda a, micros: a + dt.timedelta(microseconds=micros),
     "year": lambda a: a.year,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import attrs
 
+from tests.strategies import Hue, Money, Step
 from tracetypes import (
     ROW_POSITION,
     Dataflow,
@@ -19,7 +21,9 @@ from tracetypes import (
     OpStateless,
     Stream,
     U,
+    UInt64,
     csv,
+    decimal,
     every,
     in_band,
     json_lines,
@@ -61,6 +65,9 @@ class Rich:
     inner: Plug
     inners: list[Plug | None]
     numbers: tuple[int, ...]
+    flat: Flat | None
+    prices: list[Money]
+    hues: tuple[Hue, ...]
 
 
 @attrs.frozen
@@ -103,6 +110,13 @@ class Flat:
     flag: bool
     amount: float
     maybe: int | None
+    size: UInt64 = 0
+    money: Money = Decimal("0.00")
+    wide: Annotated[Decimal, decimal(38, 38)] | None = None
+    side: Literal["left", "right"] = "left"
+    number: Literal[1, -2] | None = None
+    hue: Hue = Hue.RED
+    step: Step = Step.UP
 
 
 @attrs.frozen

@@ -7,6 +7,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.graphs import Announce, Case, Left, OrderHash, Right, RunningSum, Tot
 from tests.spark import flows
 from tests.spark.flows import Flat, Plug, Rich
 from tests.spark.support import defined, differences, row
+from tests.strategies import Hue, Step
 from tracetypes import (
     ROW_POSITION,
     Dataflow,
@@ -439,6 +441,20 @@ FLATS = [
     Flat(MOMENT, DAY, "#x", True, float("nan"), 1),
     Flat(dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.UTC), DAY, "-", True, 1.0, 1),
 ]
+DIGITS = Decimal(f"0.{'12' * 19}")
+FLATS = [
+    attrs.evolve(
+        one,
+        size=(0, 2**63, 2**64 - 1)[at % 3],
+        money=Decimal(("0.00", "-0.01", "9999999999999999.99", "-1E+3")[at % 4]),
+        wide=(None, DIGITS, -DIGITS)[at % 3],
+        side=("left", "right")[at % 2],
+        number=(1, None, -2)[at % 3],
+        hue=list(Hue)[at % 3],
+        step=list(Step)[at % 3],
+    )
+    for at, one in enumerate(FLATS)
+]
 RICHES = [
     Rich(
         ts=one.ts,
@@ -452,6 +468,9 @@ RICHES = [
         inner=Plug(None if at % 2 else "x", at, one.amount),
         inners=[Plug("y", 1, 2.0), None][: at % 3],
         numbers=(1, 2)[: at % 3],
+        flat=None if at % 2 else one,
+        prices=[one.money, Decimal("0.10")][: at % 3],
+        hues=tuple(Hue)[at % 4 :],
     )
     for at, one in enumerate(FLATS)
 ]

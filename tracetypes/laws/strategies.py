@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, TypeAlias, assert_never, get_args
 
 from hypothesis import HealthCheck, Phase, Verbosity, reject, settings
@@ -20,9 +21,12 @@ from tracetypes.records import (
     Boolean,
     Bytes,
     Date,
+    DecimalOf,
+    EnumOf,
     Float,
     Integer,
     ListOf,
+    LiteralOf,
     OneOf,
     Optional,
     Record,
@@ -30,6 +34,7 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
+    Unsigned,
     schema_of,
 )
 from tracetypes.trace import Element, Item
@@ -51,6 +56,8 @@ _FLOATS: Final = (
 )
 
 
+_UNSIGNED: Final = (0, 1, 2, 3, 10, 100, 1000)
+_UNITS: Final = (0, 1, -1, 2, 5, 10, 250, -199, 1000, -12345)
 _TEXTS: Final = ("a", "b", "c", "", "ab", "A", "é", "日本", "🙂", " ", "0")
 _BYTES: Final = (b"a", b"b", b"", b"ab", b"\x00", b"\xff")
 _MICROS: Final = tuple(round(s * 1_000_000) for s in (0, 1, 2, -1, 10, 60, 1000, -1000, 0.000001, 0.5))
@@ -98,6 +105,15 @@ def values_of(schema: Schema, *, key: bool) -> SearchStrategy[Any]:
             return pool(_INTEGERS)
         case Float():
             return pool(_FLOATS)
+        case Unsigned():
+            return pool(_UNSIGNED)
+        case DecimalOf(precision, scale):
+            units = [unit for unit in _UNITS if abs(unit) < 10**precision]
+            return pool(units).map(lambda unit: Decimal((int(unit < 0), tuple(map(int, str(abs(unit)))), -scale)))
+        case LiteralOf(_, allowed):
+            return pool(allowed)
+        case EnumOf(cls, _):
+            return pool(list(cls))
         case String():
             return st.sampled_from(("a", "b", "", "é")) if key else pool(_TEXTS)
         case Bytes():

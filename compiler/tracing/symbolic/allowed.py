@@ -43,7 +43,9 @@ __all__ = [
     "SELF_MATCHING",
     "VIEWS",
     "compares_as_known",
+    "compares_by_value",
     "constructs_as_known",
+    "has_plain_value",
     "is_instance",
     "is_mapping",
     "is_sequence",
@@ -183,6 +185,22 @@ def plain_enum(value: Any) -> Any:
             if issubclass(cls, plain) and all(getattr(cls, name) is getattr(plain, name) for name in COMPARING):
                 return plain.__str__(value) if plain is str else int.__int__(value)
     return value
+
+
+@functools.lru_cache(maxsize=256)
+def compares_by_value(cls: type[enum.Enum]) -> bool | None:
+    """Whether members of an enum compare like their values; False if only a member equals itself, and None if the class
+    has comparisons of its own."""
+    if all(getattr(cls, name) is getattr(object, name) for name in COMPARING):
+        return False
+    plain = [(plain_enum(member), member.value) for member in cls]
+    return True if all(type(one) is type(value) and one == value for one, value in plain) else None
+
+
+def has_plain_value(cls: type[enum.Enum]) -> bool:
+    """Whether ``member.value`` is Python's own property."""
+    found = next(vars(base)["value"] for base in cls.__mro__ if "value" in vars(base))
+    return found is vars(enum.Enum)["value"]
 
 
 # -------------------------------------------------------------------------------------- calls on constants

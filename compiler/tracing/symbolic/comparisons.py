@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from tracetypes.compiler.tracing.expr import Const
-from tracetypes.compiler.tracing.symbolic.allowed import compares_as_known, plain_enum
+from tracetypes.compiler.tracing.symbolic.allowed import compares_as_known, compares_by_value, plain_enum
 from tracetypes.compiler.tracing.symbolic.arithmetic import Arithmetic, is_duration
 from tracetypes.compiler.tracing.symbolic.known import (
     BOOLEAN,
@@ -32,7 +32,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
     describe,
 )
-from tracetypes.records import INT_MAX, INT_MIN, Optional, Unit
+from tracetypes.records import INT_MAX, INT_MIN, EnumOf, Optional, Unit
 
 __all__ = ["Comparisons"]
 
@@ -124,6 +124,10 @@ class Comparisons(Arithmetic):
                 pass
         if is_duration(a) and is_duration(b):
             return self.compare(name, self.micros_of(a), self.micros_of(b))
+        if isa(a, TracedSymbol) and isinstance(self.kind(a), EnumOf):
+            return self.compare_member(name, a, b, turned=False)
+        if isa(b, TracedSymbol) and isinstance(self.kind(b), EnumOf):
+            return self.compare_member(name, b, a, turned=True)
         a, b = plain_enum(a), plain_enum(b)
         if a is None or b is None:
             return self.unequal(name)
@@ -161,6 +165,33 @@ class Comparisons(Arithmetic):
         if name == "Eq" and isa(first, Const):
             first, second = second, first
         return self.make({"Eq": "eq", "Lt": "lt", "LtE": "le"}[name], BOOLEAN, first, second)
+
+    def compare_member(self, name: str, member: TracedSymbol, other: Any, *, turned: bool) -> Any:
+        """A member of an enum that is not known, with another value. ``turned``: it is the second of the two."""
+        kind: Any = self.kind(member)
+        by_value = compares_by_value(kind.cls)
+        if by_value is None:
+            self.refuse(f"compares a {kind.cls.__name__}, which has comparisons of its own")
+        mine, theirs = self.enum_value(member), self.value_of_member(kind, other)
+        if theirs is None and not by_value:
+            if name != "Eq" or isa(other, Proxy) or type(other) not in (str, int, bool, float, bytes, types.NoneType):
+                self.refuse_operator(name, member, other)
+            return False
+        if name != "Eq" and not by_value:
+            self.refuse_operator(name, member, other)
+        theirs = other if theirs is None else theirs
+        return self.compare_scalars(name, theirs, mine) if turned else self.compare_scalars(name, mine, theirs)
+
+    def value_of_member(self, kind: EnumOf, other: Any) -> Any:
+        """The value of a member of the same enum; None if the other value is none."""
+        if isa(other, TracedSymbol):
+            return self.enum_value(other) if self.kind(other) == kind else None
+        return other.value if type(other) is kind.cls else None
+
+    def enum_value(self, member: TracedSymbol) -> TracedSymbol:
+        """``member.value``."""
+        kind: Any = self.kind(member)
+        return self.make("enum_value", kind.item, member._expr)
 
     def unequal(self, name: str) -> bool:
         """Of values that are never equal and have no order."""
@@ -226,6 +257,12 @@ class Comparisons(Arithmetic):
             for x, y in ((a, b), (b, a)):
                 if isa(y, bool) and self.kind(x) == BOOLEAN:
                     return self.compare_scalars("Eq", x, y)
+                if isa(x, TracedSymbol) and isinstance(kind := self.kind(x), EnumOf):
+                    value = self.value_of_member(kind, y)
+                    if value is not None:
+                        return self.compare_scalars("Eq", self.enum_value(x), value)
+                    if not isa(y, Proxy):
+                        return False
             self.refuse("uses is on a value")
         if a is not None and b is not None and a is not b and (self.holds(a) or self.holds(b)):
             self.refuse("uses is on a value")

@@ -16,6 +16,7 @@ from tracetypes.compiler.tracing.symbolic.allowed import (
     ITERATED,
     METHODS,
     PURE,
+    has_plain_value,
     module_of,
 )
 from tracetypes.compiler.tracing.symbolic.known import (
@@ -37,9 +38,10 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedParts,
     TracedSymbol,
     describe,
+    word_of,
 )
 from tracetypes.compiler.tracing.symbolic.tables import Tables
-from tracetypes.records import INT_MAX, INT_MIN, Boolean, Date, Integer, Timestamp
+from tracetypes.records import INT_MAX, INT_MIN, Boolean, Date, EnumOf, Integer, Timestamp
 
 __all__ = ["Containers"]
 
@@ -74,6 +76,8 @@ class Containers(Tables):
                 return self.contains_any(part, whole)
             return self.has(self.members(whole), part)
         if type(whole) in (set, frozenset):
+            if isinstance(self.kind(part), EnumOf) and len(whole) <= 16:
+                return self.contains_any(part, sorted(whole, key=repr))
             return self.has(self.members(whole), part)
         if self.is_table(whole):
             return self.has(self.mapping(whole), part)
@@ -153,8 +157,10 @@ class Containers(Tables):
     def symbol_attribute(self, value: TracedSymbol, name: str) -> Any:
         kind = self.kind(value)
         cls = CLASSES.get(type(kind))
+        if isinstance(kind, EnumOf) and name == "value" and has_plain_value(kind.cls):
+            return self.enum_value(value)
         if cls is None:
-            self.refuse(f"looks into a {type(kind).__name__}")
+            self.refuse(f"looks into a {word_of(kind)}")
         if name in METHODS.get(type(kind), ()):
             return TracedMethod(self, value, name)
         if name not in ATTRIBUTES.get(type(kind), ()):

@@ -38,6 +38,7 @@ from tracetypes.records import (
     INT_MAX,
     INT_MIN,
     UNIT,
+    LiteralOf,
     Optional,
     Record,
     UnitValue,
@@ -56,6 +57,10 @@ class Core(Expressions):
                 return UNIT
             case Record(cls, fields):
                 return self.record(cls, [(name, self.input((*path, name), inner)) for name, inner in fields])
+            case LiteralOf(item):
+                return TracedSymbol(self, self.intern(Input(path, item)))
+            case Optional(LiteralOf(item)):
+                return TracedDeferred(self, self.intern(Input(path, Optional(item))), item)
             case Optional(item):
                 return TracedDeferred(self, self.intern(Input(path, kind)), item)
             case _:

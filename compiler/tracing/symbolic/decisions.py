@@ -22,6 +22,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedDuration,
     TracedParts,
     TracedSymbol,
+    word_of,
 )
 from tracetypes.records import (
     Boolean,
@@ -83,7 +84,7 @@ class Decisions(Core):
             case Timestamp() | Date() | Exact():
                 return True
             case kind:
-                self.refuse(f"looks into a {type(kind).__name__}")
+                self.refuse(f"looks into a {word_of(kind)}")
 
     def truth_of_its_own(self, value: Any) -> Any:
         """``bool(value)`` of what is no scalar, as its class defines it."""

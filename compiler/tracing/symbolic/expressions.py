@@ -33,6 +33,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
     describe,
     expr_of,
+    word_of,
 )
 from tracetypes.compiler.tracing.symbolic.stack import calls_of
 from tracetypes.lookup_table import LookupTable
@@ -209,7 +210,7 @@ class Expressions(Observer):
         kind = self.kind(value)
         cls = CLASSES.get(type(kind))
         if cls is None:
-            self.refuse(f"looks into a {type(kind).__name__}")
+            self.refuse(f"looks into a {word_of(kind)}")
         return cls
 
     def check_constant(self, value: Any) -> None:

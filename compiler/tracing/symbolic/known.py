@@ -181,6 +181,7 @@ TOTAL: Final = frozenset(
         "concat",
         "slice",
         "to_str",
+        "enum_value",
         "micros",
         "year",
         "month",

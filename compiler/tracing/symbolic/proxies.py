@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Protocol, final
 from tracetypes.compiler.tracing.expr import Expr, Kind
 from tracetypes.compiler.tracing.symbolic.known import CLASSES
 from tracetypes.compiler.tracing.symbolic.paths import isa
+from tracetypes.records import DecimalOf, EnumOf, Unsigned
 
 __all__ = [
     "Observer",
@@ -21,6 +22,7 @@ __all__ = [
     "TracedSymbol",
     "describe",
     "expr_of",
+    "word_of",
 ]
 
 
@@ -179,11 +181,23 @@ def expr_of(value: Any) -> Expr:
     return expr
 
 
+def word_of(kind: Kind | None) -> str:
+    """The name of a scalar of a kind, as an author knows it."""
+    match kind:
+        case EnumOf(cls, _):
+            return cls.__name__
+        case DecimalOf():
+            return "Decimal"
+        case Unsigned():
+            return "uint64"
+        case _:
+            cls_ = CLASSES.get(type(kind))
+            return type(kind).__name__ if cls_ is None else cls_.__name__
+
+
 def describe(value: Any) -> str:
     if isa(value, TracedSymbol):
-        kind = value._expr.kind
-        cls = CLASSES.get(type(kind))
-        return f"a {type(kind).__name__ if cls is None else cls.__name__}"
+        return f"a {word_of(value._expr.kind)}"
     if isa(value, TracedDuration):
         return "a timedelta"
     if isa(value, TracedParts):
