@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -43,13 +45,14 @@ def engine_of_checkpoint(path: str) -> Engine:
     """The engine of the backend that made a checkpoint; that of Spark if the directory is no checkpoint."""
     with extras():
         from tracetypes.compiler.store.compatibility import backend_of, queries_of
-        from tracetypes.compiler.store.small_files import read_json
 
     root = Path(path)
-    directories = list((queries_of(root) or {"": "."}).values())
-    graphs = (read_json(root / directory / "graph.json") for directory in directories)
-    graph = next((graph for graph in graphs if isinstance(graph, dict)), {})
-    return engine_of(backend_of(graph))
+    for directory in (queries_of(root) or {"": "."}).values():
+        with suppress(OSError, ValueError):
+            graph = json.loads((root / directory / "graph.json").read_text(encoding="utf-8"))
+            if isinstance(graph, dict):
+                return engine_of(backend_of(graph))
+    return engine_of("spark")
 
 
 def default_backend() -> str:

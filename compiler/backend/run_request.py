@@ -393,4 +393,6 @@ def extras() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise UsageError("TT401", f"{error.name} is not installed", fix="pip install 'tracetypes[spark]'") from error
+        package = (error.name or "").partition(".")[0]
+        more = "" if package in ("pyspark", "py4j", "pandas") else ", or 'tracetypes[local]' to run without Spark"
+        raise UsageError("TT401", f"{error.name} is not installed", fix=f"pip install 'tracetypes[spark]'{more}") from error

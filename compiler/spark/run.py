@@ -1,4 +1,4 @@
-"""Runs of plans and programs in a Spark session: for tests and benchmarks."""
+"""Runs of plans and programs in a Spark session, or on another backend: for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.backend import run as on_backend
+from tracetypes.compiler.backend.backend import Backend
 from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
@@ -19,17 +20,21 @@ __all__ = ["Batch", "collect", "run", "run_program"]
 
 
 def run_program(
-    spark: SparkSession, program: Program, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Any
+    spark: SparkSession | Backend, program: Program, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Any
 ) -> Summary:
     """Run a program, see :func:`.backend.run.run_program`."""
-    return on_backend.run_program(SparkBackend(spark), program, inputs, outputs, **options)
+    return on_backend.run_program(_backend(spark), program, inputs, outputs, **options)
 
 
-def run(spark: SparkSession, plan: Plan, inputs: Mapping[str, Any], output: Any, **options: Any) -> Summary:
+def run(spark: SparkSession | Backend, plan: Plan, inputs: Mapping[str, Any], output: Any, **options: Any) -> Summary:
     """Run a plan, see :func:`.backend.run.run`."""
-    return on_backend.run(SparkBackend(spark), plan, inputs, output, **options)
+    return on_backend.run(_backend(spark), plan, inputs, output, **options)
 
 
-def collect(spark: SparkSession, plan: Plan, inputs: Mapping[str, Any], **options: Any) -> MemoryOutput:
+def collect(spark: SparkSession | Backend, plan: Plan, inputs: Mapping[str, Any], **options: Any) -> MemoryOutput:
     """Run a plan with a temporary checkpoint and return its answer."""
-    return on_backend.collect(SparkBackend(spark), plan, inputs, **options)
+    return on_backend.collect(_backend(spark), plan, inputs, **options)
+
+
+def _backend(spark: SparkSession | Backend) -> Backend:
+    return SparkBackend(spark) if isinstance(spark, SparkSession) else spark

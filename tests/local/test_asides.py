@@ -1,0 +1,3 @@
+"""Late items and rejects, on the local backend."""
+
+from tests.spark.test_asides import *  # noqa: F403

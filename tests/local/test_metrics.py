@@ -1,0 +1,3 @@
+"""Metrics, on the local backend."""
+
+from tests.spark.test_metrics import *  # noqa: F403

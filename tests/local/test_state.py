@@ -1,0 +1,3 @@
+"""The command state, on the local backend."""
+
+from tests.spark.test_state import *  # noqa: F403
