@@ -8,7 +8,11 @@ import os
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests import suites
+
 os.environ["TRACETYPES_SPECIFICATION"] = "1"  # what passes and the planner make is checked, in processes of tests, too
+# Java processes of tests live for seconds: to compile their code well costs more than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 settings.register_profile(
     "dev", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -29,15 +33,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What became of random programs (``test_programs.py``): a line a test."""
-    reports = [report for reports in terminalreporter.stats.values() for report in reports]
-    told = [
+    """A line for each suite (``suites.py``), and what became of random programs (``test_programs.py``): a line a test."""
+    reports = [one for some in terminalreporter.stats.values() for one in some if isinstance(one, pytest.TestReport)]
+    terminalreporter.section("suites")
+    for line in suites.lines((report.location[0], report.duration) for report in reports):
+        terminalreporter.line(line)
+    programs = [
         f"{report.nodeid.rpartition('::')[2]}: {value}"
         for report in reports
-        for name, value in getattr(report, "user_properties", ())
+        for name, value in report.user_properties
         if name == "programs" and report.when == "call"
     ]
-    if told:
+    if programs:
         terminalreporter.section("random programs")
-        for line in told:
+        for line in programs:
             terminalreporter.line(line)

@@ -267,6 +267,19 @@ class Process:
         assert "Traceback" not in err
         return err
 
+    def kill_below(self, running: subprocess.Popen[str], victim: bytes, message: str) -> None:
+        """Kill the processes of that name below a run, which ends with that message."""
+        victims = [pid for pid in children(running.pid) if victim in command_of(pid).replace(b"/", b"\0").split(b"\0")]
+        assert victims
+        for pid in victims:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        _, err = running.communicate(timeout=120)
+        assert running.returncode == 1
+        assert "TT214" in err
+        assert message in err
+        assert "Traceback" not in err
+
     def is_right(self) -> None:
         expect(check(flows.slow), self.lines, self.out)
 
@@ -284,8 +297,9 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def test_ctrl_c_stops_between_batches_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    job = Process(tmp_path)
+def test_ctrl_c_then_kills_of_the_driver_and_of_the_jvm(tmp_path: Path) -> None:
+    """One command, four times: each run goes on where the one before it stopped."""
+    job = Process(tmp_path, count=6)
     running = job.start()
     job.until(running, "batch 1:")
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to all processes
@@ -296,46 +310,39 @@ def test_ctrl_c_stops_between_batches_and_the_same_command_goes_on(tmp_path: Pat
     assert "the same command goes on where it stopped" in err
     parts = {part.name for part in job.out.glob("part-*")}
     assert parts
+    running = job.start()
+    job.until(running, "batch 2:")
+    running.kill()  # its JVM lives on for a moment, as after a real kill
+    running.communicate(timeout=60)
+    running = job.start()
+    job.until(running, "batch 3:")
+    job.kill_below(running, b"java", "Java process has ended")
     err = job.finish()
     assert "done: " in err
     assert parts < {part.name for part in job.out.glob("part-*")}
     job.is_right()
 
 
-def test_a_driver_that_is_killed(tmp_path: Path) -> None:
-    """Twice: after its first commit, and when it has gone on. Its JVM lives on for a moment, as after a real kill."""
+@pytest.mark.nightly
+def test_a_driver_that_is_killed_twice(tmp_path: Path) -> None:
+    """After its first commit, and when it has gone on."""
     job = Process(tmp_path)
-    for said in ("batch 0:", "batch 2:"):
+    for text in ("batch 0:", "batch 2:"):
         running = job.start()
-        job.until(running, said)
+        job.until(running, text)
         running.kill()
         running.communicate(timeout=60)
     job.finish()
     job.is_right()
 
 
-@pytest.mark.parametrize(
-    ("victim", "said"),
-    [
-        # tests/spark/test_recovery.py kills a worker in every run of the tests.
-        pytest.param(b"pyspark.daemon", "Python worker exited unexpectedly", marks=pytest.mark.nightly),
-        (b"java", "Java process has ended"),
-    ],
-)
-def test_a_worker_or_the_jvm_is_killed(tmp_path: Path, victim: bytes, said: str) -> None:
+@pytest.mark.nightly
+def test_a_worker_is_killed(tmp_path: Path) -> None:
+    """tests/spark/test_recovery.py kills one in every run of the tests."""
     job = Process(tmp_path, count=3)
     running = job.start()
     job.until(running, "batch 0:")
-    victims = [pid for pid in children(running.pid) if victim in command_of(pid).replace(b"/", b"\0").split(b"\0")]
-    assert victims
-    for pid in victims:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    _, err = running.communicate(timeout=120)
-    assert running.returncode == 1
-    assert "TT214" in err
-    assert said in err
-    assert "Traceback" not in err
+    job.kill_below(running, b"pyspark.daemon", "Python worker exited unexpectedly")
     job.finish()
     job.is_right()
 

@@ -145,25 +145,41 @@ CHANCE = random.Random(15)
 MOMENTS = [round(CHANCE.uniform(0.0, 12.0), 1) for _ in range(12)]
 
 
-@pytest.mark.parametrize("moment", [2.5, 5.0, *(pytest.param(one, marks=pytest.mark.nightly) for one in MOMENTS)])
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.nightly)])
-def test_a_run_that_is_stopped_while_it_starts(runs: Runs, moment: float, number: signal.Signals) -> None:
-    """Nothing of it lives on, and the same command goes on. ``moment``: seconds since it was started."""
+def stop_at(runs: Runs, moment: float, number: signal.Signals) -> None:
+    """Start a run and stop it while it starts. Nothing of it lives on. ``moment``: seconds since it was started."""
     running = runs.start("checkpoint", "out", "--follow")
     with pytest.raises(subprocess.TimeoutExpired):
         running.wait(moment)
     processes = in_session(running.pid)
     running.send_signal(number)
-    _, err = running.communicate(timeout=PATIENCE)  # until nobody holds its pipes
+    running.communicate(timeout=PATIENCE)  # until nobody holds its pipes
     if number == signal.SIGINT:
         assert running.returncode in (130, -signal.SIGINT)  # the same in a shell
         assert in_session(running.pid) == []
     wait_for([*processes, *in_session(running.pid)])
     assert in_session(running.pid) == []
+
+
+def goes_on(runs: Runs) -> None:
+    """The same command goes on."""
     again = runs.start()
     _, err = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, err
     runs.is_right()
+
+
+def test_a_run_that_is_interrupted_while_it_starts(runs: Runs) -> None:
+    for moment in (2.5, 5.0):
+        stop_at(runs, moment, signal.SIGINT)
+    goes_on(runs)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_stopped_while_it_starts(runs: Runs, moment: float, number: signal.Signals) -> None:
+    stop_at(runs, moment, number)
+    goes_on(runs)
 
 
 # ------------------------------------------------------------------------------------- refused before Spark starts
