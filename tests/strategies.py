@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, assert_never
 
 import attrs
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -45,6 +46,12 @@ from tracetypes.records import (
 from tracetypes.trace import Element, Item, StreamType, Tagged, TagsType, TraceType
 
 I = TypeVar("I")
+
+
+def some(number: int) -> int:
+    """So many examples; two fifths of them in the profile ``ci``, where many tests are of one class of operators."""
+    return min(number, max(number * settings().max_examples // 100, 4))
+
 
 # -------------------------------------------------------------------------------------------------- records
 

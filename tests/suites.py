@@ -28,18 +28,19 @@ SUITES: Final = (
     Suite("random programs", 260, ("test_programs.py", "spark/test_programs.py", "spark/test_catalyst.py")),
     Suite(
         "stops and crashes",
-        420,
+        380,
         tuple(
             f"spark/test_{name}.py"
             for name in ("cluster", "exactly_once", "fencing", "life", "processes", "recovery", "rescale", "session", "tour")
         ),
     ),
     Suite("Kafka and Delta", 300, ("spark/test_kafka.py", "spark/test_tables.py", "test_tables.py", "test_topics.py")),
-    Suite("answers on Spark", 700, ("spark/*.py",)),
-    Suite("library", 360, ("stdlib/*.py",)),
+    Suite("answers on Spark", 640, ("spark/*.py",)),
+    Suite("local backend", 120, ("local/*.py",)),
+    Suite("library", 300, ("stdlib/*.py",)),
     Suite("examples and pages", 200, tuple(f"test_{name}.py" for name in ("coming_from", "docs", "nexmark", "web_log", "yahoo"))),
     Suite("laws and simulated deployments", 300, tuple(f"test_{name}.py" for name in ("asides", "laws", "parts", "simulate"))),
-    Suite("everything else", 360, ("*",)),
+    Suite("everything else", 400, ("*",)),
 )
 """A file belongs to the first suite that has a pattern for it."""
 

@@ -348,7 +348,7 @@ def test_classes_of_the_author_are_needed(cli: Cli, tmp_path: Path, monkeypatch:
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=True,
-        timeout=120,
+        timeout=300,
     )
     monkeypatch.setattr(sys, "path", list(sys.path))
     lost = cli("state", tmp_path / "out/_checkpoint")

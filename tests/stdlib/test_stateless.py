@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.strategies import some
 from tracetypes import CheckFailed, Dataflow, U, UsageError, check, every, stdlib
 from tracetypes.compiler.analysis.content import content
 from tracetypes.edges import edge_type
@@ -84,8 +85,8 @@ OPERATORS: list[Any] = [
     enrich(ROOMS, by=lambda key, value: key, combine=maybe_named, how="left"),
 ]
 
-test_laws = law_tests(*OPERATORS, types=(str, int), max_examples=40)
-test_laws_of_lists = law_tests(ts.explode(), types=(str, list[int | None]), max_examples=40)
+test_laws = law_tests(*OPERATORS, types=(str, int), max_examples=some(40))
+test_laws_of_lists = law_tests(ts.explode(), types=(str, list[int | None]), max_examples=some(40))
 
 ITEMS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-9, 9)), max_size=8)
 
