@@ -10,7 +10,7 @@ import datetime as dt
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args, overload
+from typing import Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict, TypeVar, Unpack, get_args, overload
 
 import attrs
 
@@ -168,17 +168,23 @@ class IntervalSemiJoin(OpKeyedOrdered[K, Either[A, B], A, LeftsAndTimes[A]]):
         return min(due, default=None)
 
 
+class Interval(TypedDict, Generic[A, B]):
+    """The interval of :func:`interval_join`."""
+
+    before: Span
+    after: Span
+    left_time: Callable[[A], Time]
+    right_time: Callable[[B], Time]
+    unit: NotRequired[TimeUnit]
+
+
 @overload
 def interval_join(
     left: Stream[U[K, A]],
     right: Stream[U[K, B]],
     *,
     how: Literal["inner"] = "inner",
-    before: Span,
-    after: Span,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    unit: TimeUnit = "s",
+    **interval: Unpack[Interval[A, B]],
 ) -> Stream[O[K, Joined[A, B]]]: ...
 
 
@@ -188,11 +194,7 @@ def interval_join(  # type: ignore[overload-overlap]
     right: Stream[U[K, B]],
     *,
     how: Literal["left"],
-    before: Span,
-    after: Span,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    unit: TimeUnit = "s",
+    **interval: Unpack[Interval[A, B]],
 ) -> Stream[O[K, Joined[A, B | None]]]: ...
 
 
@@ -202,11 +204,7 @@ def interval_join(  # type: ignore[overload-overlap]
     right: Stream[U[K, B]],
     *,
     how: Literal["right"],
-    before: Span,
-    after: Span,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    unit: TimeUnit = "s",
+    **interval: Unpack[Interval[A, B]],
 ) -> Stream[O[K, Joined[A | None, B]]]: ...
 
 
@@ -216,11 +214,7 @@ def interval_join(  # type: ignore[overload-overlap]
     right: Stream[U[K, B]],
     *,
     how: Literal["full"],
-    before: Span,
-    after: Span,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    unit: TimeUnit = "s",
+    **interval: Unpack[Interval[A, B]],
 ) -> Stream[O[K, Joined[A | None, B | None]]]: ...
 
 
@@ -230,11 +224,7 @@ def interval_join(  # type: ignore[overload-overlap]
     right: Stream[U[K, B]],
     *,
     how: Literal["semi", "anti"],
-    before: Span,
-    after: Span,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    unit: TimeUnit = "s",
+    **interval: Unpack[Interval[A, B]],
 ) -> Stream[O[K, A]]: ...
 
 
@@ -244,11 +234,7 @@ def interval_join(
     right: Stream[U[L, B]],
     *,
     how: How = "inner",
-    before: Span,
-    after: Span,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    unit: TimeUnit = "s",
+    **interval: Unpack[Interval[A, B]],
 ) -> Stream[KeysOfTwoTypes[K, L]]: ...  # type: ignore[type-var]
 
 

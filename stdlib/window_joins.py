@@ -7,7 +7,7 @@ in each window: no order is needed, and none comes out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, overload
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Union, Unpack, get_args, overload
 
 import attrs
 
@@ -201,21 +201,27 @@ class OwnTimeJoin(TimeWindow[K, Either[A, B], R, Lists[A, B]]):
             emit(one)
 
 
+class WindowsOfTwo(TypedDict, Generic[A, B], total=False):
+    """The windows of :func:`window_join`."""
+
+    size: Span | None
+    panes: int | None
+    slide: Span | None
+    offset: Span
+    period: Span | None
+    left_time: Callable[[A], Time] | None
+    right_time: Callable[[B], Time] | None
+    unit: TimeUnit
+    grace: Span
+
+
 @overload
 def window_join(
     left: Stream[U[K, A]],
     right: Stream[U[K, B]],
     *,
     how: Literal["inner"] = "inner",
-    size: Span | None = None,
-    panes: int | None = None,
-    slide: Span | None = None,
-    offset: Span = 0,
-    period: Span | None = None,
-    left_time: Callable[[A], Time] | None = None,
-    right_time: Callable[[B], Time] | None = None,
-    unit: TimeUnit = "s",
-    grace: Span = 0,
+    **windows: Unpack[WindowsOfTwo[A, B]],
 ) -> Stream[U[K, Joined[A, B]]]: ...
 
 
@@ -225,15 +231,7 @@ def window_join(  # type: ignore[overload-overlap]
     right: Stream[U[K, B]],
     *,
     how: Literal["left"],
-    size: Span | None = None,
-    panes: int | None = None,
-    slide: Span | None = None,
-    offset: Span = 0,
-    period: Span | None = None,
-    left_time: Callable[[A], Time] | None = None,
-    right_time: Callable[[B], Time] | None = None,
-    unit: TimeUnit = "s",
-    grace: Span = 0,
+    **windows: Unpack[WindowsOfTwo[A, B]],
 ) -> Stream[U[K, Joined[A, B | None]]]: ...
 
 
@@ -243,15 +241,7 @@ def window_join(  # type: ignore[overload-overlap]
     right: Stream[U[K, B]],
     *,
     how: Literal["right"],
-    size: Span | None = None,
-    panes: int | None = None,
-    slide: Span | None = None,
-    offset: Span = 0,
-    period: Span | None = None,
-    left_time: Callable[[A], Time] | None = None,
-    right_time: Callable[[B], Time] | None = None,
-    unit: TimeUnit = "s",
-    grace: Span = 0,
+    **windows: Unpack[WindowsOfTwo[A, B]],
 ) -> Stream[U[K, Joined[A | None, B]]]: ...
 
 
@@ -261,15 +251,7 @@ def window_join(  # type: ignore[overload-overlap]
     right: Stream[U[K, B]],
     *,
     how: Literal["full"],
-    size: Span | None = None,
-    panes: int | None = None,
-    slide: Span | None = None,
-    offset: Span = 0,
-    period: Span | None = None,
-    left_time: Callable[[A], Time] | None = None,
-    right_time: Callable[[B], Time] | None = None,
-    unit: TimeUnit = "s",
-    grace: Span = 0,
+    **windows: Unpack[WindowsOfTwo[A, B]],
 ) -> Stream[U[K, Joined[A | None, B | None]]]: ...
 
 
@@ -279,15 +261,7 @@ def window_join(  # type: ignore[overload-overlap]
     right: Stream[U[K, B]],
     *,
     how: Literal["semi", "anti"],
-    size: Span | None = None,
-    panes: int | None = None,
-    slide: Span | None = None,
-    offset: Span = 0,
-    period: Span | None = None,
-    left_time: Callable[[A], Time] | None = None,
-    right_time: Callable[[B], Time] | None = None,
-    unit: TimeUnit = "s",
-    grace: Span = 0,
+    **windows: Unpack[WindowsOfTwo[A, B]],
 ) -> Stream[U[K, A]]: ...
 
 
@@ -297,15 +271,7 @@ def window_join(
     right: Stream[U[L, B]],
     *,
     how: How = "inner",
-    size: Span | None = None,
-    panes: int | None = None,
-    slide: Span | None = None,
-    offset: Span = 0,
-    period: Span | None = None,
-    left_time: Callable[[A], Time] | None = None,
-    right_time: Callable[[B], Time] | None = None,
-    unit: TimeUnit = "s",
-    grace: Span = 0,
+    **windows: Unpack[WindowsOfTwo[A, B]],
 ) -> Stream[KeysOfTwoTypes[K, L]]: ...  # type: ignore[type-var]
 
 
