@@ -59,8 +59,8 @@ def scratch() -> Iterator[Path]:
 
 @attrs.frozen
 class Setting:
-    """Where both sides run. ``rows``: the directory of the Parquet files; ``source``: what our flows call it; ``keep``: rows go
-    to Parquet files on both sides where nobody says where to."""
+    """Where both sides run. ``rows``: the directory of the files, Parquet or, with ``text``, lines of text; ``source``: what our
+    flows call it; ``keep``: rows go to Parquet files on both sides where nobody says where to."""
 
     spark: SparkSession
     rows: Path
@@ -68,6 +68,7 @@ class Setting:
     files_per_step: int
     parallelism: int
     keep: bool = False
+    text: bool = False
 
     def ours(self, flow: Dataflow, output: Path | None = None) -> float:
         """Seconds of a whole run, the drain included. ``output``: Parquet files there; None: nothing is kept."""
@@ -107,9 +108,10 @@ class Setting:
         self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
         with scratch() as checkpoint:
             started = time.monotonic()
-            schema = self.spark.read.parquet(str(self.rows)).schema
-            frame = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", self.files_per_step)
-            writer = query(frame.parquet(str(self.rows))).writeStream.outputMode(mode)
+            format = "text" if self.text else "parquet"
+            schema = self.spark.read.format(format).load(str(self.rows)).schema
+            frame = self.spark.readStream.format(format).schema(schema).option("maxFilesPerTrigger", self.files_per_step)
+            writer = query(frame.load(str(self.rows))).writeStream.outputMode(mode)
             writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
             if output is None:
                 writer = writer.format("noop")
@@ -122,7 +124,7 @@ class Setting:
 
     def warm(self) -> None:
         """Read the files once, so that both sides find them in memory."""
-        self.spark.read.parquet(str(self.rows)).agg(F.count("*")).collect()
+        self.spark.read.format("text" if self.text else "parquet").load(str(self.rows)).agg(F.count("*")).collect()
 
 
 def alternate(sides: Mapping[str, Callable[[], float]], runs: int, warm: float) -> dict[str, list[float]]:

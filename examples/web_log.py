@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import attrs
 
-from tracetypes import UNIT, Dataflow, U, Unit, every, sort, text_lines
+from tracetypes import UNIT, Dataflow, Stream, U, Unit, every, sort, text_lines
 from tracetypes.stdlib import (
     Session,
     Windowed,
@@ -151,15 +151,18 @@ def hour(window: Windowed[Summary]) -> Hour:
     return Hour(window.start - GAP, window.value)
 
 
+MARKERS = every(seconds=60, delay=DELAY, time=lambda line: instant(parts(line)[3]))
+
+
+def sessions_of(lines: Stream[U[Unit, str]]) -> Stream[U[str, Stay]]:
+    """Each when its visitor has done nothing for longer than the gap."""
+    visits = lines.through(map(visit)).through(sort(by=lambda visit: visit.time))
+    return visits.through(session(PAGES, gap=GAP, time=lambda visit: visit.time)).through(map_values(stay))
+
+
 flow = Dataflow("web-log")
-lines = flow.source(
-    "log",
-    U[Unit, str],
-    format=text_lines(),
-    markers=every(seconds=60, delay=DELAY, time=lambda line: instant(parts(line)[3])),
-)
-visits = lines.through(map(visit)).through(sort(by=lambda visit: visit.time))
-sessions = visits.through(session(PAGES, gap=GAP, time=lambda visit: visit.time)).through(map_values(stay))
+lines = flow.source("log", U[Unit, str], format=text_lines(), markers=MARKERS)
+sessions = sessions_of(lines)
 together = sessions.through(key_by(lambda *_: UNIT, to=Unit))
 hours = together.through(tumbling(SUMMARY, size=3600, offset=GAP, ends=True)).through(map_values(hour))
 late = lines.late().through(map(visit)).through(tumbling(count(), size=3600))

@@ -18,10 +18,11 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, sort
 from tracetypes.markers import Marker, Span, Time, TimeUnit
 from tracetypes.stdlib.bags import Bag
+from tracetypes.stdlib.join_kinds import How, how_of, result_of
 from tracetypes.stdlib.joins import Either, FromLeft, Joined, Times, one_period, tagged
 from tracetypes.stdlib.periods import multiples_of, period_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
-from tracetypes.stdlib.window_joins import Both, How, how_of, result_of, sides_of, sides_together
+from tracetypes.stdlib.window_joins import Both, sides_of, sides_together
 from tracetypes.stdlib.windows import seconds_as_micros, whole
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered
 

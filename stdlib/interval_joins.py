@@ -19,9 +19,9 @@ from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker, Span, Time, TimeUnit
+from tracetypes.stdlib.join_kinds import How, how_of, result_of
 from tracetypes.stdlib.joins import Either, FromLeft, IntervalJoin, Joined, Times, by_time, time_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
-from tracetypes.stdlib.window_joins import How, how_of, result_of
 from tracetypes.stdlib.windows import seconds_as_micros
 from tracetypes.templates import EmitValue, OpKeyedOrdered
 

@@ -28,6 +28,7 @@ from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
+from tracetypes.records import show_type
 from tracetypes.stdlib.periods import periods_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
 from tracetypes.stdlib.windows import seconds_as_micros
@@ -292,7 +293,15 @@ def one_period(left: Stream[Any], right: Stream[Any]) -> None:
 
 
 def tagged(left: Stream[U[K, A]], right: Stream[U[Any, B]], word: str) -> Stream[U[K, Either[A, B]]]:
-    """Both streams in one, each item with its side. ``word``: the function that joins them."""
+    """Both streams in one, each item with its side. ``word``: the function that joins them. Raises :class:`UsageError` ``TT102``
+    for keys of two types."""
+    keys = [edge.key for edge in (edge_of(left), edge_of(right)) if edge is not None]
+    if len(keys) == 2 and keys[0] != keys[1]:
+        raise UsageError(
+            "TT102",
+            f"{word}: the keys of the left stream are {show_type(keys[0])}, those of the right one {show_type(keys[1])}",
+            fix="key both by values of one type, with key= of the source or .through(key_by(..., to=...))",
+        )
     sides: list[Stream[Any]] = []
     for side, stream, partner in ((FromLeft, left, right), (FromRight, right, left)):
         some: Any = stream

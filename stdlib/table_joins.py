@@ -17,9 +17,9 @@ from tracetypes.edges import O, U
 from tracetypes.graph import Stream, extend, sort
 from tracetypes.markers import Time, TimeUnit
 from tracetypes.stdlib.annotations import function_or_none
+from tracetypes.stdlib.join_kinds import how_of, result_of
 from tracetypes.stdlib.joins import Either, FromRight, Joined, Times, one_period, tagged
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
-from tracetypes.stdlib.window_joins import how_of, result_of
 from tracetypes.templates import EmitValue, OpKeyedOrdered
 
 __all__ = ["TableHow", "TableJoin", "table_join"]

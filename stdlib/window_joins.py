@@ -7,7 +7,7 @@ in each window: no order is needed, and none comes out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Union, Unpack, get_args, overload
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_args, overload
 
 import attrs
 
@@ -20,6 +20,7 @@ from tracetypes.self_description import SelfDescribing
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.bags import Bag
 from tracetypes.stdlib.item_windows import TimeWindow
+from tracetypes.stdlib.join_kinds import How, how_of, result_of
 from tracetypes.stdlib.joins import Either, FromLeft, Joined, Times, one_period, tagged
 from tracetypes.stdlib.panes import SlidingPanes
 from tracetypes.stdlib.periods import multiples_of, period_of
@@ -28,13 +29,10 @@ from tracetypes.stdlib.windows import seconds_as_micros, whole
 from tracetypes.templates import Emit, EmitValue
 
 __all__ = [
-    "How",
     "OwnTimeJoin",
     "Sides",
     "SidesInOrder",
     "WindowJoin",
-    "how_of",
-    "result_of",
     "sides_of",
     "sides_together",
     "window_join",
@@ -46,30 +44,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 R = TypeVar("R")
 
-How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
-
 Both: TypeAlias = tuple[Bag[A], Bag[B]]
 """The values of the left and of the right items."""
-
-
-def how_of(how: object, among: tuple[object, ...]) -> Any:
-    """``how`` itself. Raises :class:`UsageError` ``TT121`` for a kind of join that there is not."""
-    if how not in among:
-        raise UsageError("TT121", f"how is {how!r}", fix=f"use one of {', '.join(map(repr, among))}")
-    return how
-
-
-def result_of(how: How, left: Any, right: Any) -> Any:
-    """The type of the values that a join emits, from those of its sides."""
-    joined: Any = Joined
-    match how:
-        case "semi" | "anti":
-            return left
-        case _:
-            union: Any = Union
-            maybe_left = union[left, None] if how in ("right", "full") else left
-            maybe_right = union[right, None] if how in ("left", "full") else right
-            return joined[maybe_left, maybe_right]
 
 
 def matches(how: How, lefts: Iterable[A], rights: Bag[B] | list[B]) -> Iterable[Any]:

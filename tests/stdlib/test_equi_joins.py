@@ -11,8 +11,8 @@ from tests.strategies import some
 from tracetypes import Dataflow, UsageError, check, interpret_rows
 from tracetypes.stdlib import equi_join
 from tracetypes.stdlib.equi_joins import EquiJoin, LastItemsJoin
+from tracetypes.stdlib.join_kinds import How, result_of
 from tracetypes.stdlib.joins import FromLeft, FromRight
-from tracetypes.stdlib.window_joins import How, result_of
 from tracetypes.testing import check_deployments, check_laws
 
 HOWS: tuple[Any, ...] = get_args(How)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.stdlib.small import Event, by_marker, source
 from tests.strategies import some
 from tracetypes import Dataflow, Marker, U, UsageError, check, every, in_band, interpret_rows
-from tracetypes.check import violations
 from tracetypes.stdlib.interval_joins import IntervalSemiJoin, OuterIntervalJoin, interval_join
+from tracetypes.stdlib.join_kinds import result_of
 from tracetypes.stdlib.joins import (
     AsOf,
     AsOfJoin,
@@ -27,7 +27,6 @@ from tracetypes.stdlib.joins import (
     Times,
     asof_join,
 )
-from tracetypes.stdlib.window_joins import result_of
 from tracetypes.testing import check_deployments, check_laws
 
 
@@ -153,8 +152,10 @@ def test_keys_must_be_of_one_type() -> None:
     flow = Dataflow("keys")
     a = flow.source("a", U[str, int], markers=every(seconds=5, time=lambda v: v))
     b: Any = flow.source("b", U[int, int], markers=every(seconds=5, time=lambda v: v))
-    flow.sink("out", asof_join(a, b, left_time=lambda v: v, right_time=lambda v: v))
-    assert [violation.code for violation in violations(flow)] == ["TT102"]
+    with pytest.raises(UsageError, match="asof_join: the keys of the left stream are str, those of the right one int") as caught:
+        asof_join(a, b, left_time=lambda v: v, right_time=lambda v: v)
+    assert caught.value.code == "TT102"
+    assert "key_by(" in str(caught.value)
 
 
 def test_state_is_pruned_by_markers() -> None:

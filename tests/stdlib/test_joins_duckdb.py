@@ -20,8 +20,8 @@ from tracetypes import Checked, Dataflow, Stream, U, check, every, interpret_row
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.stdlib import Joined, equi_join, interval_join, table_join, window_join
+from tracetypes.stdlib.join_kinds import How
 from tracetypes.stdlib.table_joins import TableHow
-from tracetypes.stdlib.window_joins import How
 
 windows: Any = pytest.importorskip("tests.stdlib.test_windows_duckdb")
 duckdb: Any = pytest.importorskip("duckdb")

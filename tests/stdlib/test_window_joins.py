@@ -10,8 +10,9 @@ from tests.stdlib.small import ROWS, Event, source
 from tracetypes import Dataflow, Item, U, UsageError, check, every, interpret_rows
 from tracetypes.stdlib import window_join
 from tracetypes.stdlib.bags import Bag
+from tracetypes.stdlib.join_kinds import How, result_of
 from tracetypes.stdlib.joins import FromLeft, FromRight, Joined, Times
-from tracetypes.stdlib.window_joins import How, OwnTimeJoin, Sides, SidesInOrder, WindowJoin, result_of
+from tracetypes.stdlib.window_joins import OwnTimeJoin, Sides, SidesInOrder, WindowJoin
 from tracetypes.testing import check_deployments, check_laws
 
 HOWS: tuple[Any, ...] = get_args(How)
@@ -92,7 +93,10 @@ def test_TT121_wrong_parameters_are_refused() -> None:
     wrong: list[tuple[Any, dict[str, Any], str]] = [
         (five, {}, "one of size and panes"),
         (five, {"size": 5, "panes": 1}, "one of size and panes"),
-        (five, {"size": 5, "how": "cross"}, "how is 'cross'"),
+        (five, {"size": 5, "how": "cross"}, "how is 'cross'(?s:.)*key_by"),
+        (five, {"size": 5, "how": "left_outer"}, 'pass how="left"'),
+        (five, {"size": 5, "how": "OUTER"}, 'pass how="full"'),
+        (five, {"size": 5, "how": None}, "use one of 'inner'"),
         (five, {"size": 5, "left_time": second}, "one of left_time and right_time"),
         (five, {"size": 5, "grace": 1}, "one of left_time and right_time"),
         (five, {"panes": 1, "left_time": second, "right_time": second}, "have a size"),
