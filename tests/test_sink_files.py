@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,23 @@ def test_flags_and_numbers_alone(tmp_path: Path) -> None:
     for schema, value, text in ((Boolean(), True, "true"), (Float(), float("inf"), "Infinity")):
         path = written(tmp_path / "rows", Csv(), Layout(UnitValue(), schema), sink(), batch_of([(UNIT, value)]))
         assert path.read_text() == f"value\n{text}\n"
+
+
+def test_parquet_has_no_dictionaries_of_floats_and_times(tmp_path: Path) -> None:
+    """What is mostly different costs half of the time without; every reader finds the values."""
+    import duckdb
+
+    moments = pa.array([1, 2, None, 1_700_000_000_123_456], pa.timestamp("us", "UTC"))
+    columns = {"at": moments, "x": pa.array([0.5, None, -0.0, float("inf")]), "n": pa.array([1, 1, 2, None]), "s": ["a"] * 4}
+    batch = pa.RecordBatch.from_pydict(columns)
+    path = tmp_path / "out.parquet"
+    file = open_sink_file(Parquet(), str(path))
+    file.write(batch)
+    file.close()
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    encodings = {group.column(at).path_in_schema: set(group.column(at).encodings) for at in range(4)}
+    assert {name for name, some in encodings.items() if "RLE_DICTIONARY" in some} == {"n", "s"}
+    assert "DELTA_BINARY_PACKED" in encodings["at"]
+    assert pq.read_table(path).to_pydict() == batch.to_pydict()
+    found = duckdb.connect().execute(f'''SELECT epoch_us("at"), x, n, s FROM '{path}' ''').fetchall()
+    assert found == [(1, 0.5, 1, "a"), (2, None, 1, "a"), (None, 0.0, 2, "a"), (1_700_000_000_123_456, math.inf, None, "a")]
