@@ -20,7 +20,6 @@ __all__ = [
     "MOST_PANES",
     "Invertible",
     "Method",
-    "Pane",
     "SlidingPanes",
     "SlidingSubtracting",
     "SlidingTwoStacks",
@@ -47,10 +46,6 @@ class Invertible(Aggregate[V, A, W]):
     @abstractmethod
     def subtract(self, total: A, part: A) -> A:
         """``subtract(combine(a, b), b) == a``, exactly. Counts and sums of integers do; sums of floats do not."""
-
-
-Pane: TypeAlias = tuple[int, A]
-"""How many items, and their aggregate."""
 
 
 @attrs.frozen

@@ -36,7 +36,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """A line for each suite (``suites.py``), and what became of random programs (``test_programs.py``): a line a test."""
     reports = [one for some in terminalreporter.stats.values() for one in some if isinstance(one, pytest.TestReport)]
     terminalreporter.section("suites")
-    for line in suites.lines((report.location[0], report.duration) for report in reports):
+    for line in suites.lines((report.nodeid.partition("::")[0], report.duration) for report in reports):
         terminalreporter.line(line)
     programs = [
         f"{report.nodeid.rpartition('::')[2]}: {value}"

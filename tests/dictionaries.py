@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import pyarrow as pa
 
-from tracetypes.records import Bytes, Optional, Record, Schema, String
+from tracetypes.compiler.columns.column import Column, Struct
+from tracetypes.compiler.columns.conversion import from_arrow
+from tracetypes.compiler.tracing.expr import Input
+from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String, UnitValue
 
-__all__ = ["encoded"]
+__all__ = ["arrow_inputs", "encoded"]
 
 SPARE = ["", "a", "view", "é", "\U0001f600 ", "zz"]
 """Entries that no row need have."""
@@ -43,3 +47,24 @@ def encoded(schema: Schema, column: Any, chance: random.Random) -> Any:
             return pa.DictionaryArray.from_arrays(pa.array(codes, width), pa.array(entries, column.type))
         case _:
             return column
+
+
+def arrow_inputs(arguments: Mapping[str, tuple[Schema, Any]]) -> Callable[[Input], Column]:
+    """:func:`inputs_of` for Arrow arrays of the schemas of the arguments. Converts only the fields that an expression
+    reads."""
+
+    def find(leaf: Input) -> Column:
+        schema, array = arguments[cast(str, leaf.path[0])]
+        for step in leaf.path[1:]:
+            schema = schema.item if isinstance(schema, Optional) else schema
+            place = array.type.get_field_index(step) if isinstance(schema, Record) else -1
+            if place < 0 or not isinstance(schema, Record):
+                raise LookupError(f"the field {step} was not read")
+            if isinstance(array, pa.ChunkedArray):
+                array = array.combine_chunks()
+            schema = dict(schema.fields)[cast(str, step)]
+            array = array.flatten()[place] if array.null_count else array.field(place)
+        column = from_arrow(schema, array)
+        return Column(UnitValue(), UNIT, column.valid) if isinstance(column, Struct) else column
+
+    return find

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tests.dictionaries import encoded
+from tests.dictionaries import arrow_inputs, encoded
 from tests.expressions import CONSTANTS, shown, value_of
 from tests.programs import compiled, inputs_of
 from tracetypes.compiler.columns import evaluation
 from tracetypes.compiler.columns.arrow import array
-from tracetypes.compiler.columns.conversion import arrow_inputs, values_of
+from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Input, Leaf, Tree, Undefined, Value, evaluate, run
 from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
 from tracetypes.compiler.tracing.tracer import Given, trace

@@ -18,7 +18,7 @@ from hypothesis import given as forall
 from hypothesis import note, settings
 from hypothesis import strategies as st
 
-from tests.dictionaries import encoded
+from tests.dictionaries import arrow_inputs, encoded
 from tests.expressions import (
     BOOLEAN,
     DATE,
@@ -44,7 +44,7 @@ from tracetypes.compiler.columns import column as vector
 from tracetypes.compiler.columns import evaluation, operations
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
-from tracetypes.compiler.columns.conversion import arrow_inputs, from_arrow, to_arrow, to_coded_arrow, values_of
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums, exact_group_sums
 from tracetypes.compiler.tracing import expr as meaning

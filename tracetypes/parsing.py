@@ -36,7 +36,6 @@ from tracetypes.records import (
 __all__ = [
     "Headers",
     "Row",
-    "RowReader",
     "cell_splitter",
     "checked_key",
     "header_problem",
@@ -309,9 +308,6 @@ def checked_key(schema: Schema) -> Callable[[Any], Any]:
         return key
 
     return check
-
-
-RowReader: TypeAlias = Callable[[Any], Row]
 
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]

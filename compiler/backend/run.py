@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tracetypes.compiler.backend.backend import Backend, OpenInput, RunContext, refuse_unsupported
+from tracetypes.compiler.backend.backend import Backend, OpenInput, RunContext
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.control import Control
@@ -42,9 +42,9 @@ from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.topic_channel import TopicChannel, Topics
 from tracetypes.compiler.store.version import look
-from tracetypes.errors import RunError, UsageError
+from tracetypes.errors import RunError
 
-__all__ = ["collect", "require", "run", "run_program"]
+__all__ = ["collect", "run", "run_program"]
 
 
 def run_program(
@@ -90,8 +90,6 @@ def run_program(
     errors of sources and sinks. After an error the run can be started again with the same checkpoint and goes on where
     it was.
     """
-    require(program.sources, inputs)
-    refuse_unsupported(program, backend.unsupported(program, inputs))
     control = control or Control()
     root, drain = Path(checkpoint), drain and not follow
     look(root)
@@ -322,15 +320,6 @@ def _in_python(store: RunStore) -> Iterator[str]:
 
 def _channel(name: str, path: Path, topics: Topics | None, run: str) -> Channel:
     return FileChannel(name, path) if topics is None else TopicChannel(name, topics.address(run, name), path)
-
-
-def require(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
-    """Check that every source has an input, and every input a source. Raises :class:`UsageError` ``TT402``."""
-    names = set(sources)
-    for name in sorted(set(inputs) - names):
-        raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
-    for name in sorted(names - set(inputs)):
-        raise UsageError("TT402", f"source {name!r} has no input", fix=f"give --input {name}=PATH")
 
 
 @contextmanager

@@ -208,7 +208,7 @@ class RunRequest:
         with extras():
             from tracetypes.compiler.backend.backend import refuse_unsupported
             from tracetypes.compiler.backend.control import Control
-            from tracetypes.compiler.backend.run import require, run_program
+            from tracetypes.compiler.backend.run import run_program
             from tracetypes.compiler.backend.summary import Limits
             from tracetypes.compiler.connectors.program_rows import Rows
             from tracetypes.compiler.connectors.registry import connector_of
@@ -220,7 +220,7 @@ class RunRequest:
             from tracetypes.compiler.store.topic_channel import Topics
             from tracetypes.compiler.store.version import look
 
-        require(self.program.sources, self.inputs)
+        _need_sources(self.program.sources, self.inputs)
         refuse_unsupported(self.program, self.engine.unsupported(self.program, self.inputs))
         inputs = {
             name: one if isinstance(one, str) else Rows((tuple(cast(Iterable[Any], one)),), text=False)
@@ -331,6 +331,15 @@ class RunRequest:
             open=dict(summary.open),
             spent=dict(self.clock.spent),
         )
+
+
+def _need_sources(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
+    """Check that every source has an input, and every input a source. Raises :class:`UsageError` ``TT402``."""
+    names = set(sources)
+    for name in sorted(set(inputs) - names):
+        raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
+    for name in sorted(names - set(inputs)):
+        raise UsageError("TT402", f"source {name!r} has no input", fix=f"give --input {name}=PATH")
 
 
 def _loud(text: str) -> None:

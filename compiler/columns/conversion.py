@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
-from typing import Any, Final, assert_never, cast
+from typing import Any, Final, assert_never
 
 import attrs
 import numpy as np
@@ -16,7 +15,7 @@ from tracetypes.compiler.columns.arrow import all_within, arrow_type, builder, f
 from tracetypes.compiler.columns.column import EPOCH_DAY, Column, Columns, Struct, bare_kind, full_values, take
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
-from tracetypes.compiler.tracing.expr import PASSED_ON, Exact, Input, Undefined
+from tracetypes.compiler.tracing.expr import PASSED_ON, Exact, Undefined
 from tracetypes.conformance import datetime_of
 from tracetypes.records import (
     UNIT,
@@ -39,7 +38,7 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["arrow_inputs", "column_from_arrow", "from_arrow", "python_values", "to_arrow", "to_coded_arrow", "values_of"]
+__all__ = ["column_from_arrow", "from_arrow", "python_values", "to_arrow", "to_coded_arrow", "values_of"]
 
 
 def from_arrow(schema: Schema, array: Any) -> Columns:
@@ -231,24 +230,3 @@ def python_values(column: Column, count: int) -> list[Any]:
             return list(map(ExactSum.of, repeated))
         case _:
             return repeated
-
-
-def arrow_inputs(arguments: Mapping[str, tuple[Schema, Any]]) -> Callable[[Input], Column]:
-    """:func:`inputs_of` for Arrow arrays of the schemas of the arguments. Converts only the fields that an expression
-    reads."""
-
-    def find(leaf: Input) -> Column:
-        schema, array = arguments[cast(str, leaf.path[0])]
-        for step in leaf.path[1:]:
-            schema = schema.item if isinstance(schema, Optional) else schema
-            place = array.type.get_field_index(step) if isinstance(schema, Record) else -1
-            if place < 0 or not isinstance(schema, Record):
-                raise LookupError(f"the field {step} was not read")
-            if isinstance(array, pa.ChunkedArray):
-                array = array.combine_chunks()
-            schema = dict(schema.fields)[cast(str, step)]
-            array = array.flatten()[place] if array.null_count else array.field(place)
-        column = from_arrow(schema, array)
-        return Column(UnitValue(), UNIT, column.valid) if isinstance(column, Struct) else column
-
-    return find

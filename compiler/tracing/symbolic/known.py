@@ -34,7 +34,6 @@ __all__ = [
     "EXACT",
     "EXACT_FLOATS",
     "FLOAT",
-    "IMMUTABLE",
     "INTEGER",
     "IN_PLACE",
     "KINDS",
@@ -150,8 +149,6 @@ SYMBOLS: Final[Mapping[str, str]] = {
     "Gt": ">",
     "GtE": ">=",
 }
-
-IMMUTABLE: Final = (str, bytes, tuple, frozenset, int, float, dt.date, dt.timedelta, types.MappingProxyType)
 
 ALLOWED: Final[tuple[Any, ...]] = (tuple, list, dict, set, frozenset, enumerate, zip, reversed, iter, range, slice)
 """Builtins that only store, count or compare what they are given."""
