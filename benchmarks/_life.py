@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import os
 import random
 import re
@@ -9,42 +11,59 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
+from benchmarks._killed import STEPS
 from tests.spark.life import DRAWN, FLOWS, GRAPHS, OPERATIONS, REFUSED, Ended, Life, Start, Wrong
 from tests.spark.test_exactly_once import children, command_of
 from tests.spark.test_processes import in_session, wait_for
+from tracetypes.compiler.local.log import LocalLog
+from tracetypes.compiler.spark.log import SparkLog
 
-__all__ = ["VICTIMS", "FileLife", "Processes", "begun", "command"]
+__all__ = ["PROGRAMS", "VICTIMS", "FileLife", "Processes", "TableLife", "begun", "command"]
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 300
-VICTIMS = ("driver", "all", "jvm", "worker")
+VICTIMS: Final = {
+    "spark": ("driver", "all", "jvm", "worker"),
+    "local": ("driver", "driver", *(f"at {step}" for step in STEPS if step not in ("table", "topic"))),
+}
+"""Who is ended by SIGKILL, by backend. ``at``: the process, in a step of its work."""
+
+PROGRAMS: Final = {"spark": ["--master", "local[2]"], "local": ["--backend", "local"]}
+LOGS: Final[Mapping[str, Callable[[Path], SparkLog | LocalLog]]] = {"spark": SparkLog, "local": LocalLog}
+STARTING: Final = {"spark": 6.0, "local": 2.0}
+"""Seconds that a start takes, about."""
+
 STARTS = 4
 """How often a run is started before it is led to its end."""
 
 
-def command(root: Path, name: str, start: Start, checkpoint: str = "checkpoint") -> list[str]:
-    """The command line of a start."""
-    words = [sys.executable, "-m", "tracetypes.cli", "run", f"tests.spark.life:{name}_{start.version}"]
-    words += ["--files-per-step", "1", "--parallelism", "2", "--master", "local[2]", "--progress", "lines"]
+def command(life: Life, backend: str, start: Start, checkpoint: str = "checkpoint") -> list[str]:
+    """The arguments of a start."""
+    root, name = life.root, life.name
+    words = ["run", f"tests.spark.life:{name}_{start.version}", *PROGRAMS[backend]]
+    words += ["--files-per-step", "1", "--parallelism", "2", "--progress", "lines"]
     words += ["--checkpoint", str(root / checkpoint), "--late", str(root / "late"), "--rejects", str(root / "rejects")]
     words += ["-i", f"readings={start.address or root / 'in'}"]
     for sink in FLOWS[name, start.version].graph.sinks:
-        words += ["-o", f"{sink.name}={root / f'out-{sink.name}'}"]
+        words += ["-o", f"{sink.name}={life.place(sink.name)}"]
     words += [] if start.drain else ["--no-drain"]
     return [*words, "--appended", "read"] if start.appended else words
 
 
-def begun(words: Sequence[str]) -> subprocess.Popen[str]:
-    """A process in a session of its own, as a shell would make it."""
+def begun(words: Sequence[str], killed: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """The command line in a session of its own, as a shell would make it. ``killed``: the arguments of :mod:`._killed`."""
+    program = ["benchmarks._killed", *killed] if killed else ["tracetypes.cli"]
     return subprocess.Popen(
-        words,
+        [sys.executable, "-m", *program, *words],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
@@ -58,16 +77,19 @@ class Processes:
     """Starts runs as processes. ``until``: ``stop`` is Ctrl-C, all else who is ended by SIGKILL; ``after``: micro-batches
     before that, -1 for a moment while it starts."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
+    def __init__(self, chance: random.Random, backend: str) -> None:
+        self.chance, self.backend = chance, backend
 
     def __call__(self, life: Life, start: Start) -> Ended:
-        running = begun(command(life.root, life.name, start))
+        inside = start.until.startswith("at ")
+        moment = str(int(self.chance.choice((0, 300, 3_000, 30_000)) * self.chance.random()))
+        killed = [start.until.removeprefix("at "), str(max(start.after, 0) // 2), moment] if inside else []
+        running = begun(command(life, self.backend, start), killed)
         assert running.stderr is not None
         heard, second, hit, later = "", None, False, False
         try:
-            if start.after < 0 and start.until:
-                time.sleep(self.chance.uniform(0.2, 6.0))
+            if start.after < 0 and start.until and not inside:
+                time.sleep(STARTING[self.backend] * self.chance.choice((1.0, 0.1)) * self.chance.random())
                 hit = self.hit(running, start.until)
             else:
                 left = start.after
@@ -79,11 +101,12 @@ class Processes:
                     if start.second and second is None:
                         second = self.second(life, start, running)
                     left -= 1
-                    if left < 0 and start.until and not hit:
+                    if left < 0 and start.until and not hit and not inside:
                         time.sleep(self.chance.random() * 0.5)
                         hit = self.hit(running, start.until)
             processes = in_session(running.pid)
             heard += running.communicate(timeout=PATIENCE)[1]
+            hit = hit or (inside and running.returncode == -signal.SIGKILL)
             wait_for([*processes, *in_session(running.pid)])  # until nobody writes any more
         finally:
             for pid in in_session(running.pid):
@@ -128,7 +151,7 @@ class Processes:
         try:
             before = set(rows(life.root))
             own = "checkpoint" if start.second == "checkpoint" else "other"
-            other = begun(command(life.root, life.name, start, own))
+            other = begun(command(life, self.backend, start, own))
             said = other.communicate(timeout=PATIENCE)[1]
             if not other.returncode and own == "other":  # the first one was over
                 for file in set(rows(life.root)) - before:
@@ -147,9 +170,10 @@ def rows(root: Path) -> Iterator[Path]:
 class FileLife(Life):
     """A life with operations and starts at random, over any of the graphs."""
 
-    def __init__(self, root: Path, chance: random.Random) -> None:
-        super().__init__(root, chance.choice(list(GRAPHS)), Processes(chance))
-        self.chance = chance
+    def __init__(self, root: Path, chance: random.Random, backend: str) -> None:
+        super().__init__(root, chance.choice(list(GRAPHS)), Processes(chance, backend), LOGS[backend])
+        alone = () if self.name in ("two_sinks", "windows") else ("at channel", "at clean")
+        self.chance, self.victims = chance, [one for one in VICTIMS[backend] if one not in alone]
 
     def table(self) -> str:
         """A table with rows that have nothing to do with the files."""
@@ -176,9 +200,37 @@ class FileLife(Life):
                     version=chance.choice([self.version or 0] * 4 + [0, 1, 2]),
                     drain=chance.random() < 0.2,
                     appended=chance.random() < 0.5,
-                    until=chance.choice(["", "stop", *VICTIMS]),
+                    until=chance.choice(["", "stop", *self.victims]),
                     after=chance.randint(-1, 2),
                     second=chance.choice(["", "checkpoint", "output"]),
                 )
             )
         self.end()
+
+
+class TableLife(FileLife):
+    """The same with Delta tables as outputs."""
+
+    def __init__(self, root: Path, chance: random.Random, backend: str) -> None:
+        super().__init__(root, chance, backend)
+        self.victims += ["at table"] * 3 if backend == "local" else []
+
+    def place(self, sink: str) -> str:
+        """A table."""
+        return f"delta:{super().place(sink)}"
+
+    def rows_at(self, output: Path) -> Counter[str]:
+        """The rows of the table."""
+        if not DeltaTable.is_deltatable(str(output)):
+            return Counter()
+        return Counter(
+            json.dumps({**row, "at": row["at"].astimezone(dt.UTC).isoformat()}, sort_keys=True)
+            for row in DeltaTable(output).to_pyarrow_table().to_pylist()
+        )
+
+    def may_be_visible(self, batch: int) -> bool:
+        """Has a table taken it?"""
+        logs = [path.read_text() for path in self.root.glob("out-*/_delta_log/*.json")]
+        taken = (json.loads(line).get("txn") for text in logs for line in text.splitlines())
+        begun = (one for one in taken if one is not None and not one["appId"].endswith("-start"))
+        return any(one["version"] == batch for one in begun) or super().may_be_visible(batch)

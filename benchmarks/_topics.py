@@ -11,14 +11,15 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
-from benchmarks._life import PATIENCE, begun
+from benchmarks._life import PATIENCE, PROGRAMS, begun
 from tests.spark.broker import Broker, Record, answers
 from tests.spark.life import Wrong
 from tests.spark.support import rows_at_sink, side_outputs
@@ -30,14 +31,17 @@ __all__ = ["TopicLife"]
 
 PARTITIONS = 2
 
+VICTIMS: Final = {"spark": ["jvm"], "local": [f"at {step}" for step in ("begin", "work", "topic", "commit", "end")]}
+"""Who is killed beside the broker and the process of the command, by backend."""
+
 
 class TopicLife:
     """A run from topic to topic, as often as it is started. ``happened``, ``ended``: as of a life over files."""
 
     name = "topics"
 
-    def __init__(self, root: Path, broker: Broker, chance: random.Random) -> None:
-        self.root, self.broker, self.chance = root, broker, chance
+    def __init__(self, root: Path, broker: Broker, chance: random.Random, backend: str) -> None:
+        self.root, self.broker, self.chance, self.backend = root, broker, chance, backend
         self.topic = f"life-{chance.getrandbits(40):x}"
         self.given, self.out = broker.create(self.topic, PARTITIONS), broker.create(f"{self.topic}-out", 1)
         self.records: list[Record] = []
@@ -75,28 +79,24 @@ class TopicLife:
         """Start the run. ``until``: who is killed while it works, ``broker`` among them; ``given``: another input; ``code``: the
         error that is asked for. Was it left alone, and answered?"""
         self.did(f"start {until}".strip())
-        words = [
-            sys.executable,
-            "-m",
-            "tracetypes.cli",
-            "run",
-            "tests.spark.test_kafka:topic_sums",
-            "--progress",
-            "lines",
-        ]
+        words = ["run", "tests.spark.test_kafka:topic_sums", "--progress", "lines", *PROGRAMS[self.backend]]
         words += ["-i", f"readings={given or self.given}?records=40", "-o", f"sums={self.out}", "--key-groups", "2"]
-        words += ["--checkpoint", str(self.root / "checkpoint"), "--parallelism", "2", "--master", "local[2]"]
-        running = begun(words if drain else [*words, "--no-drain"])
+        words += ["--checkpoint", str(self.root / "checkpoint"), "--parallelism", "2"]
+        inside = until.startswith("at ")
+        times, moment = self.chance.randrange(3), int(self.chance.choice((0, 300, 3_000, 30_000)) * self.chance.random())
+        killed = [until.removeprefix("at "), str(times), str(moment)] if inside else []
+        running = begun(words if drain else [*words, "--no-drain"], killed)
         heard, hit = "", False
         assert running.stderr is not None
         try:
             for line in running.stderr:
                 heard += line
-                if until and not hit and " batch " in f" {line}":
+                if until and not inside and not hit and " batch " in f" {line}":
                     time.sleep(self.chance.random() * 0.3)
                     hit = self.hit(running, until)
             processes = in_session(running.pid)
             running.communicate(timeout=PATIENCE)
+            hit = hit or (inside and running.returncode == -signal.SIGKILL)
             wait_for([*processes, *in_session(running.pid)])
         finally:
             for pid in in_session(running.pid):
@@ -158,7 +158,7 @@ class TopicLife:
         """A few starts, then the end: drained, or with a topic that is none any more."""
         self.add()
         for _ in range(3):
-            self.start(until=self.chance.choice(["", "broker", "driver", "jvm"]))
+            self.start(until=self.chance.choice(["", "broker", "driver", *VICTIMS[self.backend]]))
             assert answers(self.broker.address)
             if self.chance.random() < 0.5:
                 self.add()

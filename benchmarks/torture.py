@@ -1,6 +1,7 @@
 """Kills runs at random moments, changes their inputs and graphs, and compares what came out with the definition.
 
     python -m benchmarks.torture [--kills N] [--operations N] [--kafka N] [--seed N] [--files N] [--graphs NAME,...] [--cluster]
+        [--backend local] [--tables N]
 
 **Kills.** The command line runs in a process of its own, over files, a file a micro-batch. At a seeded moment after a seeded
 number of batches one of these is ended by SIGKILL: the driver alone (its JVM lives on for a moment), the driver with its JVM and
@@ -12,10 +13,17 @@ rejected rows are told of once. Rounds go on until there were enough kills.
 With ``--cluster`` these runs go to a standalone master with two workers on this machine (``tests/spark/cluster.py``), and whole
 executors are killed one after the other, where single Python workers are killed otherwise.
 
+With ``--backend local`` there is one process, the driver.
+
 **Operations.** A round is a life as of ``tests/spark/life.py``, with real processes: between starts files are added, replaced,
 appended to, cut, touched, renamed, removed and put back, and the graph changes; while a run works another one is started, it is
 stopped or killed. The model says what each start must do. A start that ends in an error that is asked for, with the name of the
 file, is counted under its code. ``silent``: it ended well, and should not have, or its outputs are not the trace.
+
+With ``--backend local`` the process is also killed inside of the steps of its work, such as a commit of SQLite or a file that is
+written, after so many microseconds (``at``; see ``benchmarks/_killed.py``).
+
+**Tables** (``--tables``). The same to Delta tables.
 
 **Topics** (``--kafka``). The same from a topic to a topic, with a broker that is killed and restarted, another topic, a topic
 that is deleted and made anew, a partition that is added.
@@ -38,11 +46,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from benchmarks._compare import say, versions
-from benchmarks._life import FileLife
+from benchmarks._life import FileLife, TableLife
 from tests.spark import dags
 from tests.spark.broker import running
 from tests.spark.cluster import Cluster, cluster, driver_environment
@@ -79,8 +88,11 @@ def parents(pid: int) -> dict[int, int]:
 class Round:
     """One graph over random rows, run to its end in spite of kills."""
 
-    def __init__(self, root: Path, graph: str, seed: int, files: int, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self, root: Path, graph: str, seed: int, files: int, cluster: Cluster | None = None, backend: str = "spark"
+    ) -> None:
         self.root, self.graph, self.chance, self.cluster = root, graph, random.Random(seed), cluster
+        self.backend = backend
         self.flow: Dataflow = GRAPHS[graph]()
         self.rows: dict[str, list[str]] = {source.name: [] for source in self.flow.graph.sources}
         for source, lines in self.rows.items():
@@ -100,6 +112,7 @@ class Round:
     def start(self, *, retries: bool) -> subprocess.Popen[str]:
         """The command line. ``retries``: a task that failed is tried again."""
         command = [sys.executable, "-m", "tracetypes.cli", "run", f"tests.spark.dags:{self.graph}_flow"]
+        command += ["--backend", self.backend]
         command += ["--files-per-step", "1", "--parallelism", "2", "--checkpoint", str(self.root / "checkpoint")]
         command += ["--late", str(self.root / "late"), "--rejects", str(self.root / "rejects")]
         for source in self.rows:
@@ -121,7 +134,7 @@ class Round:
 
     def attempt(self, *, kill: bool) -> bool:
         """Start it; kill something, or let it come to its end. Is it done?"""
-        retries = kill and self.chance.random() < 0.5
+        retries = kill and self.backend == "spark" and self.chance.random() < 0.5
         running = self.start(retries=retries)
         assert running.stderr is not None
         if retries:
@@ -132,7 +145,7 @@ class Round:
                 batches -= "micro-batch " in line and "rows" in line
                 if batches < 0 or "done:" in line:
                     break
-            time.sleep(self.chance.random() * 0.8)
+            time.sleep(self.chance.random() * (0.8 if self.backend == "spark" else 0.05))
             self.kill(running)
             time.sleep(self.chance.random() * 0.5)
             with suppress(ProcessLookupError):  # what is left of it: two runs at a time are not asked for
@@ -177,7 +190,7 @@ class Round:
 
     def kill(self, running: subprocess.Popen[str]) -> None:
         """End something."""
-        victim = self.chance.choice(VICTIMS)
+        victim = self.chance.choice(VICTIMS) if self.backend == "spark" else "driver"
         below = {pid: command_of(pid) for pid in children(running.pid)}
         chosen = {
             "driver": [running.pid],
@@ -218,7 +231,7 @@ def killed(number: int, given: argparse.Namespace, on: Cluster | None) -> int:
         graph, seed = graphs[rounds % len(graphs)], given.seed + rounds
         root = Path(tempfile.mkdtemp(prefix="tracetypes-torture-"))
         try:
-            one = Round(root, graph, seed, given.files, on)
+            one = Round(root, graph, seed, given.files, on, given.backend)
             while not one.attempt(kill=sum(one.kills.values()) < given.files):
                 pass
             differences = one.differences()
@@ -300,16 +313,20 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--graphs", default=",".join(GRAPHS))
     parser.add_argument("--cluster", action="store_true", help="kill on a standalone cluster of two workers on this machine")
+    parser.add_argument("--backend", choices=("spark", "local"), default="spark")
+    parser.add_argument("--tables", type=int, default=0, help="operations on files that become tables")
     given = parser.parse_args()
     with cluster() if given.cluster else nullcontext() as on:
         wrong = killed(given.kills, given, on) if given.kills else 0
     if given.operations:
-        wrong += lived(given.operations, "files", given.seed, FileLife)
+        wrong += lived(given.operations, "files", given.seed, partial(FileLife, backend=given.backend))
+    if given.tables:
+        wrong += lived(given.tables, "tables", given.seed, partial(TableLife, backend=given.backend))
     if given.kafka:
         from benchmarks._topics import TopicLife
 
         with running() as broker:
-            wrong += lived(given.kafka, "topics", given.seed, lambda root, chance: TopicLife(root, broker, chance))
+            wrong += lived(given.kafka, "topics", given.seed, lambda root, chance: TopicLife(root, broker, chance, given.backend))
     sys.exit(wrong > 0)
 
 

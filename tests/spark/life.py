@@ -30,6 +30,7 @@ from tests.spark.dags import Big, Opaque, Renamed, Steps
 from tests.spark.flows import Reading, Sum, id_of, ts_of
 from tests.spark.support import all_defined, row, rows_in, rows_of, side_outputs
 from tracetypes import Dataflow, OpStateless, U, check, every, sort
+from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.stdlib import Session, count, session, sliding, sum, tumbling
 from tracetypes.trace import closed
@@ -181,10 +182,12 @@ Option = str | int | None
 
 
 class Life:
-    """One run, as often as it is started, and its model. ``happened``: how many of each operation."""
+    """One run, as often as it is started, and its model. ``happened``: how many of each operation. ``log``: the backend's."""
 
-    def __init__(self, root: Path, name: str, runner: Runner) -> None:
-        self.root, self.name, self.runner = root, name, runner
+    def __init__(
+        self, root: Path, name: str, runner: Runner, log: Callable[[Path], SparkLog | LocalLog] = SparkLog
+    ) -> None:
+        self.root, self.name, self.runner, self.log = root, name, runner, log
         self.disk: dict[str, File] = {}
         self.there = True
         self.taken: dict[str, Taken] = {}
@@ -441,7 +444,7 @@ class Life:
     @property
     def is_begun(self) -> bool:
         """Has a micro-batch begun? Until then the checkpoint knows nothing."""
-        return self.home is not None and _last(self.home / "spark/offsets") >= 0
+        return self.home is not None and self.log(self.home).begun >= 0
 
     def look(self, start: Start, options: Mapping[str, set[Option]]) -> None:
         """See how far the run got."""
@@ -449,7 +452,8 @@ class Life:
         if self.home is None:
             return
         records = sorted((self.home / "commits").glob("[0-9]*.json"))
-        ended, began = _last(self.home / "spark/commits"), _last(self.home / "spark/offsets")
+        log = self.log(self.home)
+        ended, began = log.ended, log.begun
         seen = self.batches.setdefault(str(self.home), set())
         done = 0
         for record in records:
@@ -466,8 +470,9 @@ class Life:
         if began > max([ended, *seen]) and self.may_be_visible(began):
             self.between = True
             (inputs,) = (self.home / "inputs").iterdir()
-            noted = SparkLog.noted((self.home / "spark/sources").glob("*/[0-9]*"))
-            listings = sorted({n for path in noted if path.is_relative_to(inputs) and (n := int(path.parent.name)) > done})
+            listings = sorted(
+                {n for path in log.listed if path.is_relative_to(inputs) and (n := int(path.parent.name)) > done}
+            )
             for listing in listings[:1]:
                 for part in sorted((inputs / f"steps/{listing:08d}").glob("*.jsonl")):
                     for line in part.read_text().splitlines():
@@ -496,8 +501,16 @@ class Life:
         """All rows in the outputs."""
         found: Counter[str] = Counter()
         for directory in self.root.glob("out-*"):
-            found += Counter({f"{directory.name} {text}": n for text, n in rows_in(directory, "at").items()})
+            found += Counter({f"{directory.name} {text}": n for text, n in self.rows_at(directory).items()})
         return found
+
+    def place(self, sink: str) -> str:
+        """The output of a sink."""
+        return str(self.root / f"out-{sink}")
+
+    def rows_at(self, output: Path) -> Counter[str]:
+        """The rows of an output."""
+        return rows_in(output, "at")
 
     def is_right(self, start: Start) -> None:
         """Are the outputs the trace of the rows that were taken? Of a run that has not drained: up to the last marker."""
@@ -511,7 +524,7 @@ class Life:
         lines = {"readings": [_plus(line, version) for line, version in self.rows]}
         whole, arranged = all_defined(flow, lines)
         for sink in flow.graph.sinks:
-            there = rows_in(self.root / f"out-{sink.name}", "at")
+            there = self.rows_at(self.root / f"out-{sink.name}")
             least = most = rows_of(flow, sink, whole[sink.name])
             if not drain:
                 least = rows_of(flow, sink, closed(all_defined(flow, lines, drain=False)[0][sink.name]))
@@ -559,10 +572,6 @@ def is_more(content: bytes, taken: bytes) -> bool:
 def whole(content: bytes, end: int) -> bool:
     """Does a line end at a place?"""
     return end == 0 or content[end - 1 : end] == b"\n" or content[end : end + 1] == b"\n"
-
-
-def _last(log: Path) -> int:
-    return max((int(one.name) for one in log.glob("[0-9]*")), default=-1)
 
 
 def _plus(line: str, watts: int) -> str:

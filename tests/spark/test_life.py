@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,17 @@ from pyspark.sql import SparkSession
 from tests.spark.life import DRAWN, FLOWS, GRAPHS, OPERATIONS, REFUSED, Ended, Life, Start
 from tests.spark.test_exactly_once import POINTS, Crash, crashing
 from tracetypes import check
+from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
+from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.run import Batch, run_program
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import open_output
 from tracetypes.errors import TraceTypesError
+
+Point = tuple[Any, str, bool, int]
+"""An object and the name of a function of it; whether the crash comes before it; how often it is done before that."""
 
 PROGRAMS: dict[tuple[str, int], Program] = {}
 
@@ -41,15 +47,16 @@ def compiled(name: str, version: int) -> Program:
 
 
 class InProcess:
-    """Starts runs on a session. ``until``: ``stop`` is Ctrl-C, all else a point at which a batch crashes."""
+    """Starts runs on a session, or on another backend. ``until``: ``stop`` is Ctrl-C, all else a point at which a batch
+    crashes."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark
+    def __init__(self, spark: SparkSession, points: Mapping[str, Point]) -> None:
+        self.spark, self.points = spark, points
 
     def __call__(self, life: Life, start: Start) -> Ended:
         with pytest.MonkeyPatch.context() as broken:
-            if start.until in POINTS:
-                owner, name, first, _ = POINTS[start.until]
+            if start.until in self.points:
+                owner, name, first, _ = self.points[start.until]
                 broken.setattr(owner, name, crashing(start.after, getattr(owner, name), first=first))
             return self.run(life, start)
 
@@ -112,8 +119,13 @@ class InProcess:
 OPERATION = st.tuples(st.sampled_from(DRAWN), st.integers(0, 5))
 
 
-def machine(spark: SparkSession, graphs: list[str]) -> type[RuleBasedStateMachine]:
-    """The state machine over one life a time."""
+def machine(
+    spark: SparkSession,
+    graphs: list[str],
+    points: Mapping[str, Point] = POINTS,
+    log: Callable[[Path], SparkLog | LocalLog] = SparkLog,
+) -> type[RuleBasedStateMachine]:
+    """The state machine over one life a time. ``points``: of crashes; ``log``: the backend's."""
 
     class Lives(RuleBasedStateMachine):
         life: Life
@@ -121,7 +133,7 @@ def machine(spark: SparkSession, graphs: list[str]) -> type[RuleBasedStateMachin
         @initialize(name=st.sampled_from(graphs), files=st.integers(1, 3))
         def begin(self, name: str, files: int) -> None:
             self.root = Path(tempfile.mkdtemp(prefix="tracetypes-life-"))
-            self.life = Life(self.root, name, InProcess(spark))
+            self.life = Life(self.root, name, InProcess(spark, points), log)
             for _ in range(files):
                 self.life.add()
 
@@ -130,7 +142,7 @@ def machine(spark: SparkSession, graphs: list[str]) -> type[RuleBasedStateMachin
             version=st.sampled_from([0, 0, 0, 1, 2]),
             drain=st.sampled_from([False, False, True]),
             appended=st.booleans(),
-            until=st.sampled_from(["", "stop", *POINTS]),
+            until=st.sampled_from(["", "stop", *points]),
             after=st.integers(0, 2),
             second=st.sampled_from(["", "", "", "checkpoint", "output"]),
         )
