@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,25 @@ def quantiles(values: Iterable[float]) -> dict[str, float]:
     return {name: round(ordered[at], 2) for name, at in places.items()} if ordered else {}
 
 
+def processor() -> float:
+    """Seconds of processor time so far, of this process and of all below it: the JVM and the Python workers."""
+    tick = os.sysconf("SC_CLK_TCK")
+    used: dict[int, float] = {}
+    below: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            pid = int(stat.parent.name)
+            used[pid] = sum(map(int, fields[11:15])) / tick  # its own and those of its children that have ended
+            below.setdefault(int(fields[1]), []).append(pid)
+    total, pending = 0.0, [os.getpid()]
+    while pending:
+        pid = pending.pop()
+        total += used.get(pid, 0.0)
+        pending += below.get(pid, [])
+    return total
+
+
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A directory that goes away."""
@@ -60,7 +79,8 @@ def scratch() -> Iterator[Path]:
 @attrs.frozen
 class Setting:
     """Where both sides run. ``rows``: the directory of the files, Parquet or, with ``text``, lines of text; ``source``: what our
-    flows call it; ``keep``: rows go to Parquet files on both sides where nobody says where to."""
+    flows call it; ``others``: more directories, by what our flows call them; ``keep``: rows go to Parquet files on both sides
+    where nobody says where to."""
 
     spark: SparkSession
     rows: Path
@@ -69,6 +89,17 @@ class Setting:
     parallelism: int
     keep: bool = False
     text: bool = False
+    others: Mapping[str, Path] = {}
+
+    @property
+    def format(self) -> str:
+        """Of the files."""
+        return "text" if self.text else "parquet"
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """All directories, by what our flows call them."""
+        return {name: str(path) for name, path in ((self.source, self.rows), *self.others.items())}
 
     def ours(self, flow: Dataflow, output: Path | None = None) -> float:
         """Seconds of a whole run, the drain included. ``output``: Parquet files there; None: nothing is kept."""
@@ -86,7 +117,7 @@ class Setting:
             summary = run(
                 self.spark,
                 planned,
-                {self.source: str(self.rows)},
+                self.inputs,
                 sink,
                 checkpoint=str(checkpoint),
                 files_per_step=self.files_per_step,
@@ -96,8 +127,9 @@ class Setting:
             raise RuntimeError(f"{flow.name}: late {summary.late}, rejected {summary.rejects}")
         return seconds
 
-    def other(self, query: Query, mode: str, output: Path | None = None) -> float:
-        """Seconds of a whole run by hand, until all files are answered as far as the watermark goes.
+    def other(self, query: Callable[..., DataFrame], mode: str, output: Path | None = None) -> float:
+        """Seconds of a whole run by hand, until all files are answered as far as the watermark goes. ``query``: takes a frame of
+        each input. Files are those of Spark's own sink, which are there exactly once; in other modes it has none.
 
         The session is ours, but for micro-batches without data: ours needs none, and without them the watermark of the last
         files would answer nothing here.
@@ -108,10 +140,8 @@ class Setting:
         self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
         with scratch() as checkpoint:
             started = time.monotonic()
-            format = "text" if self.text else "parquet"
-            schema = self.spark.read.format(format).load(str(self.rows)).schema
-            frame = self.spark.readStream.format(format).schema(schema).option("maxFilesPerTrigger", self.files_per_step)
-            writer = query(frame.load(str(self.rows))).writeStream.outputMode(mode)
+            frames = [self.frame(path) for path in self.inputs.values()]
+            writer = query(*frames).writeStream.outputMode(mode)
             writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
             if output is None:
                 writer = writer.format("noop")
@@ -122,9 +152,16 @@ class Setting:
             writer.start().awaitTermination()
             return time.monotonic() - started
 
+    def frame(self, path: str) -> DataFrame:
+        """A directory as a stream of Spark."""
+        schema = self.spark.read.format(self.format).load(path).schema
+        stream = self.spark.readStream.format(self.format).schema(schema)
+        return stream.option("maxFilesPerTrigger", self.files_per_step).load(path)
+
     def warm(self) -> None:
         """Read the files once, so that both sides find them in memory."""
-        self.spark.read.format("text" if self.text else "parquet").load(str(self.rows)).agg(F.count("*")).collect()
+        for path in self.inputs.values():
+            self.spark.read.format(self.format).load(path).agg(F.count("*")).collect()
 
 
 def alternate(sides: Mapping[str, Callable[[], float]], runs: int, warm: float) -> dict[str, list[float]]:
