@@ -12,6 +12,7 @@ from tracetypes import csv, kafka
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.connectors.registry import connector_of, difference
+from tracetypes.compiler.local.inputs import OPENINGS as LOCAL_OPENINGS
 from tracetypes.compiler.spark.inputs import OPENINGS
 from tracetypes.compiler.store.outputs import OUTPUTS
 
@@ -27,6 +28,8 @@ from tracetypes.compiler.store.outputs import OUTPUTS
         ("delta:s3://t", None, "table", None),
         ("noop:", None, "nowhere", None),
         ("-", None, "terminal", None),
+        ("tcp://127.0.0.1:1", None, "socket", None),
+        ("tcp-listen://127.0.0.1:1", None, "socket", None),
         (Rows(((1,),)), None, "rows", None),
         ([1, 2], csv(), "rows", None),
         (None, None, "files", None),
@@ -42,7 +45,8 @@ def test_the_connector_of_what_is_given(given: object, format: Any, kind: str, p
 
 def test_every_kind_can_be_opened() -> None:
     assert OPENINGS.keys() == {"files", "topic", "table", "rows", "script"}
-    assert OUTPUTS.keys() == {"files", "topic", "table", "nowhere"}
+    assert OUTPUTS.keys() == {"files", "topic", "table", "socket", "nowhere"}
+    assert LOCAL_OPENINGS.keys() == {"files", "topic", "table", "rows", "terminal", "socket"}
 
 
 @pytest.mark.parametrize(

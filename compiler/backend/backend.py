@@ -48,6 +48,10 @@ class OpenInput(Protocol):
     def identity(self) -> EndpointIdentity:
         """The identity, by which a run notices another input."""
 
+    @property
+    def warning(self) -> str | None:
+        """What a run says once about it."""
+
     def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
         """The files of a reading that the driver lists; None if there are none. Options are those of
         :class:`InputFiles`."""

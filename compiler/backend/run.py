@@ -113,6 +113,9 @@ def run_program(
         checkpoints.write()
         started = time.monotonic()
         opened = backend.open(program.plans, inputs, scratch, files_per_step, orders or {}, bounded=not follow)
+        for one in opened.values():
+            if one.warning is not None and notify is not None:
+                notify(one.warning)
         stores = {
             segment.name: _begun(backend, plan, checkpoints.queries[segment.name], targets[segment.name], segment.name, opened)
             for segment, plan in zip(program.segments, program.plans, strict=True)

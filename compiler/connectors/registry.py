@@ -14,6 +14,7 @@ from tracetypes.compiler.connectors import delta
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import files_of
 from tracetypes.compiler.connectors.kafka import SCHEME
+from tracetypes.compiler.connectors.line_streams import CONNECTS, LISTENS
 from tracetypes.formats import Csv, JsonLines, Kafka, Parquet, TextLines
 from tracetypes.nodes import Sink, Source
 
@@ -147,6 +148,30 @@ class RowsInMemory(Connector):
         yield "Arrow", "columns of these rows; key, time, block"
 
 
+class Sockets(Connector):
+    """A socket, which sends or takes lines."""
+
+    kind, scheme, shown, remote = "socket", CONNECTS, "a socket", True
+
+    def has(self, address: object) -> bool:
+        """Whether it connects or listens."""
+        return isinstance(address, str) and address.startswith((CONNECTS, LISTENS))
+
+    def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
+        """As they come."""
+        yield from _as_it_comes()
+
+    def writing(self) -> Iterator[tuple[str, str]]:
+        """As lines."""
+        yield "Python", "send lines before the commit, at least once"
+
+
+def _as_it_comes() -> Iterator[tuple[str, str]]:
+    """Who reads what comes once."""
+    yield "Python", "take what has come, and keep it until it is committed"
+    yield "Arrow", "columns of text that Python parses; key, time, block"
+
+
 class Nowhere(Connector):
     """An output that keeps nothing."""
 
@@ -158,12 +183,16 @@ class Nowhere(Connector):
 
 
 class Terminal(Nowhere):
-    """Standard output."""
+    """Standard input, or standard output."""
 
-    kind, scheme, shown = "terminal", "-", "the terminal"
+    kind, scheme, shown = "terminal", "-", "standard input"
+
+    def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
+        """As it comes."""
+        yield from _as_it_comes()
 
 
-_CONNECTORS: list[Connector] = [Topics(), Tables(), Nowhere(), Terminal(), RowsInMemory(), Files()]
+_CONNECTORS: list[Connector] = [Topics(), Tables(), Sockets(), Nowhere(), Terminal(), RowsInMemory(), Files()]
 """The first one that has what is given is its connector."""
 
 

@@ -49,12 +49,13 @@ class LocalBackend:
 
     @staticmethod
     def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
-        """Every plan can run. Files have to lie on this machine."""
+        """Every plan can run. Files have to lie on this machine, and one source may read standard input."""
+        standard = [repr(name) for name, one in inputs.items() if connector_of(one).kind == "terminal"]
         return [
             f"source {name!r} reads {one}, which is not on this machine's disks"
             for name, one in inputs.items()
             if connector_of(one).kind not in OPENINGS or _is_remote_file(one)
-        ]
+        ] + ([f"sources {' and '.join(standard)} read the same standard input"] if len(standard) > 1 else [])
 
     def prepare(self, program: Program, locks: Locks) -> None:
         """Nothing has to be prepared."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain as chained
 from pathlib import Path
@@ -12,18 +14,21 @@ from typing import Any, Final
 
 import attrs
 
+from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.delta_splits import TableSource
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import TopicSource
+from tracetypes.compiler.connectors.line_streams import SocketAddress, read_lines, socket_lines
 from tracetypes.compiler.connectors.parquet_row_groups import tables
 from tracetypes.compiler.connectors.program_rows import write_rows
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.connectors.text_reader import TextReader
+from tracetypes.compiler.local.streams import StreamSplits, lines_reader
 from tracetypes.compiler.plan.plan import FromSource, Plan
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Message, Piece
@@ -35,6 +40,8 @@ from tracetypes.formats import Parquet
 from tracetypes.sources import reader
 
 __all__ = ["OPENINGS", "LocalInput", "SplitRows", "open_all"]
+
+ONCE: Final = "{} cannot be read again; rows that no micro-batch has taken when the run ends are lost, unless they are sent again"
 
 
 @attrs.frozen
@@ -60,9 +67,15 @@ class LocalInput(ABC):
         """The files of a reading; None if there are none."""
         return None
 
+    warning: str | None = None
+    """What a run says once about it."""
+
     @abstractmethod
-    def splits(self, files: InputFiles | None) -> Splits:
-        """Finds what there is to read. ``files``: of the reading."""
+    def splits(self, files: InputFiles | None, place: Path) -> Splits:
+        """Finds what there is to read. ``files``: of the reading. ``place``: what its directory would be in the checkpoint."""
+
+    def leave(self, place: Path, *, finished: bool) -> None:  # noqa: B027
+        """A reading is over. ``finished``: it needs nothing more."""
 
     @abstractmethod
     def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[Any], SplitRows]:
@@ -104,7 +117,7 @@ class LocalFiles(LocalInput):
         options = {"tasks": tasks, "at_once": self.at_once, "appended": appended, "follows": follows}
         return self.source_files.input_files(checkpoint, label, **options)
 
-    def splits(self, files: InputFiles | None) -> Splits:
+    def splits(self, files: InputFiles | None, place: Path) -> Splits:
         """Of the listings."""
         assert files is not None
         return FileSplits(files)
@@ -144,7 +157,7 @@ class LocalTopic(LocalInput):
         self.source = TopicSource.of(leaf, text, bounded=bounded)
         self.identity = self.source.identity
 
-    def splits(self, files: InputFiles | None) -> Splits:
+    def splits(self, files: InputFiles | None, place: Path) -> Splits:
         """Ranges of offsets."""
         return self.source.splits()
 
@@ -167,7 +180,7 @@ class LocalTable(LocalInput):
         self.source = TableSource.of(leaf, address, files_per_step, bounded=bounded)
         self.identity = self.source.identity
 
-    def splits(self, files: InputFiles | None) -> Splits:
+    def splits(self, files: InputFiles | None, place: Path) -> Splits:
         """Files of versions."""
         return self.source.splits()
 
@@ -183,19 +196,50 @@ class LocalTable(LocalInput):
         return read
 
 
+class LocalStream(LocalInput):
+    """Rows that come once. ``parts``: reads parts of them. ``kept``: whether those of an epoch are kept in the checkpoint."""
+
+    def __init__(
+        self,
+        leaf: FromSource,
+        arrivals: Arrivals,
+        identity: EndpointIdentity,
+        parts: Callable[[FromSource, Verifier | None], Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]],
+        *,
+        kept: bool = True,
+    ) -> None:
+        self.name, self.arrivals, self.identity, self.parts, self.kept = leaf.source.name, arrivals, identity, parts, kept
+
+    def splits(self, files: InputFiles | None, place: Path) -> StreamSplits:
+        """What has arrived."""
+        return StreamSplits(self.arrivals, str(place), place if self.kept else None, self.name)
+
+    def leave(self, place: Path, *, finished: bool) -> None:
+        """When all readings are over, the source ends."""
+        self.arrivals.leave(str(place), finished=finished)
+        if finished:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[int, Sequence[Part]]], SplitRows]:
+        """Parts."""
+        rows = self.parts(leaf, verifier)
+        return lambda split: SplitRows((split[0], 0, 0), rows(split[1]))
+
+
 # ------------------------------------------------------------------------------------------------------ opening
 
 
 @attrs.frozen
 class Opening:
     """The circumstances in which an input is opened. ``scratch``: a directory of the run. ``bounded``: later rows are
-    not read."""
+    not read. ``readings``: how often the source is read."""
 
     leaf: FromSource
     scratch: str
     files_per_step: int | None
     order: Order
     bounded: bool
+    readings: int
 
     def files(self, given: Any) -> LocalInput:
         """From a path."""
@@ -215,12 +259,28 @@ class Opening:
         write_rows(self.leaf, given, Path(directory))
         return LocalFiles(self.leaf, directory, given.files_per_step or self.files_per_step)
 
+    def lines(self, given: Any) -> LocalInput:
+        """From standard input."""
+        opened = LocalStream(self.leaf, read_lines(self.leaf, self.readings), EndpointIdentity("terminal"), lines_reader)
+        opened.warning = f"source {self.leaf.source.name!r}: {ONCE.format('standard input')}"
+        return opened
+
+    def socket(self, given: Any) -> LocalInput:
+        """From an address."""
+        address = SocketAddress.of(given)
+        arrivals = socket_lines(self.leaf, address, self.readings)
+        opened = LocalStream(self.leaf, arrivals, EndpointIdentity("socket"), lines_reader)
+        opened.warning = f"source {self.leaf.source.name!r}: {ONCE.format(address.text)}"
+        return opened
+
 
 OPENINGS: Final[Mapping[str, Callable[[Opening, Any], LocalInput]]] = {
     "files": Opening.files,
     "topic": Opening.topic,
     "table": Opening.table,
     "rows": Opening.rows,
+    "terminal": Opening.lines,
+    "socket": Opening.socket,
 }
 """By the kind of the connector."""
 
@@ -237,9 +297,10 @@ def open_all(
     """The inputs of sources by name. ``orders``: of files, by modification time if not told otherwise; ``bounded``: without what
     comes later."""
     leaves = {leaf.source.name: leaf for plan in plans for leaf in plan.sources}
+    readings = Counter(leaf.source.name for plan in plans for leaf in plan.sources)
     return {
         name: OPENINGS[connector_of(inputs[name]).kind](
-            Opening(leaf, scratch, files_per_step, orders.get(name, "modified"), bounded), inputs[name]
+            Opening(leaf, scratch, files_per_step, orders.get(name, "modified"), bounded, readings[name]), inputs[name]
         )
         for name, leaf in leaves.items()
     }

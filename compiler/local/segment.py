@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -23,6 +24,7 @@ from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.inputs import LocalInput
 from tracetypes.compiler.local.log import LocalLog, Takes
+from tracetypes.compiler.local.streams import StreamSplits
 from tracetypes.compiler.local.workers import EpochWork, Workers
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.in_python import in_python
@@ -60,6 +62,8 @@ class LocalSegment:
         self.failure: BaseException | None = None
         self.metrics: Batch | None = None
         self._rest = 0.0
+        self._arrived = threading.Event()
+        """Something has come to a source that cannot be read again."""
         self._thread = threading.Thread(target=self._body, name=f"tracetypes {name}", daemon=True)
         self._thread.start()
 
@@ -93,22 +97,34 @@ class LocalSegment:
         except BaseException as error:
             self.failure = error
         finally:
+            for leaf in self.plan.sources:
+                self.inputs[leaf.source.name].leave(self._place(leaf.label), finished=self.store.finished)
             self.log.close()
+
+    def _place(self, label: str) -> Path:
+        """What the rows of a reading are kept in, if they cannot be read again."""
+        return self.store.path / "local" / "arrived" / label
 
     def _run(self) -> None:
         store = self.store
         store.output.tidy()
         readers: dict[str, LocalChannelReader] = {name: one.reader for name, one in self.retentions.items()}
         self.sources = {
-            leaf.label: self.inputs[leaf.source.name].splits(store.files.get(leaf.label)) for leaf in self.plan.sources
+            leaf.label: self.inputs[leaf.source.name].splits(store.files.get(leaf.label), self._place(leaf.label))
+            for leaf in self.plan.sources
         }
+        self.streams = {label: one for label, one in self.sources.items() if isinstance(one, StreamSplits)}
         self.channels = {name: (reader.channel.directory, reader.splits()) for name, reader in readers.items()}
         in_plain = {one.operator for one in store.differences}
         workers = Workers(in_python(self.plan, in_plain), self.inputs, readers, store.output.delivery, self.log.states)
         try:
             number = self.log.ended + 1
             if self.log.begun >= number and store.committed(number) is None and store.visible() is None:
-                self.log.forget(number)
+                takes = self.log.takes(number)
+                if takes is None or not any(one.keeps(takes.sources[label][1]) for label, one in self.streams.items()):
+                    self.log.forget(number)
+            for one in self.streams.values():
+                one.arrivals.alarm(self._arrived)
             if not store.drained:
                 self._look(at_once=True)
             while not self.control.stop.is_set():
@@ -119,12 +135,34 @@ class LocalSegment:
                     if takes is None:
                         if self._is_over():
                             return
-                        time.sleep(PAUSE)
+                        self._pause()
                         continue
+                    for label, one in self.streams.items():
+                        one.keep(*takes.sources[label])
                     self.log.begin(number, takes)
                 self._epoch(workers, number, takes)
         finally:
             workers.close()
+
+    def _pause(self) -> None:
+        """Wait a moment; not longer if something comes."""
+        if self.streams:
+            self._arrived.wait(PAUSE)
+            self._arrived.clear()
+        else:
+            time.sleep(PAUSE)
+
+    def _goes_on(self, takes: Takes) -> bool:
+        """Whether more may come, behind an epoch, from a source that cannot be read again."""
+        if self.control.drain.is_set():
+            return False
+        return not all(one.is_over(_until(takes, label, one)) for label, one in self.streams.items())
+
+    def _goes_on_now(self) -> bool:
+        """As :meth:`_goes_on`, behind the last epoch."""
+        if not self.streams or self.log.took_from(self.store.control, self.log.ended):
+            return False
+        return self._goes_on(self.log.takes(self.log.ended) or Takes({}, [], False))
 
     @property
     def _follows(self) -> bool:
@@ -164,6 +202,7 @@ class LocalSegment:
         for directory, splits in self.channels.values():
             since = known.get(directory) or splits.begin()
             channels[directory] = since, splits.end(since)
+        more = more or self._goes_on(Takes(sources, [], False))
         drain = self._drains and not self._follows and not ended and not more
         moved = any(since != until for since, until in [*sources.values(), *channels.values()])
         if not moved and not drain:
@@ -175,7 +214,7 @@ class LocalSegment:
 
     def _is_over(self) -> bool:
         """Whether nothing more comes. Then the end of the sources was answered, if there is one."""
-        if self._follows or not self._senders_over:
+        if self._follows or not self._senders_over or self._goes_on_now():
             return False
         if self.context.drain or self.control.drain.is_set():
             number, _ = self.store.next
@@ -207,6 +246,8 @@ class LocalSegment:
         self.log.end(number, workers.blobs)
         for label, files in store.files.items():
             files.committed(record["files"][label])
+        for label, stream in self.streams.items():
+            stream.committed(takes.sources[label][1])
         for retention in self.retentions.values():
             retention.clean()
         if self.metrics is not None and self.metrics.number == number:
@@ -236,6 +277,11 @@ class LocalSegment:
                 if store.visible() is not None or not any([files.drop() for files in store.files.values()]):
                     raise
                 workers.begin(workers.plan)
+
+
+def _until(takes: Takes, label: str, splits: StreamSplits) -> Any:
+    """Up to where a reading is taken."""
+    return takes.sources[label][1] if label in takes.sources else splits.begin()
 
 
 def _of(channels: Mapping[str, tuple[str, Splits]], place: str) -> Splits:

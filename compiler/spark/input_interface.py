@@ -17,6 +17,9 @@ __all__ = ["Input"]
 class Input(ABC):
     """The input of a source, opened for Spark."""
 
+    warning: str | None = None
+    """What a run says once about it: nothing."""
+
     @property
     @abstractmethod
     def identity(self) -> EndpointIdentity:

@@ -50,6 +50,7 @@ from tracetypes.compiler.store.output_interface import (
 from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import DROP, SEND, Staging
+from tracetypes.compiler.store.stream_outputs import SocketOutput
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
 
@@ -268,6 +269,7 @@ OUTPUTS: Final[Mapping[str, Opens]] = {
     "files": FileOutput,
     "topic": TopicOutput,
     "table": TableOutput,
+    "socket": SocketOutput,
     "nowhere": lambda plan, *_: NoOutput(plan),
 }
 """By the kind of the connector."""

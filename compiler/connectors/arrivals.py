@@ -1,0 +1,144 @@
+"""Rows of sources that cannot be read again, such as sockets: held in memory from their arrival until an epoch with them is out.
+
+A source puts parts in, in their order. Each reading of the source takes them with its epochs, and may take those of an epoch
+again until the epoch is committed. What all readings have committed is let go. The rows that are held have a budget: beyond it
+the source waits, and reads no more from whoever sends.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+__all__ = ["BYTES", "ROWS", "Arrivals", "Part"]
+
+ROWS = 1_000_000
+"""Rows that a source holds at most, unless its address says otherwise."""
+
+BYTES = 128 << 20
+"""Bytes that a source holds at most."""
+
+_ALL = 1 << 62
+"""Behind every part."""
+
+
+@attrs.frozen
+class Part:
+    """Rows that came together. ``body``: what their reader knows. ``size``: approximately how many bytes they are."""
+
+    body: Any
+    rows: int
+    size: int
+
+
+class Arrivals:
+    """The parts of a source, numbered from 0. ``readings``: how many take them. ``rows``: that are held at most; a part that is
+    larger is held alone. Threads share it."""
+
+    def __init__(self, readings: int = 1, rows: int = ROWS) -> None:
+        self.readings, self.rows = readings, rows
+        self.id = uuid.uuid4().hex
+        """Of this object: the numbers of parts mean nothing in another process."""
+        self.first = 0
+        self.failure: BaseException | None = None
+        self.ended = self.closed = False
+        self.on_release: Callable[[int], None] = lambda number: None
+        """Called with the number before which all parts are committed."""
+        self._parts: deque[Part] = deque()
+        self._held_rows = self._held_bytes = 0
+        self._done: dict[str, int] = {}
+        self._left: set[str] = set()
+        self._changed = threading.Condition()
+        self._alarms: list[threading.Event] = []
+
+    # ------------------------------------------------------------------------------------------- for the source
+
+    def put(self, part: Part) -> bool:
+        """Add a part, when there is room. Returns whether anybody still reads."""
+        with self._changed:
+            while not self.closed and self._parts and self._is_full(part):
+                self._changed.wait()
+            if self.closed:
+                return False
+            self._parts.append(part)
+            self._held_rows += part.rows
+            self._held_bytes += part.size
+        self._alarm()
+        return True
+
+    def _is_full(self, part: Part) -> bool:
+        return self._held_rows + part.rows > self.rows or self._held_bytes + part.size > BYTES
+
+    def end(self, failure: BaseException | None = None) -> None:
+        """No part comes any more. ``failure``: why, if that is no end."""
+        with self._changed:
+            self.failure, self.ended = failure, True
+        self._alarm()
+
+    # ---------------------------------------------------------------------------------------------- for readings
+
+    def alarm(self, event: threading.Event) -> None:
+        """Set an event whenever something comes."""
+        self._alarms.append(event)
+        event.set()
+
+    def _alarm(self) -> None:
+        for event in self._alarms:
+            event.set()
+
+    def end_of_epoch(self, since: int) -> int:
+        """The number behind the parts of an epoch: all that are there, but at most half of what may be held, so that the source
+        goes on during the epoch. Raises the failure of the source behind its last part."""
+        with self._changed:
+            behind = self.first + len(self._parts)
+            if since == behind and self.failure is not None:
+                raise self.failure
+            rows = size = 0
+            for at in range(since, behind):
+                part = self._parts[at - self.first]
+                rows, size = rows + part.rows, size + part.size
+                if at > since and (2 * rows > self.rows or 2 * size > BYTES):
+                    return at
+            return behind
+
+    def is_over(self, at: int) -> bool:
+        """Whether nothing comes from a number on."""
+        with self._changed:
+            return self.ended and self.failure is None and at >= self.first + len(self._parts)
+
+    def between(self, since: int, until: int) -> Sequence[Part]:
+        """The parts of an epoch, the same ones each time."""
+        with self._changed:
+            return [self._parts[at - self.first] for at in range(since, until)]
+
+    def committed(self, reading: str, number: int) -> None:
+        """A reading needs the parts before a number no more."""
+        with self._changed:
+            self._done[reading] = number
+            self._release()
+
+    def leave(self, reading: str, *, finished: bool) -> None:
+        """A reading takes no more parts. ``finished``: it needs none of them. When all have left, the source may end."""
+        with self._changed:
+            self._left.add(reading)
+            self.closed = len(self._left) >= self.readings
+            if finished:
+                self._done[reading] = _ALL
+            self._release()
+
+    def _release(self) -> None:
+        if len(self._done) >= self.readings:
+            number = min(self.first + len(self._parts), *self._done.values())
+            for _ in range(number - self.first):
+                part = self._parts.popleft()
+                self._held_rows -= part.rows
+                self._held_bytes -= part.size
+            if number > self.first:
+                self.first = number
+                self.on_release(number)
+        self._changed.notify_all()

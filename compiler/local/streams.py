@@ -1,0 +1,128 @@
+"""Inputs that cannot be read again, as this process reads them.
+
+An offset ``{"stream": "9f..", "at": 17, "base": 40}`` is a number of parts of one :class:`Arrivals`, which lives as long as its
+process, behind all parts of earlier processes. The rows of an epoch stay in memory until it is committed, and in a file until the
+next one is::
+
+    CHECKPOINT/local/arrived/LABEL/9f..-17      the parts of the epoch that ends there
+
+So an epoch that is repeated, in this process or after a crash, takes the same rows. What had arrived, but was in no epoch, is
+gone with the process.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tracetypes.compiler.connectors.arrivals import Arrivals, Part
+from tracetypes.compiler.connectors.line_streams import line_format
+from tracetypes.compiler.connectors.splits import Offset
+from tracetypes.compiler.connectors.text_reader import TextReader
+from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.source import TakenRow
+from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.errors import RunError
+from tracetypes.formats import Csv, JsonLines, TextLines
+from tracetypes.sources import reader
+
+__all__ = ["StreamSplits", "lines_reader"]
+
+
+class StreamSplits:
+    """The splits of arrivals: all parts of an epoch are one. ``place``: the directory of this reading for the parts of its
+    epochs; None keeps them nowhere."""
+
+    def __init__(self, arrivals: Arrivals, reading: str, place: Path | None, name: str) -> None:
+        self.arrivals, self.reading, self.place, self.name = arrivals, reading, place, name
+
+    def begin(self) -> Offset:
+        """Before the first part."""
+        return {"stream": "", "at": 0, "base": 0}
+
+    def end(self, since: Offset) -> Offset:
+        """Behind the parts that are there."""
+        start, base = self._here(since)
+        until = self.arrivals.end_of_epoch(start)
+        return since if until == start else {"stream": self.arrivals.id, "at": until, "base": base}
+
+    def is_over(self, since: Offset) -> bool:
+        """Whether nothing comes behind an offset."""
+        return self.arrivals.is_over(self._here(since)[0])
+
+    def splits(self, since: Offset, until: Offset) -> Sequence[tuple[int, Sequence[Part]]]:
+        """The parts between two offsets."""
+        if until == since:
+            return []
+        return [(until["base"] + (since["at"] if since["stream"] == until["stream"] else 0), self._parts(since, until))]
+
+    def keep(self, since: Offset, until: Offset) -> None:
+        """Keep the parts of an epoch that is to begin, for the case of a crash."""
+        if until != since and self.place is not None:
+            self.place.mkdir(parents=True, exist_ok=True)
+            with self._file(until).open("wb") as file:
+                pickle.dump(self._parts(since, until), file, pickle.HIGHEST_PROTOCOL)
+
+    def keeps(self, until: Offset) -> bool:
+        """Whether the parts of an epoch have been kept."""
+        return self.place is not None and self._file(until).exists()
+
+    def committed(self, until: Offset) -> None:
+        """An epoch is out, and its states are in the log."""
+        if self.place is not None and self.place.exists():
+            for name in os.listdir(self.place):
+                if name != self._file(until).name:
+                    (self.place / name).unlink()
+        self.arrivals.committed(self.reading, self._here(until)[0])
+
+    def _here(self, since: Offset) -> tuple[int, int]:
+        """The number of the next part in this process, and how many there were before this process."""
+        if since["stream"] == self.arrivals.id:
+            return since["at"], since["base"]
+        return 0, since["base"] + since["at"]
+
+    def _file(self, until: Offset) -> Path:
+        assert self.place is not None
+        return self.place / f"{until['stream']}-{until['at']}"
+
+    def _parts(self, since: Offset, until: Offset) -> Sequence[Part]:
+        if until["stream"] == self.arrivals.id:
+            return self.arrivals.between(self._here(since)[0], until["at"])
+        try:
+            parts: Sequence[Part] = pickle.loads(self._file(until).read_bytes()) if self.place is not None else ()
+        except (OSError, EOFError, pickle.UnpicklingError):
+            parts = ()
+        if not parts:
+            raise RunError(
+                "TT231",
+                f"source {self.name!r}: the run ended in the middle of a micro-batch with visible rows, and the rows that it "
+                "took cannot be read again",
+                fix="start anew with another --checkpoint and output",
+            )
+        return parts
+
+
+def lines_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]:
+    """Reads parts that are :class:`Lines`."""
+    read, format = reader(leaf.source).read, line_format(leaf)
+    assert isinstance(format, Csv | JsonLines | TextLines)
+    readers: dict[tuple[str, ...] | None, TextReader] = {}
+
+    def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
+        at = 0
+        while at < len(parts):
+            header = parts[at].body.header
+            end = next((n for n in range(at, len(parts)) if parts[n].body.header != header), len(parts))
+            if header not in readers:
+                names = None if header is None else list(header)
+                readers[header] = TextReader(leaf, format, names, read, verifier)
+            # A part without a line end is the last one of its sender.
+            texts = [one.body.text for one in parts[at:end]]
+            whole = b"".join(text if text.endswith(b"\n") else text + b"\n" for text in texts)
+            yield from readers[header].of([whole.splitlines()], begins=False)
+            at = end
+
+    return rows

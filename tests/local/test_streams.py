@@ -1,0 +1,335 @@
+"""Sources that cannot be read again, and sinks that take lines: whole runs, stops, crashes, and the budget of rows."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import tracetypes
+from tracetypes import Dataflow, RunError, U, Unit, UsageError, csv, every, text_lines
+from tracetypes.compiler.backend.run_request import compile_program
+from tracetypes.compiler.connectors.arrivals import Arrivals, Part
+from tracetypes.compiler.connectors.line_streams import SocketAddress
+from tracetypes.compiler.local.backend import LocalBackend
+from tracetypes.compiler.local.log import LocalLog
+from tracetypes.compiler.local.workers import Workers
+from tracetypes.compiler.spark.backend import SparkBackend
+from tracetypes.compiler.store.outputs import FileOutput
+from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.results import Result
+from tracetypes.stdlib import aggregate, count
+
+
+@attrs.frozen
+class Click:
+    page: str
+    ts: int
+
+
+def clicks(format: Any = None) -> Dataflow:
+    flow = Dataflow("clicks")
+    times = every(seconds=10, time=lambda c: c.ts)
+    source = flow.source("clicks", U[str, Click], key=lambda c: c.page, format=format, markers=times)
+    flow.sink("counts", source.through(aggregate(count())), marker="until")
+    return flow
+
+
+def line(page: str, ts: int) -> bytes:
+    return b'{"page": "%s", "ts": %d}\n' % (page.encode(), ts)
+
+
+@contextmanager
+def server(talk: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The address of a server that talks to each client, in a thread of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        listens.settimeout(20)
+
+        def body() -> None:
+            try:
+                while True:
+                    client, _ = listens.accept()
+                    with client:
+                        talk(client)
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=body, daemon=True)
+        thread.start()
+        yield f"tcp://127.0.0.1:{listens.getsockname()[1]}"
+        listens.shutdown(socket.SHUT_RDWR)
+    thread.join(20)
+
+
+def counted(given: object, *, format: Any = None, **options: Any) -> tuple[list[Any], Result]:
+    rows: list[Any] = []
+    inputs: Any = {"clicks": given}
+    result = tracetypes.run(clicks(format), inputs, {"counts": rows}, backend="local", **options)
+    return sorted(rows), result
+
+
+TEXT = line("a", 1) + b"nonsense\n" + line("b", 2) + line("a", 15) + b"\n" + line("a", 3).rstrip()
+COUNTS = [("a", 1), ("a", 1), ("b", 1)]
+
+
+def right(rows: list[Any], result: Result) -> None:
+    assert rows == COUNTS
+    assert (result.read, result.late, result.rejects) == ({"clicks": 5}, {"clicks": 1}, {"clicks": 1})
+    assert [one.row for one in result.rejected_rows] == ["nonsense"]
+
+
+def test_lines_of_a_socket_with_late_rows_and_rejects() -> None:
+    def talk(client: socket.socket) -> None:
+        for at in range(0, len(TEXT), 7):  # lines come in pieces
+            client.sendall(TEXT[at : at + 7])
+
+    with server(talk) as address:
+        right(*counted(address))
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        (csv(), b"\xef\xbb\xbf\r\nts,page\r\n1,a\r\nnonsense\r\n2,b\r\n15,a\r\n\r\n3,a"),
+        (csv(columns=["page", "ts"]), b"a,1\nnonsense\nb,2\na,15\n\na,3\n"),
+        (None, TEXT),
+    ],
+    ids=["header", "columns", "json"],
+)
+def test_standard_input(format: Any, text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, into = os.pipe()
+    os.write(into, text)
+    os.close(into)
+    with os.fdopen(out) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        right(*counted("-", format=format))
+
+
+def test_text_lines_of_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = Dataflow("log")
+    log = flow.source("log", U[Unit, str], format=text_lines(), markers=every(seconds=10, time=lambda line: int(line)))
+    flow.sink("lines", log)
+    out, into = os.pipe()
+    os.write(into, b"1\nx\n2")
+    os.close(into)
+    rows: list[Any] = []
+    with os.fdopen(out) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        result = tracetypes.run(flow, {"log": "-"}, {"lines": rows}, backend="local")
+    assert sorted(rows) == ["1", "2"]
+    assert result.rejects == {"log": 1}
+
+
+def test_a_socket_that_listens_goes_on_with_the_next_client() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    rows: list[Any] = []
+    run = tracetypes.start(clicks(), {"clicks": f"tcp-listen://127.0.0.1:{port}"}, {"counts": rows}, backend="local")
+    for number, one in enumerate([line("a", 1), line("b", 2) + line("a", 15)]):
+        until = time.monotonic() + 20
+        while True:
+            try:
+                with socket.create_connection(("127.0.0.1", port)) as client:
+                    client.sendall(one)
+                break
+            except ConnectionRefusedError:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+        while run.running and run.metrics["rows"] <= number:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    result = run.drain()
+    assert sorted(rows) == COUNTS
+    assert result.read == {"clicks": 3}
+
+
+def test_stop_and_resume(tmp_path: Path) -> None:
+    """Each row that an epoch has taken is there once."""
+    given = iter([[line("a", 1), line("b", 2)], [line("a", 15), line("b", 16)]])
+    hold = threading.Event()
+
+    def talk(client: socket.socket) -> None:
+        client.sendall(b"".join(next(given)))
+        hold.wait(20)
+
+    with server(talk) as address:
+        out = str(tmp_path / "out")
+        run = tracetypes.start(clicks(), {"clicks": address}, {"counts": out}, backend="local", follow=False)
+        until = time.monotonic() + 20
+        while run.running and run.metrics["rows"] < 2:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert run.stop().stopped
+        hold.set()
+        result = tracetypes.run(clicks(), {"clicks": address}, {"counts": out}, backend="local")
+    assert result.drained
+    assert totals(tmp_path / "out") == {"a": 2, "b": 2}
+
+
+def totals(out: Path) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for file in out.glob("*.jsonl"):
+        for one in map(tracetypes_row, file.read_text().splitlines()):
+            sums[one[0]] = sums.get(one[0], 0) + one[1]
+    return sums
+
+
+def tracetypes_row(text: str) -> tuple[str, int]:
+    import json
+
+    row = json.loads(text)
+    return row["key"], row["value"]
+
+
+class Crash(BaseException):
+    """As kill -9: nothing is done any more."""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    "step", [(Workers, "run"), (FileOutput, "take"), (RunStore, "commit"), (LocalLog, "end"), (LocalLog, "begin")], ids=str
+)
+def test_an_epoch_that_a_crash_interrupts_takes_the_same_rows(tmp_path: Path, step: tuple[Any, str], when: str) -> None:
+    """From the checkpoint: the sender does not send them again. What no epoch had begun to take is lost."""
+    owner, name = step
+    real, calls = getattr(owner, name), list[int]()
+    given = iter([[line("a", 1), line("b", 12)], [line("a", 25)]])
+    crashed = threading.Event()
+
+    def talk(client: socket.socket) -> None:
+        client.sendall(b"".join(next(given)))
+        crashed.wait(20)
+
+    def call(*args: Any, **options: Any) -> Any:
+        if not calls and when == "before":
+            calls.append(0)
+            raise Crash
+        result = real(*args, **options)
+        if not calls:
+            calls.append(0)
+            raise Crash
+        return result
+
+    with server(talk) as address:
+        run: Callable[[], Result] = lambda: tracetypes.run(  # noqa: E731
+            clicks(), {"clicks": address}, {"counts": str(tmp_path / "out")}, backend="local"
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, name, call)
+            with pytest.raises(Crash):
+                run()
+        crashed.set()
+        run()
+    lost = (name, when) == ("begin", "before")
+    assert totals(tmp_path / "out") == ({"a": 1} if lost else {"a": 2, "b": 1})
+
+
+def test_a_sink_sends_lines(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+
+    def hear(client: socket.socket) -> None:
+        while block := client.recv(1 << 16):
+            heard.append(block)
+
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(TEXT)
+    with server(hear) as address:
+        outputs = {"counts": address}
+        options: Any = {"late": str(tmp_path / "late"), "rejects": str(tmp_path / "rejects")}
+        result = tracetypes.run(
+            clicks(), {"clicks": str(path)}, outputs, backend="local", checkpoint=str(tmp_path / "c"), **options
+        )
+        assert result.rows == 5
+        until = time.monotonic() + 20
+        while b"".join(heard).count(b"\n") < 3:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    assert sorted(map(tracetypes_row, b"".join(heard).decode().splitlines())) == COUNTS
+
+
+# ------------------------------------------------------------------------------------------------------- refused
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(RunError, match=r"(?s)TT208.*cannot be read: Connection refused"):
+        counted(f"tcp://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tcp://127.0.0.1", "is no address of a socket"),
+        ("tcp://127.0.0.1:1/x", "is no address of a socket"),
+        ("tcp://127.0.0.1:1?rows=0", "is no address of a socket"),
+        ("tcp://10.0.0.1:1", "is not on this machine"),
+        ("tcp://example.org:1?rows=5", "is not on this machine"),
+    ],
+)
+def test_addresses_that_are_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=rf"TT402.*{said}"):
+        SocketAddress.of(text)
+
+
+def test_addresses() -> None:
+    assert SocketAddress.of("tcp://10.0.0.1:1?remote=yes").host == "10.0.0.1"
+    assert SocketAddress.of("tcp-listen://[::1]:9?rows=5") == SocketAddress("tcp-listen://[::1]:9?rows=5", "::1", 9, True, 5)
+
+
+def test_spark_refuses_them_by_name() -> None:
+    program = compile_program(clicks())
+    said = SparkBackend.unsupported(program, {"clicks": "tcp://127.0.0.1:1"})
+    assert list(said) == ["source 'clicks' reads a socket, which Spark cannot read"]
+    said = SparkBackend.unsupported(program, {"clicks": "-"})
+    assert list(said) == ["source 'clicks' reads standard input, which Spark cannot read"]
+    assert LocalBackend.unsupported(program, {"clicks": "-", "other": "-"}) == [
+        "sources 'clicks' and 'other' read the same standard input"
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------- memory
+
+
+def test_a_source_waits_while_too_many_rows_are_held() -> None:
+    arrivals, sent = Arrivals(readings=2, rows=10), []
+
+    def send() -> None:
+        for number in range(6):
+            assert arrivals.put(Part(number, 4, 1))
+            sent.append(number)
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+
+    def wait_for(number: int) -> None:
+        until = time.monotonic() + 20
+        while len(sent) < number:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        thread.join(0.05)
+        assert len(sent) == number
+
+    wait_for(2)
+    assert arrivals.end_of_epoch(0) == 1  # at most half, so that the source goes on
+    arrivals.committed("a", 1)
+    wait_for(2)  # the other reading needs it
+    arrivals.committed("b", 2)
+    wait_for(3)
+    assert [part.body for part in arrivals.between(1, 3)] == [1, 2]
+    arrivals.leave("a", finished=True)
+    wait_for(4)
+    arrivals.committed("b", 4)
+    thread.join(20)
+    assert sent == [0, 1, 2, 3, 4, 5]
+    arrivals.leave("b", finished=False)
+    assert not arrivals.put(Part(6, 4, 1))
