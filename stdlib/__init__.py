@@ -6,18 +6,20 @@ import stdlib as ts``), or the names that you need.
 
 from tracetypes.stdlib.aggregates import Aggregate, evaluate, types_of
 from tracetypes.stdlib.clusters import Cluster, cluster, kmeans, lloyd
+from tracetypes.stdlib.duplicates import deduplicate
 from tracetypes.stdlib.equi_joins import equi_join
-from tracetypes.stdlib.extremes import Ranked, first, last, max, min, top
+from tracetypes.stdlib.extremes import max, min
 from tracetypes.stdlib.interval_joins import interval_join
 from tracetypes.stdlib.item_windows import Session, count_window, session, time_window
 from tracetypes.stdlib.joins import AsOf, Joined, asof_join
 from tracetypes.stdlib.lists import collect
 from tracetypes.stdlib.lookups import Postgres, Sqlite, lookup_join
-from tracetypes.stdlib.ordered import deduplicate, diff, ewm_mean, interpolate, pairwise, scan
+from tracetypes.stdlib.ordered import diff, ewm_mean, interpolate, pairwise, scan
 from tracetypes.stdlib.panes import Invertible
 from tracetypes.stdlib.per_block import aggregate, running
 from tracetypes.stdlib.preview import preview
 from tracetypes.stdlib.products import both, struct
+from tracetypes.stdlib.rankings import Ranked, first, last, top
 from tracetypes.stdlib.sketches import approx_count_distinct, count_distinct, quantile, quantiles
 from tracetypes.stdlib.stateless import enrich, explode, filter, flat_map, key_by, map, map_values
 from tracetypes.stdlib.sums import count, fast_sum, mean, sum, variance

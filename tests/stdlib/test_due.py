@@ -15,10 +15,10 @@ from tracetypes import Dataflow, Marker
 from tracetypes.nodes import Apply
 from tracetypes.silence import linger_of
 from tracetypes.stdlib import kmeans, sliding
+from tracetypes.stdlib.duplicates import DeduplicateWithin
 from tracetypes.stdlib.interval_joins import IntervalSemiJoin, OuterIntervalJoin
 from tracetypes.stdlib.item_windows import SessionWindow, TimeWindow
 from tracetypes.stdlib.joins import AsOfJoin, FromLeft, FromRight, IntervalJoin, Times
-from tracetypes.stdlib.ordered import DeduplicateWithin
 from tracetypes.stdlib.window_joins import OwnTimeJoin, SidesInOrder
 
 

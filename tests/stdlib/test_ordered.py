@@ -21,17 +21,14 @@ from tracetypes.interpreter import Emitter, run_ordered
 from tracetypes.nodes import Apply
 from tracetypes.stdlib import last, map_values
 from tracetypes.stdlib import sum as sum_
+from tracetypes.stdlib.duplicates import Deduplicate, DeduplicateRecent, DeduplicateWithin, deduplicate
 from tracetypes.stdlib.ordered import (
-    Deduplicate,
-    DeduplicateRecent,
-    DeduplicateWithin,
     Diff,
     EwmMean,
     EwmMeanOverTime,
     Interpolate,
     Pairwise,
     Scan,
-    deduplicate,
     diff,
     ewm_mean,
     interpolate,
