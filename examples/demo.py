@@ -1,4 +1,4 @@
-"""The demo: the smart-home pipeline on Spark at parallelism 1 and 4, and by its definition; three equal traces.
+"""The demo: the smart-home pipeline by its definition, locally, and on Spark at parallelism 1 and 4; four equal traces.
 
 python -m examples.demo [FILE]      # FILE: real measurements of the same form; none: seeded ones
 """
@@ -8,20 +8,24 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from examples.home_energy import Measurement, flow, write
 from tracetypes import Item, check, interpret_rows
+from tracetypes.compiler.backend.backend import Backend
+from tracetypes.compiler.backend.run import collect
+from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.plan.explain import show_plan
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark.run import collect
+from tracetypes.compiler.spark.backend import SparkBackend
 from tracetypes.compiler.spark.session import session
 from tracetypes.compiler.spark.wording import SparkWording
 from tracetypes.errors import TraceTypesError
 
 
 def main() -> int:
-    """Run the demo. Exit status 0 when the three traces are equal."""
+    """Run the demo. Exit status 0 when the four traces are equal."""
     checked = check(flow)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(scratch) / "readings.txt"
@@ -43,26 +47,31 @@ def main() -> int:
         print(
             f"{'interpreter (definition)':<28}{count:>8,}{len(defined) - count:>9,}{time.monotonic() - started:>9.1f}"
         )
-        spark = session(parallelism=4)
         same = True
-        for parallelism in (1, 4):
+        for name, backend, parallelism in _runs():
             started = time.monotonic()
-            answer = collect(spark, plan(checked, parallelism=parallelism), {"readings": str(path)}).answer
+            answer = collect(backend, plan(checked, parallelism=parallelism), {"readings": str(path)}).answer
             equal = answer.trace == defined
             same = same and equal
             count = sum(isinstance(e, Item) for e in answer.trace)
-            name = f"Spark, parallelism {parallelism}"
             print(
-                f"{name:<28}{count:>8,}{len(answer.trace) - count:>9,}{time.monotonic() - started:>9.1f}"
-                f"   {'equal' if equal else 'DIFFERENT'}",
+                f"{f'{name}, parallelism {parallelism}':<28}{count:>8,}{len(answer.trace) - count:>9,}"
+                f"{time.monotonic() - started:>9.1f}   {'equal' if equal else 'DIFFERENT'}",
                 flush=True,
             )
     print("\nThe last second of each device:\n")
     last = {e.key: e.value for e in defined if isinstance(e, Item)}
     for device, average in sorted(last.items()):
         print(f"  {device:<18}{average.watts:>10.2f} W   over {average.loads} plugs")
-    print("\nThe three traces are equal." if same else "\nThe traces differ: this is a defect, please report it.")
+    print("\nThe four traces are equal." if same else "\nThe traces differ: this is a defect, please report it.")
     return 0 if same else 1
+
+
+def _runs() -> Iterator[tuple[str, Backend, int]]:
+    """The local backend first, which needs no Java, then Spark."""
+    yield "local", LocalBackend(2), 2
+    spark = SparkBackend(session(parallelism=4))
+    yield from (("Spark", spark, parallelism) for parallelism in (1, 4))
 
 
 def _parse(line: str) -> Measurement:

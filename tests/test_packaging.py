@@ -146,7 +146,7 @@ def test_the_installed_wheel_is_imported_without_extras(core: Installed) -> None
 def test_the_demo_runs_from_the_wheel(install: Install) -> None:
     installed = install("spark")
     shutil.copytree(ROOT / "examples", installed.folder / "examples")
-    assert "The three traces are equal." in installed.run("python", "-m", "examples.demo")
+    assert "The four traces are equal." in installed.run("python", "-m", "examples.demo")
 
 
 def test_the_command_line_tells_its_version(core: Installed) -> None:

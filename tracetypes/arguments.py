@@ -45,6 +45,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     one.add_argument("target", metavar="TARGET", help=TARGET)
     _compiling(one)
     _pairs(one, "--input", "-i", "SOURCE=PATH", "the input of a run, as for run: explain says how it is read")
+    _backend(one)
     one.set_defaults(command=commands["explain"])
 
     one = places.add_parser("graph", help="draw the typed graph as .svg, or the graph and the plan as .html")
@@ -59,11 +60,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     one = places.add_parser("run", help="run a dataflow")
     one.add_argument("target", metavar="TARGET", help=TARGET)
     _compiling(one)
-    one.add_argument(
-        "--backend",
-        choices=BACKENDS,
-        help="spark, or local: this process, without Java (default: TRACETYPES_BACKEND, pyproject.toml, else spark)",
-    )
+    _backend(one)
     one.add_argument(
         "--master", help="Spark master (default: SPARK_MASTER, else local with as many slots as parallelism)"
     )
@@ -155,6 +152,14 @@ def refuse_unknown(arguments: Sequence[str], options: Sequence[str]) -> None:
     is_option = name.startswith("-")
     fix = (is_option and like(name, options)) or "see --help of the command for its options"
     raise UsageError("TT402", f"there is no option {name}" if is_option else f"{name} is one argument too many", fix=fix)
+
+def _backend(one: argparse.ArgumentParser) -> None:
+    one.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        help="spark, or local: this process, without Java (default: TRACETYPES_BACKEND, pyproject.toml, else spark)",
+    )
+
 
 def _pairs(parser: argparse.ArgumentParser, option: str, short: str, metavar: str, help: str) -> None:
     parser.add_argument(option, short, action="append", default=[], metavar=metavar, help=help)

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import tomllib
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,8 +17,9 @@ from tracetypes.errors import UsageError
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.backend import Engine
+    from tracetypes.compiler.plan.explain import Wording
 
-__all__ = ["BACKENDS", "default_backend", "engine_of", "engine_of_checkpoint"]
+__all__ = ["BACKENDS", "default_backend", "engine_of", "engine_of_checkpoint", "wording_of"]
 
 BACKENDS: Final = ("spark", "local")
 
@@ -53,6 +55,18 @@ def engine_of_checkpoint(path: str) -> Engine:
             if isinstance(graph, dict):
                 return engine_of(backend_of(graph))
     return engine_of("spark")
+
+
+def wording_of(backend: str | None, inputs: Mapping[str, object]) -> Wording:
+    """How a backend says what it does, for ``explain``. ``inputs``: of sources by name, as far as they are known."""
+    with extras():
+        if (default_backend() if backend is None else _known(backend)) == "spark":
+            from tracetypes.compiler.spark.wording import SparkWording
+
+            return SparkWording(inputs)
+        from tracetypes.compiler.local.wording import LocalWording
+
+        return LocalWording(inputs)
 
 
 def default_backend() -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tracetypes.arguments import pairs, parser, refuse_unknown
-from tracetypes.backends import engine_of, engine_of_checkpoint
+from tracetypes.backends import engine_of, engine_of_checkpoint, wording_of
 from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.run_request import RunRequest, compile_program, extras
@@ -82,7 +82,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _explain(arguments: argparse.Namespace) -> int:
     inputs = pairs(arguments.input, "--input")
-    print(explain(load(arguments.target), inputs, parallelism=arguments.parallelism, key_groups=arguments.key_groups))
+    flow, width, groups = load(arguments.target), arguments.parallelism, arguments.key_groups
+    print(explain(flow, inputs, backend=arguments.backend, parallelism=width, key_groups=groups))
     return 0
 
 
@@ -116,9 +117,8 @@ def _svg(checked: Checked) -> str:
 def _page(arguments: argparse.Namespace, checked: Checked) -> str:
     program = compile_program(checked, parallelism=arguments.parallelism, key_groups=arguments.key_groups)
     from tracetypes.compiler.plan.page import page
-    from tracetypes.compiler.spark.wording import SparkWording
 
-    return page(checked, SparkWording(), program)
+    return page(checked, wording_of(None, {}), program)
 
 
 def _run(arguments: argparse.Namespace) -> int:

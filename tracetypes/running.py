@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpac
 
 import attrs
 
-from tracetypes.backends import engine_of
+from tracetypes.backends import engine_of, wording_of
 from tracetypes.calls import like
 from tracetypes.check import Checked, edge_of, violations
 from tracetypes.compiler.backend.run_request import Input, RunRequest, Sink, check_once, extras
@@ -169,18 +169,19 @@ def explain(
     flow: Dataflow | Checked,
     inputs: Mapping[str, str] | None = None,
     *,
+    backend: str | None = None,
     parallelism: int = 1,
     key_groups: int | None = None,
 ) -> str:
     """The text of ``tracetypes explain``: the graph, the graph after each pass with the reason, and the plan.
-    ``inputs``: the inputs of a run, if they are known."""
+    ``inputs``: the inputs of a run, if they are known. ``backend``: as of :func:`run`."""
     with extras():
         from tracetypes.compiler.plan.explain import explain as explained
         from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
-        from tracetypes.compiler.spark.wording import SparkWording
 
     groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
-    return redact(explained(check_once(flow), SparkWording(dict(inputs or {})), parallelism=parallelism, key_groups=groups))
+    wording = wording_of(backend, dict(inputs or {}))
+    return redact(explained(check_once(flow), wording, parallelism=parallelism, key_groups=groups))
 
 
 @attrs.define(eq=False)

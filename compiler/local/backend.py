@@ -103,7 +103,7 @@ def _is_remote_file(given: object) -> bool:
 class LocalEngine:
     """Needs no start."""
 
-    name = "this process"
+    name = "the local backend"
 
     @staticmethod
     def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:

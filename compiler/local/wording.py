@@ -1,0 +1,36 @@
+"""How this backend runs a plan, in words, for ``explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from tracetypes.compiler.connectors.registry import reading, writing
+from tracetypes.nodes import Sink, Source
+
+__all__ = ["LocalWording"]
+
+
+@attrs.frozen
+class LocalWording:
+    """Lines of ``explain``. ``inputs``: the inputs of sources, by name, as far as they are known."""
+
+    inputs: Mapping[str, object] = attrs.Factory(dict)
+
+    def source(self, source: Source) -> Iterable[tuple[str, str]]:
+        """Who finds and reads the rows of a source."""
+        return reading(source, self.inputs.get(source.name), files="Python")
+
+    def channel(self) -> Iterable[tuple[str, str]]:
+        """Who finds and reads the rows of a channel."""
+        yield "Python", "find what another segment has committed: rows, and the markers that close their blocks"
+        yield "Arrow", "read columns of Parquet"
+
+    def exchange(self) -> str:
+        """How messages reach their key groups."""
+        return "items and markers in Arrow batches, by reference"
+
+    def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
+        """Who writes the rows of a sink."""
+        return writing(sink)
