@@ -30,8 +30,24 @@ CALLBACKS = {"process", "deliver", "put_down"}
 PLAIN = {"size", "join", "recorded", "aligned", "combine", "_first", "__enter__", "__exit__", "acquire"}
 """Functions that are no generators: they do one thing, or nothing that is shared."""
 
-Thread = Generator[Any, None, Any]
+SCHEDULING = (*MODULES, "scheduler", "workers")
+PLAIN |= ATOMIC | {
+    "wait",
+    "_choose",
+    "_finish",
+    "_is_over",
+    "_can_retry",
+    "_profile",
+    "_stop",
+    "load",
+    "room",
+    "stamp",
+    "_run",
+    "start",
+}
+"""Of the scheduler what runs under its lock is one step."""
 
+Thread = Generator[Any, None, Any]
 
 # ----------------------------------------------------------------------------------------------------- primitives
 
@@ -53,7 +69,9 @@ class StepLock:
         raise AssertionError("entered without a pause")
 
     def __exit__(self, *error: object) -> None:
-        self.release()
+        """Of a thread that is thrown away in the middle, too."""
+        if self.held:
+            self.release()
 
 
 class StepCounter:
@@ -299,7 +317,7 @@ class _Stepper(ast.NodeTransformer):
         assert isinstance(lock, ast.Attribute)
         enter = ast.Expr(ast.YieldFrom(_call("_acquire", lock)))
         body = self.body(node.body)
-        leave = ast.Expr(ast.Call(ast.Attribute(lock, "release", ast.Load()), [], []))
+        leave = ast.Expr(ast.Call(ast.Attribute(lock, "__exit__", ast.Load()), [ast.Constant(None)] * 3, []))
         return [enter, ast.Try(body, [], [], [leave])]
 
     def visit_Try(self, node: ast.Try) -> ast.Try:
@@ -381,6 +399,10 @@ class Broken(AssertionError):
         self.reason, self.path = reason, tuple(path)
 
 
+CURRENT = [0]
+"""The thread that makes a step."""
+
+
 class Explored(NamedTuple):
     states: int
     steps: int
@@ -397,6 +419,7 @@ class _Run:
         self.over = [False] * len(self.threads)
 
     def step(self, thread: int) -> None:
+        CURRENT[0] = thread
         try:
             self.waiting[thread] = next(self.threads[thread])
         except StopIteration:

@@ -162,7 +162,7 @@ class Flow:
         if len(ways) == 1:
             (way,) = ways
             assert way is not None
-            return lambda units: [ready for unit in units for ready in way(unit)]
+            return lambda units: way(units[0]) if len(units) == 1 else [ready for unit in units for ready in way(unit)]
         return lambda units: [
             units if way is None else [ready for unit in units for ready in way(unit)] for way in ways
         ]

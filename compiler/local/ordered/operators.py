@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -107,4 +107,4 @@ class Edge:
 
     source: Operator
     target: Operator
-    prepare: Callable[[Unit], Iterable[Unit]] | None = None
+    prepare: Callable[[Unit], Sequence[Unit]] | None = None

@@ -79,13 +79,13 @@ class HybridQueue:
         return len(self.master)
 
     def work(self, limit: int) -> tuple[int, Parked | None]:
-        master, queues, counts, process, buffer = self.master, self.queues, self.counts, self.process, self.buffer
-        size = buffer.size
+        master, queues, counts, buffer = self.master, self.queues, self.counts, self.buffer
+        take, process, send, size = master.popleft, self.process, buffer.send, buffer.size
         refused: list[int] = []
         done = 0
         while done < limit:
             try:
-                partition = master.popleft()
+                partition = take()
             except IndexError:
                 break
             count = counts[partition]
@@ -100,9 +100,9 @@ class HybridQueue:
                 queue.popleft()
                 output = process(partition, unit)
                 if gather is None:
-                    buffer.send(serial, output)
+                    send(serial, output)
                 elif gather.add(partition, output):
-                    buffer.send(serial, self.join(unit, gather.outputs))
+                    send(serial, self.join(unit, gather.outputs))
                 done += 1
                 if done >= limit:
                     master.extendleft([partition] * (count.exchange(0) - 1))
