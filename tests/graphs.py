@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from tests.strategies import Hue, Money
 from tracetypes import (
     ROW_POSITION,
     UNIT,
@@ -28,6 +30,7 @@ from tracetypes import (
     OpStateless,
     Stream,
     U,
+    UInt64,
     Unit,
     check,
     every,
@@ -49,6 +52,9 @@ K = TypeVar("K")
 L = TypeVar("L")
 
 PRIME = 1_000_003
+
+HUES = tuple(Hue)
+SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 FRESH = -(2**62)
 """The time of a key whose block has not ended."""
@@ -77,6 +83,10 @@ class Inner:
 
     x: int
     y: float | None
+    price: Money = Decimal("0.00")
+    size: UInt64 = 0
+    hue: Hue | None = None
+    side: Literal["left", "right"] = "left"
 
 
 @attrs.frozen
@@ -126,7 +136,8 @@ class Wrap(OpStateless[K, int, K, Sample], Generic[K]):
     """Map to a record, with all kinds of fields."""
 
     def on_item(self, key: K, value: int, emit: Callable[[K, Sample], None]) -> None:
-        inner = Inner(value, None if value % 2 else value / 2)
+        price, hue = Decimal(value).scaleb(-(value % 3)), None if value % 3 else HUES[value % 2]
+        inner = Inner(value, None if value % 2 else value / 2, price, 2**63 + value, hue, SIDES[value % 2])
         note = None if value % 3 else f"n{value}"
         more = [inner, None][: value % 3]
         emit(key, Sample(value, value % 3, value, note=note, parts=(value,) * (value % 3), inner=inner, more=more))
@@ -160,6 +171,20 @@ class ToText(OpStateless[K, int, str, int], Generic[K]):
 
     def on_item(self, key: K, value: int, emit: Callable[[str, int], None]) -> None:
         emit("é" * (value % 3), value)
+
+
+@attrs.frozen
+class ToDeclared(OpStateless[K, int, L, int], Generic[K, L]):
+    """Change the type of the key to one of those that are declared: decimals with several numbers of digits, and others."""
+
+    to: Any
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"L": self.to}
+
+    def on_item(self, key: K, value: int, emit: Callable[[L, int], None]) -> None:
+        keys: Sequence[Any] = SOME_KEYS[self.to]
+        emit(keys[value % len(keys)], value)
 
 
 @attrs.frozen
@@ -518,6 +543,11 @@ def weight_of(value: Sample) -> float:
     return value.weight
 
 
+def hue_of(value: Sample) -> Hue:
+    """A key."""
+    return HUES[value.id % 2]
+
+
 def note_of(value: Sample) -> Any:
     """A key that may be None, which no key can be."""
     return value.note
@@ -545,7 +575,15 @@ Rows: TypeAlias = list[Any]
 NUMBERS = st.integers(0, 9)
 WEIGHTS = st.sampled_from((0.0, -0.0, 1.5, math.nan))
 NOTES = st.sampled_from((None, "", "a", "é"))
-INNERS = st.builds(Inner, NUMBERS, st.sampled_from((None, -0.0, 0.5, math.inf)))
+INNERS = st.builds(
+    Inner,
+    NUMBERS,
+    st.sampled_from((None, -0.0, 0.5, math.inf)),
+    st.sampled_from((Decimal("0.00"), Decimal("-0.10"), Decimal("9999999999999999.99"))),
+    st.sampled_from((0, 2**63, 2**64 - 1)),
+    st.sampled_from((None, *Hue)),
+    st.sampled_from(("left", "right")),
+)
 PARTS = st.sampled_from(((), (1,), (2, 3)))
 MORE = st.lists(st.none() | INNERS, max_size=2)
 
@@ -662,6 +700,7 @@ def sources(draw: DrawFn, flow: Dataflow, name: str) -> tuple[Any, Shape, Rows]:
                     (int, odd_id),
                     (Left, left_of),
                     (Right, right_of),
+                    (Hue, hue_of),
                     (float, weight_of),
                     (str, note_of),
                 )
@@ -690,7 +729,12 @@ SOME_KEYS: dict[Any, tuple[Any, ...]] = {
     Left: (Left(0), Left(9)),
     Right: (Right(0), Right(9)),
     Left | Right: (Left(0), Right(0)),
+    Money: (Decimal(1), Decimal("1.0"), Decimal("-0.00"), Decimal("0E+3")),
+    UInt64: (0, 2**63, 2**64 - 1),
+    Hue: tuple(Hue),
+    Literal["left", "right"]: ("left", "right"),
 }
+DECLARED = (Money, UInt64, Hue, Literal["left", "right"])
 
 
 LASTING: SearchStrategy[Linger] = st.sampled_from(
@@ -735,6 +779,7 @@ def operators(shape: Shape) -> list[tuple[SearchStrategy[Any], Shape]]:
         found += [(st.just(SignOfKey()), unordered(key, int))] * 4
     else:
         found += [(st.just(ToText()), unordered(str, int)), (st.just(ToUnit()), unordered(Unit, int))]
+        found += [(st.just(ToDeclared(to)), unordered(to, int)) for to in DECLARED]
         found += [(st.builds(ToLeft, ways), unordered(Left, int)), (st.builds(ToRight, ways), unordered(Right, int))]
     if shape.ordered:
         kept: list[tuple[SearchStrategy[Any], Shape]] = [

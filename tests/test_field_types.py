@@ -7,7 +7,7 @@ import enum
 import json
 import random
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from typing import Annotated, Any, Literal, NewType
 
 import attrs
@@ -33,10 +33,13 @@ from tracetypes import (
     uint64,
 )
 from tracetypes import stdlib as ts
+from tracetypes.canonical import canonical
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import inputs_of
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.evaluation import return_values
+from tracetypes.compiler.plan.field_types import fields_of, fields_of_type
+from tracetypes.compiler.runtime.eviction import indistinguishable
 from tracetypes.compiler.runtime.partial_aggregation import fit
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
@@ -56,6 +59,7 @@ from tracetypes.records import (
     Unsigned,
     schema_of,
 )
+from tracetypes.stdlib.orders import order_of
 from tracetypes.testing import check_deployments
 
 # ------------------------------------------------------------------------------------------------- schemas
@@ -242,6 +246,56 @@ def test_what_is_written_as_text_is_read_again(data: DataObject) -> None:
     plain = to_plain(schema, value)
     assert from_plain(schema, json.loads(json.dumps(plain))) is not None
     assert from_text(schema, str(plain)) == value
+
+
+def test_members_are_in_the_order_of_their_values() -> None:
+    order = {cls: sorted(cls, key=canonical(schema_of(cls))) for cls in (Hue, Step, Word)}
+    assert order == {
+        Hue: [Hue.DEEP, Hue.BLUE, Hue.RED],
+        Step: [Step.DOWN, Step.UP, Step.FAR],
+        Word: [Word.YES, Word.NO],
+    }
+    assert sorted(Hue, key=order_of) == order[Hue]
+
+
+def wide_of(text: str) -> Annotated[Decimal, decimal(38, 0)]:
+    return Decimal(text)
+
+
+def test_sums_of_decimals_are_exact_in_any_context() -> None:
+    nines = "9" * 37
+    with localcontext(Context(prec=3)):
+        made = ts.evaluate(ts.sum(of=wide_of), [nines, "1", nines, "-1"])
+    assert made == Decimal(2 * int(nines))
+
+
+def test_decimals_of_other_digits_are_equal_and_yet_another_state() -> None:
+    one, other = Decimal("1.0"), Decimal("1.00")
+    assert ts.evaluate(ts.count_distinct(of=lambda value: value), [one, other, Decimal(2)]) == 2
+    assert not indistinguishable(one, other)
+    assert indistinguishable(Decimal("1.0"), Decimal("1.0"))
+
+
+Small = enum.Enum("Small", {"RED": "red"})
+Large = enum.Enum("Large", {"RED": "red", "BLUE": "blue"})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Money, Annotated[Decimal, decimal(18, 3)]),
+        (int, UInt64),
+        (Literal["a"], Literal["a", "b"]),
+        (Literal[1], int),
+        (str, Hue),
+        (Small, Large),
+    ],
+)
+def test_what_a_checkpoint_knows_of_types(one: Any, other: Any) -> None:
+    """Another precision, or other values, are another type."""
+    assert str(fields_of(schema_of(one))).replace("Small", "Large") != str(fields_of(schema_of(other)))
+    assert str(fields_of_type(list[one])).replace("Small", "Large") != str(fields_of_type(list[other]))
+    assert fields_of(schema_of(Literal["a", "b"])) == fields_of(schema_of(Literal["b", "a"]))
 
 
 # ----------------------------------------------------------------------------------------- programs of all types

@@ -69,7 +69,7 @@ def counted() -> Counter[str]:
 
 
 def test_every_kind_of_operator_is_there() -> None:
-    assert len(OPERATORS) == 24
+    assert len(OPERATORS) == 25
     assert {"Alarm", "Announce", "Heartbeat", "OrderHash", "Echo", "Sparse", "Clocked", "Gathered", "Chained"} <= OPERATORS
 
 

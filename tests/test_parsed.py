@@ -8,14 +8,15 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tracetypes import UNIT, Dataflow, U, Unit, check, every
+from tests.strategies import Hue, Money
+from tracetypes import UNIT, Dataflow, U, UInt64, Unit, check, every
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.connectors.source_rows import in_columns
 from tracetypes.compiler.connectors.text import (
@@ -48,6 +49,10 @@ class Reading:
     on: bool
     place: str | None
     at: dt.datetime
+    size: UInt64
+    money: Money | None
+    hue: Hue
+    side: Literal["l", "r"] | None
 
 
 @attrs.frozen
@@ -152,6 +157,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "on": st.sampled_from([True, False, True, False, 0, 1, "true", None]),
     "place": TEXTS,
     "at": st.sampled_from(["2026-01-02T03:04:05Z", "2026-01-02T03:04:05+02:00", "2026-01-02", "", 5, None]),
+    "size": st.sampled_from([0, 2**63, 2**64, -1, 1.0, True, "1", None]),
+    "money": st.sampled_from([0.1, 1e16, 0.001, 7, 10**30, "0.10", "1e-2", "", True, None, [], float("nan")]),
+    "hue": st.sampled_from(["red", "blue", "RED", "", 1, True, None, {}, []]),
+    "side": st.sampled_from(["l", "r", "L", "", 0, None, []]),
     "other": NUMBERS,
 }
 SOUND = {
@@ -162,7 +171,12 @@ SOUND = {
     "on": st.booleans(),
     "place": st.sampled_from(["", "b", None]),
     "at": st.just("2026-01-02T03:04:05Z"),
+    "size": st.sampled_from([0, 2**64 - 1]),
+    "money": st.sampled_from([0.1, "0.20", 3, None]),
+    "hue": st.sampled_from(["red", "blue"]),
+    "side": st.sampled_from(["l", None]),
 }
+TYPED = {"size": 2**63, "money": 0.1, "hue": "red"}
 BROKEN = st.sampled_from(
     [b"", b"{", b"{}", b"[]", b"5", b'{"ts": 1} {"ts": 2}', b"\xff", "\ufeff{}".encode(), b'{"ts": 1, "ts": 2}', b"nul"]
 )
@@ -188,7 +202,7 @@ def json_lines(draw: st.DrawFn) -> list[bytes]:
 
 @pytest.mark.parametrize("leaf", [PLAIN, KEYED, BY_NAME], ids=["plain", "keyed", "by name"])
 @given(lines=json_lines())
-@example(lines=[as_json({"key": "", "ts": 1, "name": "a", "watts": 1, "on": True, "at": "2026-01-02T03:04:05Z"})] * 2)
+@example(lines=[as_json({"key": "", "ts": 1, "name": "a", "watts": 1, "on": True, "at": "2026-01-02T03:04:05Z", **TYPED})] * 2)
 def test_json(leaf: FromSource, lines: list[bytes]) -> None:
     agree(leaf, JsonLines(), lines)
 
@@ -220,6 +234,7 @@ def test_a_line_is_a_value_as_it_is() -> None:
 CELLS = st.one_of(
     st.integers(-5, 5).map(str),
     st.sampled_from(["", "007", "+1", " 1", "1_0", "1.5", "NaN", "inf", "true", "False", "é", "٣", "9" * 18, "9" * 19]),
+    st.sampled_from(["red", "l", "0.001", "1e5", "-1", "18446744073709551616"]),
     st.sampled_from(["9223372036854775808", "2026-01-02T03:04:05Z", '"a', '"a,b"', '"a""b"']),
 )
 
@@ -233,10 +248,11 @@ def test_csv(leaf: FromSource, data: st.DataObject) -> None:
     if rare:
         times = st.one_of(times, st.sampled_from(["٣", "", "-1", "9" * 19, "9" * 5_000]))
     sound = st.builds(
-        lambda key, ts, watts: f"{key}{ts},n,{watts},true,,2026-01-02T03:04:05Z".encode(),
+        lambda key, ts, watts, more: f"{key}{ts},n,{watts},true,,2026-01-02T03:04:05Z,{more}".encode(),
         st.just("k," if leaf is KEYED else ""),
         times,
         st.sampled_from(["", "1.5"]),
+        st.sampled_from(["0,,red,l", "18446744073709551615,1e1,red,r", "9,.5,blue,"]),
     )
     odd = st.lists(CELLS, min_size=width - 1, max_size=width + 1).map(lambda cells: ",".join(cells).encode())
     rows = st.one_of(sound, sound, odd, st.just(b"\xff")) if rare else sound

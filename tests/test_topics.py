@@ -10,11 +10,14 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 
+from tests.strategies import key_schemas, keys, schemas, values
 from tracetypes import Dataflow, RunError, U, Unit, UsageError, check, csv, every, in_band, json_lines, kafka, parquet
+from tracetypes.canonical import canonical
 from tracetypes.formats import JsonLines, Kafka, Layout, format_of
-from tracetypes.parsing import Headers, record_writer, to_bytes
-from tracetypes.records import schema_of
+from tracetypes.parsing import Headers, record_parser, record_writer, to_bytes
+from tracetypes.records import Record, UnitValue, schema_of
 from tracetypes.sources import record_reader
 
 
@@ -81,6 +84,21 @@ def test_what_is_written_is_read_back(one: Any) -> None:
     of: Any = type(one)
     written = to_bytes(schema_of(of), one)
     assert row_of(U[str, of], b"k", written, markers=in_band()).value == one
+
+
+@given(st.data())
+def test_keys_and_values_of_all_types_are_read_back(data: DataObject) -> None:
+    """Headers are text, too."""
+    key, value = data.draw(key_schemas()), data.draw(schemas())
+    layout = Layout(key, value)
+    pair = data.draw(st.tuples(keys(key), values(value)))
+    form = kafka()
+    if isinstance(value, Record):
+        names = [name for name, of in value.fields if not isinstance(of, UnitValue)]
+        form = kafka(headers=data.draw(st.lists(st.sampled_from(names), unique=True)))
+    found = record_parser(form, layout)(*record_writer(form, layout)(*pair))
+    assert canonical(key)(found[0]) == canonical(key)(pair[0])
+    assert canonical(value)(found[1]) == canonical(value)(pair[1])
 
 
 @given(st.builds(Click, st.text(), st.integers(0, 2**40), st.none() | st.text(), st.none() | st.integers(0, 9)))

@@ -19,7 +19,7 @@ from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.formats import Layout
 from tracetypes.plain_data import from_plain, from_text, number_parser
-from tracetypes.records import Boolean, Float, Integer, Mismatch, Optional, Schema, String
+from tracetypes.records import Boolean, EnumOf, Float, Integer, LiteralOf, Mismatch, Optional, Schema, String
 
 __all__ = [
     "AT_ONCE",
@@ -161,8 +161,28 @@ def columns_of_json(
 def fit_of_json(schema: Schema) -> Fit:
     """The fit of a field."""
     bare = schema.item if isinstance(schema, Optional) else schema
+    if isinstance(bare, LiteralOf | EnumOf):
+        return _fit_of_choices(lambda cell: from_plain(schema, cell))
     exact = {_EXACT.get(type(bare)), type(None) if isinstance(schema, Optional) else None}
     return Fit(lambda cells: cells if set(map(type, cells)) <= exact else None, lambda cell: from_plain(schema, cell))
+
+
+_CHOICES = {str, int, type(None)}
+
+
+def _fit_of_choices(one: Callable[[Any], Any]) -> Fit:
+    """The fit of a column with few values: each is checked once."""
+
+    def quick(cells: list[Any]) -> list[Any] | None:
+        if not set(map(type, cells)) <= _CHOICES:  # a bool is equal to an integer, and a list has no hash
+            return None
+        try:
+            fitted = {cell: one(cell) for cell in set(cells)}
+        except Mismatch:
+            return None
+        return [fitted[cell] for cell in cells]
+
+    return Fit(quick, one)
 
 
 # ----------------------------------------------------------------------------------------------------- CSV
@@ -192,6 +212,8 @@ def fit_of_csv(schema: Schema) -> Fit:
             quick = lambda cells: cells  # noqa: E731
         case Integer():
             quick = _digits
+        case LiteralOf() | EnumOf() | Optional(LiteralOf() | EnumOf()):
+            return _fit_of_choices(lambda cell: from_text(schema, cell))
         case _:
             pass
     return Fit(quick, lambda cell: from_text(schema, cell))

@@ -42,7 +42,7 @@ from tracetypes.compiler.tracing import expr
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
-from tracetypes.records import Optional, Schema, UnitValue
+from tracetypes.records import Optional, Schema, UnitValue, Unsigned
 
 __all__ = ["FileInput", "check_types", "literal"]
 
@@ -208,6 +208,9 @@ def _spark_type(schema: Schema) -> DataType:
 
 
 def _fits(actual: DataType, schema: Schema, zoned: bool) -> bool:
+    bare = schema.item if isinstance(schema, Optional) else schema
+    if isinstance(bare, Unsigned) and _casts(actual, LongType(), zoned):
+        return True
     return _casts(actual, _spark_type(schema), zoned)
 
 
