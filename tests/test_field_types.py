@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal as decimal_module
 import enum
 import json
 import random
@@ -82,6 +83,31 @@ class Bits(enum.IntFlag):
     A = 1
 
 
+class Same(enum.Enum):
+    """Members with one value, which the class says itself."""
+
+    A = "a"
+    B = "b"
+
+    @property
+    def value(self) -> str:
+        return "c"
+
+
+@attrs.frozen
+class Shadowed:
+    """The module of the same name is no function."""
+
+    price: Annotated[Decimal, decimal_module(18, 2)]
+
+
+@attrs.frozen
+class TooWide:
+    """Written as text, so that it is evaluated by a check."""
+
+    price: Annotated[Decimal, decimal(39, 2)]
+
+
 Euro = NewType("Euro", Decimal)
 
 
@@ -120,6 +146,9 @@ def test_annotations_of_fields(annotation: Any, schema: object) -> None:
         (Literal["\ud800"], "its values are not all texts, and not all integers"),
         (Mixed, "the values of its members are not all texts"),
         (Nobody, "the values of its members are not all texts"),
+        (Same, "two members have one value"),
+        (Shadowed, "an annotation cannot be resolved ('module' object is not callable)"),
+        (TooWide, "an annotation cannot be resolved (TT115 decimal was given 39 digits"),
         (Bits, "flags stand for any number of members; fix: use int"),
     ],
 )

@@ -371,6 +371,8 @@ def _enum(cls: type[enum.Enum], path: str) -> Schema:
     item = _item_of(tuple(member.value for member in cls))
     if item is None:
         raise _refuse(path, cls, "the values of its members are not all texts, and not all integers of 64 bits", _VALUES_FIX)
+    if len(members_of(cls)) < len(cls):
+        raise _refuse(path, cls, "two members have one value", "let value be what the class gives each member")
     return EnumOf(cls, item)
 
 
@@ -451,6 +453,8 @@ def _fields(cls: type[Any], path: str) -> list[tuple[str, Any]] | None:
         raise _refuse(
             path, cls, f"an annotation cannot be resolved ({error})", "define the name at module level"
         ) from error
+    except Exception as error:  # the author's own code, such as a call of the module decimal
+        raise _refuse(path, cls, f"an annotation cannot be resolved ({error})", "write a type that can be evaluated") from error
     missing = [name for name in names if name not in hints]
     if missing:
         raise _refuse(f"{path}.{missing[0]}", cls, "the field has no annotation", fix)

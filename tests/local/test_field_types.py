@@ -50,7 +50,7 @@ def copy(given: Any, made: Any) -> Dataflow:
 
 @pytest.mark.parametrize(
     "format",
-    [json_lines(), csv(), csv(separator="\t"), parquet(), pytest.param("delta", marks=pytest.mark.nightly)],
+    [json_lines(), csv(), csv(separator="\t"), parquet(), "delta"],
     ids=str,
 )
 def test_what_a_sink_wrote_a_source_reads_back(tmp_path: Path, format: Any) -> None:
