@@ -33,6 +33,9 @@ from tracetypes import (
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.runtime import empty_blocks
 from tracetypes.compiler.runtime.messages import Markers, Message
+from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.store.open_keys import _keys_waiting
 from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.compiler.wire.messages import decode, encode
 from tracetypes.silence import (
@@ -366,6 +369,22 @@ def test_blocks_of_a_pane_are_joined(method: Any, delay: int) -> None:
     (plan,) = program(check(flow)).plans
     assert [stage.pane for stage in plan.stages] == [(4 * SECOND, 3 * SECOND)]
     assert "joined    the blocks of each pane of 4 s" in tracetypes.explain(flow)
+
+
+@pytest.mark.parametrize("closed", [6, 7, 10, 11, 14])
+def test_keys_of_joined_blocks_that_would_still_be_answered(closed: int) -> None:
+    """An item at 7 is in the windows that end at 10 and 15; markers between them tell nothing."""
+    flow = Dataflow("windows")
+    windows = stdlib.sliding(stdlib.count(), size=10, slide=5)
+    flow.sink("out", flow.source("in", U[str, int], markers=at(1)).through(windows))
+    (plan,) = program(check(flow)).plans
+    (stage,) = plan.stages
+    op: Any = stage.steps[0].operator
+    state = StageKernel(plan, stage).fresh()
+    new = op.update_state(op.initial_state(), op.lift("a", 7)) if closed >= 10 else op.initial_state()
+    state.operators[0] = UnorderedState({"a": new, "b": op.initial_state()}, op.initial_state())
+    state.closed = closed * SECOND
+    assert list(_keys_waiting(stage, state, 0, SECOND)) == (["a"] if closed >= 10 else [])
 
 
 @attrs.frozen

@@ -66,6 +66,9 @@ def _keys_of_items(about: StageAbout, stage: Stage, state: StageState) -> set[st
 def _keys_waiting(stage: Stage, state: StageState, at: int, period: int) -> Iterable[Any]:
     """The keys for which an operator would emit in longer silence."""
     op, last = stage.steps[at].operator, state.closed or 0
+    if not at and stage.pane is not None:
+        period, offset = stage.pane
+        last = (last - offset) // period * period + offset
     for key, value in _states(stage, state.operators[at]).items():
         with suppress(TraceTypesError):
             if _is_open(op, key, value, last, period):
