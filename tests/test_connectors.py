@@ -32,6 +32,7 @@ from tracetypes.compiler.store.outputs import OUTPUTS
         ("tcp-listen://127.0.0.1:1", None, "socket", None),
         (Rows(((1,),)), None, "rows", None),
         ([1, 2], csv(), "rows", None),
+        (iter([1, 2]), csv(), "iterable", None),
         (None, None, "files", None),
         (None, kafka(), "topic", None),
     ],
@@ -44,9 +45,9 @@ def test_the_connector_of_what_is_given(given: object, format: Any, kind: str, p
 
 
 def test_every_kind_can_be_opened() -> None:
-    assert OPENINGS.keys() == {"files", "topic", "table", "rows", "script"}
+    assert OPENINGS.keys() == {"files", "topic", "table", "rows", "iterable", "script"}
     assert OUTPUTS.keys() == {"files", "topic", "table", "socket", "nowhere"}
-    assert LOCAL_OPENINGS.keys() == {"files", "topic", "table", "rows", "terminal", "socket"}
+    assert LOCAL_OPENINGS.keys() == {"files", "topic", "table", "rows", "iterable", "columns", "terminal", "socket"}
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,8 @@ def need_inputs(value: Mapping[str, Any]) -> None:
     """Raises :class:`UsageError` ``TT402`` for an input that is neither a path, an address nor an iterable of rows."""
     need_names("inputs", value, '{"clicks": "clicks/"}')
     for name, one in value.items():
-        if not isinstance(one, str | os.PathLike | Iterable) or isinstance(one, bytes | Mapping):
+        is_arrow = hasattr(one, "__arrow_c_stream__") or hasattr(one, "__arrow_c_array__")
+        if not (is_arrow or isinstance(one, str | os.PathLike | Iterable)) or isinstance(one, bytes | Mapping):
             raise UsageError(
                 "TT402", f"the input of source {name!r} is {show(one)}", fix="give a path, an address, or a list of rows"
             )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
@@ -39,7 +39,8 @@ __all__ = ["Input", "RunRequest", "Sink", "check_once", "compile_program", "extr
 
 Input: TypeAlias = str | os.PathLike[str] | Iterable[Any]
 """What a source reads: a path, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; or rows: values, or pairs ``(key, value)`` where the
-rows of the source have a key column."""
+rows of the source have a key column. The local backend takes rows of an iterable without a length as
+they come, and Arrow data."""
 
 Sink: TypeAlias = str | os.PathLike[str] | list[Any]
 """Where a sink writes: a directory, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``, ``-`` for standard output (JSON lines), ``noop:``
@@ -210,7 +211,7 @@ class RunRequest:
             from tracetypes.compiler.backend.control import Control
             from tracetypes.compiler.backend.run import run_program
             from tracetypes.compiler.backend.summary import Limits
-            from tracetypes.compiler.connectors.program_rows import Rows
+            from tracetypes.compiler.connectors.program_rows import in_program
             from tracetypes.compiler.connectors.registry import connector_of
             from tracetypes.compiler.store.compatibility import refuse
             from tracetypes.compiler.store.memory_output import ListOutput, TerminalOutput
@@ -223,7 +224,7 @@ class RunRequest:
         _need_sources(self.program.sources, self.inputs)
         refuse_unsupported(self.program, self.engine.unsupported(self.program, self.inputs))
         inputs = {
-            name: one if isinstance(one, str) else Rows((tuple(cast(Iterable[Any], one)),), text=False)
+            name: one if isinstance(one, str) else in_program(one)
             for name, one in self.inputs.items()
         }
         channels = Topics.of(self.channels) if self.channels else None

@@ -49,6 +49,8 @@ class Arrivals:
         self.ended = self.closed = False
         self.on_release: Callable[[int], None] = lambda number: None
         """Called with the number before which all parts are committed."""
+        self.more: Callable[[], Part | None] = lambda: None
+        """Called for rows that are there and no part yet."""
         self._parts: deque[Part] = deque()
         self._held_rows = self._held_bytes = 0
         self._done: dict[str, int] = {}
@@ -65,11 +67,14 @@ class Arrivals:
                 self._changed.wait()
             if self.closed:
                 return False
-            self._parts.append(part)
-            self._held_rows += part.rows
-            self._held_bytes += part.size
-        self._alarm()
+            self._add(part)
+        self.ring()
         return True
+
+    def _add(self, part: Part) -> None:
+        self._parts.append(part)
+        self._held_rows += part.rows
+        self._held_bytes += part.size
 
     def _is_full(self, part: Part) -> bool:
         return self._held_rows + part.rows > self.rows or self._held_bytes + part.size > BYTES
@@ -78,7 +83,7 @@ class Arrivals:
         """No part comes any more. ``failure``: why, if that is no end."""
         with self._changed:
             self.failure, self.ended = failure, True
-        self._alarm()
+        self.ring()
 
     # ---------------------------------------------------------------------------------------------- for readings
 
@@ -87,7 +92,8 @@ class Arrivals:
         self._alarms.append(event)
         event.set()
 
-    def _alarm(self) -> None:
+    def ring(self) -> None:
+        """Something has come."""
         for event in self._alarms:
             event.set()
 
@@ -95,6 +101,9 @@ class Arrivals:
         """The number behind the parts of an epoch: all that are there, but at most half of what may be held, so that the source
         goes on during the epoch. Raises the failure of the source behind its last part."""
         with self._changed:
+            more = self.more()
+            if more is not None:
+                self._add(more)
             behind = self.first + len(self._parts)
             if since == behind and self.failure is not None:
                 raise self.failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Sized
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tracetypes.conformance import name_of
 from tracetypes.errors import UsageError
 from tracetypes.records import UNIT, show
 
-__all__ = ["Rows", "write_rows"]
+__all__ = ["LazyRows", "Rows", "in_program", "is_arrow", "is_lazy", "line_of", "write_rows"]
 
 
 @attrs.frozen
@@ -28,18 +29,39 @@ class Rows:
     text: bool = True
 
 
+@attrs.frozen(eq=False)
+class LazyRows:
+    """An iterable of rows without a length, or Arrow data, as the input of a source."""
+
+    rows: Any
+
+
+def is_arrow(given: object) -> bool:
+    """Whether it is a table, a record batch, or another object that is Arrow data."""
+    return hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
+
+
+def is_lazy(given: object) -> bool:
+    """Whether it is an iterable without a length, or Arrow data."""
+    return is_arrow(given) or (isinstance(given, Iterable) and not isinstance(given, Sized))
+
+
+def in_program(given: Any) -> Rows | LazyRows:
+    """Rows of the program as an input."""
+    return LazyRows(given) if is_lazy(given) else Rows((tuple(given),), text=False)
+
+
 def write_rows(leaf: FromSource, rows: Rows, directory: Path) -> None:
     """Write rows as files of JSON lines into a new directory. Raises :class:`UsageError` ``TT402``."""
     directory.mkdir()
     for number, of_file in enumerate(rows.files):
         path = directory / f"{number:06d}.jsonl"
-        path.write_text("".join(_line(leaf, row, rows.text) for row in of_file))
+        path.write_text("".join(row + "\n" if rows.text and isinstance(row, str) else line_of(leaf, row) for row in of_file))
         os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
 
 
-def _line(leaf: FromSource, row: Any, text: bool) -> str:
-    if text and isinstance(row, str):
-        return row + "\n"
+def line_of(leaf: FromSource, row: Any) -> str:
+    """A row as a line of JSON. Raises :class:`UsageError` ``TT402``."""
     try:
         key, value = row if leaf.layout.keyed else (UNIT, row)
         return json.dumps(leaf.layout.plain(key, value)) + "\n"

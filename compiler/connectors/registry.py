@@ -15,6 +15,7 @@ from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import files_of
 from tracetypes.compiler.connectors.kafka import SCHEME
 from tracetypes.compiler.connectors.line_streams import CONNECTS, LISTENS
+from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, is_lazy
 from tracetypes.formats import Csv, JsonLines, Kafka, Parquet, TextLines
 from tracetypes.nodes import Sink, Source
 
@@ -148,6 +149,35 @@ class RowsInMemory(Connector):
         yield "Arrow", "columns of these rows; key, time, block"
 
 
+class Iterables(Connector):
+    """Rows of the program without a length, such as those of a generator."""
+
+    kind, scheme, shown = "iterable", "", "files"
+
+    def has(self, address: object) -> bool:
+        """:class:`LazyRows`, or what would be."""
+        rows = address.rows if isinstance(address, LazyRows) else address
+        return is_lazy(rows) and not isinstance(rows, str) and not is_arrow(rows)
+
+    def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
+        """As they come."""
+        yield from _as_it_comes()
+
+
+class ColumnsInMemory(Connector):
+    """Arrow data of the program."""
+
+    kind, scheme, shown = "columns", "", "Arrow data"
+
+    def has(self, address: object) -> bool:
+        """:class:`LazyRows` of it, or the data."""
+        return is_arrow(address.rows if isinstance(address, LazyRows) else address)
+
+    def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
+        """As they are."""
+        yield "Arrow", "columns of the program; key, time, block"
+
+
 class Sockets(Connector):
     """A socket, which sends or takes lines."""
 
@@ -192,7 +222,17 @@ class Terminal(Nowhere):
         yield from _as_it_comes()
 
 
-_CONNECTORS: list[Connector] = [Topics(), Tables(), Sockets(), Nowhere(), Terminal(), RowsInMemory(), Files()]
+_CONNECTORS: list[Connector] = [
+    Topics(),
+    Tables(),
+    Sockets(),
+    Nowhere(),
+    Terminal(),
+    ColumnsInMemory(),
+    Iterables(),
+    RowsInMemory(),
+    Files(),
+]
 """The first one that has what is given is its connector."""
 
 

@@ -19,6 +19,7 @@ from tracetypes.compiler.connectors.delta_splits import TableSource
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.files import Order
+from tracetypes.compiler.connectors.iterables import taken_rows
 from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import TopicSource
 from tracetypes.compiler.connectors.line_streams import SocketAddress, read_lines, socket_lines
@@ -28,7 +29,7 @@ from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.connectors.text_reader import TextReader
-from tracetypes.compiler.local.streams import StreamSplits, lines_reader
+from tracetypes.compiler.local.streams import StreamSplits, lines_reader, parts_reader
 from tracetypes.compiler.plan.plan import FromSource, Plan
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Message, Piece
@@ -259,6 +260,11 @@ class Opening:
         write_rows(self.leaf, given, Path(directory))
         return LocalFiles(self.leaf, directory, given.files_per_step or self.files_per_step)
 
+    def iterable(self, given: Any) -> LocalInput:
+        """From :class:`LazyRows`."""
+        arrivals = taken_rows(self.leaf, given, self.readings)
+        return LocalStream(self.leaf, arrivals, EndpointIdentity("files"), parts_reader, kept=False)
+
     def lines(self, given: Any) -> LocalInput:
         """From standard input."""
         opened = LocalStream(self.leaf, read_lines(self.leaf, self.readings), EndpointIdentity("terminal"), lines_reader)
@@ -279,6 +285,8 @@ OPENINGS: Final[Mapping[str, Callable[[Opening, Any], LocalInput]]] = {
     "topic": Opening.topic,
     "table": Opening.table,
     "rows": Opening.rows,
+    "iterable": Opening.iterable,
+    "columns": Opening.iterable,
     "terminal": Opening.lines,
     "socket": Opening.socket,
 }

@@ -15,9 +15,11 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
+from tracetypes.compiler.connectors.iterables import Columns, columns_reader
 from tracetypes.compiler.connectors.line_streams import line_format
 from tracetypes.compiler.connectors.splits import Offset
 from tracetypes.compiler.connectors.text_reader import TextReader
@@ -29,7 +31,7 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, TextLines
 from tracetypes.sources import reader
 
-__all__ = ["StreamSplits", "lines_reader"]
+__all__ = ["StreamSplits", "lines_reader", "parts_reader"]
 
 
 class StreamSplits:
@@ -105,10 +107,12 @@ class StreamSplits:
         return parts
 
 
-def lines_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]:
-    """Reads parts that are :class:`Lines`."""
-    read, format = reader(leaf.source).read, line_format(leaf)
-    assert isinstance(format, Csv | JsonLines | TextLines)
+def lines_reader(
+    leaf: FromSource, verifier: Verifier | None, format: JsonLines | None = None
+) -> Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]:
+    """Reads parts that are :class:`Lines`. ``format``: theirs, if it is not that of the source."""
+    read, of = reader(leaf.source).read, format or line_format(leaf)
+    assert isinstance(of, Csv | JsonLines | TextLines)
     readers: dict[tuple[str, ...] | None, TextReader] = {}
 
     def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
@@ -118,11 +122,22 @@ def lines_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Seque
             end = next((n for n in range(at, len(parts)) if parts[n].body.header != header), len(parts))
             if header not in readers:
                 names = None if header is None else list(header)
-                readers[header] = TextReader(leaf, format, names, read, verifier)
+                readers[header] = TextReader(leaf, of, names, read, verifier)
             # A part without a line end is the last one of its sender.
             texts = [one.body.text for one in parts[at:end]]
             whole = b"".join(text if text.endswith(b"\n") else text + b"\n" for text in texts)
             yield from readers[header].of([whole.splitlines()], begins=False)
             at = end
+
+    return rows
+
+
+def parts_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]:
+    """Reads parts that are :class:`Lines` of JSON or :class:`Columns`."""
+    of_lines, of_columns = lines_reader(leaf, verifier, JsonLines()), columns_reader(leaf, verifier)
+
+    def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
+        for columns, some in groupby(parts, lambda part: isinstance(part.body, Columns)):
+            yield from (of_columns if columns else of_lines)(list(some))
 
     return rows

@@ -75,6 +75,10 @@ class Opening:
         """From its job."""
         return ScriptInput(self.spark, self.leaf, address.job)
 
+    def iterable(self, address: Any) -> Input:
+        """From :class:`LazyRows`, to their end."""
+        return self.rows(Rows((tuple(address.rows),), text=False))
+
     def rows(self, address: Any) -> Input:
         """From :class:`Rows`: files."""
         directory = Path(self.scratch) / self.leaf.source.name
@@ -88,5 +92,6 @@ OPENINGS: Final[Mapping[str, Callable[[Opening, Any], Input]]] = {
     "table": Opening.table,
     "script": Opening.script,
     "rows": Opening.rows,
+    "iterable": Opening.iterable,
 }
 """By the kind of the connector."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pyarrow as pa
 import pytest
 
 import tracetypes
@@ -256,6 +258,89 @@ def test_a_sink_sends_lines(tmp_path: Path) -> None:
     assert sorted(map(tracetypes_row, b"".join(heard).decode().splitlines())) == COUNTS
 
 
+# ------------------------------------------------------------------------------------------- rows of the program
+
+
+def generated(count: int | None = None) -> Iterator[Click]:
+    """Rows a second apart; for ever if no number is given, and then a thousand a second."""
+    for at in itertools.count() if count is None else range(count):
+        yield Click("ab"[at % 2], at if count is not None else at // 1000)
+
+
+def test_a_generator_is_read_to_its_end() -> None:
+    rows, result = counted(generated(25))
+    assert rows == [("a", 3), ("a", 5), ("a", 5), ("b", 2), ("b", 5), ("b", 5)]
+    assert result.read == {"clicks": 25}
+
+
+def test_a_generator_without_an_end_is_read_as_it_comes(tmp_path: Path) -> None:
+    """Rows that come slowly are answered when they come; a stop ends the run, and another run goes on."""
+    go_on = threading.Event()
+
+    def slow() -> Iterator[Click]:
+        yield Click("a", 1)
+        yield Click("a", 12)
+        go_on.wait(20)
+        yield from generated()
+
+    out = str(tmp_path / "out")
+    run = tracetypes.start(clicks(), {"clicks": slow()}, {"counts": out}, backend="local", follow=False)
+    until = time.monotonic() + 20
+    while run.running and run.metrics["rows"] < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert totals(tmp_path / "out") == {"a": 1}
+    go_on.set()
+    while run.running and run.metrics["rows"] < 20_000:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert run.stop().stopped
+    before = totals(tmp_path / "out")
+    more = iter([Click("c", 10**5), Click("c", 10**5 + 10)])
+    result = tracetypes.run(clicks(), {"clicks": more}, {"counts": out}, backend="local")
+    assert result.drained
+    after = totals(tmp_path / "out")
+    assert after["c"] == 2
+    assert after["a"] >= before["a"]
+
+
+def test_a_generator_that_fails_and_one_of_other_rows() -> None:
+    def failing() -> Iterator[Click]:
+        yield Click("a", 1)
+        raise OSError("no more")
+
+    with pytest.raises(RunError, match=r"(?s)TT208 source 'clicks': its rows cannot be taken: OSError: no more"):
+        counted(failing())
+    with pytest.raises(UsageError, match=r"(?s)TT402 source 'clicks': 5 is none of its rows"):
+        counted(iter([Click("a", 1), 5]))
+
+
+TABLE = pa.table({"ts": pa.array([1, 2, 15, None, 3], pa.int32()), "page": ["a", "b", "a", "c", "a"], "more": [0] * 5})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda: TABLE,
+        lambda: TABLE.combine_chunks().to_batches()[0],
+        lambda: TABLE.to_reader(max_chunksize=2),
+        lambda: iter([TABLE.slice(0, 2), Click("a", 15), TABLE.slice(3)]),
+    ],
+    ids=["table", "record batch", "reader", "iterator"],
+)
+def test_arrow_data(given: Callable[[], Any]) -> None:
+    rows, result = counted(given())
+    assert rows == COUNTS
+    assert (result.read, result.late, result.rejects) == ({"clicks": 5}, {"clicks": 1}, {"clicks": 1})
+
+
+def test_arrow_data_that_does_not_fit() -> None:
+    with pytest.raises(RunError, match=r"(?s)TT203.*has 0 columns 'ts'; it has 'page'"):
+        counted(TABLE.select(["page"]))
+    with pytest.raises(RunError, match=r"(?s)TT203.*the column 'ts' is string, expected int"):
+        counted(pa.table({"page": ["a"], "ts": ["1"]}))
+
+
 # ------------------------------------------------------------------------------------------------------- refused
 
 
@@ -290,6 +375,9 @@ def test_spark_refuses_them_by_name() -> None:
     program = compile_program(clicks())
     said = SparkBackend.unsupported(program, {"clicks": "tcp://127.0.0.1:1"})
     assert list(said) == ["source 'clicks' reads a socket, which Spark cannot read"]
+    said = SparkBackend.unsupported(program, {"clicks": TABLE})
+    assert list(said) == ["source 'clicks' reads Arrow data, which Spark cannot read"]
+    assert not SparkBackend.unsupported(program, {"clicks": generated(1)})
     said = SparkBackend.unsupported(program, {"clicks": "-"})
     assert list(said) == ["source 'clicks' reads standard input, which Spark cannot read"]
     assert LocalBackend.unsupported(program, {"clicks": "-", "other": "-"}) == [

@@ -1,0 +1,158 @@
+"""Rows of the program that are taken as they come: iterables without a length, and Arrow data."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.connectors.arrivals import Arrivals, Part
+from tracetypes.compiler.connectors.line_streams import Lines
+from tracetypes.compiler.connectors.parquet import converted, misfit
+from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, line_of
+from tracetypes.compiler.connectors.source_rows import taker
+from tracetypes.compiler.connectors.text import ParsedRows
+from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.source import TakenRow
+from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.conformance import name_of
+from tracetypes.errors import RunError, TraceTypesError
+from tracetypes.formats import Parquet
+from tracetypes.records import Optional, Schema, UnitValue
+from tracetypes.sources import reader
+
+__all__ = ["Columns", "columns_reader", "taken_rows"]
+
+TOGETHER = 10_000
+"""Rows of an iterable that are one part at most."""
+
+AT_ONCE = 1 << 18
+"""Rows of Arrow data that are one part at most."""
+
+
+@attrs.frozen(eq=False)
+class Columns:
+    """Rows as Arrow columns, by name."""
+
+    table: Any
+
+
+class _Rows:
+    """Rows that were taken, and are no part yet."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.lock = threading.Lock()
+
+    def add(self, line: bytes) -> int:
+        """Add a row. Returns how many there are."""
+        with self.lock:
+            self.lines.append(line)
+            return len(self.lines)
+
+    def part(self) -> Part | None:
+        """All of them; None if there are none."""
+        with self.lock:
+            lines, self.lines = self.lines, []
+        text = b"".join(lines)
+        return Part(Lines(None, text), len(lines), len(text)) if lines else None
+
+
+def taken_rows(leaf: FromSource, given: LazyRows, readings: int) -> Arrivals:
+    """The rows of an iterable, taken in a thread of its own. Its elements are rows, or Arrow data."""
+    arrivals, rows = Arrivals(readings), _Rows()
+    arrivals.more = rows.part
+
+    def flush() -> bool:
+        part = rows.part()
+        return arrivals.put(part) if part is not None else not arrivals.closed
+
+    def take() -> bool:
+        for one in [given.rows] if is_arrow(given.rows) else given.rows:
+            if is_arrow(one):
+                if not flush():
+                    return False
+                for table in _tables(one):
+                    if not arrivals.put(Part(Columns(table), table.num_rows, table.nbytes)):
+                        return False
+                continue
+            count = rows.add(line_of(leaf, one).encode())
+            if count == 1:
+                arrivals.ring()
+            if count >= TOGETHER and not flush():
+                return False
+            if arrivals.closed:
+                return False
+        return flush()
+
+    def body() -> None:
+        try:
+            take()
+            arrivals.end()
+        except TraceTypesError as error:
+            flush()
+            arrivals.end(error)
+        except Exception as error:
+            flush()
+            failure = RunError(
+                "TT208",
+                f"source {leaf.source.name!r}: its rows cannot be taken: {type(error).__name__}: {error}",
+                fix="see the cause; run again to go on",
+            )
+            failure.__cause__ = error
+            arrivals.end(failure)
+
+    threading.Thread(target=body, name=f"tracetypes rows of {leaf.source.name}", daemon=True).start()
+    return arrivals
+
+
+def _tables(given: Any) -> Iterator[Any]:
+    """Arrow data in parts, as tables."""
+    if hasattr(given, "__arrow_c_array__"):
+        given = pa.Table.from_batches([pa.record_batch(given)])
+    source = pa.RecordBatchReader.from_stream(given)
+    for batch in source:
+        for at in range(0, batch.num_rows, AT_ONCE):
+            yield pa.Table.from_batches([batch.slice(at, AT_ONCE)])
+
+
+def columns_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]:
+    """Reads parts that are :class:`Columns`."""
+    take = taker(leaf, reader(leaf.source).read, verifier)
+    where = f"source {leaf.source.name!r}: a table of it"
+    zone = leaf.source.format.zone if isinstance(leaf.source.format, Parquet) else None
+
+    def column(table: Any, name: str, schema: Schema) -> Any:
+        if isinstance(schema, UnitValue) or (isinstance(schema, Optional) and name not in table.column_names):
+            return pa.nulls(table.num_rows, arrow_type(schema))
+        count = table.column_names.count(name)
+        if count != 1:
+            raise RunError(
+                "TT203",
+                f"{where} has {count} columns {name!r}; it has {', '.join(map(repr, table.column_names))}",
+                fix=f"name one column {name!r}, or rename the field",
+            )
+        whole = table.column(name).combine_chunks()
+        if problem := misfit(whole.type, schema, zone):
+            raise RunError("TT203", f"{where}: the column {name!r} is {problem[0]}", fix=problem[1])
+        try:
+            return converted(whole, schema, zone)
+        except pa.ArrowException as error:
+            raise RunError(
+                "TT203",
+                f"{where}: the column {name!r} cannot be read as {name_of(schema)}: {error}",
+                fix="give values of the field's type",
+            ) from error
+
+    def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
+        for part in parts:
+            table = part.body.table
+            columns = tuple(column(table, name, schema) for name, schema in leaf.layout.columns)
+            yield from take(ParsedRows(columns, table.num_rows))
+
+    return rows
