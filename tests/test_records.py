@@ -27,6 +27,7 @@ from tests.strategies import (
     Everything,
     Hue,
     Meter,
+    Money,
     Pair,
     Place,
     Step,
@@ -67,6 +68,7 @@ from tracetypes.records import (
     Schema,
     String,
     Timestamp,
+    UInt64,
     Unit,
     UnitValue,
     schema_of,
@@ -676,9 +678,10 @@ def test_hashes_are_the_same_in_every_process(seed: str) -> None:
     assert salted != str(hash("Straße"))  # the seed was another
 
 
-@pytest.mark.parametrize("annotation", [int, str, float, Place])
+@pytest.mark.parametrize("annotation", [int, str, float, Place, UInt64, Money])
 def test_hashes_spread_neighbours(annotation: Any) -> None:
     makers: dict[Any, Callable[[int], Any]] = {int: int, str: str, float: float, Place: lambda n: Place(str(n), 0.0)}
+    makers |= {UInt64: lambda n: 2**63 + n, Money: lambda n: Decimal(n).scaleb(-2)}
     made = makers[annotation]
     ways = [stable_hash(schema_of(annotation))(made(n)) % 16 for n in range(1_600)]
     assert all(50 < ways.count(way) < 150 for way in range(16))
