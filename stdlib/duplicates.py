@@ -86,6 +86,8 @@ class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
 
     _word = "deduplicate"
 
+    forgets_idle = True
+
     by: Callable[[V], Hashable]
     horizon: int
     time: Callable[[V], Time]
