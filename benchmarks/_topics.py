@@ -159,12 +159,12 @@ class TopicLife:
         self.add()
         for _ in range(3):
             self.start(until=self.chance.choice(["", "broker", "driver", *VICTIMS[self.backend]]))
-            assert answers(self.broker.address)
+            assert answers(self.broker.address, seconds=PATIENCE)
             if self.chance.random() < 0.5:
                 self.add()
             if self.chance.random() < 0.3:
                 self.restart()
-                assert answers(self.broker.address)
+                assert answers(self.broker.address, seconds=PATIENCE)
         end = self.chance.choice(["drain", "partition added", "topic remade", "another topic"])
         if end == "another topic":
             self.start()

@@ -2,11 +2,11 @@
 
 ::
 
-    CHECKPOINT/local/epochs.db         table epochs: a row for each of the last epochs. table states: a row for each key group
-    CHECKPOINT/local/states/0-3-17     a large state: of stage 0, key group 3, after epoch 17
+    CHECKPOINT/local/epochs.db         table epochs: a row for each of the last epochs. table states: rows for each key group
+    CHECKPOINT/local/states/0-3-1-17   a large part of a state: of stage 0, key group 3, part 1, written by epoch 17
 
-An epoch is begun by a commit of what it takes, and ended by one commit of all its states. So whoever goes on after a crash takes
-the same rows again, from the states before. SQLite's write-ahead log is synchronised with each commit.
+An epoch is begun by a commit of what it takes, and ended by one commit of the parts of states that it has changed. So whoever
+goes on after a crash takes the same rows again, from the states before. Each commit synchronises SQLite's write-ahead log.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
 
+from tracetypes.compiler.analysis.pickles import dumps
+from tracetypes.compiler.local.states import Part, StateParts, state_of
 from tracetypes.compiler.store.input_files import home_of
 from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
 from tracetypes.compiler.store.listings import Listings
@@ -34,7 +37,10 @@ GroupId: TypeAlias = tuple[int, int]
 """A stage, and a key group."""
 
 LARGE = 1 << 20
-"""Bytes from which a state is a file of its own."""
+"""Bytes from which a part of a state is a file of its own."""
+
+JOURNAL = 8 << 20
+"""Bytes of the write-ahead log that stay on disk after a large epoch."""
 
 KEPT = 100
 """How many epochs are kept, as many as commit records."""
@@ -42,7 +48,7 @@ KEPT = 100
 _TABLES = """
     CREATE TABLE IF NOT EXISTS epochs (number INTEGER PRIMARY KEY, takes TEXT NOT NULL, ended INTEGER NOT NULL);
     CREATE TABLE IF NOT EXISTS states (
-        stage INTEGER, grp INTEGER, state BLOB, file TEXT, PRIMARY KEY (stage, grp)
+        stage INTEGER, grp INTEGER, part INTEGER, digest BLOB, state BLOB, file TEXT, PRIMARY KEY (stage, grp, part)
     );
 """
 
@@ -79,6 +85,7 @@ class LocalLog:
         self.checkpoint, self.path = checkpoint, checkpoint / "local"
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.RLock()
+        self._known: dict[GroupId, Sequence[bytes]] | None = None
 
     # ------------------------------------------------------------------------------------------------- epochs
 
@@ -107,21 +114,37 @@ class LocalLog:
         with self._lock, self._open() as connection:
             connection.execute("DELETE FROM epochs WHERE number >= ?", (number,))
 
-    def end(self, number: int, states: Mapping[GroupId, bytes]) -> None:
-        """Record that an epoch has ended, with the states that it has changed."""
-        rows: list[tuple[int, int, bytes | None, str | None]] = []
-        for (stage, group), state in states.items():
-            if len(state) < LARGE:
-                rows.append((stage, group, state, None))
-            else:
-                rows.append((stage, group, None, self._file(f"{stage}-{group}-{number}", state)))
+    def end(self, number: int, states: Mapping[GroupId, StateParts]) -> None:
+        """Record that an epoch has ended, with the states that it has changed: those parts that are not written yet."""
         with self._lock:
+            digests = self._digests()
+            rows: list[tuple[int, int, int, bytes, Part | None, str | None]] = []
+            for (stage, group), state in states.items():
+                before = digests.get((stage, group), ())
+                for at, (part, digest) in enumerate(zip(state.parts, state.digests, strict=True)):
+                    if at < len(before) and before[at] == digest:
+                        continue
+                    large = len(part) >= LARGE
+                    file = self._file(f"{stage}-{group}-{at}-{number}", part) if large else None
+                    rows.append((stage, group, at, digest, None if large else part, file))
+            shorter = [(*at, len(one.parts)) for at, one in states.items() if len(one.parts) < len(digests.get(at, ()))]
             with self._open() as connection:
-                connection.executemany("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", rows)
+                connection.executemany("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?)", rows)
+                connection.executemany("DELETE FROM states WHERE stage = ? AND grp = ? AND part >= ?", shorter)
                 connection.execute("UPDATE epochs SET ended = 1 WHERE number = ?", (number,))
                 connection.execute("DELETE FROM epochs WHERE number < ?", (number - KEPT,))
-            if any(file is not None for *_, file in rows):
+            digests.update({at: one.digests for at, one in states.items()})
+            if shorter or any(file is not None for *_, file in rows):
                 self._tidy()
+
+    def _digests(self) -> dict[GroupId, Sequence[bytes]]:
+        """The digests of all parts that are written."""
+        if self._known is None:
+            known: dict[GroupId, list[bytes]] = {}
+            for stage, group, digest in self._all("SELECT stage, grp, digest FROM states ORDER BY stage, grp, part"):
+                known.setdefault((stage, group), []).append(digest)
+            self._known = {at: tuple(some) for at, some in known.items()}
+        return self._known
 
     # ------------------------------------------------------------------------------------------------- states
 
@@ -130,21 +153,23 @@ class LocalLog:
         """How many stages have a state."""
         return int(self._one("SELECT count(DISTINCT stage) FROM states", 0))
 
-    def states(self, stage: int | None = None) -> Iterator[tuple[GroupId, bytes]]:
-        """The states after the last epoch that has ended. Raises :class:`RunError` ``TT214`` if a file of one is gone."""
-        query = "SELECT stage, grp, state, file FROM states"
-        rows = self._all(f"{query} ORDER BY stage, grp") if stage is None else self._all(f"{query} WHERE stage = ?", stage)
-        for number, group, state, file in rows:
+    def states(self, stage: int | None = None) -> Iterator[tuple[GroupId, list[Part]]]:
+        """The states after the last epoch that has ended, in parts. Raises :class:`RunError` ``TT214`` if a file of one is
+        gone."""
+        query, order = "SELECT stage, grp, state, file FROM states", "ORDER BY stage, grp, part"
+        some = self._all(f"{query} {order}") if stage is None else self._all(f"{query} WHERE stage = ? {order}", stage)
+        for at, rows in groupby(some, key=lambda row: row[:2]):
             try:
-                yield (number, group), state if file is None else (self.path / "states" / file).read_bytes()
+                parts = [one if file is None else (self.path / "states" / file).read_bytes() for *_, one, file in rows]
             except OSError as error:
                 raise RunError(
                     "TT214",
-                    f"the state of stage {number}, key group {group} cannot be read: {error}",
+                    f"the state of stage {at[0]}, key group {at[1]} cannot be read: {error}",
                     fix="put the file back, or start anew with another --checkpoint and output",
                 ) from error
+            yield (at[0], at[1]), parts
 
-    def _file(self, name: str, state: bytes) -> str:
+    def _file(self, name: str, state: Part) -> str:
         directory = self.path / "states"
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / name).open("wb") as file:
@@ -156,9 +181,9 @@ class LocalLog:
     def _tidy(self) -> None:
         """Remove the files of states that are no longer."""
         needed = {file for (file,) in self._all("SELECT file FROM states WHERE file IS NOT NULL")}
-        for name in os.listdir(self.path / "states"):
-            if name not in needed:
-                (self.path / "states" / name).unlink()
+        for path in (self.path / "states").glob("*"):
+            if path.name not in needed:
+                path.unlink()
 
     # ------------------------------------------------------------------------------------- what a run asks for
 
@@ -190,6 +215,7 @@ class LocalLog:
             connection = sqlite3.connect(self.path / "epochs.db", check_same_thread=False)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA journal_size_limit = {JOURNAL}")
             connection.executescript(_TABLES)
             self._connection = connection
         return self._connection
@@ -218,5 +244,5 @@ class LocalLog:
 
 def stage_states(view: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
     """The states of a stage by key group."""
-    for (_, group), state in LocalLog(view.path).states(stage.number):
-        yield group, state
+    for (_, group), parts in LocalLog(view.path).states(stage.number):
+        yield group, bytes(parts[0]) if len(parts) == 1 else dumps(state_of(parts))

@@ -242,8 +242,8 @@ class LocalSegment:
             else:
                 store.output.tidy()
         else:
-            workers.blobs = {}
-        self.log.end(number, workers.blobs)
+            workers.parts = {}
+        self.log.end(number, workers.parts)
         for label, files in store.files.items():
             files.committed(record["files"][label])
         for label, stream in self.streams.items():

@@ -18,11 +18,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
-from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.inputs import LocalInput, SplitRows
 from tracetypes.compiler.local.log import GroupId
 from tracetypes.compiler.local.prints import operators_print
+from tracetypes.compiler.local.states import Part, StateParts, state_of
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, Stage, StageLink, links
 from tracetypes.compiler.runtime.channel import ChannelKernel
@@ -83,8 +83,8 @@ class _Kernels:
 
 
 class Workers:
-    """The threads that run the epochs of a plan. ``delivery``: of the sink's rows. ``load``: the bytes of states that a start
-    finds."""
+    """The threads that run the epochs of a plan. ``delivery``: of the sink's rows. ``load``: the states that a start finds,
+    in parts."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Workers:
         inputs: Mapping[str, LocalInput],
         channels: Mapping[str, LocalChannelReader],
         delivery: Delivery,
-        load: Callable[[], Iterable[tuple[GroupId, bytes]]],
+        load: Callable[[], Iterable[tuple[GroupId, Sequence[Part]]]],
     ) -> None:
         self.plan, self.inputs, self.channels, self.delivery, self.load = plan, inputs, channels, delivery, load
         self.pool = ThreadPoolExecutor(plan.width, "tracetypes") if plan.width > 1 else None
@@ -102,9 +102,11 @@ class Workers:
         """Begin from the states of the last epoch that has ended. ``plan``: the same with other operators in Python."""
         self.plan = plan
         self.kernels = threading.local()
-        self.blobs: dict[GroupId, bytes] = {}
-        """The states that the last epoch has changed, as bytes."""
-        self.states: dict[GroupId, StageState] = {at: loads(state) for at, state in self.load()}
+        self.parts: dict[GroupId, StateParts] = {}
+        """The states of groups that the last epoch had something for, in parts."""
+        self.states: dict[GroupId, StageState] = {}
+        self.saved = dict(self.load())
+        """The states that nothing has come for yet."""
 
     def close(self) -> None:
         """End the threads."""
@@ -115,7 +117,7 @@ class Workers:
         """Do an epoch. Returns what leaves the last stage. The states are those behind it. Raises :class:`RetryEpoch`,
         :class:`Difference`, and the errors of sources and operators; then :meth:`begin` has to be called."""
         plan = self.plan
-        self.blobs = {}
+        self.parts = {}
         waiting: dict[int, list[Message]] = {stage.number: [] for stage in plan.stages}
         tasks: list[tuple[int, Callable[[], list[Message]]]] = []
         for stage in plan.stages:
@@ -209,12 +211,12 @@ class Workers:
         def task(group: int) -> list[Message]:
             kernel, at = self._mine.stage(stage.number), (stage.number, group)
             if at not in self.states:
-                self.states[at] = kernel.fresh()
+                self.states[at] = state_of(self.saved.pop(at)) if at in self.saved else kernel.fresh()
             state = self.states[at]
             with operators_print():
                 left = list(deliver(delivery, kernel.step(state, group, groups[group]), self.plan.key_groups))
-            self.blobs[at] = dumps(state)
-            left.append(kernel.metrics(state, group, len(self.blobs[at])))
+            parts = self.parts[at] = StateParts.of(state)
+            left.append(kernel.metrics(state, group, parts.size))
             return left
 
         results = self._all([partial(task, group) for group in sorted(groups)])

@@ -264,13 +264,13 @@ class Node:
         self.start()
 
 
-def answers(address: str) -> bool:
-    """Wait until a broker answers; False when it does not within a minute."""
+def answers(address: str, seconds: int = 60) -> bool:
+    """Wait until a broker answers; False when it does not within these seconds."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-    for _ in range(60):
+    for _ in range(seconds):
         try:
             admin.list_topics(timeout=1)
         except KafkaException:

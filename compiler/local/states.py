@@ -1,0 +1,63 @@
+"""States as bytes, in parts: a head, and the large buffers of columns beside it.
+
+An epoch writes the parts whose digests differ from what is written. So the keys of an operator are not written again when only
+sums change, and nothing but a small head when only the progress of inputs does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from tracetypes.compiler.analysis.pickles import dumps
+
+__all__ = ["Part", "StateParts", "state_of"]
+
+Part: TypeAlias = bytes | bytearray | memoryview
+
+LEAST: Final = 1 << 14
+"""Bytes from which a buffer is a part of its own."""
+
+
+@attrs.frozen(eq=False)
+class StateParts:
+    """A state. Its parts are views into it: they are valid until it changes. ``digests``: of the parts."""
+
+    parts: Sequence[Part]
+    digests: Sequence[bytes]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(len(one) for one in self.parts)
+
+    @classmethod
+    def of(cls, state: Any) -> StateParts:
+        """Of a state."""
+        buffers: list[memoryview] = []
+
+        def inside(buffer: pickle.PickleBuffer) -> bool:
+            view = buffer.raw()
+            if view.nbytes < LEAST:
+                return True
+            buffers.append(view)
+            return False
+
+        parts: list[Part]
+        try:
+            parts = [pickle.dumps(state, protocol=5, buffer_callback=inside), *buffers]
+        except (pickle.PicklingError, AttributeError, TypeError):
+            parts = [dumps(state)]
+        if b"__main__" in parts[0]:  # classes by value
+            parts = [dumps(state)]
+        return cls(parts, [hashlib.blake2b(one, digest_size=16).digest() for one in parts])
+
+
+def state_of(parts: Sequence[Part]) -> Any:
+    """The state of parts that we wrote into a checkpoint. Buffers may change then, as they could before."""
+    head, *buffers = parts
+    return pickle.loads(head, buffers=[bytearray(one) for one in buffers])
