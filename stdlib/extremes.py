@@ -79,7 +79,9 @@ class Min(_Extreme[V, W], Generic[V, W]):
     _in_python = "compares text, bytes, decimals, unsigned integers or enums, of which columns keep no smallest one"
 
     def chooses(self) -> tuple[Choice[V], ...]:
-        return (Choice(self.measure, ties="any", first=True),)
+        smallest: Choice[V] = Choice(self.measure, ties="any", first=True)
+        # The smallest of floats is NaN if there is one, and that is the last in the order of choices.
+        return (smallest, Choice(self.measure, ties="any")) if self.floats else (smallest,)
 
     def combine(self, a: W | None, b: W | None) -> W | None:
         return least(a, b)  # type: ignore[arg-type]

@@ -169,6 +169,13 @@ class Wrong(Choosing):
     """It counts its items, and says that it needs one."""
 
 
+@pytest.mark.parametrize("aggregate", [stdlib.min(to=float), stdlib.max(to=float)], ids=["min", "max"])
+def test_extremes_of_floats_need_nan(aggregate: Any) -> None:
+    """Both are NaN where a value is."""
+    values = [0.0, math.nan, 1.0]
+    assert 1 in {row for choice in aggregate.chooses() for row in choice.rows(values, lambda value: 0)}
+
+
 def test_an_operator_that_needs_more_than_it_says() -> None:
     items = st.tuples(st.sampled_from("ab"), READINGS)
     (law,) = [law for law in laws(Wrong(CHOICES["integer"]), items=items) if law.name == "choices"]
