@@ -58,7 +58,7 @@ class Part:
 @attrs.frozen
 class Result:
     throughput: float
-    """Inputs of the chain that were answered, a second."""
+    """Inputs of the chain that were answered, a second, over the whole run."""
     latency: float
     """Mean seconds from the begin of the first operator's work on an input to the exit of an output of it."""
     cost: float
@@ -188,7 +188,7 @@ def simulate(
     seed: int = 1,
 ) -> Result:
     """Answer about ``units`` inputs of a chain. More come than can be answered: the input queue holds what the ``budget`` of
-    units in flight leaves. Figures are of the middle 60 percent of the time, as in the paper."""
+    units in flight leaves. The latency is that of the middle 60 percent of the time, as in the paper."""
     chance = random.Random(seed)
     machine = _Machine(costs)
     twin = _twins()
@@ -319,7 +319,7 @@ def simulate(
     middle = [(left, begun) for left, begun in answered if first <= left <= last]
     totals = [one.total_time + one.time for one in operators]
     return Result(
-        throughput=len(middle) / factor / (last - first),
+        throughput=len(answered) / factor / machine.now,
         latency=sum(left - begun for left, begun in middle) / max(1, len(middle)),
         cost=sum(seconds for seconds, _ in spent) / max(1, sum(done for _, done in spent)),
         shares=tuple(round(one / (sum(totals) or 1.0), 3) for one in totals),
