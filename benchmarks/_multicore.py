@@ -53,6 +53,8 @@ class Part:
     partitions: int = 0
     """At most so many, however many the scheme has; 0: as many as the scheme has."""
     keys: Callable[[random.Random], float] = random.Random.random
+    slow: float = 0.0
+    """The share of inputs that cost 50 times as much."""
 
 
 @attrs.frozen
@@ -188,7 +190,8 @@ def simulate(
     seed: int = 1,
 ) -> Result:
     """Answer about ``units`` inputs of a chain. More come than can be answered: the input queue holds what the ``budget`` of
-    units in flight leaves. The latency is that of the middle 60 percent of the time, as in the paper."""
+    units in flight leaves. ``reordering``: ``lock-based``, ``non-blocking`` or ``blocks``. The latency is that of the middle
+    60 percent of the time, as in the paper."""
     chance = random.Random(seed)
     machine = _Machine(costs)
     twin = _twins()
@@ -220,7 +223,8 @@ def simulate(
             root = inputs[-1]
             if not root:
                 root.append(machine.now)
-            yield part.cost * chance.uniform(0.8, 1.2)
+            slow = part.slow and chance.random() < part.slow
+            yield part.cost * chance.uniform(0.8, 1.2) * (50 if slow else 1)
             count[place] += 1
             outputs = int(count[place] * part.selectivity) - int((count[place] - 1) * part.selectivity)
             return [unit_for(place + 1, root) for _ in range(outputs)]
@@ -245,11 +249,13 @@ def simulate(
 
     for place in reversed(range(len(chain))):
         one, process, deliver = operators[place], process_of(place), deliver_of(place)
-        buffer = (
-            twin.LockBasedReorderingBuffer(deliver, primitives)
-            if reordering == "lock-based"
-            else twin.NonBlockingReorderingBuffer(deliver, size, primitives)
-        )
+        match reordering:
+            case "lock-based":
+                buffer = twin.LockBasedReorderingBuffer(deliver, primitives)
+            case "non-blocking":
+                buffer = twin.NonBlockingReorderingBuffer(deliver, size, primitives)
+            case _:
+                buffer = twin.BlockOrderBuffer(deliver, primitives)
         match one.kind:
             case Kind.STATEFUL:
                 one.worklist, buffer = twin.SingleQueue(process, deliver), None

@@ -4,9 +4,9 @@
 
 Parts: ``empty``, chains of 1 to 10 operators that do nothing, on one thread (CPU time for a unit and operator); ``decision``,
 what the scheduler takes for a turn; ``threads``, an operator of hashes, which release the GIL, on 1 and 2 threads;
-``figure8`` (with the time distribution) to ``figure14``, simulated on ``--workers`` cores (``_multicore``) with the costs
-measured in this run. The queries have the shapes of the paper's Table 1; their costs and selectivities are ours. Prints JSON
-lines.
+``figure8`` (with the time distribution) to ``figure14``, and ``typed`` order beside serial order, simulated on ``--workers``
+cores (``_multicore``) with the costs measured in this run. The queries have the shapes of the paper's Table 1; their costs
+and selectivities are ours. Prints JSON lines.
 """
 
 from __future__ import annotations
@@ -249,8 +249,15 @@ class Figures:
                 result = self.mean(chain, "CT", self.workers, reordering=reordering)
                 yield {"query": query, "reordering": reordering} | result
 
+    def typed(self) -> Iterator[dict[str, Any]]:
+        """Serial and typed order, when some inputs cost 50 times as much as the others."""
+        for slow in (0.0, 0.001, 0.01):
+            for order in ("non-blocking", "blocks"):
+                chain = [Part(SL, 100 * MICRO, slow=slow), Part(PS, 20 * MICRO)]
+                yield {"slow": slow, "order": order} | self.mean(chain, "LP", self.workers, reordering=order)
 
-FIGURES = [f"figure{number}" for number in range(8, 15)]
+
+FIGURES = [*(f"figure{number}" for number in range(8, 15)), "typed"]
 
 
 def main() -> None:
