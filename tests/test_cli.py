@@ -177,20 +177,20 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
     lines = out.splitlines()
     assert lines[:4] == ["dataflow home-energy", "", "graph", "      0  source 'readings' : U[Unit, Measurement]"]
     for line in (
-        "      1  FlatMap <- 0 : U[Plug, Load]",
+        "      1  flat_map <- 0 : U[Plug, Load]",
         "      2  SORT <- 1 : O[Plug, Load]",
         "plan: 2 stages, parallelism 4, 16 key groups",
         "    source 'readings' : U[Unit, Measurement]   markers: every 10 s of event time, delay 0 s",
-        "        native    FlatMap",
+        "        native    flat_map",
         "    stage 0, one stateful operator by key group, 4 tasks : ordered per key",
         "        Python    SORT (fused)",
         "                  because the function by= is called per item; numbers, times and text that it returns are sorted as "
         "columns",
-        "        Python    Interpolate",
+        "        Python    interpolate",
         "                  because the items of a key are taken one after the other",
         "    from stage 0",
-        "        native    KeyBy",
-        "        Python    TimeWindow",
+        "        native    key_by",
+        "        Python    time_window",
         "    sink 'averages' : O[str, Average]",
     ):
         assert line in lines
@@ -234,8 +234,8 @@ def test_graph_draws_the_typed_graph(tmp_path: Path, capsys: pytest.CaptureFixtu
     shown = texts(drawn)
     for text in (
         ["readings", "source", "markers every 10 s of event time, delay 0 s"],
-        ["FlatMap", "OpStateless"],
-        ["Interpolate", "OpKeyedOrdered"],
+        ["flat_map", "OpStateless"],
+        ["interpolate", "OpKeyedOrdered"],
         ["averages", "sink"],
     ):
         at = shown.index(text[0])
@@ -254,7 +254,7 @@ def test_graph_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert run(capsys, "graph", "examples/home_energy.py:flow", "-p", "4", "-o", str(file)) == (0, "", "")
     page = file.read_text(encoding="utf-8")
     graph, plan = svgs(page)
-    assert "FlatMap" in texts(graph)
+    assert "flat_map" in texts(graph)
     assert "Plan: 2 stages, parallelism 4, 16 key groups" in page
     shown = texts(plan)
     assert [text for text in shown if text.startswith("stage")] == [
@@ -291,10 +291,10 @@ straight.sink("out", rows)
 
 
 OPERATORS = {
-    "FlatMap": "native",
-    "Interpolate": "Python",
-    "KeyBy": "native",
-    "TimeWindow": "Python",
+    "flat_map": "native",
+    "interpolate": "Python",
+    "key_by": "native",
+    "time_window": "Python",
 }
 
 FAN_OUT = """

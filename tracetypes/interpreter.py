@@ -40,7 +40,7 @@ from tracetypes.nodes import (
 from tracetypes.parsing import Row
 from tracetypes.records import UNIT, Mismatch, Schema, show
 from tracetypes.rejects import Rejected
-from tracetypes.self_description import SelfDescribing
+from tracetypes.self_description import SelfDescribing, name_of_operator
 from tracetypes.silence import (
     NO_SILENCE,
     Need,
@@ -589,7 +589,7 @@ def operator_failure(op: object, method: str, what: str, error: BaseException) -
 
 def emitted_wrongly(op: object, error: Mismatch | str, key: Any, value: Any) -> OperatorFailed:
     """The error of an operator that emitted what its type does not allow."""
-    name = op._name() if isinstance(op, SelfDescribing) else type(op).__name__
+    name = name_of_operator(op)
     return OperatorFailed(
         "TT206",
         f"{name} emitted ({show(key)}, {show(value)}): {error}",

@@ -14,7 +14,7 @@ import attrs
 from tracetypes.errors import Location
 from tracetypes.formats import Format, Kafka
 from tracetypes.markers import Markers
-from tracetypes.self_description import SelfDescribing
+from tracetypes.self_description import SelfDescribing, name_of_operator
 
 __all__ = [
     "ROW_POSITION",
@@ -157,7 +157,7 @@ def title(node: Node) -> str:
         case Sink(name=name):
             return f"sink {name!r}"
         case Apply(op=op):
-            return type(op).__name__
+            return name_of_operator(op)
         case Sort():
             return "SORT"
         case Merge():

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from tracetypes.redaction import names_of
 
-__all__ = ["SelfDescribing"]
+__all__ = ["SelfDescribing", "name_of_operator"]
 
 
 class SelfDescribing:
@@ -43,3 +43,8 @@ class SelfDescribing:
         does not help at run time: a frozen instance cannot remember its ``[str, int]``.)
         """
         return {}
+
+
+def name_of_operator(op: object) -> str:
+    """What authors wrote to make an operator; the name of its class where it is none."""
+    return op._name() if isinstance(op, SelfDescribing) else type(op).__name__

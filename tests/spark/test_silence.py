@@ -82,7 +82,7 @@ def test_what_stays_open_in_band_is_counted(spark: SparkSession) -> None:
     result = tracetypes.run(banded(), inputs={"visits": rows}, outputs={"sessions": told})
     assert len(told) == 2
     ((operator, keys),) = result.open.items()
-    assert operator.startswith("SessionWindow (")
+    assert operator.startswith("session (")
     assert keys == 2
 
 
@@ -96,7 +96,7 @@ def test_what_a_run_leaves_open_without_draining_is_said(
         places = ["--input", f"visits={tmp_path}/in", "--output", f"sums={tmp_path}/out"]
         status = main(["run", "tests.spark.test_silence:FLOW", *places, "--no-drain", "--key-groups", "2"])
     assert status == 0
-    assert "2 keys have open windows in SlidingPanes (" in said.getvalue()
+    assert "2 keys have open windows in sliding (" in said.getvalue()
 
 
 def windows() -> Dataflow:
