@@ -42,6 +42,7 @@ from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.plan.field_types import fields_of, fields_of_type
 from tracetypes.compiler.runtime.eviction import indistinguishable
 from tracetypes.compiler.runtime.partial_aggregation import fit
+from tracetypes.compiler.runtime.stateless import exactly
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
 from tracetypes.conformance import conformer
@@ -541,6 +542,7 @@ TRACED: list[Callable[[Sale], Any]] = [
     lambda s: s.hue != Hue.CRIMSON,
     lambda s: Hue.BLUE is s.hue,
     lambda s: s.hue is not Hue.BLUE,
+    lambda s: s.hue is Small.RED,  # type: ignore[comparison-overlap]
     lambda s: s.hue == "red",  # type: ignore[comparison-overlap]
     lambda s: s.hue is None,
     lambda s: s.hue in (Hue.RED, Hue.BLUE),
@@ -589,6 +591,19 @@ IN_PYTHON: list[tuple[Callable[[Sale], Any], str]] = [
     (lambda s: hash(s.step), "calls hash"),
 ]
 """What columns cannot say, with the word of the reason that names the type."""
+
+
+ODD = (-1, 2**64, True, "up", "red", Small.RED, Decimal(1), Decimal("0.001"), Decimal("-0.00"), Decimal("NaN"), None)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_what_is_taken_as_it_is_fits_as_it_is(name: str) -> None:
+    """What Python emits in bulk is not looked at one by one, if all of it is exactly of the type."""
+    schema, fitting = dict(SALE.fields)[name], list(POOLS[name])  # type: ignore[union-attr]
+    assert exactly(schema, fitting)
+    for odd in ODD:
+        if exactly(schema, [*fitting, odd]):
+            assert repr(conformer(schema)(odd)) == repr(odd)
 
 
 def columns_say(function: Callable[[Sale], Any], rows: list[Sale]) -> list[Any]:

@@ -92,18 +92,22 @@ class Tagged:
     ts: int
     tags: list[str] | None
     hues: list[Hue] | None
+    hue: Hue
 
 
-@pytest.mark.parametrize(("tag", "hue"), [(None, "red"), ("c", "pink"), ("c", None)])
-def test_what_is_missing_or_wrong_within_a_list_of_Parquet_is_a_reject(tmp_path: Path, tag: Any, hue: Any) -> None:
+@pytest.mark.parametrize(
+    ("tag", "hue", "one"), [(None, "red", "red"), ("c", "pink", "red"), ("c", None, "red"), ("c", "red", "pink")]
+)
+def test_what_is_missing_or_wrong_in_Parquet_is_a_reject(tmp_path: Path, tag: Any, hue: Any, one: str) -> None:
     tags = [["a"], None, ["b", tag], [], ["c"]]
     hues = [["red"], None, ["blue", hue], [], ["red"]]
-    pq.write_table(pa.table({"ts": list(range(5)), "tags": tags, "hues": hues}), tmp_path / "tags.parquet")
+    columns = {"ts": list(range(5)), "tags": tags, "hues": hues, "hue": ["red", "blue", one, "red", "blue"]}
+    pq.write_table(pa.table(columns), tmp_path / "tags.parquet")
     flow, back = Dataflow("tags"), list[Tagged]()
     flow.sink("out", flow.source("rows", U[Unit, Tagged], markers=every(seconds=10, time=lambda t: t.ts)))
     found = run(flow, {"rows": str(tmp_path / "tags.parquet")}, {"out": back}, backend="local")
     assert found.rejects == {"rows": 1}
-    assert sorted(one.ts for one in back) == [0, 1, 3, 4]
+    assert sorted(row.ts for row in back) == [0, 1, 3, 4]
 
 
 def balances() -> Dataflow:
