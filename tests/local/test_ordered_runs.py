@@ -186,10 +186,19 @@ CHECKS: dict[str, tuple[Callable[..., None], Any]] = {
 }
 
 
+def search(examples: int, check: Callable[..., None], graphs: Any, how: Any, heuristic: Any) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(graphs, inputs, how, heuristic, workers)
+    def found(chain: list[Step], units: list[Any], how: Settings, heuristic: str, count: int) -> None:
+        check(chain, units, how, heuristic, count)
+
+    found()
+
+
 @pytest.mark.parametrize("name", CHECKS)
 def test_outputs_are_those_of_the_sequential_run(name: str) -> None:
     check, graphs = CHECKS[name]
-    given(graphs, inputs, settings_of_flows, heuristics, workers)(settings(max_examples=25, deadline=None)(check))()
+    search(25, check, graphs, settings_of_flows, heuristics)
 
 
 @pytest.mark.parametrize("scheme", Scheme)
@@ -199,7 +208,7 @@ def test_outputs_are_those_of_the_sequential_run(name: str) -> None:
 def test_outputs_are_those_of_the_sequential_run_for_all(name: str, heuristic: str, scheme: Scheme) -> None:
     check, graphs = CHECKS[name]
     how = settings_of_flows.map(lambda one: attrs.evolve(one, scheme=scheme))
-    given(graphs, inputs, how, st.just(heuristic), workers)(settings(max_examples=150, deadline=None)(check))()
+    search(150, check, graphs, how, st.just(heuristic))
 
 
 # ----------------------------------------------------------------------------------------------------- typed order

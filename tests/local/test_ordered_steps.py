@@ -114,8 +114,8 @@ def test_a_non_blocking_buffer_keeps_the_order(size: int) -> None:
     assert senders("non-blocking", [[0, 3], [1, 2]], size).ends == 1
 
 
-@pytest.mark.parametrize("orders", [([2], [1], [0]), ([0, 3], [1, 4], [2, 5])], ids=str)
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("orders", [([2], [1], [0]), ([0, 3], [1], [2])], ids=str)
+@pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.nightly
 def test_a_non_blocking_buffer_keeps_the_order_of_three(orders: Sequence[Sequence[int]], size: int) -> None:
     assert senders("non-blocking", orders, size).ends == 1
@@ -193,11 +193,11 @@ def test_a_block_order_buffer_keeps_marks_in_their_places() -> None:
     assert blocks("..#", [[0, 2], [1]]).ends == 2, "items of a block may change places"
 
 
-@pytest.mark.parametrize("shares", [([1, 3], [0, 2, 4]), ([4, 3], [0, 2, 1]), ([4], [2], [0, 1, 3])], ids=str)
+@pytest.mark.parametrize("shares", [([1, 3], [0, 2]), ([3], [0, 2, 1])], ids=str)
 @pytest.mark.nightly
 def test_a_block_order_buffer_keeps_more_marks_in_their_places(shares: Sequence[Sequence[int]]) -> None:
-    assert blocks(".#.#.", shares).ends >= 1
-    assert blocks("..##.", shares).ends >= 1
+    assert blocks(".#.#", shares).ends >= 1
+    assert blocks(".##.", shares).ends >= 1
 
 
 @pytest.mark.parametrize(
@@ -371,16 +371,16 @@ def test_longer_runs_of_partitioned_operators(scheme: str, text: str, buffer: st
     assert consumers(scheme, text, size=1, limit=1, buffer=buffer).ends >= 1
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", ["HybridQueue", "KeyedSharedQueue"])
 @pytest.mark.nightly
 def test_three_workers_on_a_partitioned_operator(scheme: str) -> None:
-    assert consumers(scheme, "aab", workers=3, size=2).ends >= 1
+    assert consumers(scheme, "aa", partitions=1, workers=3, size=2).ends >= 1
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", ["HybridQueue", "KeyedSharedQueue"])
 @pytest.mark.nightly
 def test_units_come_while_workers_work(scheme: str) -> None:
-    assert consumers(scheme, "ab#a", early=1, size=2).ends >= 1
+    assert consumers(scheme, "a#", early=1, size=2).ends >= 1
 
 
 @pytest.mark.parametrize(
@@ -516,9 +516,9 @@ def test_a_stateless_operator_keeps_the_order() -> None:
 
 @pytest.mark.nightly
 def test_a_stateless_operator_keeps_the_order_of_more() -> None:
-    for size in (1, 2):
-        assert stateless(4, size=size).ends >= 1
-        assert stateless(3, size=size, workers=3).ends >= 1
+    assert stateless(3, size=1).ends >= 1
+    assert stateless(3, size=2).ends >= 1
+    assert stateless(2, size=1, workers=3).ends >= 1
 
 
 # ----------------------------------------------------------------------------------------------------- merges
@@ -653,7 +653,6 @@ def test_workers_end_when_everything_is_answered() -> None:
 def test_no_worker_sleeps_while_there_is_work() -> None:
     assert scheduled(1, early=0).ends >= 1
     assert scheduled(1, early=1, kinds=[Kind.STATELESS, Kind.STATEFUL]).ends >= 1
-    assert scheduled(2, early=2).ends >= 1
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,9 @@ class Crash(BaseException):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
-    "step", [(Workers, "run"), (FileOutput, "take"), (RunStore, "commit"), (LocalLog, "end"), (LocalLog, "begin")], ids=str
+    "step",
+    [(Workers, "run"), (FileOutput, "take"), (RunStore, "commit"), (LocalLog, "end"), (LocalLog, "begin")],
+    ids=str,
 )
 def test_an_epoch_that_a_crash_interrupts_takes_the_same_rows(tmp_path: Path, step: tuple[Any, str], when: str) -> None:
     """From the checkpoint: the sender does not send them again. What no epoch had begun to take is lost."""
@@ -368,7 +370,9 @@ def test_addresses_that_are_refused(text: str, said: str) -> None:
 
 def test_addresses() -> None:
     assert SocketAddress.of("tcp://10.0.0.1:1?remote=yes").host == "10.0.0.1"
-    assert SocketAddress.of("tcp-listen://[::1]:9?rows=5") == SocketAddress("tcp-listen://[::1]:9?rows=5", "::1", 9, True, 5)
+    assert SocketAddress.of("tcp-listen://[::1]:9?rows=5") == SocketAddress(
+        "tcp-listen://[::1]:9?rows=5", "::1", 9, True, 5
+    )
 
 
 def test_spark_refuses_them_by_name() -> None:
