@@ -28,8 +28,12 @@ Placed = tuple[Any, Any, V]
 """A value behind its place in an order, and its place among those that are equal there."""
 
 
+AtPlace = tuple[Any, V]
+"""A value behind its place in an order. Ties are compared when there are some: their canonical order costs more than a sum."""
+
+
 @attrs.frozen
-class Last(Aggregate[V, "Placed[V] | None", V]):
+class Last(Aggregate[V, "AtPlace[V] | None", V]):
     """See :func:`last`."""
 
     _word = "last"
@@ -40,19 +44,19 @@ class Last(Aggregate[V, "Placed[V] | None", V]):
     def chooses(self) -> tuple[Choice[V], ...]:
         return (Choice(self.by),)
 
-    def lift(self, value: V) -> Placed[V] | None:
-        return place_of(self.by(value)), order_of(value), value
+    def lift(self, value: V) -> AtPlace[V] | None:
+        return place_of(self.by(value)), value
 
-    def identity(self) -> Placed[V] | None:
+    def identity(self) -> AtPlace[V] | None:
         return None
 
-    def combine(self, a: Placed[V] | None, b: Placed[V] | None) -> Placed[V] | None:
+    def combine(self, a: AtPlace[V] | None, b: AtPlace[V] | None) -> AtPlace[V] | None:
         if a is None or b is None:
             return a or b
-        return b if a[:2] < b[:2] else a
+        return b if _is_before(a, b) else a
 
-    def result(self, agg: Placed[V] | None) -> V:
-        return cast("Placed[V]", agg)[2]
+    def result(self, agg: AtPlace[V] | None) -> V:
+        return cast("AtPlace[V]", agg)[1]
 
 
 @attrs.frozen
@@ -64,10 +68,17 @@ class First(Last[V], Generic[V]):
     def chooses(self) -> tuple[Choice[V], ...]:
         return (Choice(self.by, first=True),)
 
-    def combine(self, a: Placed[V] | None, b: Placed[V] | None) -> Placed[V] | None:
+    def combine(self, a: AtPlace[V] | None, b: AtPlace[V] | None) -> AtPlace[V] | None:
         if a is None or b is None:
             return a or b
-        return b if b[:2] < a[:2] else a
+        return b if _is_before(b, a) else a
+
+
+def _is_before(a: AtPlace[Any], b: AtPlace[Any]) -> bool:
+    """Whether one value comes before another, ties in their canonical order."""
+    if a[0] == b[0]:
+        return bool(order_of(a[1]) < order_of(b[1]))
+    return bool(a[0] < b[0])
 
 
 @overload
