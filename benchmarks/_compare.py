@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -47,23 +48,51 @@ def quantiles(values: Iterable[float]) -> dict[str, float]:
     return {name: round(ordered[at], 2) for name, at in places.items()} if ordered else {}
 
 
-def processor() -> float:
-    """Seconds of processor time so far, of this process and of all below it: the JVM and the Python workers."""
-    tick = os.sysconf("SC_CLK_TCK")
-    used: dict[int, float] = {}
-    below: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            pid = int(stat.parent.name)
-            used[pid] = sum(map(int, fields[11:15])) / tick  # its own and those of its children that have ended
-            below.setdefault(int(fields[1]), []).append(pid)
-    total, pending = 0.0, [os.getpid()]
-    while pending:
-        pid = pending.pop()
-        total += used.get(pid, 0.0)
-        pending += below.get(pid, [])
-    return total
+class Processor:
+    """Counts the processor time of this process and of all below it: the JVM and the Python workers.
+
+    Processes are looked at twice a second. What one uses between the last look and its end is not counted.
+    """
+
+    def __init__(self) -> None:
+        self.used: dict[tuple[int, str], float] = {}
+        self.done = threading.Event()
+
+    def look(self) -> float:
+        """Seconds so far, those of processes that have ended among them."""
+        tick = os.sysconf("SC_CLK_TCK")
+        times: dict[int, tuple[str, float]] = {}
+        below: dict[int, list[int]] = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                pid = int(stat.parent.name)
+                times[pid] = fields[19], (int(fields[11]) + int(fields[12])) / tick  # with its start, for numbers come again
+                below.setdefault(int(fields[1]), []).append(pid)
+        pending = [os.getpid()]
+        while pending:
+            pid = pending.pop()
+            if pid in times:
+                self.used[pid, times[pid][0]] = times[pid][1]
+            pending += below.get(pid, [])
+        return sum(self.used.values())
+
+    def count(self, side: Callable[[], float], into: list[float]) -> float:
+        """Seconds of a run; its processor time goes to a list."""
+        before = self.look()
+        self.done.clear()
+        looking = threading.Thread(target=self._watch, daemon=True)
+        looking.start()
+        try:
+            return side()
+        finally:
+            self.done.set()
+            looking.join()
+            into.append(self.look() - before)
+
+    def _watch(self) -> None:
+        while not self.done.wait(0.5):
+            self.look()
 
 
 @contextmanager

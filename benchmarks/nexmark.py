@@ -21,13 +21,13 @@ from pathlib import Path
 
 from benchmarks._compare import (
     Difference,
+    Processor,
     Setting,
     alternate,
     difference,
     for_each_parallelism,
     medians,
     options,
-    processor,
     say,
     scratch,
     speedups,
@@ -106,14 +106,6 @@ def child(arguments: argparse.Namespace) -> None:
         report(setting, query, arguments)
 
 
-def counted(side: Callable[[], float], into: list[float]) -> float:
-    """Seconds of a run; its processor time goes to a list."""
-    before = processor()
-    seconds = side()
-    into.append(processor() - before)
-    return seconds
-
-
 def report(setting: Setting, query: int, arguments: argparse.Namespace) -> None:
     """Verify, time and print a query."""
     flow = nexmark.dataflow(query)
@@ -131,7 +123,8 @@ def report(setting: Setting, query: int, arguments: argparse.Namespace) -> None:
     if not arguments.only_ours:
         sides["floor"] = partial(setting.other, by_hand.floor, "append")
     used: dict[str, list[float]] = {name: [] for name in sides}
-    sides = {name: partial(counted, side, used[name]) for name, side in sides.items()}
+    processor = Processor()
+    sides = {name: partial(processor.count, side, used[name]) for name, side in sides.items()}
     seconds = alternate(sides, arguments.runs, arguments.warm)
     median = medians(seconds)
     spent = medians({name: times[-arguments.runs :] for name, times in used.items()})
