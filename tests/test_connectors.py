@@ -29,6 +29,7 @@ from tracetypes.compiler.store.outputs import OUTPUTS
         ("noop:", None, "nowhere", None),
         ("-", None, "terminal", None),
         ("tcp://127.0.0.1:1", None, "socket", None),
+        ("mqtt://h/a?client=x", None, "mqtt", None),
         ("tcp-listen://127.0.0.1:1", None, "socket", None),
         (Rows(((1,),)), None, "rows", None),
         ([1, 2], csv(), "rows", None),
@@ -46,8 +47,8 @@ def test_the_connector_of_what_is_given(given: object, format: Any, kind: str, p
 
 def test_every_kind_can_be_opened() -> None:
     assert OPENINGS.keys() == {"files", "topic", "table", "rows", "iterable", "script"}
-    assert OUTPUTS.keys() == {"files", "topic", "table", "socket", "nowhere"}
-    assert LOCAL_OPENINGS.keys() == {"files", "topic", "table", "rows", "iterable", "columns", "terminal", "socket"}
+    assert OUTPUTS.keys() == {"files", "topic", "table", "socket", "mqtt", "nowhere"}
+    assert LOCAL_OPENINGS.keys() == {"files", "topic", "table", "rows", "iterable", "columns", "terminal", "socket", "mqtt"}
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,11 @@ class Arrivals:
         self.first = 0
         self.failure: BaseException | None = None
         self.ended = self.closed = False
-        self.on_release: Callable[[int], None] = lambda number: None
-        """Called with the number before which all parts are committed."""
+        self.on_release: Callable[[Sequence[Part]], None] = lambda parts: None
+        """Called with parts that all readings have committed."""
+        self.on_resume: Callable[[Sequence[Sequence[Part]]], None] = lambda parts: None
+        """Called when all readings go on, with the parts of each that an earlier process has taken, as far as they are kept."""
+        self._resumed: dict[str, Sequence[Part]] = {}
         self.more: Callable[[], Part | None] = lambda: None
         """Called for rows that are there and no part yet."""
         self._parts: deque[Part] = deque()
@@ -97,6 +100,16 @@ class Arrivals:
         for event in self._alarms:
             event.set()
 
+    def resume(self, reading: str, parts: Sequence[Part]) -> None:
+        """A reading goes on. ``parts``: that it took in an earlier process, as far as they are kept."""
+        with self._changed:
+            self._resumed[reading] = parts
+            self._begin()
+
+    def _begin(self) -> None:
+        if len(self._resumed.keys() | self._left) == self.readings and self._resumed:
+            self.on_resume(list(self._resumed.values()))
+
     def end_of_epoch(self, since: int) -> int:
         """The number behind the parts of an epoch: all that are there, but at most half of what may be held, so that the source
         goes on during the epoch. Raises the failure of the source behind its last part."""
@@ -134,6 +147,9 @@ class Arrivals:
     def leave(self, reading: str, *, finished: bool) -> None:
         """A reading takes no more parts. ``finished``: it needs none of them. When all have left, the source may end."""
         with self._changed:
+            if reading not in self._resumed:
+                self._left.add(reading)
+                self._begin()
             self._left.add(reading)
             self.closed = len(self._left) >= self.readings
             if finished:
@@ -143,11 +159,9 @@ class Arrivals:
     def _release(self) -> None:
         if len(self._done) >= self.readings:
             number = min(self.first + len(self._parts), *self._done.values())
-            for _ in range(number - self.first):
-                part = self._parts.popleft()
-                self._held_rows -= part.rows
-                self._held_bytes -= part.size
-            if number > self.first:
-                self.first = number
-                self.on_release(number)
+            gone = [self._parts.popleft() for _ in range(number - self.first)]
+            self._held_rows -= sum(part.rows for part in gone)
+            self._held_bytes -= sum(part.size for part in gone)
+            self.first = number
+            self.on_release(gone)
         self._changed.notify_all()

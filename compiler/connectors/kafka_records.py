@@ -116,8 +116,11 @@ def _raw(message: Message) -> list[tuple[str, bytes | None]]:
 class RecordReader:
     """Records of a topic as rows of a source."""
 
-    def __init__(self, leaf: FromSource, address: Address, verifier: Verifier | None = None) -> None:
-        self.leaf, self.address = leaf, address
+    def __init__(
+        self, leaf: FromSource, address: Any, verifier: Verifier | None = None, shown: Callable[[Any], str] | None = None
+    ) -> None:
+        """``shown``: a record for the reject output, if it is not of Kafka."""
+        self.leaf, self.address, self.shown = leaf, address, shown or _shown
         self.format = leaf.source.format if isinstance(leaf.source.format, Kafka) else Kafka()
         self.row_of = record_reader(leaf.source, leaf.layout)
         self.together = self._together(verifier)
@@ -141,7 +144,7 @@ class RecordReader:
     def one(self, message: Message) -> TakenRow:
         """A record by itself."""
         row = self.row_of(message.key(), message.value(), message.headers() or ())
-        return TakenRow(row, partial(_shown, message))
+        return TakenRow(row, partial(self.shown, message))
 
     def _together(self, verifier: Verifier | None) -> Callable[[Sequence[Message]], Iterator[TakenRow | Chunk]]:
         """Takes records that are not markers."""

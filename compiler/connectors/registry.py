@@ -15,6 +15,7 @@ from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import files_of
 from tracetypes.compiler.connectors.kafka import SCHEME
 from tracetypes.compiler.connectors.line_streams import CONNECTS, LISTENS
+from tracetypes.compiler.connectors.mqtt import MQTT
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, is_lazy
 from tracetypes.formats import Csv, JsonLines, Kafka, Parquet, TextLines
 from tracetypes.nodes import Sink, Source
@@ -196,6 +197,21 @@ class Sockets(Connector):
         yield "Python", "send lines before the commit, at least once"
 
 
+class MqttTopics(Connector):
+    """Topics of an MQTT broker."""
+
+    kind, scheme, shown, by_name, remote = "mqtt", MQTT, "an MQTT broker", False, True
+
+    def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
+        """As they come."""
+        yield "Python", "take messages, and acknowledge them when they are committed"
+        yield "Arrow", "columns of messages, which Python parses; key, time, block"
+
+    def writing(self) -> Iterator[tuple[str, str]]:
+        """As messages."""
+        yield "Python", "publish a message for each row before the commit, at least once"
+
+
 def _as_it_comes() -> Iterator[tuple[str, str]]:
     """Who reads what comes once."""
     yield "Python", "take what has come, and keep it until it is committed"
@@ -226,6 +242,7 @@ _CONNECTORS: list[Connector] = [
     Topics(),
     Tables(),
     Sockets(),
+    MqttTopics(),
     Nowhere(),
     Terminal(),
     ColumnsInMemory(),

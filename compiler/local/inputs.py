@@ -23,6 +23,7 @@ from tracetypes.compiler.connectors.iterables import taken_rows
 from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import TopicSource
 from tracetypes.compiler.connectors.line_streams import SocketAddress, read_lines, socket_lines
+from tracetypes.compiler.connectors.mqtt import MqttAddress, messages_reader, mqtt_messages
 from tracetypes.compiler.connectors.parquet_row_groups import tables
 from tracetypes.compiler.connectors.program_rows import write_rows
 from tracetypes.compiler.connectors.registry import connector_of
@@ -279,6 +280,11 @@ class Opening:
         opened.warning = f"source {self.leaf.source.name!r}: {ONCE.format(address.text)}"
         return opened
 
+    def mqtt(self, given: Any) -> LocalInput:
+        """From an address."""
+        arrivals = mqtt_messages(self.leaf, MqttAddress.of(given), self.readings)
+        return LocalStream(self.leaf, arrivals, EndpointIdentity("mqtt"), messages_reader)
+
 
 OPENINGS: Final[Mapping[str, Callable[[Opening, Any], LocalInput]]] = {
     "files": Opening.files,
@@ -289,6 +295,7 @@ OPENINGS: Final[Mapping[str, Callable[[Opening, Any], LocalInput]]] = {
     "columns": Opening.iterable,
     "terminal": Opening.lines,
     "socket": Opening.socket,
+    "mqtt": Opening.mqtt,
 }
 """By the kind of the connector."""
 

@@ -123,8 +123,10 @@ class LocalSegment:
                 takes = self.log.takes(number)
                 if takes is None or not any(one.keeps(takes.sources[label][1]) for label, one in self.streams.items()):
                     self.log.forget(number)
-            for one in self.streams.values():
+            last = [takes for takes in map(self.log.takes, (number - 1, number)) if takes is not None]
+            for label, one in self.streams.items():
                 one.arrivals.alarm(self._arrived)
+                one.resume([takes.sources[label][1] for takes in last if label in takes.sources])
             if not store.drained:
                 self._look(at_once=True)
             while not self.control.stop.is_set():

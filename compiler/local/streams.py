@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
@@ -60,6 +61,19 @@ class StreamSplits:
         if until == since:
             return []
         return [(until["base"] + (since["at"] if since["stream"] == until["stream"] else 0), self._parts(since, until))]
+
+    def resume(self, untils: Sequence[Offset]) -> None:
+        """Go on. ``untils``: the ends of the last epochs of the log."""
+        kept: list[Part] = []
+        if self.place is not None and self.place.exists():
+            names = {self._file(until).name for until in untils}
+            for file in sorted(self.place.iterdir()):
+                if file.name in names:
+                    with suppress(OSError, EOFError, pickle.UnpicklingError):
+                        kept += pickle.loads(file.read_bytes())
+                else:
+                    file.unlink()
+        self.arrivals.resume(self.reading, kept)
 
     def keep(self, since: Offset, until: Offset) -> None:
         """Keep the parts of an epoch that is to begin, for the case of a crash."""

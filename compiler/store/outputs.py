@@ -50,7 +50,7 @@ from tracetypes.compiler.store.output_interface import (
 from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import DROP, SEND, Staging
-from tracetypes.compiler.store.stream_outputs import SocketOutput
+from tracetypes.compiler.store.stream_outputs import MqttOutput, SocketOutput
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
 
@@ -270,6 +270,7 @@ OUTPUTS: Final[Mapping[str, Opens]] = {
     "topic": TopicOutput,
     "table": TableOutput,
     "socket": SocketOutput,
+    "mqtt": MqttOutput,
     "nowhere": lambda plan, *_: NoOutput(plan),
 }
 """By the kind of the connector."""

@@ -1,5 +1,5 @@
-"""Outputs that take each row at least once: lines to a socket. They are sent before the commit, so those of an epoch that a crash
-interrupts are sent again."""
+"""Outputs that take each row at least once: lines to a socket, and messages to an MQTT broker. They are sent before the commit,
+so those of an epoch that a crash interrupts are sent again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.line_streams import SocketAddress
+from tracetypes.compiler.connectors.mqtt import MqttAddress, Publisher
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, rows_file
@@ -19,7 +20,7 @@ from tracetypes.compiler.store.staging import SEND, Staging
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, JsonLines, Parquet
 
-__all__ = ["SocketOutput", "StreamOutput"]
+__all__ = ["MqttOutput", "SocketOutput", "StreamOutput"]
 
 
 class StreamOutput(Output):
@@ -82,3 +83,25 @@ class SocketOutput(StreamOutput):
             self.connection.sendall(lines)
         except OSError as error:
             raise self.address.unwritable(error.strerror or error) from error
+
+
+class MqttOutput(StreamOutput):
+    """A topic of an MQTT broker, which gets a message for each row."""
+
+    def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
+        self.address = MqttAddress.of(address, reads=False)
+        if late is None or rejects is None:
+            raise UsageError(
+                "TT402", f"{address} takes no late items and no rejects", fix="give directories with --late and --rejects"
+            )
+        super().__init__(plan, address, SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run))
+
+    def begin(self, starts: Starts) -> None:
+        """Connect."""
+        super().begin(starts)
+        self.publisher = Publisher(self.address)
+        weakref.finalize(self, self.publisher.close)
+
+    def send(self, lines: bytes) -> None:
+        """Publish them, and wait until the broker has them."""
+        self.publisher.publish(lines.splitlines())
