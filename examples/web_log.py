@@ -151,7 +151,12 @@ def hour(window: Windowed[Summary]) -> Hour:
     return Hour(window.start - GAP, window.value)
 
 
-MARKERS = every(seconds=60, delay=DELAY, time=lambda line: instant(parts(line)[3]))
+def written(line: str) -> dt.datetime:
+    """The time of a line."""
+    return instant(parts(line)[3])
+
+
+MARKERS = every(seconds=60, delay=DELAY, time=written)
 
 
 def sessions_of(lines: Stream[U[Unit, str]]) -> Stream[U[str, Stay]]:

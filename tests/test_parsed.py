@@ -375,7 +375,8 @@ def test_a_line_of_empty_cells_is_a_row(format: Csv | JsonLines, line: bytes, bl
 
 
 def test_rows_that_fit_are_one_chunk_and_rejects_stand_before_it() -> None:
-    sound = as_json({"ts": 1, "name": "a", "watts": None, "on": True, "at": "2026-01-02T03:04:05Z"})
+    whole = {"ts": 1, "name": "a", "watts": None, "on": True, "at": "2026-01-02T03:04:05Z", "size": 1}
+    sound = as_json(whole | {"hue": next(iter(Hue)).value})
     (chunk,) = together(PLAIN, JsonLines(), [sound] * 3)
     assert isinstance(chunk, Chunk)
     aside, rest = together(PLAIN, JsonLines(), [sound, b"{", sound])

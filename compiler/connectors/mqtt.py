@@ -19,17 +19,17 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import attrs
 
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
-from tracetypes.compiler.connectors.kafka_records import RecordReader
-from tracetypes.compiler.plan.plan import FromSource
-from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.source import TakenRow
-from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.errors import RunError, UsageError
 from tracetypes.redaction import conceal
 from tracetypes.sources import record_reader
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
+
+    from tracetypes.compiler.plan.plan import FromSource
+    from tracetypes.compiler.runtime.chunks import Chunk
+    from tracetypes.compiler.runtime.source import TakenRow
+    from tracetypes.compiler.runtime.verification import Verifier
 
 __all__ = ["MQTT", "MqttAddress", "MqttRecord", "Publisher", "messages_reader", "mqtt_messages"]
 
@@ -231,6 +231,8 @@ def mqtt_messages(leaf: FromSource, address: MqttAddress, readings: int) -> Arri
 
 def messages_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]:
     """Reads parts that are messages: by the rules of records of Kafka, with the topic as the key."""
+    from tracetypes.compiler.connectors.kafka_records import RecordReader  # it needs numpy
+
     records = RecordReader(leaf, None, verifier, _shown)
 
     def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:

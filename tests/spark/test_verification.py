@@ -100,7 +100,7 @@ def test_a_difference_that_shows_later_and_a_run_that_goes_on(
         planned = attrs.evolve(plan(check(fooled.inflation), parallelism=2, key_groups=2), verify_every=1)
     said: list[str] = []
     output = open_output(planned, str(tmp_path / "out"), "run", None, None)
-    options: dict[str, Any] = {"checkpoint": str(tmp_path / "kept"), "files_per_step": 1, "said": said.append}
+    options: dict[str, Any] = {"checkpoint": str(tmp_path / "kept"), "files_per_step": 1, "notify": said.append}
     summary = run(spark, planned, {"events": str(files(tmp_path / "in"))}, output, drain=False, **options)
     assert [one.name for one in summary.differences] == ["Inflation.on_marker"]
     assert summary.verified[0] > 0
