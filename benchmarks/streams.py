@@ -31,11 +31,11 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes import Dataflow, U, every
-from tracetypes.backends import engine_of
 from tracetypes.compiler.backend.run_request import RunRequest, compile_program
 from tracetypes.compiler.connectors.line_streams import SocketAddress, socket_lines
 from tracetypes.compiler.local.streams import lines_reader
 from tracetypes.compiler.store.metrics import Batch
+from tracetypes.running import engine_of
 from tracetypes.stdlib import aggregate, count
 
 SENDER = """

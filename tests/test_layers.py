@@ -11,8 +11,6 @@ from tests.test_imports import PACKAGES, imports, inside, sources
 
 TOP = (
     "tracetypes.__main__",
-    "tracetypes.arguments",
-    "tracetypes.backends",
     "tracetypes.cli",
     "tracetypes.recovery",
     "tracetypes.running",

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from tracetypes.backends import BACKENDS
 from tracetypes.calls import like
 from tracetypes.errors import UsageError
 from tracetypes.version import VERSION
 
-__all__ = ["pairs", "parser", "refuse_unknown"]
+__all__ = ["BACKENDS", "pairs", "parser", "refuse_unknown"]
+
+BACKENDS: Final = ("spark", "local")
 
 TARGET: Final = "FILE.py:NAME, package.module:NAME or __main__:NAME of a dataflow"
 
@@ -152,6 +153,7 @@ def refuse_unknown(arguments: Sequence[str], options: Sequence[str]) -> None:
     is_option = name.startswith("-")
     fix = (is_option and like(name, options)) or "see --help of the command for its options"
     raise UsageError("TT402", f"there is no option {name}" if is_option else f"{name} is one argument too many", fix=fix)
+
 
 def _backend(one: argparse.ArgumentParser) -> None:
     one.add_argument(

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tracetypes.arguments import pairs, parser, refuse_unknown
-from tracetypes.backends import engine_of, engine_of_checkpoint, wording_of
 from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.run_request import RunRequest, compile_program, extras
@@ -28,7 +27,7 @@ from tracetypes.progress import Progress
 from tracetypes.records import Mismatch
 from tracetypes.redaction import redact
 from tracetypes.results import Result
-from tracetypes.running import MOST_DRAWN, explain
+from tracetypes.running import MOST_DRAWN, engine_of, engine_of_checkpoint, explain, wording_of
 from tracetypes.targets import load
 
 if TYPE_CHECKING:
@@ -188,13 +187,11 @@ def _tellers(arguments: argparse.Namespace, say: Progress, program: Program) -> 
 
 def _ended(say: Progress, job: RunRequest, result: Result) -> int:
     """The last lines of a run, and its exit status."""
-    from tracetypes.compiler.spark.archive import find_archive as is_prepared
-
     _, late, rejects = job.places()
     places = (("late", result.late, late), ("rejected", result.rejects, rejects))
-    for (what, counts, place), number in zip(places, job.kept, strict=True):
+    for (what, counts, place), stays in zip(places, job.kept, strict=True):
         for source, count in counts.items():
-            if not number:
+            if not stays:
                 say.line(f"source {source!r}: {count:,} {what}, and not kept")
                 continue
             say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {_short(place)}/{source}")
@@ -208,8 +205,8 @@ def _ended(say: Progress, job: RunRequest, result: Result) -> int:
     epochs = "1 micro-batch" if result.epochs == 1 else f"{result.epochs:,} micro-batches"
     say.line(f"{verb}: {result.rows:,} rows in {epochs}, {result.seconds:.1f} s; output in {outputs}")
     say.line("seconds: " + ", ".join(f"{what} {seconds:.1f}" for what, seconds in result.spent.items()))
-    if say.terminal and not is_prepared():
-        say.line("tracetypes prepare lets Java start faster, from now on")
+    if say.terminal and (hint := job.engine.hint()):
+        say.line(hint)
     if result.stopped:
         say.line("the same command goes on where it stopped")
     if result.differences:
@@ -262,8 +259,8 @@ def _state(arguments: argparse.Namespace) -> int:
         return f"query {name}, " if name else ""
 
     if arguments.key is not None:
-        state = find_key(blobs, queries, arguments.key, arguments.stage, plans)
-        for name, one in itertools.islice(state, arguments.limit):
+        states = find_key(blobs, queries, arguments.key, arguments.stage, plans)
+        for name, one in itertools.islice(states, arguments.limit):
             print(rendered(name, one.plain, query(name) + one.line))
         return 0
     for name, view in queries.items():

@@ -99,9 +99,6 @@ class Backend(Protocol):
     def tasks(self) -> int:
         """How many splits are read at once."""
 
-    def unsupported(self, program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
-        """What it cannot do of a program with these inputs, with reasons. Called before anything runs."""
-
     def log(self, checkpoint: Path, /) -> BackendLog:
         """Its record of a segment. Writes nothing."""
 
@@ -147,13 +144,16 @@ class Engine(Protocol):
     name: str
 
     def unsupported(self, program: Program, inputs: Mapping[str, object], /) -> Sequence[str]:
-        """As of :class:`Backend`, before it has started."""
+        """What the backend cannot do of a program with these inputs, with reasons. Called before anything runs."""
 
     def log(self, checkpoint: Path, /) -> BackendLog:
         """As of :class:`Backend`."""
 
     def blobs(self) -> Blobs:
         """What reads the states of stages from a checkpoint."""
+
+    def hint(self) -> str | None:
+        """What a person may do to make the next run start faster, if anything."""
 
     def started(self, width: int, show: Callable[[str], None]) -> AbstractContextManager[Backend]:
         """A context in which the backend is there. ``width``: of the widest plan. ``show``: is called with what operators

@@ -47,16 +47,6 @@ class LocalBackend:
         """Reads the states from the log."""
         return stage_states
 
-    @staticmethod
-    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
-        """Every plan can run. Files have to lie on this machine, and one source may read standard input."""
-        standard = [repr(name) for name, one in inputs.items() if connector_of(one).kind == "terminal"]
-        return [
-            f"source {name!r} reads {one}, which is not on this machine's disks"
-            for name, one in inputs.items()
-            if connector_of(one).kind not in OPENINGS or _is_remote_file(one)
-        ] + ([f"sources {' and '.join(standard)} read the same standard input"] if len(standard) > 1 else [])
-
     def prepare(self, program: Program, locks: Locks) -> None:
         """Nothing has to be prepared."""
 
@@ -107,8 +97,13 @@ class LocalEngine:
 
     @staticmethod
     def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
-        """As of :class:`LocalBackend`."""
-        return LocalBackend.unsupported(program, inputs)
+        """Every plan can run. Files have to lie on this machine, and one source may read standard input."""
+        standard = [repr(name) for name, one in inputs.items() if connector_of(one).kind == "terminal"]
+        return [
+            f"source {name!r} reads {one}, which is not on this machine's disks"
+            for name, one in inputs.items()
+            if connector_of(one).kind not in OPENINGS or _is_remote_file(one)
+        ] + ([f"sources {' and '.join(standard)} read the same standard input"] if len(standard) > 1 else [])
 
     @staticmethod
     def log(checkpoint: Path) -> LocalLog:
@@ -119,6 +114,11 @@ class LocalEngine:
     def blobs() -> Blobs:
         """What reads the states of stages."""
         return stage_states
+
+    @staticmethod
+    def hint() -> str | None:
+        """Nothing."""
+        return None
 
     @contextmanager
     def started(self, width: int, show: Callable[[str], None]) -> Iterator[LocalBackend]:

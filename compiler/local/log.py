@@ -46,7 +46,9 @@ KEPT = 100
 """How many epochs are kept, as many as commit records."""
 
 _TABLES = """
-    CREATE TABLE IF NOT EXISTS epochs (number INTEGER PRIMARY KEY, takes TEXT NOT NULL, ended INTEGER NOT NULL);
+    CREATE TABLE IF NOT EXISTS epochs (
+        number INTEGER PRIMARY KEY, takes TEXT NOT NULL, drain INTEGER NOT NULL, ended INTEGER NOT NULL
+    );
     CREATE TABLE IF NOT EXISTS states (
         stage INTEGER, grp INTEGER, part INTEGER, digest BLOB, state BLOB, file TEXT, PRIMARY KEY (stage, grp, part)
     );
@@ -56,8 +58,7 @@ _TABLES = """
 @attrs.frozen
 class Takes:
     """What an epoch takes. ``sources``: of each reading, by label, the offsets from which and up to which it reads.
-    ``channels``: of each leaf that is a channel, its directory and these
-    offsets. ``drain``: the sources have ended."""
+    ``channels``: of each leaf that is a channel, its directory and these offsets. ``drain``: the sources have ended."""
 
     sources: dict[str, tuple[Any, Any]]
     channels: list[tuple[str, Any, Any]]
@@ -107,7 +108,7 @@ class LocalLog:
     def begin(self, number: int, takes: Takes) -> None:
         """Record that an epoch begins."""
         with self._lock, self._open() as connection:
-            connection.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, 0)", (number, takes.line))
+            connection.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?, 0)", (number, takes.line, takes.drain))
 
     def forget(self, number: int) -> None:
         """An epoch of which nobody has seen anything begins anew, and takes what is there then."""
@@ -132,7 +133,7 @@ class LocalLog:
                 connection.executemany("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?)", rows)
                 connection.executemany("DELETE FROM states WHERE stage = ? AND grp = ? AND part >= ?", shorter)
                 connection.execute("UPDATE epochs SET ended = 1 WHERE number = ?", (number,))
-                connection.execute("DELETE FROM epochs WHERE number < ?", (number - KEPT,))
+                connection.execute("DELETE FROM epochs WHERE number < ? AND NOT drain", (number - KEPT,))
             digests.update({at: one.digests for at, one in states.items()})
             if shorter or any(file is not None for *_, file in rows):
                 self._tidy()
@@ -205,7 +206,7 @@ class LocalLog:
 
     def took_from(self, directory: Path, epoch: int) -> bool:
         """Whether an epoch, or one before it, has taken the end of the sources."""
-        return any(Takes.of(line).drain for (line,) in self._all("SELECT takes FROM epochs WHERE number <= ?", epoch))
+        return bool(self._one("SELECT max(drain) FROM epochs WHERE number <= ?", 0, epoch))
 
     # ----------------------------------------------------------------------------------------------- database
 

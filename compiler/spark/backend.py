@@ -17,6 +17,7 @@ from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
+from tracetypes.compiler.spark.archive import find_archive
 from tracetypes.compiler.spark.batches import EndOfSources, MicroBatches
 from tracetypes.compiler.spark.channels import ChannelReader, reader_of
 from tracetypes.compiler.spark.input_interface import Input
@@ -56,15 +57,6 @@ class SparkBackend:
     def states(self) -> Blobs:
         """Reads the states by Spark."""
         return partial(stage_states, self.spark)
-
-    @staticmethod
-    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
-        """Every plan can run, but Spark does not open every kind of input."""
-        return [
-            f"source {name!r} reads {connector_of(address).shown}, which Spark cannot read"
-            for name, address in inputs.items()
-            if connector_of(address).kind not in OPENINGS
-        ]
 
     def prepare(self, program: Program, locks: Locks) -> None:
         """Configure the session."""
@@ -128,8 +120,12 @@ class SparkEngine:
 
     @staticmethod
     def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
-        """As of :class:`SparkBackend`."""
-        return SparkBackend.unsupported(program, inputs)
+        """Every plan can run, but Spark does not open every kind of input."""
+        return [
+            f"source {name!r} reads {connector_of(address).shown}, which Spark cannot read"
+            for name, address in inputs.items()
+            if connector_of(address).kind not in OPENINGS
+        ]
 
     @staticmethod
     def log(checkpoint: Path) -> SparkLog:
@@ -140,6 +136,11 @@ class SparkEngine:
     def blobs() -> Blobs:
         """What reads the states of stages, in a session."""
         return partial(stage_states, session(parallelism=1))
+
+    @staticmethod
+    def hint() -> str | None:
+        """To prepare Java."""
+        return None if find_archive() is not None else "tracetypes prepare lets Java start faster, from now on"
 
     @contextmanager
     def started(self, width: int, show: Callable[[str], None]) -> Iterator[SparkBackend]:

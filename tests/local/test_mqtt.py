@@ -19,7 +19,7 @@ from tracetypes import RunError, UsageError
 from tracetypes.compiler.backend.run_request import compile_program
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.local.workers import Workers
-from tracetypes.compiler.spark.backend import SparkBackend
+from tracetypes.compiler.spark.backend import SparkEngine
 from tracetypes.compiler.store.run_store import RunStore
 
 pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
@@ -152,5 +152,5 @@ def test_what_is_refused(tmp_path: Path) -> None:
             started(text, tmp_path / "out").wait(20)
     with pytest.raises(RunError, match=r"TT208.*cannot be read: Connection refused"):
         started(f"mqtt://127.0.0.1:{port}/a?client=x", tmp_path / "out").wait(20)
-    said = SparkBackend.unsupported(compile_program(clicks()), {"clicks": "mqtt://h/a?client=x"})
+    said = SparkEngine.unsupported(compile_program(clicks()), {"clicks": "mqtt://h/a?client=x"})
     assert list(said) == ["source 'clicks' reads an MQTT broker, which Spark cannot read"]

@@ -22,10 +22,10 @@ from tracetypes import Dataflow, RunError, U, Unit, UsageError, csv, every, text
 from tracetypes.compiler.backend.run_request import compile_program
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.line_streams import SocketAddress
-from tracetypes.compiler.local.backend import LocalBackend
+from tracetypes.compiler.local.backend import LocalEngine
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.local.workers import Workers
-from tracetypes.compiler.spark.backend import SparkBackend
+from tracetypes.compiler.spark.backend import SparkEngine
 from tracetypes.compiler.store.outputs import FileOutput
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.results import Result
@@ -377,14 +377,14 @@ def test_addresses() -> None:
 
 def test_spark_refuses_them_by_name() -> None:
     program = compile_program(clicks())
-    said = SparkBackend.unsupported(program, {"clicks": "tcp://127.0.0.1:1"})
+    said = SparkEngine.unsupported(program, {"clicks": "tcp://127.0.0.1:1"})
     assert list(said) == ["source 'clicks' reads a socket, which Spark cannot read"]
-    said = SparkBackend.unsupported(program, {"clicks": TABLE})
+    said = SparkEngine.unsupported(program, {"clicks": TABLE})
     assert list(said) == ["source 'clicks' reads Arrow data, which Spark cannot read"]
-    assert not SparkBackend.unsupported(program, {"clicks": generated(1)})
-    said = SparkBackend.unsupported(program, {"clicks": "-"})
+    assert not SparkEngine.unsupported(program, {"clicks": generated(1)})
+    said = SparkEngine.unsupported(program, {"clicks": "-"})
     assert list(said) == ["source 'clicks' reads standard input, which Spark cannot read"]
-    assert LocalBackend.unsupported(program, {"clicks": "-", "other": "-"}) == [
+    assert LocalEngine.unsupported(program, {"clicks": "-", "other": "-"}) == [
         "sources 'clicks' and 'other' read the same standard input"
     ]
 
