@@ -165,7 +165,7 @@ def engine_of(backend: str | None, master: str | None = None) -> Engine:
 
 
 def engine_of_checkpoint(path: str) -> Engine:
-    """The engine of the backend that made a checkpoint; that of Spark if the directory is no checkpoint."""
+    """The engine of the backend that made a checkpoint; the default one if the directory is no checkpoint."""
     with extras():
         from tracetypes.compiler.store.compatibility import backend_of, queries_of
 
@@ -175,7 +175,7 @@ def engine_of_checkpoint(path: str) -> Engine:
             graph = json.loads((root / directory / "graph.json").read_text(encoding="utf-8"))
             if isinstance(graph, dict):
                 return engine_of(backend_of(graph))
-    return engine_of("spark")
+    return engine_of(None)
 
 
 def wording_of(backend: str | None, inputs: Mapping[str, object]) -> Wording:
