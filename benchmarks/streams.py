@@ -126,7 +126,7 @@ def of_socket(rows: int) -> None:
             if kept:
                 parts += arrivals.between(at, until)
             at = until
-            arrivals.committed("one", at)
+            arrivals.commit("one", at)
             time.sleep(0.001)
         return parts
 

@@ -257,8 +257,8 @@ def test_a_partition_with_records_that_are_yet_to_be_read_is_not_idle(monkeypatc
 
 
 def test_places_are_what_spark_keeps() -> None:
-    for logged in ({"0": 1, "1": 2}, {"0": 1, "1": 2, "idle": [0]}):
-        assert Place.of(logged).logged == logged
+    for offset in ({"0": 1, "1": 2}, {"0": 1, "1": 2, "idle": [0]}):
+        assert Place.of(offset).offset == offset
 
 
 @pytest.mark.parametrize("idle", ["", "x", "0", "-1", "inf", "nan"])

@@ -55,19 +55,19 @@ class Arrivals:
         self.more: Callable[[], Part | None] = lambda: None
         """Called for rows that are there and no part yet."""
         self._parts: deque[Part] = deque()
-        self._held_rows = self._held_bytes = 0
-        self._done: dict[str, int] = {}
-        self._left: set[str] = set()
-        self._changed = threading.Condition()
+        self._buffer_rows = self._buffer_bytes = 0
+        self._commits: dict[str, int] = {}
+        self._departures: set[str] = set()
+        self._condition = threading.Condition()
         self._alarms: list[threading.Event] = []
 
     # ------------------------------------------------------------------------------------------- for the source
 
     def put(self, part: Part) -> bool:
         """Add a part, when there is room. Returns whether anybody still reads."""
-        with self._changed:
+        with self._condition:
             while not self.closed and self._parts and self._is_full(part):
-                self._changed.wait()
+                self._condition.wait()
             if self.closed:
                 return False
             self._add(part)
@@ -76,15 +76,15 @@ class Arrivals:
 
     def _add(self, part: Part) -> None:
         self._parts.append(part)
-        self._held_rows += part.rows
-        self._held_bytes += part.size
+        self._buffer_rows += part.rows
+        self._buffer_bytes += part.size
 
     def _is_full(self, part: Part) -> bool:
-        return self._held_rows + part.rows > self.rows or self._held_bytes + part.size > BYTES
+        return self._buffer_rows + part.rows > self.rows or self._buffer_bytes + part.size > BYTES
 
     def end(self, failure: BaseException | None = None) -> None:
         """No part comes any more. ``failure``: why, if that is no end."""
-        with self._changed:
+        with self._condition:
             self.failure, self.ended = failure, True
         self.ring()
 
@@ -102,18 +102,18 @@ class Arrivals:
 
     def resume(self, reading: str, parts: Sequence[Part]) -> None:
         """A reading goes on. ``parts``: that it took in an earlier process, as far as they are kept."""
-        with self._changed:
+        with self._condition:
             self._resumed[reading] = parts
             self._begin()
 
     def _begin(self) -> None:
-        if len(self._resumed.keys() | self._left) == self.readings and self._resumed:
+        if len(self._resumed.keys() | self._departures) == self.readings and self._resumed:
             self.on_resume(list(self._resumed.values()))
 
     def end_of_epoch(self, since: int) -> int:
         """The number behind the parts of an epoch: all that are there, but at most half of what may be held, so that the source
         goes on during the epoch. Raises the failure of the source behind its last part."""
-        with self._changed:
+        with self._condition:
             more = self.more()
             if more is not None:
                 self._add(more)
@@ -130,38 +130,38 @@ class Arrivals:
 
     def is_over(self, at: int) -> bool:
         """Whether nothing comes from a number on."""
-        with self._changed:
+        with self._condition:
             return self.ended and self.failure is None and at >= self.first + len(self._parts)
 
     def between(self, since: int, until: int) -> Sequence[Part]:
         """The parts of an epoch, the same ones each time."""
-        with self._changed:
+        with self._condition:
             return [self._parts[at - self.first] for at in range(since, until)]
 
-    def committed(self, reading: str, number: int) -> None:
+    def commit(self, reading: str, number: int) -> None:
         """A reading needs the parts before a number no more."""
-        with self._changed:
-            self._done[reading] = number
+        with self._condition:
+            self._commits[reading] = number
             self._release()
 
     def leave(self, reading: str, *, finished: bool) -> None:
         """A reading takes no more parts. ``finished``: it needs none of them. When all have left, the source may end."""
-        with self._changed:
+        with self._condition:
             if reading not in self._resumed:
-                self._left.add(reading)
+                self._departures.add(reading)
                 self._begin()
-            self._left.add(reading)
-            self.closed = len(self._left) >= self.readings
+            self._departures.add(reading)
+            self.closed = len(self._departures) >= self.readings
             if finished:
-                self._done[reading] = _ALL
+                self._commits[reading] = _ALL
             self._release()
 
     def _release(self) -> None:
-        if len(self._done) >= self.readings:
-            number = min(self.first + len(self._parts), *self._done.values())
-            gone = [self._parts.popleft() for _ in range(number - self.first)]
-            self._held_rows -= sum(part.rows for part in gone)
-            self._held_bytes -= sum(part.size for part in gone)
+        if len(self._commits) >= self.readings:
+            number = min(self.first + len(self._parts), *self._commits.values())
+            parts = [self._parts.popleft() for _ in range(number - self.first)]
+            self._buffer_rows -= sum(part.rows for part in parts)
+            self._buffer_bytes -= sum(part.size for part in parts)
             self.first = number
-            self.on_release(gone)
-        self._changed.notify_all()
+            self.on_release(parts)
+        self._condition.notify_all()

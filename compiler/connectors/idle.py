@@ -14,7 +14,7 @@ class IdleDetector:
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
-        self.known: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
         self.since: dict[int, float] = {}
         self.look: dict[int, int] = {}
         """At which look a partition was last found to have grown."""
@@ -25,12 +25,12 @@ class IdleDetector:
         now = time.monotonic()
         self.looks += 1
         for partition, end in newest.items():
-            before = self.known.get(partition)
+            before = self.ends.get(partition)
             if before is None or end != before:
                 self.since[partition] = now
             if end > (start[partition] if before is None else before):
                 self.look[partition] = self.looks
-        self.known = dict(newest)
+        self.ends = dict(newest)
         last = max(self.look.values(), default=0)
         return {
             partition

@@ -26,7 +26,7 @@ from tracetypes.formats import Parquet
 from tracetypes.records import Optional, Schema, UnitValue
 from tracetypes.sources import reader
 
-__all__ = ["Columns", "columns_reader", "taken_rows"]
+__all__ = ["Columns", "columns_reader", "iterable_rows"]
 
 TOGETHER = 10_000
 """Rows of an iterable that are one part at most."""
@@ -63,7 +63,7 @@ class _Rows:
         return Part(Lines(None, text), len(lines), len(text)) if lines else None
 
 
-def taken_rows(leaf: FromSource, given: LazyRows, readings: int) -> Arrivals:
+def iterable_rows(leaf: FromSource, iterable: LazyRows, readings: int) -> Arrivals:
     """The rows of an iterable, taken in a thread of its own. Its elements are rows, or Arrow data."""
     arrivals, rows = Arrivals(readings), _Rows()
     arrivals.more = rows.part
@@ -73,7 +73,7 @@ def taken_rows(leaf: FromSource, given: LazyRows, readings: int) -> Arrivals:
         return arrivals.put(part) if part is not None else not arrivals.closed
 
     def take() -> bool:
-        for one in [given.rows] if is_arrow(given.rows) else given.rows:
+        for one in [iterable.rows] if is_arrow(iterable.rows) else iterable.rows:
             if is_arrow(one):
                 if not flush():
                     return False
@@ -111,11 +111,11 @@ def taken_rows(leaf: FromSource, given: LazyRows, readings: int) -> Arrivals:
     return arrivals
 
 
-def _tables(given: Any) -> Iterator[Any]:
+def _tables(data: Any) -> Iterator[Any]:
     """Arrow data in parts, as tables."""
-    if hasattr(given, "__arrow_c_array__"):
-        given = pa.Table.from_batches([pa.record_batch(given)])
-    source = pa.RecordBatchReader.from_stream(given)
+    if hasattr(data, "__arrow_c_array__"):
+        data = pa.Table.from_batches([pa.record_batch(data)])
+    source = pa.RecordBatchReader.from_stream(data)
     for batch in source:
         for at in range(0, batch.num_rows, AT_ONCE):
             yield pa.Table.from_batches([batch.slice(at, AT_ONCE)])

@@ -102,7 +102,7 @@ def _consumer(address: Address) -> Iterator[Consumer]:
         _CONSUMERS[settings] = consumer
 
 
-def _shown(message: Message) -> str:
+def _reject_text(message: Message) -> str:
     """A record for the reject output."""
     text = {name: None if raw is None else raw.decode("utf-8", "backslashreplace") for name, raw in _raw(message)}
     place = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
@@ -117,10 +117,10 @@ class RecordReader:
     """Records of a topic as rows of a source."""
 
     def __init__(
-        self, leaf: FromSource, address: Any, verifier: Verifier | None = None, shown: Callable[[Any], str] | None = None
+        self, leaf: FromSource, address: Any, verifier: Verifier | None = None, reject_text: Callable[[Any], str] | None = None
     ) -> None:
-        """``shown``: a record for the reject output, if it is not of Kafka."""
-        self.leaf, self.address, self.shown = leaf, address, shown or _shown
+        """``reject_text``: a record for the reject output, if it is not of Kafka."""
+        self.leaf, self.address, self.reject_text = leaf, address, reject_text or _reject_text
         self.format = leaf.source.format if isinstance(leaf.source.format, Kafka) else Kafka()
         self.row_of = record_reader(leaf.source, leaf.layout)
         self.together = self._together(verifier)
@@ -144,7 +144,7 @@ class RecordReader:
     def one(self, message: Message) -> TakenRow:
         """A record by itself."""
         row = self.row_of(message.key(), message.value(), message.headers() or ())
-        return TakenRow(row, partial(self.shown, message))
+        return TakenRow(row, partial(self.reject_text, message))
 
     def _together(self, verifier: Verifier | None) -> Callable[[Sequence[Message]], Iterator[TakenRow | Chunk]]:
         """Takes records that are not markers."""
@@ -158,9 +158,9 @@ class RecordReader:
             fits = [Fit(lambda cells: None, lambda raw: of_bytes(layout.key, raw, ".key")), *fits]
 
         def cells(messages: Sequence[Message]) -> tuple[list[int], list[list[Any]]]:
-            kept, columns = columns_of_json([decoded(message.value()) for message in messages], names, scan)
+            places, columns = columns_of_json([decoded(message.value()) for message in messages], names, scan)
             if layout.keyed:
-                columns = [[messages[at].key() for at in kept], *columns]
-            return kept, columns
+                columns = [[messages[at].key() for at in places], *columns]
+            return places, columns
 
         return in_columns(self.leaf, Dialect(cells, fits, self.one), verifier)

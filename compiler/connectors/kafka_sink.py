@@ -26,7 +26,7 @@ from tracetypes.parsing import record_writer
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
 
-__all__ = ["TopicSink", "Transactions", "delivered", "produce"]
+__all__ = ["TopicSink", "Transactions", "produce", "wait_for_delivery"]
 
 
 class TopicSink:
@@ -55,24 +55,24 @@ class TopicSink:
         records = [(end, position, *self.write(key, value)) for end, position, key, value in items]
         # The same order whenever the batch is sent, so that a record's number means the same.
         records.sort(key=lambda one: (one[0], one[1], one[2] or b"", one[3] or b"", one[4]))
-        shown = markers if self.format.markers else ()
-        self.transactions.once(batch, lambda producer: self.send(producer, batch, records, shown))
+        ends = markers if self.format.markers else ()
+        self.transactions.once(batch, lambda producer: self.send(producer, batch, records, ends))
 
     def send(self, producer: Producer, batch: int, records: Sequence[Any], markers: Sequence[int]) -> None:
         """Send records, and each marker after its block."""
-        sink, waiting = self.plan.sink, list(markers)
+        sink, later = self.plan.sink, list(markers)
         # Without keys the order of an ordered stream is that of one partition.
         alone = {"partition": self.partitions[0]} if self.plan.edge.ordered and not self.plan.layout.keyed else {}
         for number, (end, position, key, value, headers) in enumerate(records):
-            while waiting and waiting[0] < end:
-                self.mark(producer, waiting.pop(0))
-            named = [*headers, ("tracetypes-id", f"{self.run}/{batch}/{number}".encode())]
+            while later and later[0] < end:
+                self.mark(producer, later.pop(0))
+            all_headers = [*headers, ("tracetypes-id", f"{self.run}/{batch}/{number}".encode())]
             if sink.marker is not None:
-                named.append((sink.marker, _instant(end)))
+                all_headers.append((sink.marker, _instant(end)))
             if sink.position is not None:
-                named.append((sink.position, str(position).encode()))
-            self.produce(producer, value=value, key=key, headers=named, **alone)
-        for marker in waiting:
+                all_headers.append((sink.position, str(position).encode()))
+            self.produce(producer, value=value, key=key, headers=all_headers, **alone)
+        for marker in later:
             self.mark(producer, marker)
 
     def mark(self, producer: Producer, marker: int) -> None:
@@ -141,9 +141,9 @@ class Transactions:
             producer.begin_transaction()
             try:
                 send(producer)
-                delivered(producer)
+                wait_for_delivery(producer)
                 group = self.group.consumer_group_metadata()
-                patiently(lambda left: producer.send_offsets_to_transaction([place], group, left))
+                patiently(lambda remaining: producer.send_offsets_to_transaction([place], group, remaining))
                 patiently(producer.commit_transaction)
             except KafkaException:
                 with suppress(KafkaException):  # the first error says more
@@ -164,8 +164,8 @@ class Transactions:
 
         with self.address.trouble(writing=True):
             place = TopicPartition(self.address.topic, self.partition)
-            (committed,) = patiently(lambda left: self.group.committed([place], left))
-            return max(committed.offset, 0) - 1, int(committed.metadata) if committed.metadata else None
+            (offset,) = patiently(lambda remaining: self.group.committed([place], remaining))
+            return max(offset.offset, 0) - 1, int(offset.metadata) if offset.metadata else None
 
     def put(self, batch: int, records: Iterable[Mapping[str, Any]]) -> None:
         """Send records as a micro-batch, unless it was sent before."""
@@ -183,23 +183,23 @@ def produce(producer: Producer, topic: str, **record: Any) -> None:
         try:
             producer.produce(topic, **record)
         except BufferError:
-            delivered(producer, some=True)
+            wait_for_delivery(producer, some=True)
         else:
             return
 
 
-def delivered(producer: Producer, *, some: bool = False) -> None:
+def wait_for_delivery(producer: Producer, *, some: bool = False) -> None:
     """Wait until all records are delivered, or ``some``. Raises KafkaException if none was for :data:`.kafka.PATIENCE`."""
     from confluent_kafka import KafkaError, KafkaException
 
-    left, until = len(producer), time.monotonic() + kafka.PATIENCE
-    while left:
+    remaining, until = len(producer), time.monotonic() + kafka.PATIENCE
+    while remaining:
         if some:
             producer.poll(kafka.PAUSE)
         else:
             producer.flush(kafka.PAUSE)
         after = len(producer)
-        if after < left:
+        if after < remaining:
             if some:
                 return
             until = time.monotonic() + kafka.PATIENCE
@@ -207,7 +207,7 @@ def delivered(producer: Producer, *, some: bool = False) -> None:
             raise KafkaException(
                 KafkaError(KafkaError._TIMED_OUT, f"the broker took no record for {kafka.PATIENCE:.0f} seconds")
             )
-        left = after
+        remaining = after
 
 
 def _instant(micros: int) -> bytes:

@@ -30,12 +30,12 @@ class Place:
     idle: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, logged: Mapping[str, Any]) -> Place:
+    def of(cls, offset: Mapping[str, Any]) -> Place:
         """From an offset."""
-        return cls({int(p): at for p, at in logged.items() if p != "idle"}, frozenset(logged.get("idle", ())))
+        return cls({int(p): at for p, at in offset.items() if p != "idle"}, frozenset(offset.get("idle", ())))
 
     @property
-    def logged(self) -> dict[str, Any]:
+    def offset(self) -> dict[str, Any]:
         """As an offset."""
         offsets = {str(partition): at for partition, at in sorted(self.next.items())}
         return {**offsets, "idle": sorted(self.idle)} if self.idle else offsets
@@ -94,7 +94,7 @@ class TopicSplits:
 
     def begin(self) -> dict[str, Any]:
         """The oldest records of the topic."""
-        return Place(self.watch.offsets(self.partitions_of_topic(), first=True)).logged
+        return Place(self.watch.offsets(self.partitions_of_topic(), first=True)).offset
 
     def partitions_of_topic(self) -> tuple[int, ...]:
         """The partitions of the topic. Raises :class:`RunError` ``TT218`` if it is another topic."""
@@ -107,7 +107,7 @@ class TopicSplits:
 
     def end(self, since: dict[str, Any]) -> dict[str, Any]:
         """The end of the next epoch."""
-        return self.after(Place.of(since)).logged
+        return self.after(Place.of(since)).offset
 
     def after(self, place: Place) -> Place:
         """The end of the next epoch, as places."""
@@ -122,20 +122,20 @@ class TopicSplits:
         for before in (start, start if self.until is None else self.until):
             if set(partitions) != set(before):
                 raise self.address.changed(f"it had {len(before)} partitions and has {len(partitions)}")
-        known, first = self.watch.offsets(partitions), self.watch.offsets(partitions, first=True)
+        newest, first = self.watch.offsets(partitions), self.watch.offsets(partitions, first=True)
         for partition, at in start.items():
-            if not first[partition] <= at <= known[partition]:
-                range_ = f"it holds those from {first[partition]} to {known[partition]}"
+            if not first[partition] <= at <= newest[partition]:
+                range_ = f"it holds those from {first[partition]} to {newest[partition]}"
                 raise self.address.changed(f"the next record of partition {partition} was {at}, and {range_}")
-        ends = {p: max(at, known[p] if self.until is None else min(known[p], self.until[p])) for p, at in start.items()}
+        ends = {p: max(at, newest[p] if self.until is None else min(newest[p], self.until[p])) for p, at in start.items()}
         if self.address.records is not None:
             share = max(1, self.address.records // len(ends))
             ends = {partition: min(end, start[partition] + share) for partition, end in ends.items()}
         idle: set[int] = set()
         if self.silence is not None:
             # Who was idle is so until it sends something: the clock of an earlier process is not known.
-            silent = self.silence.of(known, start) | place.idle
-            idle = {partition for partition in silent if known[partition] == start[partition]}
+            silent = self.silence.of(newest, start) | place.idle
+            idle = {partition for partition in silent if newest[partition] == start[partition]}
         there = Place(ends, frozenset(idle))
         if there == place:
             time.sleep(PAUSE)  # a backend may ask again at once

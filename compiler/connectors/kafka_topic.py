@@ -74,9 +74,9 @@ class Watch:
         spec = OffsetSpec.earliest() if first else OffsetSpec.latest()
         places = {TopicPartition(self.address.topic, partition): spec for partition in partitions}
 
-        def ask(left: float) -> dict[int, int]:
+        def ask(remaining: float) -> dict[int, int]:
             answers = self.admin.list_offsets(
-                places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=min(left, kafka.PATIENCE / 2)
+                places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=min(remaining, kafka.PATIENCE / 2)
             )
             return {place.partition: answer.result(kafka.PATIENCE).offset for place, answer in answers.items()}
 
@@ -95,9 +95,9 @@ class Watch:
         """The topic, or None."""
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-        def ask(left: float) -> TopicDescription | None:
+        def ask(remaining: float) -> TopicDescription | None:
             topics = TopicCollection([self.address.topic])
-            answer = self.admin.describe_topics(topics, request_timeout=min(left, kafka.PATIENCE / 2))[self.address.topic]
+            answer = self.admin.describe_topics(topics, request_timeout=min(remaining, kafka.PATIENCE / 2))[self.address.topic]
             try:
                 about = answer.result(kafka.PATIENCE)
             except KafkaException as error:

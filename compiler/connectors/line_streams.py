@@ -213,10 +213,10 @@ def _start(name: str, arrivals: Arrivals, body: Callable[[], None], unreadable: 
 
 def _blocks(number: int, read: Callable[[], bytes], arrivals: Arrivals) -> Iterator[bytes]:
     """What a file descriptor gives, until its end, or until nobody reads it any more."""
-    waiting = select.poll()
-    waiting.register(number, select.POLLIN)
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
     while not arrivals.closed:
-        if waiting.poll(PAUSE * 1000):
+        if poll.poll(PAUSE * 1000):
             block = read()
             if not block:
                 return
@@ -248,7 +248,7 @@ def socket_lines(leaf: FromSource, address: SocketAddress, readings: int) -> Arr
     arrivals = Arrivals(readings, address.rows)
     source = LineSource(leaf, arrivals, address.text)
     try:
-        opened = address.listen() if address.listens else address.connect()
+        endpoint = address.listen() if address.listens else address.connect()
     except OSError as error:
         raise address.unreadable(error.strerror or error) from error
 
@@ -257,18 +257,18 @@ def socket_lines(leaf: FromSource, address: SocketAddress, readings: int) -> Arr
             return source.take(_blocks(connection.fileno(), lambda: connection.recv(BLOCK), arrivals))
 
     def clients() -> None:
-        with opened:
-            opened.settimeout(PAUSE)
+        with endpoint:
+            endpoint.settimeout(PAUSE)
             while not arrivals.closed:
                 try:
-                    connection, _ = opened.accept()
+                    connection, _ = endpoint.accept()
                 except TimeoutError:
                     continue
                 connection.settimeout(None)
                 take(connection)
 
     def one() -> None:
-        take(opened)
+        take(endpoint)
 
     _start(f"tracetypes {address.text}", arrivals, clients if address.listens else one, address.unreadable)
     return arrivals

@@ -79,19 +79,19 @@ class MqttAddress:
         return cls(text, parts.hostname, port, topic, client, parts.username, parts.password)
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """Without the password."""
         return f"{MQTT}{self.host}:{self.port}/{self.topic}"
 
     def unreadable(self, why: object) -> RunError:
         """The error for a broker that cannot be read."""
-        return RunError("TT208", f"{self.shown} cannot be read: {why}", fix="see whether the broker runs, then run again")
+        return RunError("TT208", f"{self.display_name} cannot be read: {why}", fix="see whether the broker runs, then run again")
 
     def unwritable(self, why: object) -> RunError:
         """The error for a broker that cannot be written."""
-        return RunError("TT209", f"{self.shown} cannot be written: {why}", fix="see the cause; run again to go on")
+        return RunError("TT209", f"{self.display_name} cannot be written: {why}", fix="see the cause; run again to go on")
 
-    def connected(self, failed: Callable[[object], RunError], prepare: Callable[[Client], None] = lambda client: None) -> Client:
+    def connect(self, failure: Callable[[object], RunError], prepare: Callable[[Client], None] = lambda client: None) -> Client:
         """A client with a thread of its own, which connects again by itself."""
         from paho.mqtt.client import Client
         from paho.mqtt.enums import CallbackAPIVersion
@@ -99,25 +99,25 @@ class MqttAddress:
         client = Client(CallbackAPIVersion.VERSION2, self.client, clean_session=not self.client, manual_ack=True)
         if self.user is not None:
             client.username_pw_set(self.user, self.password)
-        answered, refused = threading.Event(), list[object]()
+        answer, refusals = threading.Event(), list[object]()
 
         def on_connect(client: Client, data: Any, flags: Any, reason: Any, properties: Any) -> None:
             if reason.is_failure:
-                refused.append(reason)
+                refusals.append(reason)
             else:
-                refused.clear()
+                refusals.clear()
                 prepare(client)
-            answered.set()
+            answer.set()
 
         client.on_connect = on_connect
         try:
             client.connect(self.host, self.port)
         except OSError as error:
-            raise failed(error.strerror or error) from error
+            raise failure(error.strerror or error) from error
         client.loop_start()
-        if not answered.wait(PATIENCE) or refused:
+        if not answer.wait(PATIENCE) or refusals:
             client.loop_stop()
-            raise failed(refused[0] if refused else f"no answer for {PATIENCE:.0f} seconds")
+            raise failure(refusals[0] if refusals else f"no answer for {PATIENCE:.0f} seconds")
         return client
 
 
@@ -141,7 +141,7 @@ class MqttRecord:
         """There are none."""
 
 
-def _shown(record: MqttRecord) -> str:
+def _reject_text(record: MqttRecord) -> str:
     """A message for the reject output."""
     return json.dumps({"topic": record.place, "value": record.payload.decode("utf-8", "backslashreplace")}, ensure_ascii=False)
 
@@ -152,18 +152,18 @@ class _Session:
     def __init__(self, address: MqttAddress, arrivals: Arrivals) -> None:
         self.address, self.arrivals = address, arrivals
         self.lock = threading.Lock()
-        self.waiting: list[MqttRecord] = []
+        self.queue: list[MqttRecord] = []
         self.open: set[MqttRecord] = set()
         """Taken, and not acknowledged."""
-        self.known: set[MqttRecord] = set()
+        self.earlier: set[MqttRecord] = set()
         """Taken by an earlier process."""
         self.client: Client | None = None
 
     def begin(self, readings: Sequence[Sequence[Part]]) -> None:
         """Connect."""
-        taken = [{one for part in parts for one in part.body} for parts in readings]
-        self.known = set.intersection(*taken)
-        threading.Thread(target=self.body, name=f"tracetypes {self.address.shown}", daemon=True).start()
+        by_reading = [{one for part in parts for one in part.body} for parts in readings]
+        self.earlier = set.intersection(*by_reading)
+        threading.Thread(target=self.body, name=f"tracetypes {self.address.display_name}", daemon=True).start()
 
     def body(self) -> None:
         """Subscribe, and wait until nobody reads any more."""
@@ -173,7 +173,7 @@ class _Session:
             client.subscribe(self.address.topic, qos=1)
 
         try:
-            self.client = self.address.connected(self.address.unreadable, prepare)
+            self.client = self.address.connect(self.address.unreadable, prepare)
         except RunError as error:
             self.arrivals.end(error)
             return
@@ -185,8 +185,8 @@ class _Session:
     def take(self, client: Client, data: Any, message: Any) -> None:
         """A message came."""
         one = MqttRecord(message.mid, message.topic, message.payload)
-        if message.dup and one in self.known:
-            self.known.discard(one)
+        if message.dup and one in self.earlier:
+            self.earlier.discard(one)
             client.ack(message.mid, message.qos)
             return
         with self.lock:
@@ -194,8 +194,8 @@ class _Session:
                 return
             if message.qos:
                 self.open.add(one)
-            self.waiting.append(one)
-            count = len(self.waiting)
+            self.queue.append(one)
+            count = len(self.queue)
         if count == 1:
             self.arrivals.ring()
         if count >= TOGETHER:
@@ -206,7 +206,7 @@ class _Session:
     def part(self) -> Part | None:
         """What came since the last time."""
         with self.lock:
-            some, self.waiting = self.waiting, []
+            some, self.queue = self.queue, []
         return Part(some, len(some), sum(len(one.payload) + 64 for one in some)) if some else None
 
     def release(self, parts: Sequence[Part]) -> None:
@@ -233,7 +233,7 @@ def messages_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Se
     """Reads parts that are messages: by the rules of records of Kafka, with the topic as the key."""
     from tracetypes.compiler.connectors.kafka_records import RecordReader  # it needs numpy
 
-    records = RecordReader(leaf, None, verifier, _shown)
+    records = RecordReader(leaf, None, verifier, _reject_text)
 
     def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
         yield from records.together([one for part in parts for one in part.body])
@@ -246,13 +246,13 @@ class Publisher:
 
     def __init__(self, address: MqttAddress) -> None:
         self.address = address
-        self.client = address.connected(address.unwritable)
+        self.client = address.connect(address.unwritable)
 
     def publish(self, payloads: Sequence[bytes]) -> None:
         """Publish all of them. Raises :class:`RunError` ``TT209``."""
-        sent = [self.client.publish(self.address.topic, one, qos=1) for one in payloads]
+        publications = [self.client.publish(self.address.topic, one, qos=1) for one in payloads]
         until = time.monotonic() + AWAY
-        for one in sent:
+        for one in publications:
             one.wait_for_publish(max(0.0, until - time.monotonic()))
             if not one.is_published():
                 raise self.address.unwritable(f"no answer for {AWAY:.0f} seconds")

@@ -36,19 +36,19 @@ class LazyRows:
     rows: Any
 
 
-def is_arrow(given: object) -> bool:
+def is_arrow(data: object) -> bool:
     """Whether it is a table, a record batch, or another object that is Arrow data."""
-    return hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
-def is_lazy(given: object) -> bool:
+def is_lazy(rows: object) -> bool:
     """Whether it is an iterable without a length, or Arrow data."""
-    return is_arrow(given) or (isinstance(given, Iterable) and not isinstance(given, Sized))
+    return is_arrow(rows) or (isinstance(rows, Iterable) and not isinstance(rows, Sized))
 
 
-def in_program(given: Any) -> Rows | LazyRows:
+def in_program(rows: Any) -> Rows | LazyRows:
     """Rows of the program as an input."""
-    return LazyRows(given) if is_lazy(given) else Rows((tuple(given),), text=False)
+    return LazyRows(rows) if is_lazy(rows) else Rows((tuple(rows),), text=False)
 
 
 def write_rows(leaf: FromSource, rows: Rows, directory: Path) -> None:

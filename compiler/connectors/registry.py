@@ -26,14 +26,14 @@ PIECES = "in pieces (the pieces are the RR split: no data moves)"
 
 
 class Connector:
-    """A kind of input or output. ``scheme``: the beginning of its addresses. ``shown``: how messages show it, by its
-    name. ``by_name``: whether another name means another one; otherwise it is known by its place and may be moved.
+    """A kind of input or output. ``scheme``: the beginning of its addresses. ``display_name``: how messages show it,
+    by its name. ``by_name``: whether another name means another one; otherwise it is known by its place and may be moved.
     ``is_directory``: whether, as an output, it is a directory of the run. ``remote``: whether it is not on a disk.
     ``format``: a format that only this kind has."""
 
     kind: ClassVar[str]
     scheme: ClassVar[str]
-    shown: ClassVar[str]
+    display_name: ClassVar[str]
     by_name: ClassVar[bool] = False
     is_directory: ClassVar[bool] = False
     remote: ClassVar[bool] = False
@@ -66,7 +66,7 @@ class Connector:
 class Files(Connector):
     """A file, or a directory with all files below it."""
 
-    kind, scheme, shown, is_directory = "files", "", "files", True
+    kind, scheme, display_name, is_directory = "files", "", "files", True
 
     def path(self, address: str) -> str | None:
         """The address, unless it is on another file system."""
@@ -98,7 +98,7 @@ class Files(Connector):
 class Topics(Connector):
     """A topic of Kafka."""
 
-    kind, scheme, shown, by_name, remote, format = "topic", SCHEME, "topic {}", True, True, Kafka
+    kind, scheme, display_name, by_name, remote, format = "topic", SCHEME, "topic {}", True, True, Kafka
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
         """By offsets."""
@@ -113,7 +113,7 @@ class Topics(Connector):
 class Tables(Connector):
     """A Delta table."""
 
-    kind, scheme, shown = "table", delta.SCHEME, "the table in {}"
+    kind, scheme, display_name = "table", delta.SCHEME, "the table in {}"
 
     def path(self, address: str) -> str | None:
         """Its directory."""
@@ -138,7 +138,7 @@ class Tables(Connector):
 class RowsInMemory(Connector):
     """Rows of the program itself. The run first writes them to files."""
 
-    kind, scheme, shown = "rows", "", "files"
+    kind, scheme, display_name = "rows", "", "files"
 
     def has(self, address: object) -> bool:
         """:class:`Rows`, or any iterable of rows."""
@@ -153,7 +153,7 @@ class RowsInMemory(Connector):
 class Iterables(Connector):
     """Rows of the program without a length, such as those of a generator."""
 
-    kind, scheme, shown = "iterable", "", "files"
+    kind, scheme, display_name = "iterable", "", "files"
 
     def has(self, address: object) -> bool:
         """:class:`LazyRows`, or what would be."""
@@ -168,7 +168,7 @@ class Iterables(Connector):
 class ColumnsInMemory(Connector):
     """Arrow data of the program."""
 
-    kind, scheme, shown = "columns", "", "Arrow data"
+    kind, scheme, display_name = "columns", "", "Arrow data"
 
     def has(self, address: object) -> bool:
         """:class:`LazyRows` of it, or the data."""
@@ -182,7 +182,7 @@ class ColumnsInMemory(Connector):
 class Sockets(Connector):
     """A socket, which sends or takes lines."""
 
-    kind, scheme, shown, remote = "socket", CONNECTS, "a socket", True
+    kind, scheme, display_name, remote = "socket", CONNECTS, "a socket", True
 
     def has(self, address: object) -> bool:
         """Whether it connects or listens."""
@@ -200,7 +200,7 @@ class Sockets(Connector):
 class MqttTopics(Connector):
     """Topics of an MQTT broker."""
 
-    kind, scheme, shown, by_name, remote = "mqtt", MQTT, "an MQTT broker", False, True
+    kind, scheme, display_name, by_name, remote = "mqtt", MQTT, "an MQTT broker", False, True
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
         """As they come."""
@@ -221,7 +221,7 @@ def _as_it_comes() -> Iterator[tuple[str, str]]:
 class Nowhere(Connector):
     """An output that keeps nothing."""
 
-    kind, scheme, shown = "nowhere", "noop:", "nothing"
+    kind, scheme, display_name = "nowhere", "noop:", "nothing"
 
     def has(self, address: object) -> bool:
         """Whether it is the one address of this kind."""
@@ -231,7 +231,7 @@ class Nowhere(Connector):
 class Terminal(Nowhere):
     """Standard input, or standard output."""
 
-    kind, scheme, shown = "terminal", "-", "standard input"
+    kind, scheme, display_name = "terminal", "-", "standard input"
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
         """As it comes."""
@@ -272,16 +272,16 @@ def connector_of_kind(kind: str) -> Connector:
 
 def difference(before: EndpointIdentity, now: EndpointIdentity) -> str | None:
     """How an input or output differs from what it was."""
-    was, connector = _shown(before), connector_of_kind(before.kind)
+    was, connector = _display(before), connector_of_kind(before.kind)
     if before.kind != now.kind or (connector.by_name and before.name != now.name):
-        return f"it began with {was}, and is given {_shown(now)}"
+        return f"it began with {was}, and is given {_display(now)}"
     if before.id != now.id:
         return f"{was} is another one than it began with: it was removed and made anew, or lies elsewhere"
     return None
 
 
-def _shown(identity: EndpointIdentity) -> str:
-    return connector_of_kind(identity.kind).shown.format(identity.name)
+def _display(identity: EndpointIdentity) -> str:
+    return connector_of_kind(identity.kind).display_name.format(identity.name)
 
 
 def reading(source: Source, address: object, *, files: str) -> Iterator[tuple[str, str]]:

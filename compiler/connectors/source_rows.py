@@ -56,7 +56,7 @@ def in_columns(
     """Takes rows of a dialect, as columns if possible, otherwise one by one."""
     columnar = Columns.of(leaf, verifier)
     if columnar is None:
-        return lambda rows: map(dialect.taken, rows)
+        return lambda rows: map(dialect.row_of, rows)
     in_order = leaf.source.output == "rejects"
     return partial(chunks_of, leaf.layout, dialect, columnar.chunk, in_order)
 

@@ -95,12 +95,12 @@ class Dialect(Generic[R]):
     """How rows are split into cells.
 
     ``cells``: for rows, the numbers of those that could be split, and the columns of their cells. ``fits``: one per
-    column. ``taken``: a row by itself.
+    column. ``row_of``: a row by itself.
     """
 
     cells: Callable[[Sequence[R]], tuple[list[int], list[list[Any]]]]
     fits: Sequence[Fit]
-    taken: Callable[[R], TakenRow]
+    row_of: Callable[[R], TakenRow]
 
 
 def chunks_of(
@@ -108,30 +108,30 @@ def chunks_of(
 ) -> Iterator[TakenRow | Chunk]:
     """Rows of a split, in order, except that rejects come first. ``chunk``: makes one of columns if possible.
     ``in_order``: the places of rejects matter, so rows with rejects among them come one by one."""
-    kept, cells = dialect.cells(rows)
+    places, cells = dialect.cells(rows)
     columns, bad = [], set[int]()
     for fit, column in zip(dialect.fits, cells, strict=True):
         columns.append(fit.of(column, bad))
     if bad:
-        sound = [at not in bad for at in range(len(kept))]
-        kept, columns = list(compress(kept, sound)), [list(compress(column, sound)) for column in columns]
+        sound = [at not in bad for at in range(len(places))]
+        places, columns = list(compress(places, sound)), [list(compress(column, sound)) for column in columns]
     aside: list[TakenRow] = []
-    if len(kept) < len(rows):
-        whole = set(kept)
-        aside = [dialect.taken(row) for at, row in enumerate(rows) if at not in whole]
-    parsed = None
-    if kept and not (in_order and aside):
+    if len(places) < len(rows):
+        whole = set(places)
+        aside = [dialect.row_of(row) for at, row in enumerate(rows) if at not in whole]
+    result = None
+    if places and not (in_order and aside):
         try:
             arrays = tuple(array(schema, column) for (_, schema), column in zip(layout.columns, columns, strict=True))
         except (pa.ArrowException, OverflowError, UnicodeEncodeError):
             pass  # a number beyond 64 bits, or half a character: what is said of it is said by row
         else:
-            parsed = chunk(ParsedRows(arrays, len(kept)))
-    if parsed is not None:
+            result = chunk(ParsedRows(arrays, len(places)))
+    if result is not None:
         yield from aside
-        yield parsed
-    elif kept:
-        yield from map(dialect.taken, rows)
+        yield result
+    elif places:
+        yield from map(dialect.row_of, rows)
     else:
         yield from aside
 
@@ -143,7 +143,7 @@ def columns_of_json(
     texts: Sequence[str | None], names: Sequence[str], scan: Scan
 ) -> tuple[list[int], list[list[Any]]]:
     """The cells of JSON objects, and the numbers of the texts that are objects. A missing field is None."""
-    kept: list[int] = []
+    places: list[int] = []
     objects: list[dict[str, Any]] = []
     for at, text in enumerate(texts):
         if text is not None:
@@ -153,9 +153,9 @@ def columns_of_json(
             except (StopIteration, ValueError, RecursionError):
                 continue
             if end == len(text) and type(values) is dict:
-                kept.append(at)
+                places.append(at)
                 objects.append(values)
-    return kept, [[one.get(name) for one in objects] for name in names]
+    return places, [[one.get(name) for one in objects] for name in names]
 
 
 def fit_of_json(schema: Schema) -> Fit:
@@ -192,7 +192,7 @@ def columns_of_csv(
     texts: Sequence[str | None], split: Callable[[str], list[str]], width: int
 ) -> tuple[list[int], list[list[Any]]]:
     """The cells of lines, and the numbers of the lines that have the right number of cells."""
-    kept: list[int] = []
+    places: list[int] = []
     lines: list[list[str]] = []
     for at, text in enumerate(texts):
         if text is not None:
@@ -200,8 +200,8 @@ def columns_of_csv(
                 lines.append(split(text))
             except Mismatch:
                 continue
-            kept.append(at)
-    return kept, [list(column) for column in zip(*lines, strict=True)] if lines else [[] for _ in range(width)]
+            places.append(at)
+    return places, [list(column) for column in zip(*lines, strict=True)] if lines else [[] for _ in range(width)]
 
 
 def fit_of_csv(schema: Schema) -> Fit:
@@ -231,8 +231,8 @@ def _digits(cells: list[str]) -> list[int] | None:
 
 def columns_of_lines(texts: Sequence[str | None]) -> tuple[list[int], list[list[Any]]]:
     """The lines as the cells of one column, and the numbers of those that are text."""
-    kept = [at for at, text in enumerate(texts) if text is not None]
-    return kept, [[texts[at] for at in kept]]
+    places = [at for at, text in enumerate(texts) if text is not None]
+    return places, [[texts[at] for at in places]]
 
 
 def decoded(raw: bytes | None) -> str | None:

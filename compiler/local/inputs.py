@@ -19,7 +19,7 @@ from tracetypes.compiler.connectors.delta_splits import TableSource
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.files import Order
-from tracetypes.compiler.connectors.iterables import taken_rows
+from tracetypes.compiler.connectors.iterables import iterable_rows
 from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import TopicSource
 from tracetypes.compiler.connectors.line_streams import SocketAddress, read_lines, socket_lines
@@ -199,7 +199,7 @@ class LocalTable(LocalInput):
 
 
 class LocalStream(LocalInput):
-    """Rows that come once. ``parts``: reads parts of them. ``kept``: whether those of an epoch are kept in the checkpoint."""
+    """Rows that come once. ``parts``: reads parts of them. ``durable``: whether those of an epoch lie in the checkpoint."""
 
     def __init__(
         self,
@@ -208,13 +208,13 @@ class LocalStream(LocalInput):
         identity: EndpointIdentity,
         parts: Callable[[FromSource, Verifier | None], Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]],
         *,
-        kept: bool = True,
+        durable: bool = True,
     ) -> None:
-        self.name, self.arrivals, self.identity, self.parts, self.kept = leaf.source.name, arrivals, identity, parts, kept
+        self.name, self.arrivals, self.identity, self.parts, self.durable = leaf.source.name, arrivals, identity, parts, durable
 
     def splits(self, files: InputFiles | None, place: Path) -> StreamSplits:
         """What has arrived."""
-        return StreamSplits(self.arrivals, str(place), place if self.kept else None, self.name)
+        return StreamSplits(self.arrivals, str(place), place if self.durable else None, self.name)
 
     def leave(self, place: Path, *, finished: bool) -> None:
         """When all readings are over, the source ends."""
@@ -243,46 +243,46 @@ class Opening:
     bounded: bool
     readings: int
 
-    def files(self, given: Any) -> LocalInput:
+    def files(self, address: Any) -> LocalInput:
         """From a path."""
-        return LocalFiles(self.leaf, given, self.files_per_step, self.order)
+        return LocalFiles(self.leaf, address, self.files_per_step, self.order)
 
-    def topic(self, given: Any) -> LocalInput:
+    def topic(self, address: Any) -> LocalInput:
         """From an address."""
-        return LocalTopic(self.leaf, given, bounded=self.bounded)
+        return LocalTopic(self.leaf, address, bounded=self.bounded)
 
-    def table(self, given: Any) -> LocalInput:
+    def table(self, address: Any) -> LocalInput:
         """From an address."""
-        return LocalTable(self.leaf, given, self.files_per_step, bounded=self.bounded)
+        return LocalTable(self.leaf, address, self.files_per_step, bounded=self.bounded)
 
-    def rows(self, given: Any) -> LocalInput:
+    def rows(self, rows: Any) -> LocalInput:
         """From :class:`Rows`: files."""
         directory = os.path.join(self.scratch, self.leaf.source.name)
-        write_rows(self.leaf, given, Path(directory))
-        return LocalFiles(self.leaf, directory, given.files_per_step or self.files_per_step)
+        write_rows(self.leaf, rows, Path(directory))
+        return LocalFiles(self.leaf, directory, rows.files_per_step or self.files_per_step)
 
-    def iterable(self, given: Any) -> LocalInput:
+    def iterable(self, rows: Any) -> LocalInput:
         """From :class:`LazyRows`."""
-        arrivals = taken_rows(self.leaf, given, self.readings)
-        return LocalStream(self.leaf, arrivals, EndpointIdentity("files"), parts_reader, kept=False)
+        arrivals = iterable_rows(self.leaf, rows, self.readings)
+        return LocalStream(self.leaf, arrivals, EndpointIdentity("files"), parts_reader, durable=False)
 
-    def lines(self, given: Any) -> LocalInput:
+    def lines(self, address: Any) -> LocalInput:
         """From standard input."""
-        opened = LocalStream(self.leaf, read_lines(self.leaf, self.readings), EndpointIdentity("terminal"), lines_reader)
-        opened.warning = f"source {self.leaf.source.name!r}: {ONCE.format('standard input')}"
-        return opened
+        stream = LocalStream(self.leaf, read_lines(self.leaf, self.readings), EndpointIdentity("terminal"), lines_reader)
+        stream.warning = f"source {self.leaf.source.name!r}: {ONCE.format('standard input')}"
+        return stream
 
-    def socket(self, given: Any) -> LocalInput:
+    def socket(self, address: Any) -> LocalInput:
         """From an address."""
-        address = SocketAddress.of(given)
-        arrivals = socket_lines(self.leaf, address, self.readings)
-        opened = LocalStream(self.leaf, arrivals, EndpointIdentity("socket"), lines_reader)
-        opened.warning = f"source {self.leaf.source.name!r}: {ONCE.format(address.text)}"
-        return opened
+        socket = SocketAddress.of(address)
+        arrivals = socket_lines(self.leaf, socket, self.readings)
+        stream = LocalStream(self.leaf, arrivals, EndpointIdentity("socket"), lines_reader)
+        stream.warning = f"source {self.leaf.source.name!r}: {ONCE.format(socket.text)}"
+        return stream
 
-    def mqtt(self, given: Any) -> LocalInput:
+    def mqtt(self, address: Any) -> LocalInput:
         """From an address."""
-        arrivals = mqtt_messages(self.leaf, MqttAddress.of(given), self.readings)
+        arrivals = mqtt_messages(self.leaf, MqttAddress.of(address), self.readings)
         return LocalStream(self.leaf, arrivals, EndpointIdentity("mqtt"), messages_reader)
 
 

@@ -22,13 +22,13 @@ _SHOWS: Final[list[Callable[[str], None]]] = []
 @contextmanager
 def operators_print() -> Iterator[None]:
     """A context in which what this thread prints was printed by operators."""
-    _inside.held = ""
+    _inside.buffer = ""
     try:
         yield
     finally:
-        held, _inside.held = _inside.held, None
-        if held and _SHOWS:
-            _SHOWS[0](redact(held))
+        buffer, _inside.buffer = _inside.buffer, None
+        if buffer and _SHOWS:
+            _SHOWS[0](redact(buffer))
 
 
 class _Tee(io.TextIOBase):
@@ -46,15 +46,15 @@ class _Tee(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Write, or show whole lines."""
-        held: str | None = getattr(_inside, "held", None)
-        if held is None or not _SHOWS:
+        buffer: str | None = getattr(_inside, "buffer", None)
+        if buffer is None or not _SHOWS:
             self.other.write(text)
             return len(text)
-        *lines, _inside.held = (held + text).split("\n")
+        *lines, _inside.buffer = (buffer + text).split("\n")
         for line in lines:
-            _inside.held, rest = None, _inside.held
+            _inside.buffer, rest = None, _inside.buffer
             _SHOWS[0](redact(line))
-            _inside.held = rest
+            _inside.buffer = rest
         return len(text)
 
     def flush(self) -> None:

@@ -249,7 +249,7 @@ class LocalSegment:
         for label, files in store.files.items():
             files.committed(record["files"][label])
         for label, stream in self.streams.items():
-            stream.committed(takes.sources[label][1])
+            stream.commit(takes.sources[label][1])
         for retention in self.retentions.values():
             retention.clean()
         if self.metrics is not None and self.metrics.number == number:

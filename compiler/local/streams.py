@@ -64,16 +64,16 @@ class StreamSplits:
 
     def resume(self, untils: Sequence[Offset]) -> None:
         """Go on. ``untils``: the ends of the last epochs of the log."""
-        kept: list[Part] = []
+        parts: list[Part] = []
         if self.place is not None and self.place.exists():
             names = {self._file(until).name for until in untils}
             for file in sorted(self.place.iterdir()):
                 if file.name in names:
                     with suppress(OSError, EOFError, pickle.UnpicklingError):
-                        kept += pickle.loads(file.read_bytes())
+                        parts += pickle.loads(file.read_bytes())
                 else:
                     file.unlink()
-        self.arrivals.resume(self.reading, kept)
+        self.arrivals.resume(self.reading, parts)
 
     def keep(self, since: Offset, until: Offset) -> None:
         """Keep the parts of an epoch that is to begin, for the case of a crash."""
@@ -83,16 +83,16 @@ class StreamSplits:
                 pickle.dump(self._parts(since, until), file, pickle.HIGHEST_PROTOCOL)
 
     def keeps(self, until: Offset) -> bool:
-        """Whether the parts of an epoch have been kept."""
+        """Whether the parts of an epoch lie in the checkpoint."""
         return self.place is not None and self._file(until).exists()
 
-    def committed(self, until: Offset) -> None:
+    def commit(self, until: Offset) -> None:
         """An epoch is out, and its states are in the log."""
         if self.place is not None and self.place.exists():
             for name in os.listdir(self.place):
                 if name != self._file(until).name:
                     (self.place / name).unlink()
-        self.arrivals.committed(self.reading, self._here(until)[0])
+        self.arrivals.commit(self.reading, self._here(until)[0])
 
     def _here(self, since: Offset) -> tuple[int, int]:
         """The number of the next part in this process, and how many there were before this process."""

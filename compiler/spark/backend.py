@@ -122,7 +122,7 @@ class SparkEngine:
     def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
         """Every plan can run, but Spark does not open every kind of input."""
         return [
-            f"source {name!r} reads {connector_of(address).shown}, which Spark cannot read"
+            f"source {name!r} reads {connector_of(address).display_name}, which Spark cannot read"
             for name, address in inputs.items()
             if connector_of(address).kind not in OPENINGS
         ]

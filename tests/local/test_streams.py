@@ -413,14 +413,14 @@ def test_a_source_waits_while_too_many_rows_are_held() -> None:
 
     wait_for(2)
     assert arrivals.end_of_epoch(0) == 1  # at most half, so that the source goes on
-    arrivals.committed("a", 1)
+    arrivals.commit("a", 1)
     wait_for(2)  # the other reading needs it
-    arrivals.committed("b", 2)
+    arrivals.commit("b", 2)
     wait_for(3)
     assert [part.body for part in arrivals.between(1, 3)] == [1, 2]
     arrivals.leave("a", finished=True)
     wait_for(4)
-    arrivals.committed("b", 4)
+    arrivals.commit("b", 4)
     thread.join(20)
     assert sent == [0, 1, 2, 3, 4, 5]
     arrivals.leave("b", finished=False)
