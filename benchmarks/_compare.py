@@ -55,8 +55,8 @@ class Processor:
     """
 
     def __init__(self) -> None:
-        self.used: dict[tuple[int, str], float] = {}
-        self.done = threading.Event()
+        self.times: dict[tuple[int, str], float] = {}
+        self.end = threading.Event()
 
     def look(self) -> float:
         """Seconds so far, those of processes that have ended among them."""
@@ -69,29 +69,29 @@ class Processor:
                 pid = int(stat.parent.name)
                 times[pid] = fields[19], (int(fields[11]) + int(fields[12])) / tick  # with its start, for numbers come again
                 below.setdefault(int(fields[1]), []).append(pid)
-        pending = [os.getpid()]
-        while pending:
-            pid = pending.pop()
+        queue = [os.getpid()]
+        while queue:
+            pid = queue.pop()
             if pid in times:
-                self.used[pid, times[pid][0]] = times[pid][1]
-            pending += below.get(pid, [])
-        return sum(self.used.values())
+                self.times[pid, times[pid][0]] = times[pid][1]
+            queue += below.get(pid, [])
+        return sum(self.times.values())
 
     def count(self, side: Callable[[], float], into: list[float]) -> float:
         """Seconds of a run; its processor time goes to a list."""
         before = self.look()
-        self.done.clear()
+        self.end.clear()
         looking = threading.Thread(target=self._watch, daemon=True)
         looking.start()
         try:
             return side()
         finally:
-            self.done.set()
+            self.end.set()
             looking.join()
             into.append(self.look() - before)
 
     def _watch(self) -> None:
-        while not self.done.wait(0.5):
+        while not self.end.wait(0.5):
             self.look()
 
 
@@ -133,25 +133,25 @@ class Setting:
     def ours(self, flow: Dataflow, output: Path | None = None) -> float:
         """Seconds of a whole run, the drain included. ``output``: Parquet files there; None: nothing is kept."""
         if output is None and self.keep:
-            with scratch() as kept:
-                return attrs.evolve(self, keep=False).ours(flow, kept / "out.parquet")
-        planned = plan(check(flow), parallelism=self.parallelism)
+            with scratch() as directory:
+                return attrs.evolve(self, keep=False).ours(flow, directory / "out.parquet")
+        query_plan = plan(check(flow), parallelism=self.parallelism)
         with scratch() as checkpoint:
-            started = time.monotonic()
+            start = time.monotonic()
             sink = (
-                NoOutput(planned)
+                NoOutput(query_plan)
                 if output is None
-                else FileOutput(planned, str(output), "run", f"{output}-late", f"{output}-rejects")
+                else FileOutput(query_plan, str(output), "run", f"{output}-late", f"{output}-rejects")
             )
             summary = run(
                 self.spark,
-                planned,
+                query_plan,
                 self.inputs,
                 sink,
                 checkpoint=str(checkpoint),
                 files_per_step=self.files_per_step,
             )
-            seconds = time.monotonic() - started
+            seconds = time.monotonic() - start
         if summary.late or summary.rejects:
             raise RuntimeError(f"{flow.name}: late {summary.late}, rejected {summary.rejects}")
         return seconds
@@ -164,11 +164,11 @@ class Setting:
         files would answer nothing here.
         """
         if output is None and self.keep:
-            with scratch() as kept:
-                return attrs.evolve(self, keep=False).other(query, mode, kept / "out.parquet")
+            with scratch() as directory:
+                return attrs.evolve(self, keep=False).other(query, mode, directory / "out.parquet")
         self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
         with scratch() as checkpoint:
-            started = time.monotonic()
+            start = time.monotonic()
             frames = [self.frame(path) for path in self.inputs.values()]
             writer = query(*frames).writeStream.outputMode(mode)
             writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
@@ -179,7 +179,7 @@ class Setting:
             else:
                 writer = writer.foreachBatch(lambda rows, _: rows.write.mode("append").parquet(str(output)))
             writer.start().awaitTermination()
-            return time.monotonic() - started
+            return time.monotonic() - start
 
     def frame(self, path: str) -> DataFrame:
         """A directory as a stream of Spark."""
@@ -196,20 +196,20 @@ class Setting:
 def alternate(sides: Mapping[str, Callable[[], float]], runs: int, warm: float) -> dict[str, list[float]]:
     """Seconds of each side, run in turns: what else the machine does hits all alike. ``warm``: seconds that each side runs
     before, which do not count: that long the JVM makes machine code of what it runs."""
-    spent = dict.fromkeys(sides, 0.0)
-    while min(spent.values()) < warm:
+    warm_seconds = dict.fromkeys(sides, 0.0)
+    while min(warm_seconds.values()) < warm:
         for name, side in sides.items():
-            spent[name] += side()
-    taken: dict[str, list[float]] = {name: [] for name in sides}
+            warm_seconds[name] += side()
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(runs):
         for name, side in sides.items():
-            taken[name].append(side())
-    return taken
+            seconds[name].append(side())
+    return seconds
 
 
-def medians(taken: Mapping[str, list[float]]) -> dict[str, float]:
+def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
     """To hundredths of a second."""
-    return {name: round(statistics.median(times), 2) for name, times in taken.items()}
+    return {name: round(statistics.median(times), 2) for name, times in seconds.items()}
 
 
 @attrs.frozen
@@ -227,7 +227,7 @@ class Difference:
         return not self.missing and not self.extra
 
 
-def difference(wanted: str, got: Path, columns: str, *, undue: str = "false", **tables: Any) -> Difference:
+def difference(recount: str, out: Path, columns: str, *, undue: str = "false", **tables: Any) -> Difference:
     """Compare bags of rows by DuckDB.
 
     ``wanted``: SQL over ``tables`` (data frames, or paths of Parquet files); ``columns``: what to select from the files in
@@ -241,8 +241,8 @@ def difference(wanted: str, got: Path, columns: str, *, undue: str = "false", **
                 database.execute(f"CREATE VIEW {name} AS SELECT * FROM '{table}'")
             else:
                 database.register(name, table)
-        database.execute(f"CREATE TABLE wanted AS {wanted}")
-        parts = [str(part) for part in got.glob("*.parquet")]
+        database.execute(f"CREATE TABLE wanted AS {recount}")
+        parts = [str(part) for part in out.glob("*.parquet")]
         if parts:
             database.execute(f"CREATE TABLE found AS SELECT {columns} FROM read_parquet({parts!r})")
         else:
@@ -253,11 +253,11 @@ def difference(wanted: str, got: Path, columns: str, *, undue: str = "false", **
             assert row is not None
             return int(row[0])
 
-        lost = "SELECT * FROM wanted EXCEPT ALL SELECT * FROM found"
-        undue_rows = count(f"SELECT * FROM ({lost}) WHERE {undue}")
+        absent = "SELECT * FROM wanted EXCEPT ALL SELECT * FROM found"
+        undue_rows = count(f"SELECT * FROM ({absent}) WHERE {undue}")
         return Difference(
             rows=count("SELECT * FROM found"),
-            missing=count(lost) - undue_rows,
+            missing=count(absent) - undue_rows,
             extra=count("SELECT * FROM found EXCEPT ALL SELECT * FROM wanted"),
             undue=undue_rows,
         )
@@ -281,13 +281,13 @@ def options(description: str | None, *, events: int) -> argparse.ArgumentParser:
     return parser
 
 
-def for_each_parallelism(module: str, given: argparse.Namespace, data: Path) -> list[dict[str, Any]]:
+def for_each_parallelism(module: str, arguments: argparse.Namespace, data: Path) -> list[dict[str, Any]]:
     """Run the module again for each parallelism, in a process of its own, and print its lines as they come; all lines.
 
     A session has one number of cores, and a process one session.
     """
     lines: list[dict[str, Any]] = []
-    for parallelism in given.parallelism.split(","):
+    for parallelism in arguments.parallelism.split(","):
         again = [sys.executable, "-m", module, *sys.argv[1:], "--child", parallelism, "--data", str(data)]
         with subprocess.Popen(again, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as child:
             assert child.stdout is not None

@@ -42,8 +42,8 @@ def connector() -> str:
         with tempfile.TemporaryDirectory() as scratch:
             words = [java(), "-jar", str(ivy), "-cache", scratch, "-confs", "default", "-notransitive"]
             words += ["-dependency", group, name, version, "-retrieve", f"{there}/[artifact]-[revision].[ext]"]
-            done = subprocess.run(words, capture_output=True, text=True, timeout=600)
-        if done.returncode or not jar.exists():
+            process = subprocess.run(words, capture_output=True, text=True, timeout=600)
+        if process.returncode or not jar.exists():
             raise Unavailable(f"{name} {version} cannot be fetched from Maven Central")
     return ",".join(sorted(map(str, there.glob("*.jar"))))
 
@@ -81,18 +81,18 @@ def produce(
     )
     chance = random.Random(seed)
     values = [(chance.randrange(keys), chance.randrange(1_000)) for _ in range(100_003)]
-    sent, started, total = 0, time.time(), round(rate * max(seconds, 1))
-    while sent < total:
+    count, start, total = 0, time.time(), round(rate * max(seconds, 1))
+    while count < total:
         now = time.time()
-        due = total if not seconds else min(total, int((now - started) * rate))
+        due = total if not seconds else min(total, int((now - start) * rate))
         ts = round(now * 1_000)
-        for number in range(sent, min(due, sent + 20_000)):
+        for number in range(count, min(due, count + 20_000)):
             key, value = values[number % len(values)]
             if ticks is not None:
                 ts = round((ticks[0] + number / ticks[1]) * 1_000)
             record = b'{"key":%d,"value":%d,"ts":%d}' % (key, value, ts)
             producer.produce(topic, record, partition=number % partitions)
-        sent = min(due, sent + 20_000)
+        count = min(due, count + 20_000)
         producer.poll(0)
         if seconds:
             time.sleep(0.005)
@@ -133,7 +133,7 @@ def backlog(
         process.join()
 
 
-def received(servers: str, topic: str, until: float) -> Iterator[tuple[float, bytes | None, bytes | None]]:
+def committed_records(servers: str, topic: str, until: float) -> Iterator[tuple[float, bytes | None, bytes | None]]:
     """Committed records as they come, up to a moment: when they were received, key and value."""
     from confluent_kafka import Consumer, TopicPartition
 

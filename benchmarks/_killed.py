@@ -49,15 +49,15 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
 
 def kills(real: Callable[..., Any], times: int, microseconds: int) -> Callable[..., Any]:
     """A step at which the process is killed."""
-    left = [times]
+    countdown = [times]
 
     def die() -> None:
         time.sleep(microseconds / 1e6)
         os.kill(os.getpid(), signal.SIGKILL)
 
     def call(*args: Any, **options: Any) -> Any:
-        left[0] -= 1
-        if left[0] == -1:
+        countdown[0] -= 1
+        if countdown[0] == -1:
             threading.Thread(target=die).start()
         return real(*args, **options)
 

@@ -27,7 +27,7 @@ from tests.spark.test_processes import in_session, wait_for
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.spark.log import SparkLog
 
-__all__ = ["PROGRAMS", "VICTIMS", "FileLife", "Processes", "TableLife", "begun", "command"]
+__all__ = ["PROGRAMS", "VICTIMS", "FileLife", "Processes", "TableLife", "command", "launch"]
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 300
@@ -59,9 +59,9 @@ def command(life: Life, backend: str, start: Start, checkpoint: str = "checkpoin
     return [*words, "--appended", "read"] if start.appended else words
 
 
-def begun(words: Sequence[str], killed: Sequence[str] = ()) -> subprocess.Popen[str]:
-    """The command line in a session of its own, as a shell would make it. ``killed``: the arguments of :mod:`._killed`."""
-    program = ["benchmarks._killed", *killed] if killed else ["tracetypes.cli"]
+def launch(words: Sequence[str], kill: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """The command line in a session of its own, as a shell would make it. ``kill``: the arguments of :mod:`._killed`."""
+    program = ["benchmarks._killed", *kill] if kill else ["tracetypes.cli"]
     return subprocess.Popen(
         [sys.executable, "-m", *program, *words],
         cwd=ROOT,
@@ -83,67 +83,67 @@ class Processes:
     def __call__(self, life: Life, start: Start) -> Ended:
         inside = start.until.startswith("at ")
         moment = str(int(self.chance.choice((0, 300, 3_000, 30_000)) * self.chance.random()))
-        killed = [start.until.removeprefix("at "), str(max(start.after, 0) // 2), moment] if inside else []
-        running = begun(command(life, self.backend, start), killed)
-        assert running.stderr is not None
-        heard, second, hit, later = "", None, False, False
+        kill = [start.until.removeprefix("at "), str(max(start.after, 0) // 2), moment] if inside else []
+        process = launch(command(life, self.backend, start), kill)
+        assert process.stderr is not None
+        stderr, second, hit, later = "", None, False, False
         try:
             if start.after < 0 and start.until and not inside:
                 time.sleep(STARTING[self.backend] * self.chance.choice((1.0, 0.1)) * self.chance.random())
-                hit = self.hit(running, start.until)
+                hit = self.hit(process, start.until)
             else:
-                left = start.after
-                for line in running.stderr:
-                    heard += line
+                countdown = start.after
+                for line in process.stderr:
+                    stderr += line
                     if " batch " not in f" {line}":
                         continue
                     later = second is not None
                     if start.second and second is None:
-                        second = self.second(life, start, running)
-                    left -= 1
-                    if left < 0 and start.until and not hit and not inside:
+                        second = self.second(life, start, process)
+                    countdown -= 1
+                    if countdown < 0 and start.until and not hit and not inside:
                         time.sleep(self.chance.random() * 0.5)
-                        hit = self.hit(running, start.until)
-            processes = in_session(running.pid)
-            heard += running.communicate(timeout=PATIENCE)[1]
-            hit = hit or (inside and running.returncode == -signal.SIGKILL)
-            wait_for([*processes, *in_session(running.pid)])  # until nobody writes any more
+                        hit = self.hit(process, start.until)
+            processes = in_session(process.pid)
+            stderr += process.communicate(timeout=PATIENCE)[1]
+            hit = hit or (inside and process.returncode == -signal.SIGKILL)
+            wait_for([*processes, *in_session(process.pid)])  # until nobody writes any more
         finally:
-            for pid in in_session(running.pid):
+            for pid in in_session(process.pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        if "Traceback" in heard:
-            raise Wrong(f"a traceback: {heard}", silent=False)
+        if "Traceback" in stderr:
+            raise Wrong(f"a traceback: {stderr}", silent=False)
         if start.until and not hit:
             life.happened.update({f"start {start.until}": -1, "start": 1})
         if second is not None and "TT221" not in second and not later:
             second = None  # the first one may have come to its end
-        code = running.returncode
-        found = re.search(r"^tracetypes: (TT\d+)(.*)", heard, re.M | re.S)
-        if hit and code and (code in (130, -signal.SIGINT, -signal.SIGKILL) or (found and found[1] in ("TT213", "TT214"))):
+        code = process.returncode
+        error = re.search(r"^tracetypes: (TT\d+)(.*)", stderr, re.M | re.S)
+        if hit and code and (code in (130, -signal.SIGINT, -signal.SIGKILL) or (error and error[1] in ("TT213", "TT214"))):
             return Ended(interrupted=True, second=second)
-        if code and not found:
-            raise Wrong(f"it ended with status {code}: {heard}", silent=False)
-        return Ended(found[1], found[1] + found[2], second=second) if code and found else Ended(second=second)
+        if code and not error:
+            raise Wrong(f"it ended with status {code}: {stderr}", silent=False)
+        return Ended(error[1], error[1] + error[2], second=second) if code and error else Ended(second=second)
 
-    def hit(self, running: subprocess.Popen[str], who: str) -> bool:
+    def hit(self, process: subprocess.Popen[str], who: str) -> bool:
         """Stop or kill something. Was it there?"""
-        if running.poll() is not None:
+        if process.poll() is not None:
             return False
         if who == "stop":
-            os.killpg(running.pid, signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)
             return True
-        below = {pid: command_of(pid) for pid in children(running.pid)}
-        chosen = {
-            "driver": [running.pid],
-            "all": [running.pid, *below],
+        below = {pid: command_of(pid) for pid in children(process.pid)}
+        victims = {
+            "driver": [process.pid],
+            "all": [process.pid, *below],
             "jvm": [pid for pid, words in below.items() if b"java" in words],
             "worker": [pid for pid, words in below.items() if b"pyspark.daemon" in words][-1:],
         }[who]
-        for pid in chosen:
+        for pid in victims:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        return bool(chosen)
+        return bool(victims)
 
     def second(self, life: Life, start: Start, first: subprocess.Popen[str]) -> str:
         """Another run, while the first one works, or rather stands still: what it says."""
@@ -151,12 +151,12 @@ class Processes:
         try:
             before = set(rows(life.root))
             own = "checkpoint" if start.second == "checkpoint" else "other"
-            other = begun(command(life, self.backend, start, own))
-            said = other.communicate(timeout=PATIENCE)[1]
+            other = launch(command(life, self.backend, start, own))
+            stderr = other.communicate(timeout=PATIENCE)[1]
             if not other.returncode and own == "other":  # the first one was over
                 for file in set(rows(life.root)) - before:
                     file.unlink()
-            return said if other.returncode else f"it ran: {said}"
+            return stderr if other.returncode else f"it ran: {stderr}"
         finally:
             os.kill(first.pid, signal.SIGCONT)
 
@@ -231,6 +231,6 @@ class TableLife(FileLife):
     def may_be_visible(self, batch: int) -> bool:
         """Has a table taken it?"""
         logs = [path.read_text() for path in self.root.glob("out-*/_delta_log/*.json")]
-        taken = (json.loads(line).get("txn") for text in logs for line in text.splitlines())
-        begun = (one for one in taken if one is not None and not one["appId"].endswith("-start"))
-        return any(one["version"] == batch for one in begun) or super().may_be_visible(batch)
+        transactions = (json.loads(line).get("txn") for text in logs for line in text.splitlines())
+        epochs = (one for one in transactions if one is not None and not one["appId"].endswith("-start"))
+        return any(one["version"] == batch for one in epochs) or super().may_be_visible(batch)

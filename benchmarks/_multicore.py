@@ -206,9 +206,9 @@ def simulate(
     ]
     flow = Flow(operators, [Edge(*pair) for pair in pairwise(operators)])
     scheduler = Scheduler(flow, heuristic, window=0.005, condition=condition)
-    answered: list[tuple[float, float]] = []
+    answers: list[tuple[float, float]] = []
     """When each output left, and when the work on its input had begun."""
-    spent: list[tuple[float, float]] = []
+    samples: list[tuple[float, float]] = []
     count = [0] * len(chain)
 
     def unit_for(place: int, root: list[float]) -> Any:
@@ -238,7 +238,7 @@ def simulate(
             for unit in output:
                 if put is None:
                     yield
-                    answered.append((machine.now, unit[0]))
+                    answers.append((machine.now, unit[0]))
                 else:
                     yield from put(unit)  # type: ignore[misc]
             if flow.idle:
@@ -309,7 +309,7 @@ def simulate(
                 done, refused = yield from works(amount)
                 ended = machine.now
                 if finished is operators[0]:
-                    spent.append((ended - started, done))
+                    samples.append((ended - started, done))
                 if refused is not None:
                     parked[finished] = refused
 
@@ -320,13 +320,13 @@ def simulate(
     for part in chain:
         factor *= part.selectivity
     target = int(units * factor)
-    machine.run(lambda: len(answered) >= target)
+    machine.run(lambda: len(answers) >= target)
     first, last = machine.now * 0.2, machine.now * 0.8
-    middle = [(left, begun) for left, begun in answered if first <= left <= last]
+    middle = [(end, start) for end, start in answers if first <= end <= last]
     totals = [one.total_time + one.time for one in operators]
     return Result(
-        throughput=len(answered) / factor / machine.now,
-        latency=sum(left - begun for left, begun in middle) / max(1, len(middle)),
-        cost=sum(seconds for seconds, _ in spent) / max(1, sum(done for _, done in spent)),
+        throughput=len(answers) / factor / machine.now,
+        latency=sum(end - start for end, start in middle) / max(1, len(middle)),
+        cost=sum(seconds for seconds, _ in samples) / max(1, sum(done for _, done in samples)),
         shares=tuple(round(one / (sum(totals) or 1.0), 3) for one in totals),
     )

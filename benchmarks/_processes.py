@@ -12,7 +12,7 @@ import attrs
 
 from tests.spark.test_exactly_once import children, command_of
 
-__all__ = ["Memory", "killed", "memory"]
+__all__ = ["Memory", "kill_all", "memory"]
 
 
 @attrs.frozen
@@ -26,11 +26,11 @@ class Memory:
 
 def memory(pid: int) -> Memory:
     """Of a run, by the process of its command."""
-    found = {"driver": resident(pid), "jvm": 0.0, "workers": 0.0}
+    sizes = {"driver": resident(pid), "jvm": 0.0, "workers": 0.0}
     for child in children(pid):
         with contextlib.suppress(OSError):
-            found["jvm" if b"java" in command_of(child) else "workers"] += proportional(child)
-    return Memory(**found)
+            sizes["jvm" if b"java" in command_of(child) else "workers"] += proportional(child)
+    return Memory(**sizes)
 
 
 def resident(pid: int) -> float:
@@ -51,7 +51,7 @@ def _kilobytes(pid: int, file: str, name: str) -> int:
     return 0
 
 
-def killed(process: subprocess.Popen[str]) -> None:
+def kill_all(process: subprocess.Popen[str]) -> None:
     """End a run and all that belongs to it by SIGKILL."""
     everybody = [process.pid, *children(process.pid)]
     for pid in everybody:

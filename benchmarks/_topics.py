@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from benchmarks._life import PATIENCE, PROGRAMS, begun
+from benchmarks._life import PATIENCE, PROGRAMS, launch
 from tests.spark.broker import Broker, Record, answers
 from tests.spark.life import Wrong
 from tests.spark.support import rows_at_sink, side_outputs
@@ -43,17 +43,17 @@ class TopicLife:
     def __init__(self, root: Path, broker: Broker, chance: random.Random, backend: str) -> None:
         self.root, self.broker, self.chance, self.backend = root, broker, chance, backend
         self.topic = f"life-{chance.getrandbits(40):x}"
-        self.given, self.out = broker.create(self.topic, PARTITIONS), broker.create(f"{self.topic}-out", 1)
+        self.input, self.out = broker.create(self.topic, PARTITIONS), broker.create(f"{self.topic}-out", 1)
         self.records: list[Record] = []
         self.ts = 0
         self.happened: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
-        self.told: list[str] = []
+        self.story: list[str] = []
 
     def did(self, what: str) -> None:
         """Count an operation."""
         self.happened[what] += 1
-        self.told.append(what)
+        self.story.append(what)
 
     def add(self) -> None:
         """Records more, some late, one that is none, one whose transaction is aborted."""
@@ -75,67 +75,67 @@ class TopicLife:
         self.did("broker restarted")
         self.broker.node.restart()
 
-    def start(self, *, drain: bool = False, until: str = "", given: str | None = None, code: str | None = None) -> bool:
-        """Start the run. ``until``: who is killed while it works, ``broker`` among them; ``given``: another input; ``code``: the
+    def start(self, *, drain: bool = False, until: str = "", input: str | None = None, code: str | None = None) -> bool:
+        """Start the run. ``until``: who is killed while it works, ``broker`` among them; ``input``: another input; ``code``: the
         error that is asked for. Was it left alone, and answered?"""
         self.did(f"start {until}".strip())
         words = ["run", "tests.spark.test_kafka:topic_sums", "--progress", "lines", *PROGRAMS[self.backend]]
-        words += ["-i", f"readings={given or self.given}?records=40", "-o", f"sums={self.out}", "--key-groups", "2"]
+        words += ["-i", f"readings={input or self.input}?records=40", "-o", f"sums={self.out}", "--key-groups", "2"]
         words += ["--checkpoint", str(self.root / "checkpoint"), "--parallelism", "2"]
         inside = until.startswith("at ")
         times, moment = self.chance.randrange(3), int(self.chance.choice((0, 300, 3_000, 30_000)) * self.chance.random())
-        killed = [until.removeprefix("at "), str(times), str(moment)] if inside else []
-        running = begun(words if drain else [*words, "--no-drain"], killed)
-        heard, hit = "", False
-        assert running.stderr is not None
+        kill = [until.removeprefix("at "), str(times), str(moment)] if inside else []
+        process = launch(words if drain else [*words, "--no-drain"], kill)
+        stderr, hit = "", False
+        assert process.stderr is not None
         try:
-            for line in running.stderr:
-                heard += line
+            for line in process.stderr:
+                stderr += line
                 if until and not inside and not hit and " batch " in f" {line}":
                     time.sleep(self.chance.random() * 0.3)
-                    hit = self.hit(running, until)
-            processes = in_session(running.pid)
-            running.communicate(timeout=PATIENCE)
-            hit = hit or (inside and running.returncode == -signal.SIGKILL)
-            wait_for([*processes, *in_session(running.pid)])
+                    hit = self.hit(process, until)
+            processes = in_session(process.pid)
+            process.communicate(timeout=PATIENCE)
+            hit = hit or (inside and process.returncode == -signal.SIGKILL)
+            wait_for([*processes, *in_session(process.pid)])
         finally:
-            for pid in in_session(running.pid):
+            for pid in in_session(process.pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, 9)
-        if "Traceback" in heard:
-            raise Wrong(f"a traceback: {heard}", silent=False)
-        found = re.search(r"^tracetypes: (TT\d+)", heard, re.M)
-        self.told.append(f"  status {running.returncode} {found[1] if found else ''}")
+        if "Traceback" in stderr:
+            raise Wrong(f"a traceback: {stderr}", silent=False)
+        error = re.search(r"^tracetypes: (TT\d+)", stderr, re.M)
+        self.story.append(f"  status {process.returncode} {error[1] if error else ''}")
         if code is not None:
-            if found is None or found[1] != code:
-                raise Wrong(f"{code} is asked for: {heard}", silent=running.returncode == 0)
+            if error is None or error[1] != code:
+                raise Wrong(f"{code} is asked for: {stderr}", silent=process.returncode == 0)
             self.ended[code] += 1
             return False
-        if running.returncode == 0:
+        if process.returncode == 0:
             self.ended["answered"] += 1
             self.is_right(drain=drain)
             return drain
-        if hit and (found is None or found[1] in ("TT208", "TT209", "TT214")):
+        if hit and (error is None or error[1] in ("TT208", "TT209", "TT214")):
             self.ended["interrupted"] += 1
             return False
-        raise Wrong(f"status {running.returncode}: {heard}", silent=False)
+        raise Wrong(f"status {process.returncode}: {stderr}", silent=False)
 
-    def hit(self, running: subprocess.Popen[str], who: str) -> bool:
+    def hit(self, process: subprocess.Popen[str], who: str) -> bool:
         """Kill something."""
         if who == "broker":
             self.broker.node.restart()
             return True
-        below = {pid: command_of(pid) for pid in children(running.pid)}
-        chosen = [running.pid] if who == "driver" else [pid for pid, words in below.items() if b"java" in words]
-        for pid in chosen:
+        below = {pid: command_of(pid) for pid in children(process.pid)}
+        victims = [process.pid] if who == "driver" else [pid for pid, words in below.items() if b"java" in words]
+        for pid in victims:
             with suppress(ProcessLookupError):
                 os.kill(pid, 9)
-        return bool(chosen)
+        return bool(victims)
 
     def is_right(self, *, drain: bool) -> None:
         """Is what was answered the trace of the records?"""
         trace, arranged = defined(topic_sums, self.records, PARTITIONS, drain=drain)
-        found = Counter(
+        rows = Counter(
             json.dumps(
                 {
                     **json.loads(one.value or b""),
@@ -146,13 +146,13 @@ class TopicLife:
             )
             for one in self.broker.read(f"{self.topic}-out")
         )
-        wanted = rows_at_sink(topic_sums, trace)
-        if found != wanted:
-            raise Wrong(f"{found - wanted} more and {wanted - found} less", silent=True, differs=True)
+        expected = rows_at_sink(topic_sums, trace)
+        if rows != expected:
+            raise Wrong(f"{rows - expected} more and {expected - rows} less", silent=True, differs=True)
         for what, count in (("_late", len(arranged["readings"].late)), ("_rejects", len(arranged["readings"].rejects))):
-            told = len(side_outputs(self.root / "checkpoint" / what, "readings"))
-            if told != count:
-                raise Wrong(f"{told} and not {count} rows in {what}", silent=True, differs=True)
+            number = len(side_outputs(self.root / "checkpoint" / what, "readings"))
+            if number != count:
+                raise Wrong(f"{number} and not {count} rows in {what}", silent=True, differs=True)
 
     def live(self) -> None:
         """A few starts, then the end: drained, or with a topic that is none any more."""
@@ -169,7 +169,7 @@ class TopicLife:
         if end == "another topic":
             self.start()
             self.did(end)
-            self.start(given=self.out, code="TT218")
+            self.start(input=self.out, code="TT218")
         elif end == "partition added":
             self.start()
             self.did(end)

@@ -34,17 +34,17 @@ def measured(shape: str, operators: int) -> tuple[int, dict[str, float]]:
 
     def timed(name: str, call: Callable[[], Any]) -> Any:
         start = time.perf_counter()
-        made = call()
+        result = call()
         seconds[f"{name}_seconds"] = time.perf_counter() - start
-        return made
+        return result
 
     flow = Dataflow("large")
     timed("build", lambda: SHAPES[shape](flow, operators))
     checked = timed("check", lambda: check(flow))
     rows = {source.name: [("a", Reading(1, 1)), ("b", Reading(0, 2))] for source in checked.graph.sources[:1]}
     timed("interpret", lambda: interpret_rows(checked, rows))
-    made = timed("plan", lambda: program(checked, parallelism=4))
-    timed("ship", lambda: [pickle.loads(cloudpickle.dumps(plan)) for plan in made.plans])
+    result = timed("plan", lambda: program(checked, parallelism=4))
+    timed("ship", lambda: [pickle.loads(cloudpickle.dumps(plan)) for plan in result.plans])
     text = timed("explain", lambda: explain(checked, SparkWording(), parallelism=4, key_groups=16))
     assert "plan:" in text
     return len(checked.graph.nodes), seconds
@@ -56,13 +56,13 @@ def main() -> None:
     parser.add_argument("--operators", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--shape", choices=SHAPES, action="append")
-    given = parser.parse_args()
-    for shape in given.shape or SHAPES:
-        runs = [measured(shape, given.operators) for _ in range(given.runs + 1)]
+    arguments = parser.parse_args()
+    for shape in arguments.shape or SHAPES:
+        runs = [measured(shape, arguments.operators) for _ in range(arguments.runs + 1)]
         line = {
             "benchmark": "checker",
             "shape": shape,
-            "operators": given.operators,
+            "operators": arguments.operators,
             "nodes": runs[0][0],
             **{name: round(statistics.median(run[name] for _, run in runs[1:] or runs), 3) for name in runs[0][1]},
             "versions": {"tracetypes": version, "python": platform.python_version()},

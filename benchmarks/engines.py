@@ -51,16 +51,16 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {"duckdb": "duckdb", "bytewax": "bytewax", "pathway": "pathway"}
 
 
-def make(root: Path, known: Tables, given: argparse.Namespace) -> None:
+def make(root: Path, dimensions: Tables, arguments: argparse.Namespace) -> None:
     """Parquet files, the same as CSV files, and the table of advertisements as CSV."""
     yahoo_data.write_events(
-        root / "events", known, events=given.events, files=given.files, rate=max(1, given.events // SECONDS)
+        root / "events", dimensions, events=arguments.events, files=arguments.files, rate=max(1, arguments.events // SECONDS)
     )
     (root / "csv").mkdir()
-    ads = "".join(f"{ad},{campaign}\n" for ad, campaign in known.campaign_of.items())
+    ads = "".join(f"{ad},{campaign}\n" for ad, campaign in dimensions.campaign_of.items())
     (root / "ads.csv").write_text("ad_id,campaign_id\n" + ads)
-    if given.disorder:
-        disorder(root / "events", given.disorder, given.seed)
+    if arguments.disorder:
+        disorder(root / "events", arguments.disorder, arguments.seed)
     for path in sorted((root / "events").iterdir()):
         table = pq.read_table(path, columns=["ad_id", "event_type", "event_time"])
         pa.csv.write_csv(table, root / "csv" / f"{path.stem}.csv")
@@ -91,12 +91,12 @@ def elsewhere(engine: str, root: Path, out: Path, query: str, workers: int, wait
         "wait": wait,
         "out": str(out),
     }
-    processes = workers if engine == "bytewax" else 1
-    if processes > 1:
-        orders["addresses"] = [f"127.0.0.1:{port}" for port in free_ports(processes)]
+    count = workers if engine == "bytewax" else 1
+    if count > 1:
+        orders["addresses"] = [f"127.0.0.1:{port}" for port in free_ports(count)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATHWAY_THREADS": str(workers)}
     before = time.time()
-    running = [
+    children = [
         subprocess.Popen(
             [python, "-m", f"benchmarks.other_engines.on_{engine}", json.dumps({**orders, "number": n})],
             stdout=subprocess.PIPE,
@@ -104,17 +104,17 @@ def elsewhere(engine: str, root: Path, out: Path, query: str, workers: int, wait
             text=True,
             env=environment,
         )
-        for n in range(processes)
+        for n in range(count)
     ]
-    told = []
-    for process in running:
-        printed, failed = process.communicate()
+    reports = []
+    for process in children:
+        stdout, stderr = process.communicate()
         if process.returncode:
-            raise RuntimeError(f"{engine}: {failed[-2_000:]}")
-        told.append(json.loads(printed.splitlines()[-1]))
+            raise RuntimeError(f"{engine}: {stderr[-2_000:]}")
+        reports.append(json.loads(stdout.splitlines()[-1]))
     whole = time.time() - before
-    notes = {key: sum(one[key] for one in told) for key in told[0] if key not in ("began", "ended", "started")}
-    seconds = max(one["ended"] for one in told) - min(one["began"] for one in told)
+    notes = {key: sum(one[key] for one in reports) for key in reports[0] if key not in ("began", "ended", "started")}
+    seconds = max(one["ended"] for one in reports) - min(one["began"] for one in reports)
     return {"seconds": seconds, "whole": whole, **notes}
 
 
@@ -131,15 +131,15 @@ Here: TypeAlias = Callable[[Path | None], float]
 """Runs an engine in this process; its seconds."""
 
 
-def ours(setting: Setting, known: Tables, query: str, wait: float) -> Here:
+def ours(setting: Setting, dimensions: Tables, query: str, wait: float) -> Here:
     """Ours."""
-    flow = yahoo.query_4(known, delay=wait) if query == "IV" else yahoo.query_5(known, delay=wait)
+    flow = yahoo.query_4(dimensions, delay=wait) if query == "IV" else yahoo.query_5(dimensions, delay=wait)
     return lambda out: setting.ours(flow, out)
 
 
-def fastest_by_hand(setting: Setting, known: Tables, query: str, wait: float) -> Here:
+def fastest_by_hand(setting: Setting, dimensions: Tables, query: str, wait: float) -> Here:
     """Spark by hand, the way that takes least when all are run once, warm."""
-    reference = by_hand.Reference(known, "", wait=wait)
+    reference = by_hand.Reference(dimensions, "", wait=wait)
     ways = [partial(setting.other, way.bound(reference), "append") for way in by_hand.QUERIES[query]]
     if len(ways) == 1:
         return ways[0]
@@ -148,9 +148,9 @@ def fastest_by_hand(setting: Setting, known: Tables, query: str, wait: float) ->
     return min(ways, key=lambda way: way(None))
 
 
-def compare(root: Path, out: Path, known: Tables, query: str, engine: str, wait: float) -> dict[str, Any]:
+def compare(root: Path, out: Path, dimensions: Tables, query: str, engine: str, wait: float) -> dict[str, Any]:
     """The answer against the recount."""
-    ads = pd.DataFrame(known.campaign_of.items(), columns=["ad_id", "campaign_id"])
+    ads = pd.DataFrame(dimensions.campaign_of.items(), columns=["ad_id", "campaign_id"])
     newest = max(
         pc.max(pq.read_table(path, columns=["event_time"])["event_time"]).as_py()
         for path in (root / "events").iterdir()
@@ -160,22 +160,22 @@ def compare(root: Path, out: Path, known: Tables, query: str, engine: str, wait:
     recount = RECOUNTS[query]
     columns = ("key" if engine == "ours" else "campaign_id") + ' AS campaign_id, "end", views'
     events = f"{root}/events/*.parquet"
-    found = difference(recount, out, columns, undue=undue, events=events, ads=ads)
+    result = difference(recount, out, columns, undue=undue, events=events, ads=ads)
     with duckdb.connect() as database:
         database.execute(f"CREATE VIEW events AS SELECT * FROM '{events}'")
         database.register("ads", ads)
-        (wanted,) = database.execute(f"SELECT sum(views)::BIGINT FROM ({recount}) WHERE NOT ({undue})").fetchall()
-    counted = sum(
+        (total,) = database.execute(f"SELECT sum(views)::BIGINT FROM ({recount}) WHERE NOT ({undue})").fetchall()
+    views = sum(
         pc.sum(pq.read_table(part, columns=["views"])["views"]).as_py() or 0 for part in out.glob("*.parquet")
     )
     return {
-        "exact": found.exact,
-        "rows": found.rows,
-        "missing": found.missing,
-        "extra": found.extra,
-        "undue": found.undue,
-        "lost_views": wanted[0] - counted,
-        "views": wanted[0],
+        "exact": result.exact,
+        "rows": result.rows,
+        "missing": result.missing,
+        "extra": result.extra,
+        "undue": result.undue,
+        "lost_views": total[0] - views,
+        "views": total[0],
     }
 
 
@@ -193,61 +193,61 @@ def main() -> None:
     parser.add_argument("--wait", type=float, help="seconds; default: --disorder, or what covers the time of two files")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    widths = sorted(map(int, given.workers.split(",")))
-    known = yahoo_data.tables(seed=given.seed)
+    arguments = parser.parse_args()
+    widths = sorted(map(int, arguments.workers.split(",")))
+    dimensions = yahoo_data.tables(seed=arguments.seed)
     with scratch() as root:
-        make(root, known, given)
-        for engine in given.engines.split(","):
-            for workers in widths[-1:] if given.disorder or engine in ("spark", "ours") else widths:
-                wait = given.wait if given.wait is not None else given.disorder
-                if given.wait is None and not given.disorder and engine == "bytewax":
-                    wait = 10 if workers == 1 else 2 * SECONDS / given.files + 10
+        make(root, dimensions, arguments)
+        for engine in arguments.engines.split(","):
+            for workers in widths[-1:] if arguments.disorder or engine in ("spark", "ours") else widths:
+                wait = arguments.wait if arguments.wait is not None else arguments.disorder
+                if arguments.wait is None and not arguments.disorder and engine == "bytewax":
+                    wait = 10 if workers == 1 else 2 * SECONDS / arguments.files + 10
                 setting = None
                 if engine in ("spark", "ours"):
                     spark = session(parallelism=workers)
-                    setting = Setting(spark, root / "events", "events", given.files_per_step, workers)
+                    setting = Setting(spark, root / "events", "events", arguments.files_per_step, workers)
                     setting.warm()
-                for query in given.queries.split(","):
-                    told: list[dict[str, Any]] = []
+                for query in arguments.queries.split(","):
+                    reports: list[dict[str, Any]] = []
                     with scratch() as out:
                         first = out / "first.parquet"
                         first.mkdir()
                         if setting is not None:
-                            here = (ours if engine == "ours" else fastest_by_hand)(setting, known, query, wait)
+                            here = (ours if engine == "ours" else fastest_by_hand)(setting, dimensions, query, wait)
                             here(first)
-                            told = [{"seconds": here(None), "whole": None} for _ in range(given.runs)]
+                            reports = [{"seconds": here(None), "whole": None} for _ in range(arguments.runs)]
                         else:
-                            for n in range(given.runs):
+                            for n in range(arguments.runs):
                                 to = first if n == 0 else out / str(n)
                                 to.mkdir(exist_ok=True)
-                                told.append(elsewhere(engine, root, to, query, workers, wait, given.python))
-                        found = compare(root, first, known, query, engine, wait)
+                                reports.append(elsewhere(engine, root, to, query, workers, wait, arguments.python))
+                        result = compare(root, first, dimensions, query, engine, wait)
                     times = {
-                        name: round(statistics.median(one[name] for one in told), 2)
+                        name: round(statistics.median(one[name] for one in reports), 2)
                         for name in ("seconds", "whole")
-                        if told[0][name] is not None
+                        if reports[0][name] is not None
                     }
-                    notes = {key: value for key, value in told[0].items() if key not in ("seconds", "whole")}
+                    notes = {key: value for key, value in reports[0].items() if key not in ("seconds", "whole")}
                     say(
                         benchmark="engines",
                         engine=engine,
                         query=query,
-                        events=given.events,
+                        events=arguments.events,
                         workers=workers,
-                        disorder=given.disorder,
+                        disorder=arguments.disorder,
                         wait=wait,
                         **times,
                         **notes,
-                        **found,
-                        versions=versions() if setting else version_of(engine, given.python),
+                        **result,
+                        versions=versions() if setting else version_of(engine, arguments.python),
                     )
 
 
 def version_of(engine: str, python: str) -> dict[str, str]:
     """The version of an engine in its own environment."""
-    asked = f"import importlib.metadata as m; print(m.version({PACKAGES[engine]!r}))"
-    return {engine: subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()}
+    program = f"import importlib.metadata as m; print(m.version({PACKAGES[engine]!r}))"
+    return {engine: subprocess.run([python, "-c", program], capture_output=True, text=True, check=True).stdout.strip()}
 
 
 if __name__ == "__main__":

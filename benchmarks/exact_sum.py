@@ -54,7 +54,7 @@ def nanoseconds(sides: dict[str, Side], values: Any, runs: int) -> dict[str, flo
             side(values)
             if run:  # the first run warms up
                 times[name].append((time.perf_counter() - start) * 1e9 / len(values))
-    return {name: round(statistics.median(taken), 1) for name, taken in times.items()}
+    return {name: round(statistics.median(times), 1) for name, times in times.items()}
 
 
 def over_columns(number: int, keys: int) -> dict[str, Side]:
@@ -75,7 +75,7 @@ def over_columns(number: int, keys: int) -> dict[str, Side]:
     return {"exact": side(sum(to=float)), "plain": side(fast_sum())}
 
 
-def told(taken: dict[str, float], **more: Any) -> None:
+def report(times: dict[str, float], **more: Any) -> None:
     """Print a line."""
     line = {
         "benchmark": "exact_sum",
@@ -83,8 +83,8 @@ def told(taken: dict[str, float], **more: Any) -> None:
         "python": platform.python_version(),
         "machine": platform.machine(),
     }
-    ratio = round(taken["exact"] / taken["plain"], 2)
-    print(json.dumps({**line, **more, "nanoseconds": taken, "exact_over_plain": ratio}), flush=True)
+    ratio = round(times["exact"] / times["plain"], 2)
+    print(json.dumps({**line, **more, "nanoseconds": times, "exact_over_plain": ratio}), flush=True)
 
 
 def main() -> None:
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, default=1_000)
     parser.add_argument("--runs", type=int, default=5)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     exact: Aggregate[float, Any, float] = sum(to=float)
     plain: Aggregate[float, Any, float] = fast_sum()
     sides: dict[str, Side] = {
@@ -102,23 +102,24 @@ def main() -> None:
         "plain": lambda values: evaluate(plain, values),
         "fsum": math.fsum,
     }
-    for kind, values in kinds(given.values).items():
+    for kind, values in kinds(arguments.values).items():
         assert sides["exact"](values) == math.fsum(values)
-        taken = nanoseconds(sides, values, given.runs)
+        times = nanoseconds(sides, values, arguments.runs)
         agg = exact.identity()
         for value in values:
             agg = exact.combine(agg, exact.lift(value))
-        told(
-            taken,
+        report(
+            times,
             values=kind,
             number=len(values),
             bits=agg.numerator.bit_length(),
             error_of_plain=sides["plain"](values) - math.fsum(values),
         )
-    columns = over_columns(given.columns, given.keys)
-    for kind, values in kinds(given.columns).items():
+    columns = over_columns(arguments.columns, arguments.keys)
+    for kind, values in kinds(arguments.columns).items():
         array = np.array(values)
-        told(nanoseconds(columns, array, given.runs), values=kind, number=given.columns, keys=given.keys, columns=True)
+        times = nanoseconds(columns, array, arguments.runs)
+        report(times, values=kind, number=arguments.columns, keys=arguments.keys, columns=True)
 
 
 if __name__ == "__main__":

@@ -111,29 +111,29 @@ def plot(lines: Sequence[dict[str, Any]]) -> str:
     return "\n".join([*out, "</svg>", ""])
 
 
-def measure(given: argparse.Namespace) -> list[dict[str, Any]]:
+def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """A line for each number of keys and bytes."""
-    spark = session(parallelism=given.parallelism)
+    spark = session(parallelism=arguments.parallelism)
     lines: list[dict[str, Any]] = []
-    for size in map(int, given.state.split(",")):
-        for keys in map(int, given.keys.split(",")):
+    for size in map(int, arguments.state.split(",")):
+        for keys in map(int, arguments.keys.split(",")):
             with scratch() as root:
-                make(root, given.events, keys)
-                setting = Setting(spark, root, "events", 2, given.parallelism)
+                make(root, arguments.events, keys)
+                setting = Setting(spark, root, "events", 2, arguments.parallelism)
                 setting.warm()
                 flow = flow_of(size)
                 if not lines:
                     setting.ours(flow)
-                seconds = statistics.median(setting.ours(flow) for _ in range(given.runs))
+                seconds = statistics.median(setting.ours(flow) for _ in range(arguments.runs))
             line = {
                 "benchmark": "growth",
                 "keys": keys,
                 "state_bytes": size,
-                "state_megabytes": round(min(keys, given.events) * size / 1e6, 1),
-                "events": given.events,
-                "parallelism": given.parallelism,
+                "state_megabytes": round(min(keys, arguments.events) * size / 1e6, 1),
+                "events": arguments.events,
+                "parallelism": arguments.parallelism,
                 "ours": round(seconds, 2),
-                "events_per_second": round(given.events / seconds),
+                "events_per_second": round(arguments.events / seconds),
                 "versions": versions(),
             }
             say(**line)
@@ -151,15 +151,15 @@ def main() -> None:
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--lines", type=Path, help="draw these, measure nothing")
     parser.add_argument("--svg", type=Path, help="draw the lines")
-    given = parser.parse_args()
-    if given.lines is not None:
+    arguments = parser.parse_args()
+    if arguments.lines is not None:
         lines = [
-            line for line in map(json.loads, given.lines.read_text().splitlines()) if line["benchmark"] == "growth"
+            line for line in map(json.loads, arguments.lines.read_text().splitlines()) if line["benchmark"] == "growth"
         ]
     else:
-        lines = measure(given)
-    if given.svg is not None:
-        given.svg.write_text(plot(lines), encoding="utf-8")
+        lines = measure(arguments)
+    if arguments.svg is not None:
+        arguments.svg.write_text(plot(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -98,12 +98,12 @@ def make(root: Path, count: int, keys: int) -> None:
 
 def ours(spark: SparkSession, root: Path, parallelism: int, output: Any = None) -> float:
     """Seconds of a whole run, the drain included."""
-    planned = plan(check(flow), parallelism=parallelism)
+    query_plan = plan(check(flow), parallelism=parallelism)
     checkpoint = tempfile.mkdtemp()
-    started = time.monotonic()
-    sink = NoOutput(planned) if output is None else output(planned)
-    run(spark, planned, {"events": str(root)}, sink, checkpoint=checkpoint, files_per_step=FILES_PER_STEP)
-    seconds = time.monotonic() - started
+    start = time.monotonic()
+    sink = NoOutput(query_plan) if output is None else output(query_plan)
+    run(spark, query_plan, {"events": str(root)}, sink, checkpoint=checkpoint, files_per_step=FILES_PER_STEP)
+    seconds = time.monotonic() - start
     shutil.rmtree(checkpoint)
     return seconds
 
@@ -111,12 +111,12 @@ def ours(spark: SparkSession, root: Path, parallelism: int, output: Any = None) 
 def other(spark: SparkSession, root: Path, query: Callable[[DataFrame], DataFrame]) -> float:
     """Seconds of a whole run by hand."""
     checkpoint = tempfile.mkdtemp()
-    started = time.monotonic()
+    start = time.monotonic()
     schema = spark.read.parquet(str(root)).schema
     frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_STEP).parquet(str(root))
     writer = query(frame).writeStream.outputMode("update").option("checkpointLocation", checkpoint)
     writer.format("noop").trigger(availableNow=True).start().awaitTermination()
-    seconds = time.monotonic() - started
+    seconds = time.monotonic() - start
     shutil.rmtree(checkpoint)
     return seconds
 
@@ -126,7 +126,7 @@ def verify(spark: SparkSession, root: Path, parallelism: int) -> bool:
     from tracetypes.compiler.store.outputs import FileOutput
 
     with tempfile.TemporaryDirectory() as out:
-        ours(spark, root, parallelism, lambda planned: FileOutput(planned, out, "verify", None, None))
+        ours(spark, root, parallelism, lambda query_plan: FileOutput(query_plan, out, "verify", None, None))
         last = spark.read.json(f"{out}/*.jsonl").groupBy("key").agg(F.max("count").alias("count"))
         want = spark.read.parquet(str(root)).groupBy("key").agg(F.count("*").alias("count"))
         return last.count() == want.count() and last.exceptAll(want).isEmpty()
@@ -143,39 +143,39 @@ def main() -> None:
     )
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--only-ours", action="store_true", help="leave the others out, for profiling")
-    given = parser.parse_args()
-    spark = session(parallelism=given.parallelism)
+    arguments = parser.parse_args()
+    spark = session(parallelism=arguments.parallelism)
     others = {
         "applyInPandasWithState": by_hand.apply_in_pandas_with_state,
         "transformWithState": by_hand.transform_with_state,
     }
-    for keys in map(int, given.keys.split(",")):
+    for keys in map(int, arguments.keys.split(",")):
         with tempfile.TemporaryDirectory() as scratch:
             root = Path(scratch)
-            make(root, given.events, keys)
-            exact = verify(spark, root, given.parallelism)
-            mine = [ours(spark, root, given.parallelism) for _ in range(given.runs)]
+            make(root, arguments.events, keys)
+            exact = verify(spark, root, arguments.parallelism)
+            mine = [ours(spark, root, arguments.parallelism) for _ in range(arguments.runs)]
             theirs: dict[str, float] = {}
-            for name, query in {} if given.only_ours else others.items():
+            for name, query in {} if arguments.only_ours else others.items():
                 small = Path(scratch) / "warm"
                 small.mkdir(exist_ok=True)
                 make(small, 8_000, 100)
                 other(spark, small, query)
-                times = given.other_runs or (given.runs if keys < 50_000 else 1)
+                times = arguments.other_runs or (arguments.runs if keys < 50_000 else 1)
                 theirs[name] = statistics.median(other(spark, root, query) for _ in range(times))
                 shutil.rmtree(small)
             best = min(theirs.values(), default=0.0)
             line = {
                 "benchmark": "keyed_state",
                 "keys": keys,
-                "events": given.events,
+                "events": arguments.events,
                 "ours": round(statistics.median(mine), 2),
                 "ours_all": [round(s, 2) for s in mine],
                 "other": round(best, 2),
                 "others": {name: round(s, 2) for name, s in theirs.items()},
                 "ratio": round(best / statistics.median(mine), 1),
                 "exact": exact,
-                "parallelism": given.parallelism,
+                "parallelism": arguments.parallelism,
                 "versions": {
                     "tracetypes": __version__,
                     "pyspark": pyspark.__version__,

@@ -82,17 +82,17 @@ def processor() -> float:
 def once(events: Path, parallelism: int) -> tuple[float, float, int]:
     """Seconds of a run, its processor seconds, and how many rows went aside."""
     spark = session(parallelism=parallelism)
-    planned = plan(check(flow()), parallelism=parallelism)
+    query_plan = plan(check(flow()), parallelism=parallelism)
     with scratch() as place:
-        before, started = processor(), time.monotonic()
+        before, start = processor(), time.monotonic()
         summary = run(
             spark,
-            planned,
+            query_plan,
             {"events": str(events)},
-            lambda name: open_output(planned, str(place / "out"), name),
+            lambda name: open_output(query_plan, str(place / "out"), name),
             checkpoint=str(place / "checkpoint"),
         )
-        took = time.monotonic() - started, processor() - before
+        took = time.monotonic() - start, processor() - before
         return *took, sum(summary.late.values()) + sum(summary.rejects.values())
 
 
@@ -102,30 +102,30 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--parallelism", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     few = 1_000
     with tempfile.TemporaryDirectory() as data:
         runs: dict[tuple[str, int], list[tuple[float, float]]] = {}
         for side in SIDES:
-            for rows in (few, given.rows):
+            for rows in (few, arguments.rows):
                 write(Path(data) / f"{side}-{rows}", side, rows)
-        for number in range(given.runs + 1):
+        for number in range(arguments.runs + 1):
             for side in SIDES:
-                for rows in (few, given.rows):
-                    *took, aside = once(Path(data) / f"{side}-{rows}", given.parallelism)
+                for rows in (few, arguments.rows):
+                    *took, aside = once(Path(data) / f"{side}-{rows}", arguments.parallelism)
                     assert aside == (0 if side == "on time" else rows)
                     if number:
                         runs.setdefault((side, rows), []).append((took[0], took[1]))
         for side in SIDES:
             whole, base = (
-                [statistics.median(one) for one in zip(*runs[side, rows], strict=True)] for rows in (given.rows, few)
+                [statistics.median(one) for one in zip(*runs[side, rows], strict=True)] for rows in (arguments.rows, few)
             )
-            micros = [round((a - b) / (given.rows - few) * 1e6, 2) for a, b in zip(whole, base, strict=True)]
+            micros = [round((a - b) / (arguments.rows - few) * 1e6, 2) for a, b in zip(whole, base, strict=True)]
             say(
                 benchmark="late",
                 side=side,
-                rows=given.rows,
-                parallelism=given.parallelism,
+                rows=arguments.rows,
+                parallelism=arguments.parallelism,
                 micros_a_row=micros[0],
                 processor_micros_a_row=micros[1],
                 seconds=round(whole[0], 2),

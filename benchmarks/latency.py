@@ -28,7 +28,7 @@ from typing import Any
 import attrs
 
 from benchmarks._compare import quantiles, say, versions
-from benchmarks._kafka import backlog, connector, create, producing, received
+from benchmarks._kafka import backlog, committed_records, connector, create, producing
 from tests.spark.broker import Broker, running
 from tracetypes import Dataflow, Emit, Marker, OpKeyedUnordered, U, every, kafka
 
@@ -120,7 +120,7 @@ class Side:
         )
 
 
-def ended(process: subprocess.Popen[str]) -> None:
+def end(process: subprocess.Popen[str]) -> None:
     """End a side, and whatever is left of it."""
     process.send_signal(signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -133,7 +133,7 @@ def ended(process: subprocess.Popen[str]) -> None:
 def until_read(broker: Broker, topic: str, results: int, patience: float) -> float:
     """Seconds since the epoch at which so many results had been received."""
     count = 0
-    for at, _, _ in received(broker.address, topic, time.time() + patience):
+    for at, _, _ in committed_records(broker.address, topic, time.time() + patience):
         count += 1
         if count >= results:
             return at
@@ -146,21 +146,21 @@ def throughput(side: Side, keys: int, records: int) -> float:
     create(side.broker, name, PARTITIONS)
     create(side.broker, f"{name}-out", PARTITIONS)
     process = side.start(name, f"{name}-out", bounded=False)
-    found = []
+    results = []
     try:
         expected = 0
         for _ in range(4):
             backlog(side.broker, name, partitions=PARTITIONS, keys=keys, records=records)
-            started = time.time()
+            start = time.time()
             time.sleep(1.3)
             # These end the second of those before; what they begin is ended by the next ones.
             backlog(side.broker, name, partitions=PARTITIONS, keys=1, records=2 * PARTITIONS)
             expected += keys
-            found.append(records / (until_read(side.broker, f"{name}-out", expected, 120) - started))
+            results.append(records / (until_read(side.broker, f"{name}-out", expected, 120) - start))
             expected += 1
     finally:
-        ended(process)
-    return max(found[1:])
+        end(process)
+    return max(results[1:])
 
 
 def latencies(side: Side, keys: int, rate: float, warm: float, seconds: float) -> list[float]:
@@ -170,22 +170,22 @@ def latencies(side: Side, keys: int, rate: float, warm: float, seconds: float) -
     create(side.broker, f"{name}-out", PARTITIONS)
     process = side.start(name, f"{name}-out", bounded=False)
     try:
-        found: list[float] = []
+        results: list[float] = []
         counted_from = last = time.time() + 300
         with producing(side.broker, name, partitions=PARTITIONS, keys=keys, rate=rate, seconds=600):
-            for at, _, value in received(side.broker.address, f"{name}-out", last):
+            for at, _, value in committed_records(side.broker.address, f"{name}-out", last):
                 if counted_from == last:  # it has begun to answer: what it is behind by now is not counted
                     counted_from = at + warm
                 due = (json.loads(value or b"{}")["end"] + DELAY) / 1_000
                 if counted_from < due < counted_from + seconds:
-                    found.append((at - due) * 1_000)
+                    results.append((at - due) * 1_000)
                 elif due > counted_from + seconds:
                     break
     finally:
-        ended(process)
-    if not found:
+        end(process)
+    if not results:
         raise RuntimeError(f"{name}: no results")
-    return found
+    return results
 
 
 def main() -> None:
@@ -198,35 +198,35 @@ def main() -> None:
     parser.add_argument("--rate", type=float, help="records a second (default: half of the slower side's throughput)")
     parser.add_argument("--backlog", type=int, default=200_000, help="records to find the throughput with")
     parser.add_argument("--parallelism", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with running() as broker, tempfile.TemporaryDirectory(prefix="tracetypes-benchmark-") as scratch:
         sides = {
-            name: Side(broker, Path(scratch), given.parallelism, ours=name == "ours") for name in ("ours", "other")
+            name: Side(broker, Path(scratch), arguments.parallelism, ours=name == "ours") for name in ("ours", "other")
         }
         full: dict[str, int] = {}
-        rate = given.rate
+        rate = arguments.rate
         if rate is None:
-            full = {name: round(throughput(side, given.keys, given.backlog)) for name, side in sides.items()}
+            full = {name: round(throughput(side, arguments.keys, arguments.backlog)) for name, side in sides.items()}
             rate = min(full.values()) / 2
-        taken: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
-        for _ in range(given.runs):
+        runs: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
+        for _ in range(arguments.runs):
             for name, side in sides.items():
-                taken[name].append(quantiles(latencies(side, given.keys, rate, given.warm, given.seconds)))
+                runs[name].append(quantiles(latencies(side, arguments.keys, rate, arguments.warm, arguments.seconds)))
         median: dict[str, dict[str, Any]] = {
-            name: {q: statistics.median(one[q] for one in runs) for q in ("p50", "p99", "max")}
-            for name, runs in taken.items()
+            name: {q: statistics.median(one[q] for one in some) for q in ("p50", "p99", "max")}
+            for name, some in runs.items()
         }
         say(
             benchmark="latency",
             unit="ms",
             throughput=full,
             rate=round(rate),
-            keys=given.keys,
-            parallelism=given.parallelism,
+            keys=arguments.keys,
+            parallelism=arguments.parallelism,
             ours=median["ours"],
             other=median["other"],
             ratio={q: round(median["ours"][q] / median["other"][q], 2) for q in ("p50", "p99")},
-            all=taken,
+            all=runs,
             other_is="Spark's Kafka connector 4.2.0, window(1 s), append mode",
             versions=versions(),
         )

@@ -32,67 +32,67 @@ from tracetypes.compiler.store.outputs import NoOutput
 
 def first_epoch(setting: Setting, flow: Dataflow) -> float:
     """Seconds until the first epoch is committed."""
-    planned, ends = plan(check(flow), parallelism=setting.parallelism), list[float]()
+    query_plan, ends = plan(check(flow), parallelism=setting.parallelism), list[float]()
     with scratch() as checkpoint:
-        started = time.monotonic()
+        start = time.monotonic()
         run(
             setting.spark,
-            planned,
+            query_plan,
             {setting.source: str(setting.rows)},
-            NoOutput(planned),
+            NoOutput(query_plan),
             checkpoint=str(checkpoint),
-            on_batch=lambda _: ends.append(time.monotonic() - started),
+            on_batch=lambda _: ends.append(time.monotonic() - start),
         )
     return ends[0]
 
 
-def duckdb_seconds(query: str, root: Path, known: Tables, span: float) -> float:
+def duckdb_seconds(query: str, root: Path, dimensions: Tables, span: float) -> float:
     """Seconds of DuckDB's batch answer, warm, with as many threads as it likes."""
     import duckdb
     import pandas as pd
 
     with duckdb.connect() as database:
-        database.register("ads", pd.DataFrame(known.campaign_of.items(), columns=["ad_id", "campaign_id"]))
-        database.register("users", pd.DataFrame(known.location_of.items(), columns=["user_id", "location"]))
+        database.register("ads", pd.DataFrame(dimensions.campaign_of.items(), columns=["ad_id", "campaign_id"]))
+        database.register("users", pd.DataFrame(dimensions.location_of.items(), columns=["user_id", "location"]))
         database.execute(f"CREATE VIEW events AS SELECT * FROM '{root}/events/*.parquet'")
-        started = time.monotonic()
+        start = time.monotonic()
         database.sql(RECOUNTS[query].format(span=round(span * 1_000))).to_arrow_table()
-        return time.monotonic() - started
+        return time.monotonic() - start
 
 
-def measure(query: str, root: Path, known: Tables, given: argparse.Namespace) -> None:
+def measure(query: str, root: Path, dimensions: Tables, arguments: argparse.Namespace) -> None:
     """Verify, time and print a query."""
-    span = SECONDS / given.files
-    flow = next(iter(flows(known, str(root / "reference.sqlite"), span)[query].values()))
-    widths = [int(width) for width in given.workers.split(",")]
+    span = SECONDS / arguments.files
+    flow = next(iter(flows(dimensions, str(root / "reference.sqlite"), span)[query].values()))
+    widths = [int(width) for width in arguments.workers.split(",")]
     local = {
         width: Setting(cast(Any, LocalBackend(width)), root / "events", "events", cast(Any, None), width) for width in widths
     }
     with scratch() as out:
         local[widths[-1]].ours(flow, out / "rows.parquet")
-        exact = compare(query, out / "rows.parquet", root, known, span, ours=True).exact
+        exact = compare(query, out / "rows.parquet", root, dimensions, span, ours=True).exact
     first = min(first_epoch(local[widths[-1]], flow) for _ in range(3))
     sides: dict[str, Callable[[], float]] = {f"local {width}": partial(one.ours, flow) for width, one in local.items()}
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_000
-    if not given.no_spark:
+    if not arguments.no_spark:
         from tracetypes.compiler.spark.session import session
 
         on_spark = attrs.evolve(local[widths[-1]], spark=session(parallelism=widths[-1]))
         sides["Spark"] = partial(on_spark.ours, flow)
-    if not given.no_duckdb and query in RECOUNTS:
-        sides["DuckDB"] = partial(duckdb_seconds, query, root, known, span)
-    taken = alternate(sides, given.runs, given.warm)
-    median = medians(taken)
+    if not arguments.no_duckdb and query in RECOUNTS:
+        sides["DuckDB"] = partial(duckdb_seconds, query, root, dimensions, span)
+    seconds = alternate(sides, arguments.runs, arguments.warm)
+    median = medians(seconds)
     best = median[f"local {widths[-1]}"]
     say(
         benchmark="local",
         query=query,
-        events=given.events,
+        events=arguments.events,
         workers=widths[-1],
         exact=exact,
         seconds=median,
-        all={name: [round(one, 2) for one in times] for name, times in taken.items()},
-        million=round(given.events / best / 1e6, 1),
+        all={name: [round(one, 2) for one in times] for name, times in seconds.items()},
+        million=round(arguments.events / best / 1e6, 1),
         speed_up=round(median[f"local {widths[0]}"] / best, 2),
         over_spark=round(median["Spark"] / best, 2) if "Spark" in median else None,
         over_duckdb=round(best / median["DuckDB"], 2) if "DuckDB" in median else None,
@@ -114,15 +114,15 @@ def main() -> None:
     parser.add_argument("--warm", type=float, default=10.0, help="seconds that each side runs before")
     parser.add_argument("--no-spark", action="store_true")
     parser.add_argument("--no-duckdb", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with scratch() as root:
-        known = yahoo_data.tables(users=given.users)
+        dimensions = yahoo_data.tables(users=arguments.users)
         yahoo_data.write_events(
-            root / "events", known, events=given.events, files=given.files, rate=max(1, given.events // SECONDS)
+            root / "events", dimensions, events=arguments.events, files=arguments.files, rate=max(1, arguments.events // SECONDS)
         )
-        known.write(root / "reference.sqlite")
-        for query in given.queries.split(","):
-            measure(query, root, known, given)
+        dimensions.write(root / "reference.sqlite")
+        for query in arguments.queries.split(","):
+            measure(query, root, dimensions, arguments)
 
 
 if __name__ == "__main__":

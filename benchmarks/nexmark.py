@@ -68,21 +68,21 @@ RECOUNTS = {
 """``due``: the second at which the answer is known."""
 
 
-def compare(query: int, got: Path, setting: Setting, *, ours: bool) -> Difference:
+def compare(query: int, out: Path, setting: Setting, *, ours: bool) -> Difference:
     """An answer against the recount."""
     own = f"{BID}, date_time // {10_000 if query == 7 else 1_000}{' * 10 + 10' if query == 7 else ''}"
     end = 'epoch_ms("end") // 1000' if ours else '"end"'
     columns = f"auction, bids, {end}, {end}" if query == 5 else own
-    wanted = RECOUNTS[query]
+    recount = RECOUNTS[query]
     if query == 3:  # the answer does not say when it was due
         columns = f"{'key AS id' if ours else 'id'}, name, city, state, auction, 0"
-        wanted = f"SELECT id, name, city, state, auction, 0 AS due FROM ({wanted})"
+        recount = f"SELECT id, name, city, state, auction, 0 AS due FROM ({recount})"
     elif query == 8:
         columns = f"{PERSON}, date_time // 10000 * 10 + 10"
     # Nobody drains Spark by hand: windows that the watermark has not passed are not there yet.
     undue = "false" if ours or query not in (5, 7, 8) else "due > (SELECT max(date_time) // 1000 FROM " + setting.source + ")"
     tables = {name: f"{path}/*.parquet" for name, path in setting.inputs.items()}
-    return difference(wanted, got, columns, undue=undue, **tables)
+    return difference(recount, out, columns, undue=undue, **tables)
 
 
 def child(arguments: argparse.Namespace) -> None:
@@ -122,12 +122,12 @@ def report(setting: Setting, query: int, arguments: argparse.Namespace) -> None:
     sides |= {name: partial(setting.other, way, "append") for name, way in ways.items()}
     if not arguments.only_ours:
         sides["floor"] = partial(setting.other, by_hand.floor, "append")
-    used: dict[str, list[float]] = {name: [] for name in sides}
+    processor_times: dict[str, list[float]] = {name: [] for name in sides}
     processor = Processor()
-    sides = {name: partial(processor.count, side, used[name]) for name, side in sides.items()}
+    sides = {name: partial(processor.count, side, processor_times[name]) for name, side in sides.items()}
     seconds = alternate(sides, arguments.runs, arguments.warm)
     median = medians(seconds)
-    spent = medians({name: times[-arguments.runs :] for name, times in used.items()})
+    processor_medians = medians({name: times[-arguments.runs :] for name, times in processor_times.items()})
     others = {name: median[name] for name in ways}
     best = min(others, key=lambda name: others[name]) if others else None
     say(
@@ -142,8 +142,8 @@ def report(setting: Setting, query: int, arguments: argparse.Namespace) -> None:
         other_is=best,
         others=others,
         floor=median.get("floor"),
-        processor=spent,
-        processor_ratio=round(min(spent[name] for name in ways) / spent["ours"], 2) if ways else None,
+        processor=processor_medians,
+        processor_ratio=round(min(processor_medians[name] for name in ways) / processor_medians["ours"], 2) if ways else None,
         written=setting.keep,
         exact={name: one.exact for name, one in differences.items()},
         differences={

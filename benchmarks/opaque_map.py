@@ -68,18 +68,19 @@ def bound(way: Callable[[DataFrame, Callable[[int], int]], DataFrame]) -> Callab
 def compare(root: Path, out: Path) -> Difference:
     """An answer against the function itself, called without Spark."""
     rows = pd.concat([pq.read_table(part, columns=["key", "value"]).to_pandas() for part in sorted(root.iterdir())])
-    wanted = pd.DataFrame({"key": rows["key"], "value": [digest(value) for value in rows["value"].tolist()]})
-    return difference("SELECT key, value FROM digests", out, "key, value", digests=wanted)
+    recount = pd.DataFrame({"key": rows["key"], "value": [digest(value) for value in rows["value"].tolist()]})
+    return difference("SELECT key, value FROM digests", out, "key, value", digests=recount)
 
 
-def child(given: argparse.Namespace) -> None:
+def child(arguments: argparse.Namespace) -> None:
     """One parallelism."""
-    root = given.data
-    setting = Setting(session(parallelism=given.child), root, "events", given.files_per_step, given.child, given.keep)
+    root = arguments.data
+    source, parallelism = "events", arguments.child
+    setting = Setting(session(parallelism=parallelism), root, source, arguments.files_per_step, parallelism, arguments.keep)
     setting.warm()
-    ways = {} if given.only_ours else {name: bound(way) for name, way in by_hand.WAYS.items()}
+    ways = {} if arguments.only_ours else {name: bound(way) for name, way in by_hand.WAYS.items()}
     differences: dict[str, Difference] = {}
-    if not given.no_verify:
+    if not arguments.no_verify:
         with scratch() as out:
             setting.ours(flow, out / "ours.parquet")
             differences["ours"] = compare(root, out / "ours.parquet")
@@ -88,8 +89,8 @@ def child(given: argparse.Namespace) -> None:
                 differences[name] = compare(root, out / name)
     sides = {"ours": partial(setting.ours, flow)}
     sides |= {name: partial(setting.other, way, "append") for name, way in ways.items()}
-    taken = alternate(sides, given.runs, given.warm)
-    median = medians(taken)
+    seconds = alternate(sides, arguments.runs, arguments.warm)
+    median = medians(seconds)
     others = {name: median[name] for name in ways}
     best = min(others, key=lambda name: others[name]) if others else None
     began = time.perf_counter()
@@ -100,16 +101,16 @@ def child(given: argparse.Namespace) -> None:
         benchmark="opaque_map",
         query="digest",
         keys=1_000,
-        events=given.events,
-        parallelism=given.child,
+        events=arguments.events,
+        parallelism=arguments.child,
         ours=median["ours"],
-        ours_all=[round(t, 2) for t in taken["ours"]],
+        ours_all=[round(t, 2) for t in seconds["ours"]],
         other=median[best] if best else None,
         ratio=round(median[best] / median["ours"], 2) if best else None,
         other_is=best,
         others=others,
         floor=None,
-        function=round(each * given.events, 2),
+        function=round(each * arguments.events, 2),
         exact={name: one.exact for name, one in differences.items()},
         versions=versions(),
     )
@@ -117,13 +118,13 @@ def child(given: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the benchmark."""
-    given = options(__doc__, events=4_000_000).parse_args()
-    if given.child is not None:
-        child(given)
+    arguments = options(__doc__, events=4_000_000).parse_args()
+    if arguments.child is not None:
+        child(arguments)
         return
     with tempfile.TemporaryDirectory() as data:
-        make(Path(data), given.events, 1_000)
-        speedups("opaque_map", for_each_parallelism("benchmarks.opaque_map", given, Path(data)))
+        make(Path(data), arguments.events, 1_000)
+        speedups("opaque_map", for_each_parallelism("benchmarks.opaque_map", arguments, Path(data)))
 
 
 if __name__ == "__main__":

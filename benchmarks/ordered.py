@@ -267,27 +267,27 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--units", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=16)
-    asked = parser.parse_args()
-    parts = asked.part or ["empty", "decision", "threads", *FIGURES]
-    say(version=version, python=platform.python_version(), runs=asked.runs)
+    arguments = parser.parse_args()
+    parts = arguments.part or ["empty", "decision", "threads", *FIGURES]
+    say(version=version, python=platform.python_version(), runs=arguments.runs)
     for kind, length in ((kind, length) for kind in (SF, SL, PS) for length in (1, 2, 5, 10) if "empty" in parts):
-        values = [seconds_of_empty(kind, length, 20_000 // length) for _ in range(asked.runs)]
+        values = [seconds_of_empty(kind, length, 20_000 // length) for _ in range(arguments.runs)]
         say(part="empty", kind=kind.value, operators=length, us_a_unit_and_operator=round(1e6 * min(values), 3))
     for heuristic, length in ((one, length) for one in CHOICES for length in (1, 5, 10) if "decision" in parts):
-        least = min(seconds_of_decision(length, heuristic) for _ in range(asked.runs))
+        least = min(seconds_of_decision(length, heuristic) for _ in range(arguments.runs))
         say(part="decision", heuristic=heuristic, operators=length, us_a_turn=round(1e6 * least, 2))
     for cost, reordering in ((cost, one) for cost in (10, 100, 1000) for one in Reordering if "threads" in parts):
         count = max(100, 200_000 // cost)
-        walls = [min(seconds_on_threads(n, cost * MICRO, count, reordering) for _ in range(asked.runs)) for n in (1, 2)]
+        walls = [min(seconds_on_threads(n, cost * MICRO, count, reordering) for _ in range(arguments.runs)) for n in (1, 2)]
         say(part="threads", operator_us=cost, reordering=reordering.value, speed_up=round(walls[0] / walls[1], 2))
     if set(parts) & set(FIGURES):
         costs = measured_costs()
-        figures = Figures(asked.runs, asked.units, asked.workers, costs)
-        say(simulated=True, workers=asked.workers, step_ns=round(1e9 * costs.step, 1),
+        figures = Figures(arguments.runs, arguments.units, arguments.workers, costs)
+        say(simulated=True, workers=arguments.workers, step_ns=round(1e9 * costs.step, 1),
             decision_us=round(1e6 * costs.decision, 2), wake_us=round(1e6 * costs.wake, 2))  # fmt: skip
         for name in (one for one in FIGURES if one in parts):
             for line in getattr(figures, name)():
-                say(simulated=True, part=name, **({"workers": asked.workers} | line))
+                say(simulated=True, part=name, **({"workers": arguments.workers} | line))
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ def serve(data: Path, parallelism: int, files_per_step: int, files: int) -> None
     setting = Setting(session(parallelism=parallelism), data / "events", "events", files_per_step, parallelism)
     setting.warm()
     database = str(data / "reference.sqlite")
-    known = flows(Tables.read(Path(database)), database, SECONDS * files_per_step / files)
+    dimensions = flows(Tables.read(Path(database)), database, SECONDS * files_per_step / files)
     for line in sys.stdin:
-        ways = known[line.strip()]
+        ways = dimensions[line.strip()]
         print(json.dumps(setting.ours(next(iter(ways.values())))), flush=True)
 
 
@@ -70,36 +70,36 @@ def main() -> None:
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve:
-        serve(given.data, given.parallelism, given.files_per_step, given.files)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve(arguments.data, arguments.parallelism, arguments.files_per_step, arguments.files)
         return
     from benchmarks._compare import say, versions
     from examples import yahoo_data
 
     with tempfile.TemporaryDirectory() as directory:
         data = Path(directory)
-        known = yahoo_data.tables(users=given.users, locations=50, seed=1)
-        rate = max(1, given.events // SECONDS)
-        yahoo_data.write_events(data / "events", known, events=given.events, files=given.files, rate=rate, seed=1)
-        known.write(data / "reference.sqlite")
-        named = {"--data": data, "--parallelism": given.parallelism, "--files-per-step": given.files_per_step}
-        arguments = [str(part) for pair in ({**named, "--files": given.files}).items() for part in pair]
-        there, here = Side(given.checkout.resolve(), arguments), Side(ROOT, arguments)
-        for query in given.queries.split(","):
-            for _ in range(given.warm):
+        dimensions = yahoo_data.tables(users=arguments.users, locations=50, seed=1)
+        rate = max(1, arguments.events // SECONDS)
+        yahoo_data.write_events(data / "events", dimensions, events=arguments.events, files=arguments.files, rate=rate, seed=1)
+        dimensions.write(data / "reference.sqlite")
+        options = {"--data": data, "--parallelism": arguments.parallelism, "--files-per-step": arguments.files_per_step}
+        words = [str(part) for pair in ({**options, "--files": arguments.files}).items() for part in pair]
+        there, here = Side(arguments.checkout.resolve(), words), Side(ROOT, words)
+        for query in arguments.queries.split(","):
+            for _ in range(arguments.warm):
                 for side in (there, here):
                     side.seconds(query)
             pairs: list[tuple[float, float]] = []
-            for number in range(given.runs):
+            for number in range(arguments.runs):
                 first, second = (there, here) if number % 2 else (here, there)
-                taken = {first: first.seconds(query), second: second.seconds(query)}
-                pairs.append((taken[there], taken[here]))
+                seconds = {first: first.seconds(query), second: second.seconds(query)}
+                pairs.append((seconds[there], seconds[here]))
             say(
                 benchmark="pairs",
                 query=query,
-                events=given.events,
-                parallelism=given.parallelism,
+                events=arguments.events,
+                parallelism=arguments.parallelism,
                 there=round(statistics.median(a for a, _ in pairs), 2),
                 here=round(statistics.median(b for _, b in pairs), 2),
                 ratio=round(statistics.median(a / b for a, b in pairs), 2),

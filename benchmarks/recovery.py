@@ -27,7 +27,7 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from benchmarks._compare import say, versions
-from benchmarks._processes import killed
+from benchmarks._processes import kill_all
 from benchmarks.growth import flow_of
 from benchmarks.keyed_state import make
 
@@ -64,26 +64,26 @@ class Side:
 
     def times(self, process: subprocess.Popen[str], count: int | None) -> list[float]:
         """When each of the next ``count`` micro-batches was out; for None all that there are, and the end of the run."""
-        found: list[float] = []
+        times: list[float] = []
         for line in (process.stderr if self.ours else process.stdout) or ():
             if line.startswith("micro-batch "):
-                found.append(time.monotonic())
-                if len(found) == count:
-                    return found
+                times.append(time.monotonic())
+                if len(times) == count:
+                    return times
             elif line.startswith("done") and count is None:
                 # Spark's JVM may hang at its end, inside RocksDB, with gigabytes of memory: nobody waits for that.
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(20)
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-                return found
+                return times
         raise RuntimeError(f"{self.command} ended with status {process.wait()}")
 
     def go(self) -> tuple[float, float]:
         """Kill it and start it again: seconds until the next micro-batch, and of a usual one."""
         process = self.start()
         first, second = self.times(process, 2)
-        killed(process)
+        kill_all(process)
         again = time.monotonic()
         process = self.start()
         third, *_ = self.times(process, None)
@@ -106,33 +106,33 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=8_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--parallelism", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tracetypes-benchmark-") as directory:
         data = Path(directory, "data")
         data.mkdir()
-        make(data, given.events, given.keys)
-        taken: dict[str, list[tuple[float, float]]] = {"ours": [], "other": []}
+        make(data, arguments.events, arguments.keys)
+        all_runs: dict[str, list[tuple[float, float]]] = {"ours": [], "other": []}
         exact: dict[str, bool] = {}
-        for number in range(given.runs):
-            for name, runs in taken.items():
+        for number in range(arguments.runs):
+            for name, runs in all_runs.items():
                 root = Path(directory, f"{name}-{number}")
-                side = Side(data, root, given.bytes, given.parallelism, ours=name == "ours")
+                side = Side(data, root, arguments.bytes, arguments.parallelism, ours=name == "ours")
                 root.mkdir()
                 runs.append(side.go())
                 exact[name] = exact.get(name, True) and side.exact()
                 shutil.rmtree(root)
-        seconds: dict[str, Any] = {name: statistics.median(r for r, _ in runs) for name, runs in taken.items()}
-        usual = {name: round(statistics.median(u for _, u in runs), 2) for name, runs in taken.items()}
+        seconds: dict[str, Any] = {name: statistics.median(r for r, _ in runs) for name, runs in all_runs.items()}
+        usual = {name: round(statistics.median(u for _, u in runs), 2) for name, runs in all_runs.items()}
         say(
             benchmark="recovery",
-            keys=given.keys,
-            state_megabytes=round(given.keys * given.bytes / 1e6),
-            events=given.events,
-            parallelism=given.parallelism,
+            keys=arguments.keys,
+            state_megabytes=round(arguments.keys * arguments.bytes / 1e6),
+            events=arguments.events,
+            parallelism=arguments.parallelism,
             ours=round(seconds["ours"], 2),
             other=round(seconds["other"], 2),
             ratio=round(seconds["other"] / seconds["ours"], 2),
-            all={name: [round(r, 2) for r, _ in runs] for name, runs in taken.items()},
+            all={name: [round(r, 2) for r, _ in runs] for name, runs in all_runs.items()},
             usual=usual,
             other_is="groupBy.agg, RocksDB",
             exact=exact,

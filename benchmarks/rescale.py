@@ -40,16 +40,16 @@ class Job:
         for part in sorted(self.data.glob("*.parquet"))[:files]:
             if not (self.root / "in" / part.name).exists():
                 shutil.copy2(part, self.root / "in" / part.name)
-        planned = plan(check(flow), parallelism=parallelism)
-        started, told = time.monotonic(), list[float]()
+        query_plan = plan(check(flow), parallelism=parallelism)
+        start, times = time.monotonic(), list[float]()
 
         def first(batch: Batch) -> None:
-            told.append(time.monotonic() - started)
+            times.append(time.monotonic() - start)
 
-        out = FileOutput(planned, str(self.root / "out.parquet"), "run", None, None)
+        out = FileOutput(query_plan, str(self.root / "out.parquet"), "run", None, None)
         source, checkpoint = {"events": str(self.root / "in")}, str(self.root / "checkpoint")
-        run(self.spark, planned, source, out, checkpoint=checkpoint, files_per_step=2, drain=drain, on_batch=first)
-        return told[0]
+        run(self.spark, query_plan, source, out, checkpoint=checkpoint, files_per_step=2, drain=drain, on_batch=first)
+        return times[0]
 
     def exact(self) -> bool:
         """Is the last answer for every key that of a recount?"""
@@ -63,15 +63,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     spark = session(parallelism=2)
     with tempfile.TemporaryDirectory(prefix="tracetypes-benchmark-") as directory:
         data = Path(directory, "data")
         data.mkdir()
-        make(data, 4 * given.keys, given.keys)
+        make(data, 4 * arguments.keys, arguments.keys)
         for change, to in (("same", 2), ("2 to 4", 4), ("2 to 1", 1)):
             seconds, exact = list[float](), True
-            for number in range(given.runs + 1):  # the first warms up
+            for number in range(arguments.runs + 1):  # the first warms up
                 root = Path(directory, f"{to}-{number}")
                 root.mkdir()
                 job = Job(spark, data, root)
@@ -83,7 +83,7 @@ def main() -> None:
             say(
                 benchmark="rescale",
                 change=change,
-                keys=given.keys,
+                keys=arguments.keys,
                 seconds=round(statistics.median(seconds[1:]), 2),
                 all=[round(one, 2) for one in seconds],
                 exact=exact,

@@ -31,15 +31,15 @@ MARKER = Marker(0)
 def by_operator(cls: Callable[..., Any], panes: int, items: int) -> Iterator[int]:
     """What an operator tells at each marker, called as the template's sequential algorithm does."""
     op = cls(Added(), panes)
-    state, told, value = op.initial_state(), list[int](), 0
+    state, results, value = op.initial_state(), list[int](), 0
     while True:
         agg = op.identity()
         for _ in range(items):
             value += 1
             agg = op.combine(agg, op.lift("key", value))
         state = op.update_state(state, agg)
-        op.on_marker(state, "key", MARKER, lambda _, result: told.append(result))
-        yield told.pop()
+        op.on_marker(state, "key", MARKER, lambda _, result: results.append(result))
+        yield results.pop()
 
 
 def recomputed(panes: int, items: int) -> Iterator[int]:
@@ -69,14 +69,14 @@ def measure(panes: int, items: int, seconds: float) -> dict[str, Any]:
         for name, run in runs.items():
             # A whole turn of the two stacks, or of what recomputing may take, so that the expensive marker is in it.
             blocks = panes if name != "recompute" else max(1, 20_000 // (panes * items))
-            started = time.perf_counter_ns()
+            start = time.perf_counter_ns()
             for _ in range(blocks):
                 next(run)
-            times[name].append((time.perf_counter_ns() - started) / blocks / items)
-    found = {name: round(statistics.median(all_)) for name, all_ in times.items()}
+            times[name].append((time.perf_counter_ns() - start) / blocks / items)
+    medians = {name: round(statistics.median(all_)) for name, all_ in times.items()}
     return {
-        "ns_an_item": found,
-        "recompute_over_two_stacks": round(found["recompute"] / found["two_stacks"], 1),
+        "ns_an_item": medians,
+        "recompute_over_two_stacks": round(medians["recompute"] / medians["two_stacks"], 1),
         "same": same,
     }
 
@@ -87,13 +87,13 @@ def main() -> None:
     parser.add_argument("--panes", default="10,60,600,3600")
     parser.add_argument("--items", type=int, default=10, help="of the key in each block")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each number of panes")
-    given = parser.parse_args()
-    for panes in map(int, given.panes.split(",")):
+    arguments = parser.parse_args()
+    for panes in map(int, arguments.panes.split(",")):
         line = {
             "benchmark": "sliding",
             "panes": panes,
-            "items_a_block": given.items,
-            **measure(panes, given.items, given.seconds),
+            "items_a_block": arguments.items,
+            **measure(panes, arguments.items, arguments.seconds),
             "versions": {"tracetypes": __version__, "python": platform.python_version()},
         }
         print(json.dumps(line), flush=True)

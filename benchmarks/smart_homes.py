@@ -71,19 +71,19 @@ def recount(rows: pd.DataFrame, models: dict[str, Any]) -> pd.DataFrame:
     return pd.concat(out).reset_index(drop=True)
 
 
-def compare(wanted: pd.DataFrame, got: Path, *, until: int) -> dict[str, Any]:
+def compare(recount: pd.DataFrame, out: Path, *, until: int) -> dict[str, Any]:
     """Seconds that are missing, too many or wrong; ``undue``: missing and after ``until``."""
     names = ["key", "ts", "watts", "consumed", "predicted"]
-    parts = [pq.read_table(part).to_pandas() for part in got.glob("*.parquet")]
-    found = pd.concat(parts)[names] if parts else wanted.iloc[:0]
-    both = wanted.merge(found, on=["key", "ts"], how="outer", suffixes=("", "_found"), indicator=True)
+    parts = [pq.read_table(part).to_pandas() for part in out.glob("*.parquet")]
+    rows = pd.concat(parts)[names] if parts else recount.iloc[:0]
+    both = recount.merge(rows, on=["key", "ts"], how="outer", suffixes=("", "_found"), indicator=True)
     missing, paired = both[both["_merge"] == "left_only"], both[both["_merge"] == "both"]
     close = {name: np.isclose(paired[name], paired[f"{name}_found"], rtol=1e-9, atol=1e-9) for name in names[2:]}
     return {
-        "rows": len(found),
+        "rows": len(rows),
         "missing": int((missing["ts"] <= until).sum()),
         "undue": int((missing["ts"] > until).sum()),
-        "extra": int((both["_merge"] == "right_only").sum() + found.duplicated(["key", "ts"]).sum()),
+        "extra": int((both["_merge"] == "right_only").sum() + rows.duplicated(["key", "ts"]).sum()),
         "wrong": int((~(close["watts"] & close["consumed"])).sum()),
         "other_leaf": int((~close["predicted"] & close["watts"] & close["consumed"]).sum()),
     }
@@ -95,39 +95,39 @@ def exact(difference: dict[str, Any]) -> bool:
     return not wrong and difference["other_leaf"] <= difference["rows"] // 1_000
 
 
-def child(given: argparse.Namespace) -> None:
+def child(arguments: argparse.Namespace) -> None:
     """One parallelism."""
-    spark = session(parallelism=given.child)
-    models = pickle.loads((given.data / "models.pickle").read_bytes())
-    setting = Setting(spark, given.data / "readings", "readings", given.files_per_step, given.child, given.keep)
+    spark = session(parallelism=arguments.child)
+    models = pickle.loads((arguments.data / "models.pickle").read_bytes())
+    setting = Setting(spark, arguments.data / "readings", "readings", arguments.files_per_step, arguments.child, arguments.keep)
     setting.warm()
     flow = smart_homes.predictions(smart_homes_data.trees_of(models))
     query = partial(by_hand.smart_homes, models=models)
     differences: dict[str, dict[str, Any]] = {}
-    if not given.no_verify:
-        rows = pq.read_table(given.data / "readings").to_pandas()
-        wanted = recount(rows, models)
+    if not arguments.no_verify:
+        rows = pq.read_table(arguments.data / "readings").to_pandas()
+        expected = recount(rows, models)
         last = int(rows["timestamp"].max())
         with scratch() as out:
             setting.ours(flow, out / "ours.parquet")
-            differences["ours"] = compare(wanted, out / "ours.parquet", until=last)
-            if not given.only_ours:
+            differences["ours"] = compare(expected, out / "ours.parquet", until=last)
+            if not arguments.only_ours:
                 setting.other(query, "append", out / "other.parquet")
-                differences["other"] = compare(wanted, out / "other.parquet", until=last - 2 * MAX_GAP)
+                differences["other"] = compare(expected, out / "other.parquet", until=last - 2 * MAX_GAP)
     sides = {"ours": partial(setting.ours, flow)}
-    if not given.only_ours:
+    if not arguments.only_ours:
         sides["other"] = partial(setting.other, query, "append")
         sides["floor"] = partial(setting.other, by_hand.kept, "append")
-    taken = alternate(sides, given.runs, given.warm)
-    median = medians(taken)
+    seconds = alternate(sides, arguments.runs, arguments.warm)
+    median = medians(seconds)
     say(
         benchmark="smart_homes",
         query="predictions",
-        keys=given.homes * HOUSEHOLDS * PLUGS,
-        events=int(sum(pq.read_metadata(part).num_rows for part in (given.data / "readings").iterdir())),
-        parallelism=given.child,
+        keys=arguments.homes * HOUSEHOLDS * PLUGS,
+        events=int(sum(pq.read_metadata(part).num_rows for part in (arguments.data / "readings").iterdir())),
+        parallelism=arguments.child,
         ours=median["ours"],
-        ours_all=[round(t, 2) for t in taken["ours"]],
+        ours_all=[round(t, 2) for t in seconds["ours"]],
         other=median.get("other"),
         ratio=round(median["other"] / median["ours"], 2) if "other" in median else None,
         other_is="transformWithStateInPandas by plug, applyInPandasWithState by device",
@@ -142,19 +142,19 @@ def main() -> None:
     """Run the benchmark."""
     parser = options(__doc__, events=2_000_000)
     parser.add_argument("--homes", type=int, default=20)
-    given = parser.parse_args()
-    if given.child is not None:
-        child(given)
+    arguments = parser.parse_args()
+    if arguments.child is not None:
+        child(arguments)
         return
     with tempfile.TemporaryDirectory() as data:
-        seconds = max(120, given.events // (given.homes * HOUSEHOLDS * PLUGS))  # an event a plug and second
+        seconds = max(120, arguments.events // (arguments.homes * HOUSEHOLDS * PLUGS))  # an event a plug and second
         smart_homes_data.write(
-            Path(data) / "readings", homes=given.homes, seconds=seconds, files=given.files, seed=given.seed
+            Path(data) / "readings", homes=arguments.homes, seconds=seconds, files=arguments.files, seed=arguments.seed
         )
-        history = smart_homes_data.generate(1, 3_000, seed=given.seed + 1, start=START)
+        history = smart_homes_data.generate(1, 3_000, seed=arguments.seed + 1, start=START)
         models = smart_homes_data.train(smart_homes_data.histories(smart_homes_data.measurements(history)))
         (Path(data) / "models.pickle").write_bytes(pickle.dumps(models))
-        speedups("smart_homes", for_each_parallelism("benchmarks.smart_homes", given, Path(data)))
+        speedups("smart_homes", for_each_parallelism("benchmarks.smart_homes", arguments, Path(data)))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ import numpy as np
 
 from benchmarks._compare import quantiles, say, versions
 from benchmarks._kafka import backlog, create, producing
-from benchmarks._processes import killed, memory
+from benchmarks._processes import kill_all, memory
 from benchmarks.keyed_state import CountAndMean, Event
 from tests.spark.broker import Broker, running
 from tracetypes import Dataflow, U, every, kafka
@@ -43,7 +43,7 @@ DELAY = 0.2
 
 
 @attrs.frozen
-class Sent:
+class Record:
     """A record: its time in milliseconds."""
 
     key: int
@@ -52,9 +52,9 @@ class Sent:
 
 
 flow = Dataflow("soak")
-markers = every(seconds=1, time=lambda sent: sent.ts, unit="ms", delay=DELAY)
-events = flow.source("events", U[int, Sent], key=lambda sent: sent.key, markers=markers, format=kafka())
-values = events.through(map_values(lambda sent: Event(sent.value, sent.ts), to=Event))
+markers = every(seconds=1, time=lambda record: record.ts, unit="ms", delay=DELAY)
+events = flow.source("events", U[int, Record], key=lambda record: record.key, markers=markers, format=kafka())
+values = events.through(map_values(lambda record: Event(record.value, record.ts), to=Event))
 flow.sink("running", values.through(CountAndMean()))
 
 
@@ -63,7 +63,7 @@ class Run:
 
     def __init__(self, broker: Broker, root: Path, name: str, parallelism: int) -> None:
         self.checkpoint, self.metrics = root / name, root / f"{name}.jsonl"
-        self.seen = 0
+        self.count = 0
         command = [sys.executable, "-m", "tracetypes.cli", "run", "benchmarks.soak:flow", "--follow", "--quiet"]
         command += ["-i", f"events=kafka://{broker.address}/{name}?records=500000"]
         command += ["-o", f"running=kafka://{broker.address}/{name}-out"]
@@ -76,7 +76,7 @@ class Run:
         if not self.metrics.exists():
             return []
         lines = self.metrics.read_text().splitlines()
-        new, self.seen = lines[self.seen :], len(lines)
+        new, self.count = lines[self.count :], len(lines)
         if self.process.poll() is not None:
             raise RuntimeError(f"the run ended with status {self.process.returncode}")
         return [json.loads(line) for line in new]
@@ -93,19 +93,19 @@ def throughput(broker: Broker, root: Path, keys: int, records: int, parallelism:
     """Records a second of a backlog, which has as many in a second of event time as a run takes, about."""
     topics(broker, "full")
     run = Run(broker, root, "full", parallelism)
-    dense, begun = 40_000, time.time()
+    dense, start = 40_000, time.time()
     try:
         speeds: list[float] = []
         for number in range(6):
-            ticks = (begun + number * records / dense, dense)
+            ticks = (start + number * records / dense, dense)
             backlog(broker, "full", partitions=PARTITIONS, keys=keys, records=records, ticks=ticks)
-            started, taken = time.monotonic(), 0
-            while taken < records and time.monotonic() < started + 180:
-                taken += sum(batch["rows"] for batch in run.batches())
+            before, rows = time.monotonic(), 0
+            while rows < records and time.monotonic() < before + 180:
+                rows += sum(batch["rows"] for batch in run.batches())
                 time.sleep(0.02)
-            speeds.append(taken / (time.monotonic() - started))
+            speeds.append(rows / (time.monotonic() - before))
     finally:
-        killed(run.process)
+        kill_all(run.process)
     return statistics.median(speeds[2:])
 
 
@@ -117,8 +117,8 @@ def slope(times: Sequence[float], sizes: Sequence[float]) -> float:
 def expected(keys: int, rate: float) -> int:
     """Bytes of the columns of so many keys: key, count and sum in eight bytes each, and whether it was touched; and those of the
     aggregates of an open block, for the keys that records of a second and the delay have, by chance."""
-    touched = keys * -math.expm1(-rate * (1 + DELAY) / keys)
-    return round(keys * (3 * 8 + 1) + touched * 3 * 8)
+    active = keys * -math.expm1(-rate * (1 + DELAY) / keys)
+    return round(keys * (3 * 8 + 1) + active * 3 * 8)
 
 
 def bytes_below(path: Path) -> tuple[int, int]:
@@ -142,37 +142,37 @@ def main() -> None:
     parser.add_argument("--rate", type=float, help="records a second (default: by the throughput)")
     parser.add_argument("--backlog", type=int, default=400_000, help="records to find the throughput with")
     parser.add_argument("--parallelism", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with running() as broker, tempfile.TemporaryDirectory(prefix="tracetypes-benchmark-") as scratch:
         root, full = Path(scratch), None
-        rate = given.rate
+        rate = arguments.rate
         if rate is None:
-            full = throughput(broker, root, given.keys, given.backlog, given.parallelism)
-            rate = full * given.load
+            full = throughput(broker, root, arguments.keys, arguments.backlog, arguments.parallelism)
+            rate = full * arguments.load
         topics(broker, "soak")
-        run = Run(broker, root, "soak", given.parallelism)
-        seconds = given.minutes * 60
+        run = Run(broker, root, "soak", arguments.parallelism)
+        seconds = arguments.minutes * 60
         samples: list[tuple[float, float, float, float, int, int]] = []
         lags: list[tuple[float, float]] = []
         states: list[int] = []
         rows = 0
         try:
             # A few records, until the run has answered: Spark's start is not part of the time.
-            backlog(broker, "soak", partitions=PARTITIONS, keys=given.keys, records=PARTITIONS)
+            backlog(broker, "soak", partitions=PARTITIONS, keys=arguments.keys, records=PARTITIONS)
             while not run.batches():
                 time.sleep(0.5)
-            begun = time.time()
+            start = time.time()
             with producing(
-                broker, "soak", partitions=PARTITIONS, keys=given.keys, rate=rate, seconds=seconds
+                broker, "soak", partitions=PARTITIONS, keys=arguments.keys, rate=rate, seconds=seconds
             ) as producer:
                 minute = 1
                 while producer.is_alive():
                     time.sleep(10 if seconds > 120 else 1)
-                    at = time.time() - begun
+                    at = time.time() - start
                     for batch in run.batches():
                         rows += batch["rows"]
                         if batch["newest"]:
-                            lags.append((batch["at"] - begun, batch["at"] - max(batch["newest"].values()) / 1e6))
+                            lags.append((batch["at"] - start, batch["at"] - max(batch["newest"].values()) / 1e6))
                         states.append(sum(stage["bytes"] for stage in batch["stages"]))
                     now = memory(run.process.pid)
                     samples.append((at, now.driver, now.jvm, now.workers, *bytes_below(run.checkpoint)))
@@ -180,20 +180,20 @@ def main() -> None:
                         minute += 1
                         report(samples[-1], lags, states, rows, at)
         finally:
-            killed(run.process)
+            kill_all(run.process)
         tail = [one for one in samples if one[0] > seconds / 5]
         early = [one for one in tail if one[0] < 2 * seconds / 5]
         late = [one for one in samples if one[0] > 4 * seconds / 5]
         times = [one[0] for one in tail]
         say(
             benchmark="soak",
-            minutes=given.minutes,
+            minutes=arguments.minutes,
             throughput=None if full is None else round(full),
             rate=round(rate),
             taken=rows,
             rows_a_second=round(rows / seconds),
-            keys=given.keys,
-            parallelism=given.parallelism,
+            keys=arguments.keys,
+            parallelism=arguments.parallelism,
             memory_mb={
                 name: {
                     "early": round(statistics.median(one[place] for one in early), 1),
@@ -210,7 +210,7 @@ def main() -> None:
                 "files_late": statistics.median(one[5] for one in late),
             },
             lag_s=quantiles([lag for at, lag in lags if at > seconds / 10]),
-            state={"bytes": states[-1], "max": max(states), "expected": expected(given.keys, rate)},
+            state={"bytes": states[-1], "max": max(states), "expected": expected(arguments.keys, rate)},
             versions=versions(),
         )
 

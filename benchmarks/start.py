@@ -31,7 +31,7 @@ ROWS = [{"id": "sensor-1", "scalar": 20.5, "ts": 1000}, {"id": "sensor-2", "scal
 
 
 @attrs.frozen
-class Taken:
+class Measurement:
     """What a run took."""
 
     seconds: float
@@ -41,8 +41,8 @@ class Taken:
 
 def processor() -> float:
     """Seconds of processor time of all processes that have ended below this one."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def command(checkout: Path, cache: Path, *arguments: str) -> str:
@@ -52,7 +52,7 @@ def command(checkout: Path, cache: Path, *arguments: str) -> str:
     return subprocess.run(whole, cwd=checkout, env=env, stderr=subprocess.PIPE, text=True, check=True).stderr
 
 
-def once(checkout: Path, cache: Path, folder: Path) -> Taken:
+def once(checkout: Path, cache: Path, folder: Path) -> Measurement:
     """A run of two rows."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
@@ -62,7 +62,7 @@ def once(checkout: Path, cache: Path, folder: Path) -> Taken:
     seconds = time.monotonic() - began
     (line,) = (line for line in output.splitlines() if line.startswith("seconds: "))
     phases = {what: float(number) for what, number in re.findall(r"([A-Za-z- ]+) ([\d.]+)", line.partition(":")[2])}
-    return Taken(seconds, processor() - before, {what.strip(): number for what, number in phases.items()})
+    return Measurement(seconds, processor() - before, {what.strip(): number for what, number in phases.items()})
 
 
 def main() -> None:
@@ -80,7 +80,7 @@ def main() -> None:
         sides = {"there": (options.checkout.resolve(), folder / "none"), "here": (ROOT, folder / "cache")}
         if options.prepared:
             command(*sides["here"], "prepare")
-        pairs: list[dict[str, Taken]] = []
+        pairs: list[dict[str, Measurement]] = []
         for number in range(options.runs + 1):
             order = ("there", "here") if number % 2 else ("here", "there")
             pairs.append({name: once(*sides[name], folder) for name in order})

@@ -119,11 +119,11 @@ def of_socket(rows: int) -> None:
     block, copies = lines(), rows // BLOCK
     leaf = compile_program(totals()).plans[0].sources[0]
 
-    def receive(address: str, *, kept: bool = False) -> list[Any]:
+    def receive(address: str, *, keep: bool = False) -> list[Any]:
         arrivals, at, parts = socket_lines(leaf, SocketAddress.of(address), 1), 0, list[Any]()
         while not arrivals.is_over(at):
             until = arrivals.end_of_epoch(at)
-            if kept:
+            if keep:
                 parts += arrivals.between(at, until)
             at = until
             arrivals.commit("one", at)
@@ -133,7 +133,7 @@ def of_socket(rows: int) -> None:
     with sending(block, copies) as address:
         measured("receive", rows, partial(receive, address))
     with sending(block, 1) as address:
-        parts = receive(address, kept=True)
+        parts = receive(address, keep=True)
     read = lines_reader(leaf, None)
     sum(1 for _ in read(parts))
     measured("parse", BLOCK, lambda: sum(1 for _ in read(parts)))
@@ -159,8 +159,8 @@ def in_memory(events: int) -> None:
 
 def latency(rate: int, seconds: float) -> None:
     """From the sending of a row to its commit."""
-    sent: list[float] = []
-    known: list[float] = []
+    sent_at: list[float] = []
+    committed_at: list[float] = []
 
     def serve(server: socket.socket) -> None:
         client, _ = server.accept()
@@ -169,19 +169,19 @@ def latency(rate: int, seconds: float) -> None:
             for number in range(int(rate * seconds)):
                 time.sleep(max(0.0, began + number / rate - time.perf_counter()))
                 row = {"key": 1, "ts": number, "user": "u", "page": "/", "amount": 0.5, "ok": True, "count": 1}
-                sent.append(time.perf_counter())
+                sent_at.append(time.perf_counter())
                 client.sendall(json.dumps(row).encode() + b"\n")
 
     def committed(batch: Batch) -> None:
-        known.extend(itertools.repeat(time.perf_counter(), batch.rows))
+        committed_at.extend(itertools.repeat(time.perf_counter(), batch.rows))
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=serve, args=(server,), daemon=True).start()
         run(f"tcp://127.0.0.1:{server.getsockname()[1]}", committed)
-    late = sorted(1000 * (now - then) for then, now in list(zip(sent, known, strict=False))[rate:])
+    late = sorted(1000 * (now - then) for then, now in list(zip(sent_at, committed_at, strict=False))[rate:])
     places = {"p50": len(late) // 2, "p99": len(late) * 99 // 100, "max": len(late) - 1}
-    shown = {name: round(late[at], 1) for name, at in places.items()}
-    print(json.dumps({"benchmark": "latency", "rate": rate, "rows": len(late), **shown}), flush=True)
+    quantiles = {name: round(late[at], 1) for name, at in places.items()}
+    print(json.dumps({"benchmark": "latency", "rate": rate, "rows": len(late), **quantiles}), flush=True)
 
 
 def main() -> None:
@@ -191,10 +191,10 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=30_000_000, help="in memory")
     parser.add_argument("--rate", type=int, default=100, help="rows a second of the latency")
     parser.add_argument("--seconds", type=float, default=10, help="of the latency")
-    given = parser.parse_args()
-    of_socket(given.rows)
-    in_memory(given.events)
-    latency(given.rate, given.seconds)
+    arguments = parser.parse_args()
+    of_socket(arguments.rows)
+    in_memory(arguments.events)
+    latency(arguments.rate, arguments.seconds)
 
 
 if __name__ == "__main__":

@@ -78,11 +78,11 @@ MOST_EXECUTORS = 4
 
 def parents(pid: int) -> dict[int, int]:
     """The processes below one, each with the one that began it."""
-    found: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for child in children(pid):
         with suppress(OSError, ValueError):
-            found[child] = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
-    return found
+            numbers[child] = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
+    return numbers
 
 
 class Round:
@@ -135,42 +135,42 @@ class Round:
     def attempt(self, *, kill: bool) -> bool:
         """Start it; kill something, or let it come to its end. Is it done?"""
         retries = kill and self.backend == "spark" and self.chance.random() < 0.5
-        running = self.start(retries=retries)
-        assert running.stderr is not None
+        process = self.start(retries=retries)
+        assert process.stderr is not None
         if retries:
-            return self.harass(running)
+            return self.harass(process)
         if kill:
             batches = self.chance.randint(0, 2)
-            for line in running.stderr:
+            for line in process.stderr:
                 batches -= "micro-batch " in line and "rows" in line
                 if batches < 0 or "done:" in line:
                     break
             time.sleep(self.chance.random() * (0.8 if self.backend == "spark" else 0.05))
-            self.kill(running)
+            self.kill(process)
             time.sleep(self.chance.random() * 0.5)
             with suppress(ProcessLookupError):  # what is left of it: two runs at a time are not asked for
-                os.killpg(running.pid, signal.SIGKILL)
-        return self.ended(running, must=not kill)
+                os.killpg(process.pid, signal.SIGKILL)
+        return self.is_done(process, must=not kill)
 
-    def harass(self, running: subprocess.Popen[str]) -> bool:
+    def harass(self, process: subprocess.Popen[str]) -> bool:
         """Kill one Python worker after the other, on a cluster one executor after the other, until it comes to its end. Is it
         done?"""
-        assert running.stderr is not None
-        said: list[str] = []
-        reading = threading.Thread(target=lambda: said.extend(running.stderr or ()), daemon=True)
+        assert process.stderr is not None
+        lines: list[str] = []
+        reading = threading.Thread(target=lambda: lines.extend(process.stderr or ()), daemon=True)
         reading.start()
         victim, most, pause = ("retried", 30, 1.0) if self.cluster is None else ("executor", MOST_EXECUTORS, 10.0)
         began = self.kills[victim]
-        while running.poll() is None and self.kills[victim] < (began if self.cluster else 0) + most:
+        while process.poll() is None and self.kills[victim] < (began if self.cluster else 0) + most:
             time.sleep(pause * (0.1 + self.chance.random() * 0.9))
-            found = self.workers(running.pid) if self.cluster is None else self.cluster.executors()
-            if found:
+            victims = self.workers(process.pid) if self.cluster is None else self.cluster.executors()
+            if victims:
                 with suppress(ProcessLookupError):
-                    os.kill(self.chance.choice(found), signal.SIGKILL)
+                    os.kill(self.chance.choice(victims), signal.SIGKILL)
                     self.kills[victim] += 1
-        code = running.wait(timeout=300)
+        code = process.wait(timeout=300)
         reading.join(10)
-        return code == 0 or "is finished: " in "".join(said)
+        return code == 0 or "is finished: " in "".join(lines)
 
     def workers(self, driver: int) -> list[int]:
         """The processes that run Python for a driver."""
@@ -178,61 +178,61 @@ class Round:
             return self.cluster.python_workers()
         return [pid for pid, parent in parents(driver).items() if b"pyspark.daemon" in command_of(parent)]
 
-    def ended(self, running: subprocess.Popen[str], *, must: bool) -> bool:
+    def is_done(self, process: subprocess.Popen[str], *, must: bool) -> bool:
         """Has it come to its end? ``must``: nothing was done to it."""
-        assert running.stderr is not None
-        said = running.stderr.read()
-        code = running.wait(timeout=300)
-        done = code == 0 or "is finished: " in said
+        assert process.stderr is not None
+        stderr = process.stderr.read()
+        code = process.wait(timeout=300)
+        done = code == 0 or "is finished: " in stderr
         if must and not done:
-            raise RuntimeError(f"{self.graph} ended with status {code}: {said}")
+            raise RuntimeError(f"{self.graph} ended with status {code}: {stderr}")
         return done
 
-    def kill(self, running: subprocess.Popen[str]) -> None:
+    def kill(self, process: subprocess.Popen[str]) -> None:
         """End something."""
         victim = self.chance.choice(VICTIMS) if self.backend == "spark" else "driver"
-        below = {pid: command_of(pid) for pid in children(running.pid)}
-        chosen = {
-            "driver": [running.pid],
-            "all": [running.pid, *below],
+        below = {pid: command_of(pid) for pid in children(process.pid)}
+        victims = {
+            "driver": [process.pid],
+            "all": [process.pid, *below],
             "jvm": [pid for pid, command in below.items() if b"java" in command],
             "worker": [pid for pid, command in below.items() if b"pyspark.daemon" in command][-1:],
         }[victim]
         if victim == "worker" and self.cluster is not None:
-            chosen = self.workers(running.pid)[-1:]
-        for pid in chosen:
+            victims = self.workers(process.pid)[-1:]
+        for pid in victims:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.kills[victim if chosen else "nobody"] += bool(chosen)
+        self.kills[victim if victims else "nobody"] += bool(victims)
 
     def differences(self) -> list[str]:
         """What of the output is not as defined."""
         checked = check(self.flow)
         traces, arranged = all_defined(checked, self.rows)
-        found: list[str] = []
+        names: list[str] = []
         for sink in checked.graph.sinks:
             if rows_in(self.root / f"out-{sink.name}", "at") != rows_of(checked, sink, traces[sink.name]):
-                found.append(f"sink {sink.name}")
+                names.append(f"sink {sink.name}")
         for name, one in arranged.items():
             late, rejects = Counter(x.reason for x in one.late), Counter(reason for _, reason in one.rejects)
             if Counter(x["reason"] for x in side_outputs(self.root / "late", name)) != late:
-                found.append(f"late rows of {name}")
+                names.append(f"late rows of {name}")
             if Counter(x["reason"] for x in side_outputs(self.root / "rejects", name)) != rejects:
-                found.append(f"rejected rows of {name}")
-        return found
+                names.append(f"rejected rows of {name}")
+        return names
 
 
-def killed(number: int, given: argparse.Namespace, on: Cluster | None) -> int:
+def kill_rounds(number: int, arguments: argparse.Namespace, on: Cluster | None) -> int:
     """Rounds until there were enough kills; how many of them were wrong."""
-    graphs = given.graphs.split(",")
+    graphs = arguments.graphs.split(",")
     kills: Counter[str] = Counter()
     wrong = rounds = 0
     while sum(kills.values()) < number:
-        graph, seed = graphs[rounds % len(graphs)], given.seed + rounds
+        graph, seed = graphs[rounds % len(graphs)], arguments.seed + rounds
         root = Path(tempfile.mkdtemp(prefix="tracetypes-torture-"))
         try:
-            one = Round(root, graph, seed, given.files, on, given.backend)
-            while not one.attempt(kill=sum(one.kills.values()) < given.files):
+            one = Round(root, graph, seed, arguments.files, on, arguments.backend)
+            while not one.attempt(kill=sum(one.kills.values()) < arguments.files):
                 pass
             differences = one.differences()
         finally:
@@ -244,7 +244,7 @@ def killed(number: int, given: argparse.Namespace, on: Cluster | None) -> int:
     say(
         benchmark="torture",
         rounds=rounds,
-        seeds=[given.seed, given.seed + rounds - 1],
+        seeds=[arguments.seed, arguments.seed + rounds - 1],
         graphs=graphs,
         kills=sum(kills.values()),
         victims=dict(kills),
@@ -254,7 +254,7 @@ def killed(number: int, given: argparse.Namespace, on: Cluster | None) -> int:
     return wrong
 
 
-def lived(number: int, what: str, seed: int, make: Callable[[Path, random.Random], Lively]) -> int:
+def lives(number: int, what: str, seed: int, make: Callable[[Path, random.Random], Lively]) -> int:
     """Lives until there were enough operations; how many of them were wrong."""
     happened: Counter[str] = Counter()
     ended: Counter[str] = Counter()
@@ -273,7 +273,7 @@ def lived(number: int, what: str, seed: int, make: Callable[[Path, random.Random
         happened += one.happened
         ended += one.ended
         about = {"operations": dict(one.happened), "ended": dict(one.ended)}
-        story = {} if wrong is None else {"wrong": str(wrong), "story": one.told}
+        story = {} if wrong is None else {"wrong": str(wrong), "story": one.story}
         say(benchmark="torture", graph=one.name, seed=seed + rounds, **about, **story)
         rounds += 1
     say(
@@ -298,7 +298,7 @@ class Lively(Protocol):
     name: str
     happened: Counter[str]
     ended: Counter[str]
-    told: list[str]
+    story: list[str]
 
     def live(self) -> None: ...
 
@@ -315,18 +315,19 @@ def main() -> None:
     parser.add_argument("--cluster", action="store_true", help="kill on a standalone cluster of two workers on this machine")
     parser.add_argument("--backend", choices=("spark", "local"), default="spark")
     parser.add_argument("--tables", type=int, default=0, help="operations on files that become tables")
-    given = parser.parse_args()
-    with cluster() if given.cluster else nullcontext() as on:
-        wrong = killed(given.kills, given, on) if given.kills else 0
-    if given.operations:
-        wrong += lived(given.operations, "files", given.seed, partial(FileLife, backend=given.backend))
-    if given.tables:
-        wrong += lived(given.tables, "tables", given.seed, partial(TableLife, backend=given.backend))
-    if given.kafka:
+    arguments = parser.parse_args()
+    with cluster() if arguments.cluster else nullcontext() as on:
+        wrong = kill_rounds(arguments.kills, arguments, on) if arguments.kills else 0
+    if arguments.operations:
+        wrong += lives(arguments.operations, "files", arguments.seed, partial(FileLife, backend=arguments.backend))
+    if arguments.tables:
+        wrong += lives(arguments.tables, "tables", arguments.seed, partial(TableLife, backend=arguments.backend))
+    if arguments.kafka:
         from benchmarks._topics import TopicLife
 
         with running() as broker:
-            wrong += lived(given.kafka, "topics", given.seed, lambda root, chance: TopicLife(root, broker, chance, given.backend))
+            topics = partial(TopicLife, broker=broker, backend=arguments.backend)
+            wrong += lives(arguments.kafka, "topics", arguments.seed, lambda root, chance: topics(root, chance=chance))
     sys.exit(wrong > 0)
 
 

@@ -58,23 +58,23 @@ class Ran:
     whole: float
 
 
-def once(flow: Dataflow, events: Path, given: argparse.Namespace, *, verify: bool) -> Ran:
+def once(flow: Dataflow, events: Path, arguments: argparse.Namespace, *, verify: bool) -> Ran:
     """Run a query."""
-    spark = session(parallelism=given.parallelism)
-    planned = plan(check(flow), parallelism=given.parallelism)
+    spark = session(parallelism=arguments.parallelism)
+    query_plan = plan(check(flow), parallelism=arguments.parallelism)
     with scratch() as checkpoint:
-        before, started = workers(), time.monotonic()
+        before, start = workers(), time.monotonic()
         summary = run(
             spark,
-            planned,
+            query_plan,
             {"events": str(events)},
-            NoOutput(planned),
+            NoOutput(query_plan),
             checkpoint=str(checkpoint),
-            files_per_step=given.files_per_step,
+            files_per_step=arguments.files_per_step,
             verify=verify,
         )
         assert not summary.differences
-        return Ran(*summary.verified, workers() - before, time.monotonic() - started)
+        return Ran(*summary.verified, workers() - before, time.monotonic() - start)
 
 
 def main() -> None:
@@ -87,39 +87,39 @@ def main() -> None:
     parser.add_argument("--files-per-step", type=int, default=2)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--parallelism", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as data:
-        known: Tables = yahoo_data.tables(users=given.users, locations=50, seed=1)
+        dimensions: Tables = yahoo_data.tables(users=arguments.users, locations=50, seed=1)
         events = Path(data) / "events"
-        rate = max(1, given.events // SECONDS)
-        yahoo_data.write_events(events, known, events=given.events, files=given.files, rate=rate, seed=1)
-        span = SECONDS * given.files_per_step / given.files
+        rate = max(1, arguments.events // SECONDS)
+        yahoo_data.write_events(events, dimensions, events=arguments.events, files=arguments.files, rate=rate, seed=1)
+        span = SECONDS * arguments.files_per_step / arguments.files
         flows = {
-            "I": yahoo.query_1_in_memory(known, seconds=span),
+            "I": yahoo.query_1_in_memory(dimensions, seconds=span),
             "II": yahoo.query_2(seconds=span),
-            "III": yahoo.query_3(known, seconds=span),
-            "IV": yahoo.query_4(known),
-            "V": yahoo.query_5(known),
-            "VI": yahoo.query_6(known, seconds=10, period=10),
+            "III": yahoo.query_3(dimensions, seconds=span),
+            "IV": yahoo.query_4(dimensions),
+            "V": yahoo.query_5(dimensions),
+            "VI": yahoo.query_6(dimensions, seconds=10, period=10),
         }
-        for query in given.queries.split(","):
+        for query in arguments.queries.split(","):
             flow = flows[query]
             runs: dict[bool, list[Ran]] = {True: [], False: []}
-            for number in range(given.runs + 2):
+            for number in range(arguments.runs + 2):
                 for verify in (True, False):
-                    one = once(flow, events, given, verify=verify)
+                    one = once(flow, events, arguments, verify=verify)
                     if number >= 2:
                         runs[verify].append(one)
-            spent, all_of = sum(one.check for one in runs[True]), sum(one.workers for one in runs[True])
+            checks, all_of = sum(one.check for one in runs[True]), sum(one.workers for one in runs[True])
             say(
                 benchmark="verification",
                 query=query,
-                events=given.events,
-                parallelism=given.parallelism,
+                events=arguments.events,
+                parallelism=arguments.parallelism,
                 rows=runs[True][-1].rows,
-                check=round(spent / given.runs, 4),
-                workers=round(all_of / given.runs, 2),
-                ratio=round(spent / all_of, 4),
+                check=round(checks / arguments.runs, 4),
+                workers=round(all_of / arguments.runs, 2),
+                ratio=round(checks / all_of, 4),
                 seconds=round(statistics.median(one.whole for one in runs[True]), 2),
                 seconds_without=round(statistics.median(one.whole for one in runs[False]), 2),
                 versions=versions(),

@@ -63,14 +63,14 @@ def sessions() -> Dataflow:
     return flow
 
 
-def compare(got: Path, visits: Path, *, ours: bool) -> Difference:
+def compare(out: Path, visits: Path, *, ours: bool) -> Difference:
     """An answer against the recount."""
     seconds = [f'epoch_ms("{name}") // 1000' for name in ("start", "end")]
     name = "key" if ours else "visitor"
     columns = f"{name}, {seconds[0]}, {seconds[1]}, pages, errors, entry, exit, referrer, bytes"
     # Nobody drains Spark by hand: sessions that the watermark has not passed are not there yet.
     undue = "false" if ours else f"until + {GAP} > (SELECT max(time) - {DELAY} FROM visits)"
-    return difference(RECOUNT, got, columns, undue=undue, visits=str(visits))
+    return difference(RECOUNT, out, columns, undue=undue, visits=str(visits))
 
 
 def child(arguments: argparse.Namespace) -> None:

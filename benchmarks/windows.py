@@ -70,23 +70,23 @@ def write(directory: Path, events: int, keys: int, files: int = 10) -> None:
 
 def once(side: str, data: Path, parallelism: int, place: Path) -> float:
     """Seconds of a run."""
-    planned = plan(check(flow(side)), parallelism=parallelism)
-    started = time.monotonic()
+    query_plan = plan(check(flow(side)), parallelism=parallelism)
+    start = time.monotonic()
     run(
         session(parallelism=parallelism),
-        planned,
+        query_plan,
         {"events": str(data)},
-        lambda name: open_output(planned, str(place / "out.parquet"), name),
+        lambda name: open_output(query_plan, str(place / "out.parquet"), name),
         checkpoint=str(place / "checkpoint"),
     )
-    return time.monotonic() - started
+    return time.monotonic() - start
 
 
 def equal(one: str, other: str) -> bool:
     """Are two bags of rows equal?"""
     with duckdb.connect() as database:
-        lost = f"({one} EXCEPT ALL {other}) UNION ALL ({other} EXCEPT ALL {one})"
-        row = database.execute(f"SELECT count(*) FROM ({lost})").fetchone()
+        unequal = f"({one} EXCEPT ALL {other}) UNION ALL ({other} EXCEPT ALL {one})"
+        row = database.execute(f"SELECT count(*) FROM ({unequal})").fetchone()
         return row == (0,)
 
 
@@ -97,16 +97,16 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--parallelism", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     took: dict[str, list[float]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory() as root:
         data = Path(root, "data")
-        write(data, given.events, given.keys)
-        for number in range(given.runs + 1):
+        write(data, arguments.events, arguments.keys)
+        for number in range(arguments.runs + 1):
             answers = []
             with scratch() as one, scratch() as other:
                 for side, place in zip(SIDES, (one, other), strict=True):
-                    seconds = once(side, data, given.parallelism, place)
+                    seconds = once(side, data, arguments.parallelism, place)
                     if number:
                         took[side].append(seconds)
                     answers.append(f"SELECT * FROM read_parquet('{place}/out.parquet/*.parquet')")
@@ -114,9 +114,9 @@ def main() -> None:
     medians = {side: statistics.median(times) for side, times in took.items()}
     say(
         benchmark="windows",
-        events=given.events,
-        keys=given.keys,
-        parallelism=given.parallelism,
+        events=arguments.events,
+        keys=arguments.keys,
+        parallelism=arguments.parallelism,
         seconds={side: round(one, 2) for side, one in medians.items()},
         ratio=round(medians["window"] / medians["block"], 2),
         same=same,

@@ -86,22 +86,22 @@ COLUMNS = {
 }
 
 
-def flows(known: Tables, database: str, span: float) -> dict[str, dict[str, Dataflow]]:
+def flows(dimensions: Tables, database: str, span: float) -> dict[str, dict[str, Dataflow]]:
     """Our side, in the ways that there are. ``span``: seconds of event time of a micro-batch."""
     return {
         "I": {
-            "table in memory": yahoo.query_1_in_memory(known, seconds=span),
+            "table in memory": yahoo.query_1_in_memory(dimensions, seconds=span),
             "lookup_join": yahoo.query_1(database, seconds=span),
         },
         "II": {"ours": yahoo.query_2(seconds=span)},
-        "III": {"ours": yahoo.query_3(known, seconds=span)},
-        "IV": {"ours": yahoo.query_4(known)},
-        "V": {"ours": yahoo.query_5(known)},
-        "VI": {"ours": yahoo.query_6(known, seconds=10, period=10)},
+        "III": {"ours": yahoo.query_3(dimensions, seconds=span)},
+        "IV": {"ours": yahoo.query_4(dimensions)},
+        "V": {"ours": yahoo.query_5(dimensions)},
+        "VI": {"ours": yahoo.query_6(dimensions, seconds=10, period=10)},
     }
 
 
-def compare(query: str, got: Path, root: Path, known: Tables, span: float, *, ours: bool) -> Difference:
+def compare(query: str, out: Path, root: Path, dimensions: Tables, span: float, *, ours: bool) -> Difference:
     """An answer against the recount."""
     import pandas as pd
 
@@ -113,16 +113,16 @@ def compare(query: str, got: Path, root: Path, known: Tables, span: float, *, ou
         columns = f"key AS {name}, {others}"
     tables: dict[str, Any] = {
         "events": f"{root}/events/*.parquet",
-        "ads": pd.DataFrame(known.campaign_of.items(), columns=["ad_id", "campaign_id"]),
-        "users": pd.DataFrame(known.location_of.items(), columns=["user_id", "location"]),
+        "ads": pd.DataFrame(dimensions.campaign_of.items(), columns=["ad_id", "campaign_id"]),
+        "users": pd.DataFrame(dimensions.location_of.items(), columns=["user_id", "location"]),
     }
     if query == "VI":
         tables["clusters"] = clusters(tables)
-    wanted = RECOUNTS[query].format(span=round(span * 1_000))
+    recount = RECOUNTS[query].format(span=round(span * 1_000))
     # Nobody drains Spark by hand: windows that the watermark has not passed are not there yet.
     late = not ours and query in ("IV", "V", "VI")
     undue = '"end" > (SELECT max(event_time) // 1000 FROM events)' if late else "false"
-    return difference(wanted, got, columns, undue=undue, **tables)
+    return difference(recount, out, columns, undue=undue, **tables)
 
 
 def clusters(tables: dict[str, Any]) -> Any:
@@ -138,33 +138,33 @@ def clusters(tables: dict[str, Any]) -> Any:
         ).fetchall()
     ends = sorted({row[2] for row in rows})
     add = yahoo.CountActions().combine
-    known: dict[int, dict[str, yahoo.Counts]] = {}
-    found, at = [], 0
+    totals: dict[int, dict[str, yahoo.Counts]] = {}
+    rows, at = [], 0
     for end in range(ends[0], ends[-1] + 1, 10):
         while at < len(rows) and rows[at][2] == end:
             location, user, _, *counts = rows[at]
-            users = known.setdefault(location, {})
+            users = totals.setdefault(location, {})
             users[user] = add(users.get(user, (0, 0, 0)), (counts[0], counts[1], counts[2]))
             at += 1
-        for location, users in known.items():
-            found += [(location, end, number, *one) for number, one in enumerate(yahoo.cluster(users, 4))]
-    return pd.DataFrame(found, columns=["location", "end", "number", "users", "views", "clicks", "purchases"])
+        for location, users in totals.items():
+            rows += [(location, end, number, *one) for number, one in enumerate(yahoo.cluster(users, 4))]
+    return pd.DataFrame(rows, columns=["location", "end", "number", "users", "views", "clicks", "purchases"])
 
 
-def child(given: argparse.Namespace) -> None:
+def child(arguments: argparse.Namespace) -> None:
     """All queries at one parallelism."""
-    spark = session(parallelism=given.child)
-    span = SECONDS * given.files_per_step / given.files
-    for users in map(int, given.users.split(",")):
-        root = given.data / str(users)
+    spark = session(parallelism=arguments.child)
+    span = SECONDS * arguments.files_per_step / arguments.files
+    for users in map(int, arguments.users.split(",")):
+        root = arguments.data / str(users)
         database = str(root / "reference.sqlite")
-        known = Tables.read(Path(database))
-        reference = by_hand.Reference(known, database)
-        setting = Setting(spark, root / "events", "events", given.files_per_step, given.child, given.keep)
+        dimensions = Tables.read(Path(database))
+        reference = by_hand.Reference(dimensions, database)
+        setting = Setting(spark, root / "events", "events", arguments.files_per_step, arguments.child, arguments.keep)
         setting.warm()
-        mine = flows(known, database, span)
-        for query in given.queries.split(","):
-            report(setting, query, mine[query], reference, root, given, span)
+        mine = flows(dimensions, database, span)
+        for query in arguments.queries.split(","):
+            report(setting, query, mine[query], reference, root, arguments, span)
 
 
 def report(
@@ -173,39 +173,39 @@ def report(
     flows: dict[str, Dataflow],
     reference: by_hand.Reference,
     root: Path,
-    given: argparse.Namespace,
+    arguments: argparse.Namespace,
     span: float,
 ) -> None:
     """Verify, time and print a query."""
-    known = reference.known
-    ways = () if given.only_ours else by_hand.QUERIES[query]
-    found: dict[str, Difference] = {}
-    if not given.no_verify:
+    dimensions = reference.dimensions
+    ways = () if arguments.only_ours else by_hand.QUERIES[query]
+    differences: dict[str, Difference] = {}
+    if not arguments.no_verify:
         with scratch() as out:
             for name, flow in flows.items():
                 setting.ours(flow, out / f"{name}.parquet")
-                found[name] = compare(query, out / f"{name}.parquet", root, known, span, ours=True)
+                differences[name] = compare(query, out / f"{name}.parquet", root, dimensions, span, ours=True)
             for way in ways:
                 setting.other(way.bound(reference), way.mode, out / way.name)
-                found[way.name] = compare(query, out / way.name, root, known, span, ours=False)
+                differences[way.name] = compare(query, out / way.name, root, dimensions, span, ours=False)
     sides: dict[str, Callable[[], float]] = {name: partial(setting.ours, flow) for name, flow in flows.items()}
     for way in ways:
         sides[way.name] = partial(setting.other, way.bound(reference), way.mode)
-    if query in by_hand.FLOORS and not given.only_ours:
+    if query in by_hand.FLOORS and not arguments.only_ours:
         sides["floor"] = partial(setting.other, by_hand.FLOORS[query].bound(reference), "append")
-    taken = alternate(sides, given.runs, given.warm)
-    median = medians(taken)
+    seconds = alternate(sides, arguments.runs, arguments.warm)
+    median = medians(seconds)
     others = {way.name: median[way.name] for way in ways}
     ours = min(flows, key=lambda name: median[name])
     best = min(others, key=lambda name: others[name]) if others else None
     say(
         benchmark="yahoo",
         query=query,
-        keys=len(known.location_of),
-        events=given.events,
+        keys=len(dimensions.location_of),
+        events=arguments.events,
         parallelism=setting.parallelism,
         ours=median[ours],
-        ours_all=[round(t, 2) for t in taken[ours]],
+        ours_all=[round(t, 2) for t in seconds[ours]],
         ours_is=ours,
         our_ways={name: median[name] for name in flows},
         other=median[best] if best else None,
@@ -213,10 +213,10 @@ def report(
         other_is=best,
         others=others,
         floor=median.get("floor"),
-        exact={name: one.exact for name, one in found.items()},
+        exact={name: one.exact for name, one in differences.items()},
         differences={
             name: {"rows": one.rows, "missing": one.missing, "extra": one.extra, "undue": one.undue}
-            for name, one in found.items()
+            for name, one in differences.items()
         },
         versions=versions(),
     )
@@ -228,22 +228,22 @@ def main() -> None:
     parser.add_argument("--users", default="100000")
     parser.add_argument("--locations", type=int, default=50, help="the keys of III, and of the clusters of VI")
     parser.add_argument("--queries", default="I,II,III,IV,V,VI")
-    given = parser.parse_args()
-    if given.child is not None:
-        child(given)
+    arguments = parser.parse_args()
+    if arguments.child is not None:
+        child(arguments)
         return
-    if START // 1_000 % (SECONDS * given.files_per_step / given.files):
+    if START // 1_000 % (SECONDS * arguments.files_per_step / arguments.files):
         parser.error("--files and --files-per-step: choose them so that a micro-batch is a whole number of markers")
     with tempfile.TemporaryDirectory() as data:
-        for users in map(int, given.users.split(",")):
+        for users in map(int, arguments.users.split(",")):
             root = Path(data) / str(users)
-            known = yahoo_data.tables(users=users, locations=given.locations, seed=given.seed)
-            rate = max(1, given.events // SECONDS)
+            dimensions = yahoo_data.tables(users=users, locations=arguments.locations, seed=arguments.seed)
+            rate = max(1, arguments.events // SECONDS)
             yahoo_data.write_events(
-                root / "events", known, events=given.events, files=given.files, rate=rate, seed=given.seed
+                root / "events", dimensions, events=arguments.events, files=arguments.files, rate=rate, seed=arguments.seed
             )
-            known.write(root / "reference.sqlite")
-        speedups("yahoo", for_each_parallelism("benchmarks.yahoo", given, Path(data)))
+            dimensions.write(root / "reference.sqlite")
+        speedups("yahoo", for_each_parallelism("benchmarks.yahoo", arguments, Path(data)))
 
 
 if __name__ == "__main__":

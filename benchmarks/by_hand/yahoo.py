@@ -25,10 +25,10 @@ COLUMNS = ["user_id", "page_id", "ad_id", "ad_type", "event_type", "event_time",
 
 @attrs.frozen
 class Reference:
-    """``known``: the tables; ``database``: the SQLite file that holds them; ``k`` and ``period`` (s): of query VI; ``wait``:
-    seconds that an event may come late."""
+    """``dimensions``: the tables of users and ads; ``database``: the SQLite file that holds them; ``k`` and ``period`` (s): of
+    query VI; ``wait``: seconds that an event may come late."""
 
-    known: Tables
+    dimensions: Tables
     database: str
     k: int = 4
     period: int = 10
@@ -45,11 +45,11 @@ def _table(events: DataFrame, columns: str, rows: Mapping[str, str | int]) -> Da
 
 
 def _campaigns(events: DataFrame, reference: Reference) -> DataFrame:
-    return _table(events, "ad_id string, campaign_id string", reference.known.campaign_of)
+    return _table(events, "ad_id string, campaign_id string", reference.dimensions.campaign_of)
 
 
 def _locations(events: DataFrame, reference: Reference) -> DataFrame:
-    return _table(events, "user_id string, location long", reference.known.location_of)
+    return _table(events, "user_id string, location long", reference.dimensions.location_of)
 
 
 # ---------------------------------------------------------------------------------------------------- query I
@@ -68,14 +68,14 @@ class _Enrich:
 
     def __call__(self, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         connection = sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)
-        known: dict[str, str] = {}
+        campaigns: dict[str, str] = {}
         for frame in frames:
             for ad in frame["ad_id"].unique():
-                if ad not in known:
+                if ad not in campaigns:
                     found = connection.execute("SELECT campaign_id FROM ads WHERE ad_id = ?", (ad,)).fetchone()
                     if found is not None:
-                        known[ad] = found[0]
-            frame.insert(0, "campaign_id", frame["ad_id"].map(known))
+                        campaigns[ad] = found[0]
+            frame.insert(0, "campaign_id", frame["ad_id"].map(campaigns))
             yield frame[frame["campaign_id"].notna()]
 
 

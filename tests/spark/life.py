@@ -208,7 +208,7 @@ class Life:
         self.batches: dict[str, set[int]] = {}
         self.happened: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
-        self.told: list[str] = []
+        self.story: list[str] = []
         (root / "in").mkdir(parents=True)
 
     # ------------------------------------------------------------------------------------------ the input
@@ -221,7 +221,7 @@ class Life:
     def did(self, what: str, about: str = "") -> None:
         """Count an operation."""
         self.happened[what] += 1
-        self.told.append(f"{what} {about}".strip())
+        self.story.append(f"{what} {about}".strip())
 
     def now(self) -> int:
         """A time that no file had before."""
@@ -370,11 +370,11 @@ class Life:
             self.did("another kind of input")
         if self.version is not None and start.version != self.version:
             self.did("refused graph" if start.version == REFUSED else "changed graph")
-        self.told[-1] += f" {start}"
+        self.story[-1] += f" {start}"
         options, before = self.options(start), self.visible()
         codes = self.codes(start, options)
         ended = self.runner(self, start)
-        self.told.append(f"  {ended.code} {ended.text[:300]}" if ended.code else "  interrupted" * ended.interrupted)
+        self.story.append(f"  {ended.code} {ended.text[:300]}" if ended.code else "  interrupted" * ended.interrupted)
         changed = self.version is not None and start.version != self.version
         early = changed and ended.interrupted and self.between  # it was stopped before it could say that it is refused
         if ended.code not in ("TT211", "TT221", "TT212") and not early:

@@ -172,7 +172,7 @@ def machine(
                 try:
                     self.life.end()
                 except BaseException:
-                    print("\n".join(self.life.told))
+                    print("\n".join(self.life.story))
                     raise
                 finally:
                     shutil.rmtree(self.root, ignore_errors=True)
