@@ -430,7 +430,7 @@ class _Checker:
             return count
         return 1 << self.places[node.id]
 
-    def apply_type(self, node: Apply, edge_: EdgeType | None) -> EdgeType | None:
+    def apply_type(self, node: Apply, edge: EdgeType | None) -> EdgeType | None:
         op: object = node.op
         if not isinstance(op, TEMPLATES):
             self.refuse(
@@ -450,20 +450,20 @@ class _Checker:
             )
             return None
         bound: dict[Any, Any] = {}
-        fits = edge_ is not None
-        if edge_ is not None:
+        fits = edge is not None
+        if edge is not None:
             name = title(node)
-            if takes.ordered and not edge_.ordered:
+            if takes.ordered and not edge.ordered:
                 self.refuse(
                     "TT101",
                     node,
-                    f"{edge_}, unordered between markers",
-                    f"{attrs.evolve(edge_, ordered=True)}: {name} depends on the order of the items of a key",
+                    f"{edge}, unordered between markers",
+                    f"{attrs.evolve(edge, ordered=True)}: {name} depends on the order of the items of a key",
                     f"insert .through(sort(by=...)) before {name}",
                 )
             for code, what, expected, got in (
-                ("TT102", "key", takes.key, edge_.key),
-                ("TT103", "value", takes.value, edge_.value),
+                ("TT102", "key", takes.key, edge.key),
+                ("TT103", "value", takes.value, edge.value),
             ):
                 if not unify(expected, got, bound):
                     fits = False

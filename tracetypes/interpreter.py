@@ -216,12 +216,12 @@ def arrange_parts(source: Source, parts: Sequence[Iterable[Row]], *, drain: bool
     items = merge_channels([one.items for one in arranged], drain, source if ordered and by_position else None)
     if ordered and not by_position:
         order = _order_of(source)
-        sorted_: list[Element] = []
+        ordered_items: list[Element] = []
         for block in blocks(items):
             placed = [(0, at, Row("item", item.key, item.value)) for at, item in enumerate(block.items)]
-            sorted_.extend(Item(row.key, row.value) for _, _, row in sorted(placed, key=order))
-            sorted_.extend(() if block.marker is None else (block.marker,))
-        items = sorted_
+            ordered_items.extend(Item(row.key, row.value) for _, _, row in sorted(placed, key=order))
+            ordered_items.extend(() if block.marker is None else (block.marker,))
+        items = ordered_items
     late = tuple(late for one in arranged for late in one.late)
     side_outputs: dict[Output, tuple[Element, ...]] = {
         output: tuple(merge_channels([one.side_outputs[output] for one in arranged], drain, None))

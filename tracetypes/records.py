@@ -381,10 +381,10 @@ _VALUES_FIX: Final = 'give it values that are all texts, or all integers: "a", "
 
 def _item_of(values: tuple[Any, ...]) -> Integer | String | None:
     """The schema of values that are all texts or all integers, and at least one."""
-    types_ = set(map(type, values))
-    if types_ == {int} and all(INT_MIN <= value <= INT_MAX for value in values):
+    types = set(map(type, values))
+    if types == {int} and all(INT_MIN <= value <= INT_MAX for value in values):
         return Integer()
-    if types_ == {str} and all(_is_text(value) for value in values):
+    if types == {str} and all(_is_text(value) for value in values):
         return String()
     return None
 

@@ -230,9 +230,9 @@ def _request(
 
 
 def _refuse(options: Mapping[str, Any]) -> None:
-    options_ = RunOptions.__annotations__
-    for name in options.keys() - options_.keys():
-        every = [*inspect.signature(run).parameters, *options_]
+    allowed = RunOptions.__annotations__
+    for name in options.keys() - allowed.keys():
+        every = [*inspect.signature(run).parameters, *allowed]
         every.remove("options")
         fix = like(name, every) or f"the options are {', '.join(every)}"
         raise UsageError("TT402", f"there is no option {name!r}", fix=fix)

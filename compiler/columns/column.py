@@ -239,12 +239,12 @@ def merged_columns(parts: Sequence[tuple[Columns, Any]], count: int) -> Columns:
         same = all(s.cls is first.cls and len(s.parts) == len(first.parts) for s, _ in structs)
         if not same or any(column.kind is not None for column, _ in scalars):
             raise Undefined(0)
-        columns_ = []
+        merged = []
         for at in range(len(first.parts)):
             pieces = [(s.parts[at], rows) for s, rows in structs]
             present = [(piece, rows) for piece, rows in pieces if piece is not None]
-            columns_.append(merged_columns(present, count) if len(present) == len(pieces) else None)
-        return Struct(first.cls, first.names, tuple(columns_), _merge_valid(parts, count))
+            merged.append(merged_columns(present, count) if len(present) == len(pieces) else None)
+        return Struct(first.cls, first.names, tuple(merged), _merge_valid(parts, count))
     return merged_column(scalars, count)
 
 

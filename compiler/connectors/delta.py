@@ -183,7 +183,7 @@ class TableWatch:
 
     log: Log
     id: str
-    seen: tuple[int, ...] | None = attrs.field(init=False, default=None)
+    first_file: tuple[int, ...] | None = attrs.field(init=False, default=None)
     """The first version when the table was last opened: a file, and its times."""
 
     def check(self) -> None:
@@ -192,13 +192,13 @@ class TableWatch:
         try:
             about = self.log.entry(first).stat()
         except OSError:
-            versions = None
+            file = None
         else:
-            versions = (first, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
-        if versions is None or versions != self.seen:
+            file = (first, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
+        if file is None or file != self.first_file:
             if str(open_table(self.log.table).metadata().id) != self.id:
                 raise self.log.changed("it was removed and made anew")
-            self.seen = versions
+            self.first_file = file
 
 
 def open_table(path: Path) -> DeltaTable:

@@ -125,8 +125,8 @@ class TopicSplits:
         newest, first = self.watch.offsets(partitions), self.watch.offsets(partitions, first=True)
         for partition, at in start.items():
             if not first[partition] <= at <= newest[partition]:
-                range_ = f"it holds those from {first[partition]} to {newest[partition]}"
-                raise self.address.changed(f"the next record of partition {partition} was {at}, and {range_}")
+                offsets = f"it holds those from {first[partition]} to {newest[partition]}"
+                raise self.address.changed(f"the next record of partition {partition} was {at}, and {offsets}")
         ends = {p: max(at, newest[p] if self.until is None else min(newest[p], self.until[p])) for p, at in start.items()}
         if self.address.records is not None:
             share = max(1, self.address.records // len(ends))

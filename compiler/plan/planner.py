@@ -130,12 +130,12 @@ class _Planner:
         self.compiled, self.quiet, self.once = compiled, quiet, once
         self.nodes: dict[int, Node] = {}
         self.inputs: dict[int, tuple[int, ...]] = {}
-        unrolled_ = unrolled(compiled.graph)
-        for step, inputs in unrolled_:
+        steps = unrolled(compiled.graph)
+        for step, inputs in steps:
             self.nodes[step.id], self.inputs[step.id] = step, inputs
-        self.periods = {*periods_in(unrolled_), *periods}
-        self.banded = banded or has_markers_in_band(unrolled_)
-        self.silence = needs(unrolled_, self.periods, beyond).out
+        self.periods = {*periods_in(steps), *periods}
+        self.banded = banded or has_markers_in_band(steps)
+        self.silence = needs(steps, self.periods, beyond).out
         self.stages: list[Stage] = []
         self.readings: Counter[str] = Counter()
 
@@ -173,14 +173,14 @@ class _Planner:
             region = regions.setdefault(root[id], [])
             place[id] = len(region)
             region.append(member)
-        region_ = Region(tuple(regions.pop(above)))
+        last_region = Region(tuple(regions.pop(above)))
         if not self.is_from_one_stage(above):
-            region_ = Region((self.stage(region_, [], self.streams[above]),))
+            last_region = Region((self.stage(last_region, [], self.streams[above]),))
         return Plan(
             name=self.compiled.graph.name,
             stages=tuple(self.stages),
             sink=sink,
-            region=region_,
+            region=last_region,
             layout=self.compiled.layout(sink),
             edge=self.types[sink.id],
             parallelism=self.parallelism,

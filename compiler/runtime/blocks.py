@@ -75,7 +75,7 @@ class AggregateBlock:
 
     def absorb(self, aggregates: dict[int, Any], keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
         """Add aggregates to their blocks."""
-        combine_ = self.op.combine
+        combine = self.op.combine
         key: Any = None
         try:
             last, sums = None, {}
@@ -83,7 +83,7 @@ class AggregateBlock:
                 if end != last:
                     last, sums = end, aggregates.setdefault(end, {})
                 other = sums.get(key, MISSING)
-                sums[key] = agg if other is MISSING else combine_(other, agg)
+                sums[key] = agg if other is MISSING else combine(other, agg)
         except Exception as error:
             raise operator_failure(self.op, "combine", f"key {key!r}, two parts of a block", error) from error
 

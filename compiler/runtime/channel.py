@@ -57,9 +57,9 @@ class ChannelKernel:
                 return
         batch = from_rows(leaf.layout, table)
         self.partitioner.start()
-        rows_ = zip(batch.keys, batch.values, ends.tolist(), positions.tolist(), strict=True)
-        for key_, value_, self.end, self.position in rows_:
-            self.push(key_, value_)
+        rows = zip(batch.keys, batch.values, ends.tolist(), positions.tolist(), strict=True)
+        for key, value, self.end, self.position in rows:
+            self.push(key, value)
         flush(self.ahead)
         yield from self.partitioner.messages(None)
         yield from verified(self.verifier)

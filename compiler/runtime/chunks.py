@@ -114,10 +114,10 @@ def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = No
         return PlacedChunk(chunk, None, ends, None, int(before[-1]))
     rows = np.flatnonzero(is_late)
     within = np.maximum.accumulate(np.concatenate(([NEVER if own is None else own], times)))[:-1]
-    before_ = (before[rows] - how.delay) // how.period * how.period
-    late = LateRows(rows, ends[rows], before_, (ends <= within - how.delay)[rows], int(times[rows].max()))
-    kept = ~is_late
-    return PlacedChunk(chunk, kept, ends[kept], late, int(before[-1]))
+    closed = (before[rows] - how.delay) // how.period * how.period
+    late = LateRows(rows, ends[rows], closed, (ends <= within - how.delay)[rows], int(times[rows].max()))
+    on_time = ~is_late
+    return PlacedChunk(chunk, on_time, ends[on_time], late, int(before[-1]))
 
 
 def hashes(schema: Schema, keys: Any) -> Any:

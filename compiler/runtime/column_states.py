@@ -354,20 +354,20 @@ class Columnar:
         state.parts = new if whole else [put(part, rows, fresh) for part, fresh in zip(state.parts, new, strict=True)]
         marker = Struct(Marker, ("micros",), (Column(Integer(), end),))
         keys = take(state.keys, rows)
-        arguments_ = {
+        of_marker = {
             "new_state": structured(keyed.state, dict(zip(self.paths, new, strict=True)), ()),
             "key": keys,
             "marker": marker,
         }
         shown: list[Emissions] = []
-        for emitted in run(keyed.on_marker, _finder(arguments_), count).emissions:
+        for emitted in run(keyed.on_marker, _finder(of_marker), count).emissions:
             size = count if emitted.rows is None else len(emitted.rows)
             if size:
                 key, value = fit_key(keyed.gives.key, emitted.key), fit(keyed.gives.value, emitted.value)
                 out(end, key, value, size)
                 shown.append(Emissions(emitted.rows, emitted.number, key, value))
         if self.closed is not None:
-            self.closed(ClosedKeys(count, end, keys, arguments["state"], arguments["agg"], arguments_["new_state"], shown))
+            self.closed(ClosedKeys(count, end, keys, arguments["state"], arguments["agg"], of_marker["new_state"], shown))
 
 
 def _finder(arguments: dict[str, Columns]) -> Callable[[Input], Column]:

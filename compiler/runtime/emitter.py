@@ -93,8 +93,8 @@ class PathOutput:
                 self.extend(results)
                 return
             assert batch.positions is not None
-            rows_ = zip(batch.keys, batch.values, batch.ends, batch.positions, strict=True)
-            for key, value, self.end, self.position in rows_:
+            rows = zip(batch.keys, batch.values, batch.ends, batch.positions, strict=True)
+            for key, value, self.end, self.position in rows:
                 self.push(key, value)
             flush(self.ahead)
 

@@ -53,22 +53,22 @@ class ColumnBlocks(FoldedBlocks):
 
     def expect(self, arrived: Sequence[Arrived]) -> None:
         """These will come: go over to columns where many keys share a block."""
-        objects_ = self.state.operators[0]
-        if not isinstance(objects_, UnorderedState) or objects_.plain:
+        by_key = self.state.operators[0]
+        if not isinstance(by_key, UnorderedState) or by_key.plain:
             return
-        if len(objects_.states) < limits.MANY or self.columnar.keyed.skips:
-            rows_, blocks = 0, set[int]()
+        if len(by_key.states) < limits.MANY or self.columnar.keyed.skips:
+            count, blocks = 0, set[int]()
             for one in arrived:
                 if isinstance(one, Aggregates):
                     ends = one.batch.column("end")
-                    rows_ += len(ends)
+                    count += len(ends)
                     blocks.update(ends.unique().to_pylist())
-            if rows_ < limits.MANY * max(len(blocks), 1):
+            if count < limits.MANY * max(len(blocks), 1):
                 return
         try:
-            columns = self.columnar.from_objects(objects_.states, objects_.start, self.state.open_blocks)
+            columns = self.columnar.from_objects(by_key.states, by_key.start, self.state.open_blocks)
         except Undefined:
-            objects_.plain = True
+            by_key.plain = True
         else:
             self.state.operators[0] = columns
             self.state.open_blocks = {}

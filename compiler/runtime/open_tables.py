@@ -103,20 +103,20 @@ class SortedBlocks(TableBlocks):
         keys, column = pa.concat_arrays([one[1] for one in ready]), pa.concat_arrays([one[2] for one in ready])
         codes, values = codes_of(takes.key, keys), from_array(takes.value, column)
         try:
-            rows_, done = self.sorter.rows([blocks, codes], values, lambda: column), 1
+            rows, done = self.sorter.rows([blocks, codes], values, lambda: column), 1
         except Undefined:
-            rows_, done = np.lexsort((codes, blocks)), 0
-        blocks, codes = blocks[rows_], codes[rows_]
+            rows, done = np.lexsort((codes, blocks)), 0
+        blocks, codes = blocks[rows], codes[rows]
         starts = np.flatnonzero((blocks[1:] != blocks[:-1]) | (codes[1:] != codes[:-1])) + 1
         starts = np.concatenate([[0], starts])
-        counts = np.diff(starts, append=len(rows_)).tolist()
-        keys_ = from_array(takes.key, keys.take(pa.array(rows_[starts])))
-        values = list(map(values.__getitem__, rows_.tolist()))
+        counts = np.diff(starts, append=len(rows)).tolist()
+        keys = from_array(takes.key, keys.take(pa.array(rows[starts])))
+        values = list(map(values.__getitem__, rows.tolist()))
         tables = {}
         run_of = [*(np.flatnonzero(np.diff(blocks[starts])) + 1).tolist(), len(starts)]
         first = 0
-        for last_ in run_of:
-            at, to = int(starts[first]), int(starts[last_]) if last_ < len(starts) else len(rows_)
-            tables[int(blocks[at])] = Runs(keys_[first:last_], counts[first:last_], values[at:to])
-            first = last_
+        for end in run_of:
+            at, to = int(starts[first]), int(starts[end]) if end < len(starts) else len(rows)
+            tables[int(blocks[at])] = Runs(keys[first:end], counts[first:end], values[at:to])
+            first = end
         return tables, done

@@ -55,8 +55,8 @@ def sorter_of(node: Sort, step: Step) -> Runner:
         if len(runs.values) >= limits.MANY:
             codes = np.repeat(np.arange(len(runs.keys)), runs.counts)
             with suppress(Undefined):
-                rows_ = sorter.rows([codes], runs.values, lambda: array(schema, runs.values))
-                return Runs(runs.keys, runs.counts, list(map(runs.values.__getitem__, rows_.tolist())))
+                rows = sorter.rows([codes], runs.values, lambda: array(schema, runs.values))
+                return Runs(runs.keys, runs.counts, list(map(runs.values.__getitem__, rows.tolist())))
         ordered: list[Any] = []
         for _, values in runs.runs():
             values.sort(key=order)

@@ -79,8 +79,8 @@ class Partitioner:
             return
         if self.choices and flow.count >= limits.MANY:
             with suppress(Undefined):  # then the operator gets all of them
-                rows_ = chosen_rows(self.choices, flow, ends, self.choosing)
-                flow, ends = KeyedFlow.of(take(flow.key, rows_), take(flow.value, rows_), len(rows_)), ends[rows_]
+                rows = chosen_rows(self.choices, flow, ends, self.choosing)
+                flow, ends = KeyedFlow.of(take(flow.key, rows), take(flow.value, rows), len(rows)), ends[rows]
         schema, count = self.stream.key, flow.count
         keys = to_coded_arrow(schema, flow.key, count)
         columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(ends)}

@@ -162,8 +162,8 @@ def texts(rows: SideRows) -> list[str]:
 
 def lines(rows: SideRows) -> Iterator[str]:
     """The lines that their output gets."""
-    rows_ = texts(rows) if rows.holds == "late" else map(_dumps, texts(rows))
-    for reason, row in zip(map(_dumps, reasons(rows)), rows_, strict=True):
+    as_text = texts(rows) if rows.holds == "late" else map(_dumps, texts(rows))
+    for reason, row in zip(map(_dumps, reasons(rows)), as_text, strict=True):
         yield f'{{"reason": {reason}, "row": {row}}}\n'
 
 

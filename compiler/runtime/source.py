@@ -330,27 +330,27 @@ class SourceKernel:
         for at in range(0, len(ends), limits.SLAB):
             slab = slice(at, min(at + limits.SLAB, len(ends)))
             keys, values = items(slab)
-            ends_ = ends[slab]
-            emitted = columns_in_bulk(self.opaque, keys, values, counted=bool((ends_ != ends_[0]).any()))
+            slab_ends = ends[slab]
+            emitted = columns_in_bulk(self.opaque, keys, values, counted=bool((slab_ends != slab_ends[0]).any()))
             if emitted is None:
-                self._objects(self.rest, ends_, repeat(0, len(keys)), keys, values)
+                self._objects(self.rest, slab_ends, repeat(0, len(keys)), keys, values)
                 continue
-            key_, value_, rows_ = emitted
-            emissions.append((key_, value_, np.full(len(key_), ends_[0]) if rows_ is None else ends_[rows_]))
-        if not any(len(ends_) for _, _, ends_ in emissions):
+            key_array, value_array, origins = emitted
+            flow_ends = np.full(len(key_array), slab_ends[0]) if origins is None else slab_ends[origins]
+            emissions.append((key_array, value_array, flow_ends))
+        if not any(len(some) for _, _, some in emissions):
             return
         columns = zip(*emissions, strict=True)
-        key_, value_ = (from_arrow(schema, pa.concat_arrays(next(columns))) for schema in (key, value))
+        key_column, value_column = (from_arrow(schema, pa.concat_arrays(next(columns))) for schema in (key, value))
         ends = np.concatenate(next(columns))
-        whole = KeyedFlow.of(key_, value_, len(ends))
+        whole = KeyedFlow.of(key_column, value_column, len(ends))
         first = len(self.trees) + len(self.opaque)
         for flow in through(self.behind, whole, self.seen, first):
-            at_ = slice(None) if flow.rows is None else flow.rows
-            yield from self.partitioner.columns(piece, flow, ends[at_], None)
+            yield from self.partitioner.columns(piece, flow, ends if flow.rows is None else ends[flow.rows], None)
 
     def _objects(self, push: Emit, ends: Any, places: Iterable[int], keys: list[Any], values: list[Any]) -> None:
-        rows_ = zip(keys, values, ends.tolist(), places, strict=True)
-        for key, value, self.end, self.position in rows_:
+        items = zip(keys, values, ends.tolist(), places, strict=True)
+        for key, value, self.end, self.position in items:
             push(key, value)
 
     def _in_band(self, piece: Piece, rows: Iterable[TakenRow | Chunk]) -> Iterator[Message]:

@@ -236,7 +236,7 @@ def in_bulk(
 
     None where they have to be taken one by one.
     """
-    rows_ = np.arange(len(keys)) if counted else None
+    origins = np.arange(len(keys)) if counted else None
     for mapped in path:
         results = _all_at_once(mapped, keys, values, counted=counted) if _is_plain(mapped.stream.key) else None
         if results is None:
@@ -244,8 +244,8 @@ def in_bulk(
         keys, values, counts = results
         if not exactly(mapped.stream.key, keys) or not exactly(mapped.stream.value, values):
             return None
-        rows_ = None if rows_ is None else np.repeat(rows_, counts)
-    return keys, values, rows_
+        origins = None if origins is None else np.repeat(origins, counts)
+    return keys, values, origins
 
 
 def columns_in_bulk(
@@ -256,14 +256,14 @@ def columns_in_bulk(
     before = in_bulk(first, keys, values, counted=counted)
     if before is None or not _is_plain(last.stream.key):
         return None
-    keys, values, rows_ = before
+    keys, values, origins = before
     results = _all_at_once(last, keys, values, counted=counted)
     if results is None:
         return None
     columns = exact_array(last.stream.key, results[0]), exact_array(last.stream.value, results[1])
     if columns[0] is None or columns[1] is None:
         return None
-    return *columns, None if rows_ is None else np.repeat(rows_, results[2])
+    return *columns, None if origins is None else np.repeat(origins, results[2])
 
 
 def _is_plain(key: Schema) -> bool:
@@ -276,9 +276,9 @@ def batch_in_bulk(path: Sequence[StatelessStep], batch: Batch) -> Batch | None:
     results = in_bulk(path, batch.keys, batch.values)
     if results is None:
         return None
-    keys, values, rows_ = results
-    places = None if batch.positions is None else np.array(batch.positions, np.int64)[rows_].tolist()
-    return Batch(keys, values, np.array(batch.ends, np.int64)[rows_].tolist(), places)
+    keys, values, origins = results
+    places = None if batch.positions is None else np.array(batch.positions, np.int64)[origins].tolist()
+    return Batch(keys, values, np.array(batch.ends, np.int64)[origins].tolist(), places)
 
 
 _EXACT_TYPES: dict[type[Any], type[Any]] = {

@@ -165,8 +165,8 @@ def _micros(time: Column) -> Column:
 
 
 def _add_micros(time: Column, micros: Column) -> Column:
-    sum_ = F.try_add(_micros(time), micros)
-    return F.when((sum_ >= long(FIRST)) & (sum_ <= long(LAST)), F.timestamp_micros(sum_))
+    total = F.try_add(_micros(time), micros)
+    return F.when((total >= long(FIRST)) & (total <= long(LAST)), F.timestamp_micros(total))
 
 
 def _long_of(make: Callable[[Column], Column]) -> Act:

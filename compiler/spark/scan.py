@@ -237,16 +237,16 @@ def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBa
 
 def _larger(batches: Iterator[pa.RecordBatch], rows: int = 100_000) -> Iterator[pa.RecordBatch]:
     """Batches joined to about ``rows`` rows: what is done once a batch is done less often."""
-    batches_: list[pa.RecordBatch] = []
+    small: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
-        batches_.append(batch)
+        small.append(batch)
         count += batch.num_rows
         if count >= rows:
-            yield from pa.Table.from_batches(batches_).combine_chunks().to_batches()
-            batches_, count = [], 0
-    if batches_:
-        yield from pa.Table.from_batches(batches_).combine_chunks().to_batches()
+            yield from pa.Table.from_batches(small).combine_chunks().to_batches()
+            small, count = [], 0
+    if small:
+        yield from pa.Table.from_batches(small).combine_chunks().to_batches()
 
 
 class _Before:

@@ -80,14 +80,14 @@ def summaries(blobs: Blobs, view: CheckpointView, number: int | None = None, *, 
             sizes[group] = size
             ends |= _open(state)
             closed += [] if state.closed is None else [state.closed]
-            keys_: dict[Any, None] = {}
+            of_group: dict[Any, None] = {}
             for at, content in enumerate(state.operators):
                 of_operator = keys_of(content)
                 counts[at] += len(of_operator)
                 columns[at] = columns[at] or isinstance(content, ColumnState)
-                keys_.update(dict.fromkeys(of_operator))
-            distinct += len(keys_)
-            some = nsmallest(keys, [*some, *keys_], key=repr)
+                of_group.update(dict.fromkeys(of_operator))
+            distinct += len(of_group)
+            some = nsmallest(keys, [*some, *of_group], key=repr)
         yield StageSummary(
             stage=stage,
             operators=tuple(zip(stage.operators, counts, columns, strict=True)),

@@ -286,12 +286,12 @@ def _read(
     for at, rows in enumerate(parts[part]):
         place = (number, part, at)
         kernel = SourceKernel(plan.stages[stage], link, plan.key_groups, verifier=Verifier.of(plan))
-        known = before.get(link.leaf.label, {})
-        earlier = known[place] if place in known else newest[part] if part < len(newest) else None
+        frontiers = before.get(link.leaf.label, {})
+        earlier = frontiers[place] if place in frontiers else newest[part] if part < len(newest) else None
         idle = any(row is IDLE for row in rows)
         rows = [row for row in rows if row is not IDLE]
-        rows_ = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
-        some = _chunked(rows_, link.leaf.items, chance) if columnar and chance.random() < 0.5 else rows_
+        source_rows = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
+        some = _chunked(source_rows, link.leaf.items, chance) if columnar and chance.random() < 0.5 else source_rows
         messages.extend(kernel.piece(place, some, earlier, part, len(parts), idle))
     return messages
 

@@ -56,7 +56,7 @@ def laws(
     ) -> Law:
         return Law(name=name, code=code, equation=equation, subject=subject, examine=examine, examples=examples)
 
-    laws_ = [
+    laws = [
         law("frozen", "TT309", "no attribute of the operator can be assigned", stays_frozen, st.none()),
         law("total", "TT308", "no method raises, whatever the items are", never_raises),
         law("types", "TT309", "what is emitted is of the declared types", emits_its_types),
@@ -71,14 +71,14 @@ def laws(
     )
     order = law("order insensitivity", "TT306", "run(block) == run(the block in another order)", ignores_order)
     if isinstance(op, OpStateless):
-        laws_ += [purity, order]
+        laws += [purity, order]
     elif isinstance(op, OpKeyedOrdered):
-        laws_ += [locality, purity]
+        laws += [locality, purity]
         if op.forgets_idle:
             law_of_unseen = "on_marker(initial_state(), ...) emits nothing and returns initial_state()"
-            laws_.append(law("keys never seen are silent", "TT307", law_of_unseen, leaves_unseen_keys))
+            laws.append(law("keys never seen are silent", "TT307", law_of_unseen, leaves_unseen_keys))
     else:
-        laws_ += [
+        laws += [
             purity,
             law("identity", "TT301", "combine(a, identity()) == a == combine(identity(), a)", has_identity, three),
             law("commutativity", "TT303", "combine(a, b) == combine(b, a)", commutes, three),
@@ -93,7 +93,7 @@ def laws(
             locality,
         ]
         if op.skips_untouched:
-            laws_ += [
+            laws += [
                 law(
                     "idle keys are silent",
                     "TT307",
@@ -110,11 +110,11 @@ def laws(
         if op.forgets_idle:
             law_of_unseen = "on_marker(state of a key never seen, ...) emits nothing"
             longer = streams_of(subject.items, blocks=8, size=2)
-            laws_.append(law("keys never seen are silent", "TT307", law_of_unseen, is_silent_when_unseen, longer))
+            laws.append(law("keys never seen are silent", "TT307", law_of_unseen, is_silent_when_unseen, longer))
         if op.chooses():
             some = "run(items) == run(the items of each block and key that it chooses)"
-            laws_.append(law("choices", "TT314", some, needs_what_it_chooses))
-    return (*laws_, *_of_silence(op, time, unit, law))
+            laws.append(law("choices", "TT314", some, needs_what_it_chooses))
+    return (*laws, *_of_silence(op, time, unit, law))
 
 
 def _of_silence(op: Operator, time: Timed | None, unit: TimeUnit, law: Callable[..., Law]) -> list[Law]:
