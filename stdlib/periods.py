@@ -8,8 +8,8 @@ from typing import Any
 
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream
-from tracetypes.markers import EventTime
-from tracetypes.nodes import Source, ancestors
+from tracetypes.markers import EventTime, show_span
+from tracetypes.nodes import Gate, Source, ancestors, title
 
 __all__ = ["multiples_of", "period_of", "periods_of"]
 
@@ -17,19 +17,15 @@ __all__ = ["multiples_of", "period_of", "periods_of"]
 def multiples_of(period: int, spans: Mapping[str, int]) -> None:
     """Refuse a window whose size, slide or offset (microseconds) is no multiple of the period of the markers."""
     names = {span: name for name, span in reversed([*spans.items()])}  # a tumbling window has one size and no slide
-    wrong = [f"{name} is {_seconds(span)}" for span, name in names.items() if span % period]
+    wrong = [f"{name} is {show_span(span)}" for span, name in names.items() if span % period]
     if wrong:
-        fits = _seconds(math.gcd(*spans.values()))
+        fits = show_span(math.gcd(*spans.values()))
         raise UsageError(
             "TT125",
-            f"{' and '.join(sorted(wrong))}, and markers come every {_seconds(period)}",
+            f"{' and '.join(sorted(wrong))}, and markers come every {show_span(period)}",
             fix=f"let the sources send a marker every {fits}, the greatest common divisor of size, slide and offset, or at a "
             "period that divides it; say windows by size=, not by panes=",
         )
-
-
-def _seconds(micros: int) -> str:
-    return f"{micros / 1_000_000:.6f}".rstrip("0").rstrip(".") + " s"
 
 
 def periods_of(upstream: Stream[Any]) -> set[int | None]:
@@ -40,12 +36,19 @@ def periods_of(upstream: Stream[Any]) -> set[int | None]:
 
 def period_of(upstream: Stream[Any], declared: int | None = None) -> int:
     """The period of the markers of a stream in microseconds. ``declared``: what the author says of markers in band."""
+    gate = next((node for node in ancestors(upstream.flow.graph, upstream.id) if isinstance(node, Gate)), None)
+    if gate is not None:
+        raise UsageError(
+            "TT121",
+            f"the {title(gate)} upstream ({gate.where}) joins blocks: they are not of one length",
+            fix="aggregate before the gate, or use time_window or session, which look at the times of values",
+        )
     periods = periods_of(upstream)
     known = sorted(period for period in periods if period is not None)
     if len(known) > 1:
         raise UsageError(
             "TT121",
-            f"the sources upstream send markers every {' and '.join(map(_seconds, known))}: their blocks are not of one length",
+            f"the sources upstream send markers every {' and '.join(map(show_span, known))}: their blocks are not of one length",
             fix="give all sources every(seconds=...) of one period",
         )
     if None in periods and declared is None:
@@ -57,7 +60,7 @@ def period_of(upstream: Stream[Any], declared: int | None = None) -> int:
     if known and declared not in (None, known[0]):
         raise UsageError(
             "TT121",
-            f"period is {_seconds(declared or 0)}, and the sources upstream send markers every {_seconds(known[0])}",
+            f"period is {show_span(declared or 0)}, and the sources upstream send markers every {show_span(known[0])}",
             fix="leave period= out",
         )
     return known[0] if declared is None else declared

@@ -34,6 +34,7 @@ BANDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "inside a worker": {
         "columns": ("values as columns",),
         "runtime": ("sources, blocks, operators",),
+        "gates": ("decisions",),
     },
     "outside, and on disk": {
         "wire": ("messages as bytes",),

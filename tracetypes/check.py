@@ -26,12 +26,14 @@ from tracetypes.conformance import hashable, name_of
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation
 from tracetypes.formats import Csv, Layout, TextLines
+from tracetypes.gate_check import gate_problems
 from tracetypes.graph import DISPLAY, Dataflow, Stream
 from tracetypes.markers import InBand
 from tracetypes.nodes import (
     ROW_POSITION,
     Apply,
     Fused,
+    Gate,
     Gather,
     Graph,
     Merge,
@@ -205,6 +207,16 @@ class _Checker:
                 else:
                     first[node.name] = node.where
 
+        for node in self.graph.nodes:
+            if isinstance(node, Gate) and node.name is not None and not _is_name(node.name):
+                self.refuse(
+                    "TT118",
+                    node,
+                    f"the name {node.name!r}",
+                    "a name of letters, digits, '_', '-' and '.'",
+                    "rename it: names become file names",
+                )
+
     def partners(self) -> None:
         for node in self.graph.nodes:
             for upstream in node.inputs:
@@ -277,9 +289,19 @@ class _Checker:
             if at in path:
                 ring = list(path)[list(path).index(at) :]
                 names = " <- ".join(title(self.by_id[i]) for i in (*ring, at))
-                self.refuse(
-                    "TT105", self.by_id[at], f"the cycle {names}", "an acyclic graph", "remove the edge that leads back"
-                )
+                gate = next((self.by_id[i] for i in ring if isinstance(self.by_id[i], Gate)), None)
+                if gate is None:
+                    self.refuse(
+                        "TT105", self.by_id[at], f"the cycle {names}", "an acyclic graph", "remove the edge that leads back"
+                    )
+                else:
+                    self.refuse(
+                        "TT130",
+                        gate,
+                        f"a container downstream of its own gate: {names}",
+                        "a container that the steps before the gate write",
+                        "put the gate on a stream that does not come from what it lets through",
+                    )
             seen.update(path)
 
     # -------------------------------------------------------------------------------------------- types
@@ -298,6 +320,8 @@ class _Checker:
                 return edge_type(node.edge)
             case Sink() | Split() | Gather() | Restore():
                 return inputs[0] if inputs else None
+            case Gate():
+                return self.gate_type(node, inputs[0] if inputs else None)
             case Sort():
                 edge = inputs[0] if inputs else None
                 return None if edge is None else attrs.evolve(edge, ordered=True)
@@ -309,6 +333,13 @@ class _Checker:
                 return inputs[0] if inputs else None
             case _:
                 assert_never(node)
+
+    def gate_type(self, node: Gate, edge: EdgeType | None) -> EdgeType | None:
+        if edge is None:
+            return None
+        for one in gate_problems(node, edge):
+            self.refuse(one.code, node, one.found, one.expected, one.fix)
+        return attrs.evolve(edge, ordered=True) if node.latest else edge
 
     def source_type(self, node: Source) -> EdgeType | None:
         try:
@@ -423,7 +454,7 @@ class _Checker:
     def origins_of(self, node: Node) -> int:
         """The nodes from which the keys of a stream come, as bits by their place in the graph. Sets of nodes would take
         memory with the square of the graph."""
-        if isinstance(node, Sort | Merge) or (isinstance(node, Apply) and isinstance(node.op, OpKeyedOrdered)):
+        if isinstance(node, Sort | Merge | Gate) or (isinstance(node, Apply) and isinstance(node.op, OpKeyedOrdered)):
             count = 0
             for upstream in node.inputs:
                 count |= self.origins.get(upstream, 0)
@@ -662,6 +693,8 @@ def _functions(node: Node) -> list[tuple[str, Any]]:
             return [(what, part) for what, part in parts if part is not None and part is not ROW_POSITION]
         case Sort():
             return [("by", node.by)]
+        case Gate():
+            return [("bound", node.bound), *([] if node.latest_by is None else [("latest_by", node.latest_by)])]
         case Apply():
             return [(type(node.op).__name__, node.op)]
         case _:

@@ -10,10 +10,12 @@ import attrs
 from tracetypes.calls import need_function
 from tracetypes.edges import Edge, O, U
 from tracetypes.errors import UsageError, caller
-from tracetypes.nodes import Apply, Graph, Merge, Node, Output, RowPosition, Sink, Sort, Source, title
+from tracetypes.gates import all_of
+from tracetypes.nodes import Apply, Gate, Graph, Merge, Node, Output, RowPosition, Sink, Sort, Source, title
 
 if TYPE_CHECKING:
     from tracetypes.formats import Format, Kafka
+    from tracetypes.gates import Bound
     from tracetypes.markers import Markers
     from tracetypes.records import Unit
     from tracetypes.rejects import Rejected
@@ -83,6 +85,59 @@ class Stream(Generic[E_co]):
         if parallelism is not None:
             self.flow._set_parallelism(first, parallelism)
         return result
+
+
+    @overload
+    def gate(self: Stream[O[K, V]], *bounds: Bound, name: str | None = None) -> Stream[O[K, V]]: ...
+    @overload
+    def gate(
+        self: Stream[U[K, V]],
+        *bounds: Bound,
+        latest_by: Callable[[V], Orderable] | None = None,
+        name: str | None = None,
+    ) -> Stream[U[K, V]]: ...
+    def gate(self, *bounds: Bound, latest_by: Callable[[Any], Orderable] | None = None, name: str | None = None) -> Stream[Any]:
+        """A gate that **holds**: it lets a marker through when all ``bounds`` are reached (:mod:`tracetypes.gates`), and joins
+        the blocks between, ``B1 # B2 #`` to ``(B1 + B2) #``. No item is lost. What lies behind runs once for each marker that
+        comes through.
+
+        Without bounds every marker comes through. ``latest_by``: where the stream is a ``U`` and a bound looks at values, a
+        function of the value: the item of a key with the greatest is the latest of its block. At the end of the input the last
+        marker is let through. ``name``: for metrics.
+        """
+        return self._gate(bounds, False, latest_by, name)
+
+    @overload
+    def latest(self: Stream[O[K, V]], *bounds: Bound, name: str | None = None) -> Stream[O[K, V]]: ...
+    @overload
+    def latest(
+        self: Stream[U[K, V]], *bounds: Bound, latest_by: Callable[[V], Orderable], name: str | None = None
+    ) -> Stream[O[K, V]]: ...
+    def latest(self, *bounds: Bound, latest_by: Callable[[Any], Orderable] | None = None, name: str | None = None) -> Stream[Any]:
+        """A gate that hands on its **container**: as :meth:`gate`, but of the items of a key since the last marker that came
+        through only the latest goes on. So what lies behind has the work of one item for each key that changed.
+
+        ``latest_by`` is required for a ``U``. A block of the output has one item of a key at most, so it is an ``O``.
+        """
+        return self._gate(bounds, True, latest_by, name)
+
+    def _gate(
+        self, bounds: tuple[Bound, ...], latest: bool, latest_by: Callable[[Any], Orderable] | None, name: str | None
+    ) -> Stream[Any]:
+        if latest_by is not None:
+            need_function("latest_by=", latest_by, "latest_by=lambda row: row.time")
+        flow = self.flow
+        return flow._add(
+            Gate(
+                id=len(flow._nodes),
+                where=caller(),
+                inputs=(self.id,),
+                bound=all_of(*bounds),
+                latest=latest,
+                latest_by=latest_by,
+                name=name,
+            )
+        )
 
 
 class SourceStream(Stream[E_co]):

@@ -18,11 +18,13 @@ from tracetypes.blame import blamed, calls_in
 from tracetypes.canonical import canonical, stable_hash
 from tracetypes.check import Checked
 from tracetypes.conformance import conformer, key_conformer, key_problem
+from tracetypes.containers import gated
 from tracetypes.errors import OperatorFailed, RunError, raised_at
 from tracetypes.markers import EventTime, Marker, Markers
 from tracetypes.nodes import (
     Apply,
     Fused,
+    Gate,
     Gather,
     Merge,
     Node,
@@ -359,7 +361,7 @@ class _Interpreter:
                 return self.behind_one(node, channels, silence)
 
     def behind_one(
-        self, node: Sink | Apply | Sort | Restore | Split | Gather | Fused, channels: Channels, silence: Silence
+        self, node: Sink | Apply | Sort | Gate | Restore | Split | Gather | Fused, channels: Channels, silence: Silence
     ) -> tuple[Channels, Silence]:
         """:meth:`step` for a node that reads one stream."""
         match node:
@@ -373,6 +375,10 @@ class _Interpreter:
             case Sort():
                 value = self.checked.streams[node.id].value
                 return _each(lambda channel: _sort(node, channel, value), channels), silence
+            case Gate():
+                assert isinstance(channels, list), "a gate reads one channel"
+                value = self.checked.streams[node.id].value
+                return list(gated(node, channels, value, item_order(node, value), complete=self.complete)), silence
             case Restore():
                 return channels, silence
             case Split():
@@ -440,7 +446,9 @@ def _orders_read(steps: Sequence[Step], checked: Checked) -> set[int]:
     read: set[int] = set()
     for step, inputs in reversed(steps):
         looks = isinstance(step, Sink | Restore) or (isinstance(step, Apply) and isinstance(step.op, OpKeyedOrdered))
-        if looks or (isinstance(step, Merge | Split | Gather) and step.id in read):
+        if isinstance(step, Gate):
+            looks = step.latest_by is None and (step.latest or step.bound.needs_latest)
+        if looks or (isinstance(step, Merge | Split | Gather | Gate) and step.id in read):
             read.update(inputs)
     return {id for id in read if checked.types[id].ordered}
 
@@ -549,9 +557,10 @@ def _sort(node: Sort, channel: Sequence[Element], value: Schema) -> list[Element
     return out
 
 
-def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
-    """The total order of a SORT: by the author's key, then by the canonical order of the value."""
-    whole, by = canonical(value), node.by
+def sort_order(node: Sort | Gate, value: Schema) -> Callable[[Any], Any]:
+    """The total order of a SORT, or of a gate's ``latest_by``: by the author's key, then by the canonical order of the value."""
+    whole, by, word = canonical(value), node.by if isinstance(node, Sort) else node.latest_by, _word(node)
+    assert by is not None
 
     def order(item: Any) -> Any:
         try:
@@ -559,17 +568,29 @@ def sort_order(node: Sort, value: Schema) -> Callable[[Any], Any]:
         except OperatorFailed:
             raise
         except Exception as error:
-            raise operator_failure(node, "by", f"item {show(item)}", error) from error
+            raise operator_failure(node, word, f"item {show(item)}", error) from error
         try:
             return sort_key(key), whole(item)
         except NoSortKey as error:
             raise OperatorFailed(
                 "TT204",
-                f"SORT at {node.where}: by gave {show(key)} for {show(item)}: {error}",
-                fix="let by return numbers other than NaN, texts, bytes, times, days, or tuples of these",
+                f"{title(node)} at {node.where}: {word} gave {show(key)} for {show(item)}: {error}",
+                fix=f"let {word} return numbers other than NaN, texts, bytes, times, days, or tuples of these",
             ) from None
 
     return order
+
+
+def item_order(node: Gate, value: Schema) -> Callable[[Sequence[Item]], Sequence[Item]]:
+    """Puts the items of a block in front of a gate in order, as far as the gate looks at it."""
+    if node.latest_by is None:
+        return list
+    order = sort_order(node, value)
+    return lambda items: sorted(items, key=lambda item: order(item.value))
+
+
+def _word(node: Sort | Gate) -> str:
+    return "by" if isinstance(node, Sort) else "latest_by"
 
 
 def operator_failure(op: object, method: str, what: str, error: BaseException) -> OperatorFailed:

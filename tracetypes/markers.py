@@ -28,6 +28,7 @@ __all__ = [
     "every",
     "in_band",
     "show_markers",
+    "show_span",
     "span_as_micros",
 ]
 
@@ -145,6 +146,11 @@ def show_markers(markers: Markers) -> str:
             return f"every {period / 1e6:g} s of event time, delay {delay / 1e6:g} s"
         case InBand():
             return "records in band"
+
+
+def show_span(micros: int) -> str:
+    """A length of time in microseconds, in seconds."""
+    return f"{micros / 1_000_000:.6f}".rstrip("0").rstrip(".") + " s"
 
 
 def span_as_micros(name: str, span: object, *, least: int = 1, code: str = "TT115") -> int:

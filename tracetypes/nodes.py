@@ -13,6 +13,7 @@ import attrs
 
 from tracetypes.errors import Location
 from tracetypes.formats import Format, Kafka
+from tracetypes.gates import Bound
 from tracetypes.markers import Markers
 from tracetypes.self_description import SelfDescribing, name_of_operator
 
@@ -20,6 +21,7 @@ __all__ = [
     "ROW_POSITION",
     "Apply",
     "Fused",
+    "Gate",
     "Gather",
     "Graph",
     "Merge",
@@ -100,6 +102,19 @@ class Merge(_Vertex):
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
+class Gate(_Vertex):
+    """Lets a marker through where ``bound`` is reached, and joins the blocks between (:mod:`tracetypes.containers`). ``latest``:
+    only the latest item of each key goes on. ``latest_by``: says of a ``U`` which item of a key in a block is the latest, the
+    one with the greatest; ties by the canonical order of the value. ``name``: for metrics, where the author gave one."""
+
+    bound: Bound
+    latest: bool = False
+    latest_by: Callable[[Any], Any] | None = None
+    name: str | None = None
+
+
+@final
+@attrs.frozen(eq=False, kw_only=True)
 class Sink(_Vertex):
     """Where a stream goes out. ``marker`` and ``position`` name extra columns of the output, if any."""
 
@@ -162,6 +177,8 @@ def title(node: Node) -> str:
             return "SORT"
         case Merge():
             return "MRG"
+        case Gate(name=name, latest=latest):
+            return ("latest" if latest else "gate") + ("" if name is None else f" {name!r}")
         case Split(how=how, ways=ways):
             return f"{how}({ways})"
         case Gather():
@@ -236,7 +253,7 @@ Output: TypeAlias = Literal["items", "late", "rejects"]
 """What of a source a stream has."""
 
 
-Node: TypeAlias = Source | Apply | Sort | Merge | Sink | Split | Gather | Restore | Receive | Fused
+Node: TypeAlias = Source | Apply | Sort | Merge | Gate | Sink | Split | Gather | Restore | Receive | Fused
 
 
 @final

@@ -32,6 +32,7 @@ from tracetypes.compiler.store.compatibility import (
     finished_run,
 )
 from tracetypes.compiler.store.file_channel import FileChannel
+from tracetypes.compiler.store.gate_channel import GateChannel
 from tracetypes.compiler.store.inspection import open_checkpoint
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
@@ -123,7 +124,7 @@ def run_program(
         for segment, plan in zip(program.segments, program.plans, strict=True):
             store = stores[segment.name]
             _begin_files(backend, plan, opened, store, appended=appended, follows=not drain)
-            if segment.sends is not None and channels is None:
+            if segment.sends is not None and (channels is None or plan.gate is not None):
                 retentions[segment.sends].sender = store.log
             for name in segment.receives:
                 retentions[name].readers.append((store.log, sum(leaf.name == name for leaf in plan.channels)))
@@ -181,8 +182,9 @@ def _targets(
         _set_apart(inputs, one.written)
         _lock(locks, one)
     name = "" if checkpoints.plain is None else checkpoints.run(None if channels is None else channels.prefix)
+    gated = {segment.sends for segment in program.segments if segment.gate is not None}
     retentions = {
-        one: ChannelRetention(backend.channel_reader(_channel(one, path, channels, name)))
+        one: ChannelRetention(backend.channel_reader(_channel(one, path, channels, name, gated=one in gated)))
         for one, path in checkpoints.channels.items()
     }
     for segment, plan in zip(program.segments, program.plans, strict=True):
@@ -321,7 +323,10 @@ def _in_python(store: RunStore) -> Iterator[str]:
         yield f"{one.name} runs in Python: its traced form differed"
 
 
-def _channel(name: str, path: Path, topics: Topics | None, run: str) -> Channel:
+def _channel(name: str, path: Path, topics: Topics | None, run: str, *, gated: bool) -> Channel:
+    """A channel. What a gate holds lies on disk, so the channel behind it does."""
+    if gated:
+        return GateChannel(name, path)
     return FileChannel(name, path) if topics is None else TopicChannel(name, topics.address(run, name), path)
 
 

@@ -11,6 +11,11 @@ cheaper than writing and reading it, and each consumer gets a copy of its own. T
 depends on the rows alone (lateness too), and only one of them tells of late and rejected rows. Each copy of a source falls silent
 for as long as its own consumer needs (:mod:`tracetypes.silence`).
 
+A **gate** ends a segment: it stands in front of a channel, to which nothing is appended while the gate is closed. So the segments
+behind it have nothing to do::
+
+    source -> A -> gate -> B -> sink       source -> A -> gate (channel)       (channel) -> B -> sink
+
 Why the meaning is kept: a channel is the identity on traces, and a node is a function of the traces that it reads.
 """
 
@@ -25,7 +30,7 @@ from tracetypes.compiler.analysis.traced import Opaque, traced
 from tracetypes.compiler.tracing.cache_keys import AnalysisCache
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Csv, JsonLines, Kafka, TextLines
-from tracetypes.nodes import Apply, Graph, Merge, Node, Receive, Sink, Source, title
+from tracetypes.nodes import Apply, Gate, Graph, Merge, Node, Receive, Sink, Source, title
 from tracetypes.silence import needs, periods_in, unrolled
 from tracetypes.templates import OpStateless, overrides
 
@@ -52,6 +57,25 @@ class Segment:
         """The channels that it reads, each once."""
         names = [node.name for node in self.checked.graph.nodes if isinstance(node, Receive)]
         return tuple(dict.fromkeys(names))
+
+    @property
+    def gate(self) -> Gate | None:
+        """The gate in front of its channel, if there is one."""
+        return next((node for node in self.checked.graph.nodes if isinstance(node, Gate)), None)
+
+    @property
+    def ungated(self) -> Checked:
+        """The graph up to the gate, with the sink there: what a plan computes. The gate is where epochs are committed."""
+        gate, checked = self.gate, self.checked
+        if gate is None:
+            return checked
+        nodes = [
+            attrs.evolve(node, inputs=gate.inputs) if isinstance(node, Sink) else node
+            for node in checked.graph.nodes
+            if node is not gate
+        ]
+        types = {**checked.types, nodes[-1].id: checked.types[gate.inputs[0]]}
+        return Checked(Graph(checked.graph.name, tuple(nodes)), types)
 
 
 def cut(checked: Checked, once: AnalysisCache | None = None) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
@@ -94,7 +118,9 @@ class _Cut:
             readers = self.consumers[node.id]
             count = sum(1 if reader.id in reasons else copies[reader.id] for reader in readers)
             copies[node.id] = count if readers else int(isinstance(node, Sink))
-            if count < 2:
+            if isinstance(node, Gate):
+                reasons[node.id] = "nothing behind a gate runs while it is closed"
+            if count < 2 or isinstance(node, Gate):
                 continue
             why = dear[node.id]
             if why is None and count > COPIES:
@@ -165,6 +191,8 @@ class _Cut:
                     return f"{title(node)} emits at markers"
                 result = self.once(traced, node.op, self.checked.streams[node.inputs[0]])
                 return f"{title(node)} runs in Python" if isinstance(result, Opaque) else reasons[node.inputs[0]]
+            case Gate():
+                return "it is behind a gate"
             case _:
                 return f"{title(node)} is keyed"
 

@@ -11,6 +11,7 @@ from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
+from tracetypes.compiler.store.gate_channel import GateChannel
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
 
 __all__ = ["LocalChannelReader"]
@@ -43,6 +44,7 @@ class ManifestSplits:
 
 _SPLITS: Final[Mapping[type[Channel], Callable[[Any, int], Splits]]] = {
     FileChannel: lambda channel, tasks: ManifestSplits(channel),
+    GateChannel: lambda channel, tasks: ManifestSplits(channel),
     TopicChannel: lambda channel, tasks: ChannelSplits(channel.name, channel.address, tasks, channel.id),
 }
 

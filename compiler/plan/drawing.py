@@ -21,6 +21,7 @@ from tracetypes.markers import show_markers
 from tracetypes.nodes import (
     Apply,
     Fused,
+    Gate,
     Gather,
     Merge,
     Node,
@@ -377,6 +378,8 @@ def node_shape(node: Node, badge: Badge | None = None, more: str = "") -> Box | 
             return Pill("SORT" if copies is None else f"SORT, parallelism {copies}", hover_of(node))
         case Receive(name=name):
             return Box(name, ("channel",), badge, "source", hover_of(node))
+        case Gate(bound=bound):
+            return Box(title(node), (f"{bound}",), badge, hover=hover_of(node))
         case Merge() | Split() | Gather() | Restore():
             return Pill(title(node), hover_of(node))
 

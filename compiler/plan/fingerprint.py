@@ -224,6 +224,11 @@ class _Describer:
         if self.sends:
             self.add(self.kept, "channel, key", fields_of(plan.region.stream.key))
             self.add(self.kept, "channel, value", fields_of(plan.region.stream.value))
+            if plan.gate is not None:
+                self.kept["gate"] = f"{title(plan.gate)}: {plan.gate.bound}"
+                self.kept["gate, bound"] = self.strictly(plan.gate.bound, "gate, bound")
+                if plan.gate.latest_by is not None:
+                    self.kept["gate, latest_by"] = self.strictly(plan.gate.latest_by, "gate, latest_by")
         else:
             sink = plan.sink
             self.kept["sink"] = sink.name

@@ -22,7 +22,7 @@ from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Layout
-from tracetypes.nodes import Apply, Merge, Restore, Sink, Sort, Source, title
+from tracetypes.nodes import Apply, Gate, Merge, Restore, Sink, Sort, Source, title
 from tracetypes.silence import NOTHING, Need
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import StreamType
@@ -262,7 +262,7 @@ Link: TypeAlias = SourceLink | StageLink | ChannelLink
 class Plan:
     """The input of a backend: stages in topological order, the sink, and the region between the last stage and the
     sink. ``verify_every``: one row of this many is computed in plain Python too (:mod:`.runtime.verification`); 0
-    for none."""
+    for none. ``gate``: what stands between the last region and the channel that the plan sends into."""
 
     name: str
     stages: tuple[Stage, ...]
@@ -273,6 +273,7 @@ class Plan:
     parallelism: int
     key_groups: int
     verify_every: int = EVERY
+    gate: Gate | None = None
 
     @property
     def width(self) -> int:

@@ -36,7 +36,7 @@ from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
 from tracetypes.formats import Layout
 from tracetypes.markers import EventTime
-from tracetypes.nodes import Apply, Gather, Merge, Node, Receive, Restore, Sink, Sort, Source, Split, title
+from tracetypes.nodes import Apply, Gate, Gather, Merge, Node, Receive, Restore, Sink, Sort, Source, Split, title
 from tracetypes.records import Schema
 from tracetypes.silence import NOTHING, Need, has_markers_in_band, needs, periods_in, unrolled
 from tracetypes.templates import OpKeyedUnordered, OpStateless, as_operator
@@ -82,6 +82,13 @@ def refuse_sharing(checked: Checked) -> None:
             f"dataflow {checked.graph.name!r} has {len(sinks)} sinks ({names}), and a plan has one",
             fix="compile it by compiler.plan.program.program(), which makes as many plans as it takes",
         )
+    gates = [f"{title(node)} ({node.where})" for node in checked.graph.nodes if isinstance(node, Gate)]
+    if gates:
+        raise UsageError(
+            "TT405",
+            f"dataflow {checked.graph.name!r} has {gates[0]}, which ends a segment, and a plan is of one segment",
+            fix="compile it by compiler.plan.program.program(), which makes as many plans as it takes",
+        )
     consumers = checked.graph.consumers
     for node in checked.graph.nodes:
         readers = consumers[node.id]
@@ -104,13 +111,14 @@ def plan_of(
     beyond: Mapping[str, Need] | None = None,
     periods: Collection[int] = (),
     banded: bool = False,
+    gate: Gate | None = None,
 ) -> Plan:
     """The plan of a graph to which any of the passes were applied, parallelisation among them. ``quiet``: sources whose late
     and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of; ``beyond``: the silence that
     the readers of its channel need; ``periods``: of sources that send into channels that it reads; ``banded``: such a source has
-    markers in band."""
+    markers in band, or a gate joins blocks; ``gate``: in front of the channel that it sends into."""
     planner = _Planner(compiled, parallelism, key_groups, quiet, once or AnalysisCache(), beyond or {}, periods, banded)
-    return require(PLAN, planner.run(), "the planner")
+    return attrs.evolve(require(PLAN, planner.run(), "the planner"), gate=gate)
 
 
 class _Planner:

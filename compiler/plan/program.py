@@ -71,17 +71,18 @@ def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT
     segments, shared = cut(checked, once)
     steps = unrolled(checked.graph)
     periods, banded = periods_in(steps), has_markers_in_band(steps)
-    beyond = silence_beyond(segments, periods)
+    beyond, behind = silence_beyond(segments, periods), channels_behind_gates(segments)
     plans = tuple(
         plan_of(
-            compile_graph(segment.checked, parallelism=parallelism, key_groups=key_groups),
+            compile_graph(segment.ungated, parallelism=parallelism, key_groups=key_groups),
             parallelism=parallelism,
             key_groups=key_groups,
             quiet=segment.quiet,
             once=once,
             beyond=beyond,
             periods=periods,
-            banded=banded,
+            banded=banded or not behind.isdisjoint(segment.receives),
+            gate=segment.gate,
         )
         for segment in segments
     )
@@ -99,6 +100,15 @@ def silence_beyond(segments: Sequence[Segment], periods: Collection[int]) -> dic
                 need, other = out.get(node.id, NOTHING), beyond.get(node.name, NOTHING)
                 beyond[node.name] = {p: max(need.get(p, 0), other.get(p, 0)) for p in {*need, *other}}
     return beyond
+
+
+def channels_behind_gates(segments: Sequence[Segment]) -> set[str]:
+    """The channels whose blocks have no fixed length, because a gate joins some of them."""
+    behind: set[str] = set()
+    for segment in segments:
+        if segment.sends is not None and (segment.gate is not None or not behind.isdisjoint(segment.receives)):
+            behind.add(segment.sends)
+    return behind
 
 
 def alone(plan: Plan) -> Program:

@@ -26,6 +26,7 @@ from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, as_rows, iterator_of, no_collector
 from tracetypes.compiler.store.channel import Channel, Contents, entry_messages
 from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
+from tracetypes.compiler.store.gate_channel import GateChannel
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
 
 __all__ = ["ChannelReader", "ChannelScan", "channel_messages", "reader_of"]
@@ -103,6 +104,7 @@ def reader_of(channel: Channel) -> ChannelReader:
 
 READERS: Final[Mapping[type[Channel], Callable[[Any], ChannelReader]]] = {
     FileChannel: FileReader,
+    GateChannel: FileReader,
     TopicChannel: TopicReader,
 }
 

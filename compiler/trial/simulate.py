@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.gates.kernel import GateKernel, TablePiece
+from tracetypes.compiler.gates.kernel import Piece as HeldPiece
 from tracetypes.compiler.plan.plan import ChannelLink, FromStage, Plan, SourceLink, links
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.channel import ChannelKernel
@@ -30,6 +32,7 @@ from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.wire.messages import decode, encode
 from tracetypes.markers import EventTime
+from tracetypes.nodes import Gate
 from tracetypes.parsing import Row
 from tracetypes.records import UNIT, Bytes, Optional, Record, Schema, String
 from tracetypes.silence import NO_SILENCE, Silence
@@ -120,8 +123,29 @@ def _run_all(
             (plan,), cut(plan), channels, chance, steps, pieces, drain=drain, crashes=crashes
         )
         if segment.sends is not None:
-            channels[segment.sends] = channel_steps
+            gate = plan.gate
+            channels[segment.sends] = channel_steps if gate is None else _through_gate(plan, gate, channel_steps, chance)
     return answers
+
+
+def _through_gate(plan: Plan, gate: Gate, steps: Sequence[ChannelStep], chance: random.Random) -> list[ChannelStep]:
+    """What a gate lets through of each step. At times another process goes on, from what the gate has written down."""
+    held: list[HeldPiece] = []
+    kernel = GateKernel(gate, plan.layout, ordered=plan.edge.ordered)
+    passed: list[ChannelStep] = []
+    for step in steps:
+        if chance.random() < 0.3:
+            left = loads(dumps(kernel.left()))
+            kernel = GateKernel(gate, plan.layout, ordered=plan.edge.ordered)
+            kernel.go_on(left, held)
+        new: list[HeldPiece] = [TablePiece.of(pa.Table.from_batches([rows])) for rows in step.rows if rows.num_rows]
+        chance.shuffle(new)
+        through = kernel.step(held, new, step.markers, complete=step.complete)
+        tables = [one if isinstance(one, pa.Table) else one.read() for one in through.rows]
+        rows = [batch for table in tables for batch in table.combine_chunks().to_batches()]
+        held = through.rest
+        passed.append(ChannelStep(rows, through.markers, step.complete, step.silence))
+    return passed
 
 
 def simulate_steps(plan: Plan, steps: Cut, *, seed: int, pieces: int = 3, drain: bool = True) -> Answer:

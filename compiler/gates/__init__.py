@@ -1,0 +1,1 @@
+"""Gates in a run: what they know, which markers they let through, and what becomes of the rows between."""

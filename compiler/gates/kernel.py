@@ -1,0 +1,292 @@
+"""A gate in a run: the decisions for the markers of an epoch, and the rows that go on.
+
+A gate is one place for all key groups, at the end of the segment before it, where an epoch is committed. A decision needs the
+whole block, and the one for the next block depends on it: an execution resets what was counted. So the groups could decide
+nothing by themselves. What they compute in parallel is all that lies before the gate; the gate adds, for each item, an entry of a
+dictionary.
+
+The rows that a closed gate holds stay where they are (:class:`Piece`): they are read once for the decision, as few columns as the
+bound needs, and again when they go on. Only the numbers of the container lie in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracetypes.compiler.columns.arrow import END, POSITION, from_array, from_rows
+from tracetypes.compiler.gates.container import Numbers, RunningContainer
+from tracetypes.containers import Outside, no_outside
+from tracetypes.formats import Layout
+from tracetypes.gates import Observation, Updates
+from tracetypes.interpreter import sort_order
+from tracetypes.nodes import Gate
+from tracetypes.records import UNIT
+
+__all__ = ["GateKernel", "GateLeft", "GateState", "Passed", "Piece", "TablePiece"]
+
+STRIDE = 1 << 32
+"""Positions of items in a block are smaller: positions in joined blocks are apart by it."""
+
+
+class Piece(Protocol):
+    """Some rows as stages send them, with the end of its block in each."""
+
+    @property
+    def first(self) -> int:
+        """The first of these ends."""
+
+    @property
+    def last(self) -> int:
+        """The last."""
+
+    def read(self) -> pa.Table:
+        """The rows."""
+
+
+@attrs.frozen(eq=False)
+class TablePiece:
+    """Rows in memory."""
+
+    table: pa.Table
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, table: pa.Table) -> TablePiece:
+        """Of rows, at least one."""
+        ends = pc.min_max(table.column(END))
+        return cls(table, ends["min"].as_py(), ends["max"].as_py())
+
+    def read(self) -> pa.Table:
+        """The rows."""
+        return self.table
+
+
+@attrs.define(eq=False)
+class GateState:
+    """What a gate remembers between epochs, but for its container: plain values, for JSON. ``bound``: the state of the bound.
+    ``previous`` and ``execution``: the last marker, and the last one that was let through; ``markers`` and ``executions``: how
+    many of each there were."""
+
+    bound: Any
+    previous: int | None = None
+    execution: int | None = None
+    markers: int = 0
+    executions: int = 0
+
+
+@attrs.frozen(eq=False)
+class GateLeft:
+    """What a gate leaves to another process. ``then``: the numbers by key at the last execution. All else of the container is in
+    the pieces that are held."""
+
+    state: GateState
+    then: dict[Any, Numbers]
+
+
+@attrs.frozen(eq=False)
+class Passed:
+    """What goes on in an epoch: pieces as they are, or rows; and the markers. ``rest``: the pieces of which rows are held."""
+
+    rows: list[Piece | pa.Table]
+    markers: list[int]
+    rest: list[Piece]
+
+
+class GateKernel:
+    """The gate of a plan, from one epoch to the next. ``outside``: looks at the machine."""
+
+    def __init__(self, gate: Gate, layout: Layout, *, ordered: bool, outside: Outside = no_outside) -> None:
+        self.gate, self.layout, self.ordered, self.outside = gate, layout, ordered, outside
+        measures = gate.bound.measures()
+        self.counts = bool(measures)
+        """Does the bound look at items?"""
+        self.only_counts = all(isinstance(one, Updates) and one.rows is None for one in measures)
+        self.order = None if gate.latest_by is None else sort_order(gate, layout.value)
+        self.container = RunningContainer(gate.bound, layout.value)
+        self.state = GateState(gate.bound.fresh())
+        self.waiting: dict[int, list[pa.Table]] = {}
+        """Rows of blocks whose markers have not come, by their ends, as the bound needs them."""
+
+    # ------------------------------------------------------------------------------------------------ decisions
+
+    def step(self, held: Sequence[Piece], new: Sequence[Piece], markers: Sequence[int], *, complete: bool) -> Passed:
+        """An epoch. ``held``: what earlier ones have held; ``complete``: the input has ended with the last marker."""
+        if self.counts:
+            self.see(new)
+        before, open_markers = self.state.execution, list[int]()
+        for marker in markers:
+            if self.decide(marker):
+                open_markers.append(marker)
+        if complete and self.state.previous is not None and self.state.previous != self.state.execution:
+            self.execute(self.state.previous)
+            open_markers.append(self.state.previous)
+        return self.passed(held, new, markers, open_markers, before)
+
+    def see(self, pieces: Sequence[Piece]) -> None:
+        """Read the rows of new pieces for the decisions."""
+        for piece in pieces:
+            table = piece.read()
+            ends = table.column(END).to_numpy()
+            for end in np.unique(ends).tolist():
+                some = table if piece.first == piece.last else table.filter(pa.array(ends == end))
+                self.waiting.setdefault(end, []).append(some)
+
+    def left(self) -> GateLeft:
+        """What another process needs to go on. Of the container it is what was there at the last execution."""
+        return GateLeft(self.state, self.container.at_execution())
+
+    def go_on(self, left: GateLeft, held: Sequence[Piece]) -> None:
+        """Go on where an earlier process ended, which held some pieces."""
+        self.state = left.state
+        if not self.counts:
+            return
+        self.container = RunningContainer(self.gate.bound, self.layout.value, left.then)
+        self.container.execute()
+        self.see(held)
+        self.close(-(2**63) if self.state.previous is None else self.state.previous)
+
+    def close(self, marker: int) -> None:
+        """Take the rows up to a marker into the container."""
+        for end in sorted(end for end in self.waiting if end <= marker):
+            tables = self.waiting.pop(end)
+            if self.state.execution is not None and end <= self.state.execution:
+                continue  # these rows of a piece have gone on already
+            if self.only_counts:
+                self.container.count(sum(table.num_rows for table in tables))
+            else:
+                self.container.take(*self.items(pa.concat_tables(tables)))
+
+    def decide(self, marker: int) -> bool:
+        """Is a marker let through?"""
+        gate, state = self.gate, self.state
+        self.close(marker)
+        measures = {one: self.container.measured(one) for one in self.container.measures}
+        seen = Observation(marker, state.previous, state.execution, measures, self.outside)
+        decision = gate.bound.decide(seen, state.bound)
+        state.bound, state.previous, state.markers = decision.state, marker, state.markers + 1
+        if decision.reached:
+            self.execute(marker)
+        return decision.reached
+
+    def execute(self, marker: int) -> None:
+        """Let a marker through."""
+        self.state.execution, self.state.executions = marker, self.state.executions + 1
+        if self.counts:
+            self.container.execute()
+
+    def items(self, table: pa.Table) -> tuple[list[Any], list[Numbers]]:
+        """The keys of the rows of a block and the numbers that the bound looks at, of each key from the first to the latest."""
+        names = self.container.names
+        if self.order is not None and names:
+            batch, order = from_rows(self.layout, table), self.order
+            at = sorted(range(len(batch)), key=lambda one: order(batch.values[one]))
+            table = table.take(pa.array(at, pa.int64()))
+        elif self.ordered and names:
+            table = table.sort_by(POSITION)
+        keys = self.keys(table)
+        columns = [self.numbers(table, name) for name in names]
+        return keys, list(zip(*columns, strict=True)) if columns else [()] * len(keys)
+
+    def keys(self, table: pa.Table) -> list[Any]:
+        """The keys of rows."""
+        if not self.layout.keyed:
+            return [UNIT] * table.num_rows
+        return from_array(self.layout.key, table.column(0).combine_chunks())
+
+    def numbers(self, table: pa.Table, name: str) -> list[float]:
+        """A column of the values of rows, as numbers."""
+        first = int(self.layout.keyed)
+        if self.layout.opened:
+            names = [one for one, _ in self.layout.columns]
+            column = table.column(names.index(name, first))
+        else:
+            column = table.column(first)
+            column = pc.struct_field(column, name) if name else column
+        return [0.0 if one is None else float(one) for one in column.to_pylist()]
+
+    # ----------------------------------------------------------------------------------------------- what goes on
+
+    def passed(
+        self, held: Sequence[Piece], new: Sequence[Piece], markers: Sequence[int], through: list[int], before: int | None
+    ) -> Passed:
+        """The rows up to the last marker that was let through, with the end of their joined block. ``before``: the execution
+        before the epoch, up to which rows have gone on already."""
+        if not through:
+            return Passed([], [], [*held, *new])
+        top, all_open = through[-1], len(through) == len(markers)
+        as_they_are = all_open and not self.gate.latest and not (self.ordered and held)
+        whole = [one for one in new if as_they_are and one.last <= top]
+        parted = [one for one in (*held, *new) if one not in whole and one.first <= top]
+        rows: list[Piece | pa.Table] = [*whole]
+        rows += self.latest(parted, through, before) if self.gate.latest else self.joined(parted, through, before)
+        return Passed(rows, through, [one for one in (*held, *new) if one.last > top])
+
+    def cut(self, piece: Piece, through: list[int], before: int | None) -> tuple[pa.Table, Any, Any]:
+        """The rows of a piece that go on, the ends of their blocks, and those of their joined blocks."""
+        table = piece.read()
+        ends = table.column(END).to_numpy()
+        some = ends <= through[-1]
+        if before is not None:
+            some &= ends > before
+        if not some.all():
+            table, ends = table.filter(pa.array(some)), ends[some]
+        limits = np.array(through, np.int64)
+        return table, ends, limits[np.searchsorted(limits, ends)]
+
+    def joined(self, pieces: Sequence[Piece], through: list[int], before: int | None) -> Iterator[pa.Table]:
+        """The rows of a holding gate."""
+        places: dict[int, int] = {}
+        if self.ordered:
+            labels = [np.unique(self.cut(piece, through, before)[1]) for piece in pieces]
+            places = {end: at for at, end in enumerate(np.unique(np.concatenate(labels)).tolist())} if labels else {}
+        for piece in pieces:
+            table, ends, joined = self.cut(piece, through, before)
+            if not table.num_rows:
+                continue
+            positions = table.column(POSITION).to_numpy()
+            if self.ordered:
+                positions = np.array([places[end] for end in ends.tolist()], np.int64) * STRIDE + positions
+            yield _placed(table, joined, positions)
+
+    def latest(self, pieces: Sequence[Piece], through: list[int], before: int | None) -> Iterator[pa.Table]:
+        """The rows of a container gate: of each key and joined block the latest."""
+        best: dict[tuple[int, Any], tuple[Any, int, int]] = {}
+        """For each joined block and key the place of the latest row in order, and the table and row where it is."""
+        tables: list[pa.Table] = []
+        for piece in pieces:
+            table, ends, joined = self.cut(piece, through, before)
+            order = self.orders(table)
+            rows = zip(joined.tolist(), self.keys(table), ends.tolist(), order, strict=True)
+            for at, (to, key, end, place) in enumerate(rows):
+                known = best.get((to, key))
+                if known is None or known[0] <= (end, place):
+                    best[to, key] = (end, place), len(tables), at
+            tables.append(table)
+        chosen: dict[int, list[tuple[int, int]]] = {}
+        for (to, _), (_, number, at) in best.items():
+            chosen.setdefault(number, []).append((at, to))
+        for number, some in sorted(chosen.items()):
+            table = tables[number].take(pa.array([at for at, _ in some], pa.int64()))
+            yield _placed(table, np.array([to for _, to in some], np.int64), np.zeros(len(some), np.int64))
+
+    def orders(self, table: pa.Table) -> list[Any]:
+        """The place of each row among those of its key and block."""
+        if self.order is None:
+            return list(table.column(POSITION).to_pylist())
+        return [self.order(value) for value in from_rows(self.layout, table).values]
+
+
+def _placed(table: pa.Table, ends: Any, positions: Any) -> pa.Table:
+    """The rows with other ends and positions."""
+    for name, column in ((END, ends), (POSITION, positions)):
+        table = table.set_column(table.schema.get_field_index(name), name, pa.array(column, pa.int64()))
+    return table
+
+

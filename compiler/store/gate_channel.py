@@ -1,0 +1,238 @@
+"""A channel behind a gate: what the gate holds lies beside it, on disk.
+
+::
+
+    CHANNEL/held/BATCH-NUMBER.parquet      rows of blocks whose marker was not let through yet, as stages send them
+    CHANNEL/gate/BATCH.json                what the gate decided in an epoch: its record
+    CHANNEL/gate/BATCH.then                the numbers of the container at the last execution, where the bound needs them
+
+An epoch in which no marker is let through has a record, but no manifest. So readers of the channel have nothing to do, and what
+is held takes no memory: it is read again when it goes on. A record appears at once and never changes. An epoch that runs again
+finds its record and does not decide again, whatever the machine would say now. Behind the record the manifest appears, with the
+lines that the record has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tracetypes.compiler.analysis.pickles import dumps, loads
+from tracetypes.compiler.columns.arrow import END, schema_of_rows
+from tracetypes.compiler.gates.kernel import GateKernel, GateLeft, GateState, Passed, Piece
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.messages import Message
+from tracetypes.compiler.store.channel import markers_of
+from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel
+from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
+from tracetypes.compiler.store.small_files import read_json, writable, write_json, write_synced
+from tracetypes.errors import RunError
+
+__all__ = ["GateChannel", "GateOutput", "last_record"]
+
+
+class GateChannel(FileChannel):
+    """The directory of a channel behind a gate."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        super().__init__(name, path)
+        self.held, self.gate = path / "held", path / "gate"
+        for directory in (self.held, self.gate):
+            writable(directory)
+
+    def output(self, plan: Plan, run: str, side_outputs: SideOutputs) -> Output:
+        """The output that goes through the gate."""
+        return GateOutput(plan, self, side_outputs)
+
+
+def records(gate: Path) -> list[int]:
+    """The epochs whose records lie in a directory, in order."""
+    return sorted(int(file.stem) for file in gate.glob("*.json"))
+
+
+def last_record(gate: Path) -> dict[str, Any] | None:
+    """The last record in a directory."""
+    numbers = records(gate) if gate.is_dir() else []
+    record: dict[str, Any] | None = read_json(gate / f"{numbers[-1]:08d}.json") if numbers else None
+    return record
+
+
+@attrs.frozen(eq=False)
+class FilePiece:
+    """Rows in a file."""
+
+    path: Path
+    schema: pa.Schema
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, path: Path, schema: pa.Schema) -> FilePiece | None:
+        """Of a file; None if it has no rows."""
+        with pq.ParquetFile(path) as file:
+            about = file.metadata
+            at = about.num_columns - 2
+            parts = [about.row_group(number).column(at).statistics for number in range(about.num_row_groups)]
+            if not about.num_rows:
+                return None
+            if all(one is not None and one.has_min_max for one in parts):
+                return cls(path, schema, min(one.min for one in parts), max(one.max for one in parts))
+            ends = file.read([END]).column(0).to_numpy()
+            return cls(path, schema, int(ends.min()), int(ends.max()))
+
+    def read(self) -> pa.Table:
+        """The rows."""
+        try:
+            return pq.read_table(self.path, use_threads=False).cast(self.schema)
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(
+                "TT208",
+                f"what a gate holds cannot be read: {self.path}: {error}",
+                fix="do not touch files of a checkpoint; start anew with another --checkpoint",
+            ) from error
+
+
+class GateOutput(ChannelOutput):
+    """The output that appends to a channel what a gate lets through."""
+
+    channel: GateChannel
+
+    def __init__(self, plan: Plan, channel: GateChannel, side_outputs: SideOutputs) -> None:
+        super().__init__(plan, channel, side_outputs)
+        self.schema = schema_of_rows(plan.layout)
+        self.kernel: GateKernel | None = None
+        self.held: list[Piece] = []
+        self.then: str | None = None
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Decide about the markers of an epoch, and send what goes on."""
+        self.side_outputs.take(messages, batch, frontiers, self.staged)
+        record = self._record(batch)
+        if record is None:
+            try:
+                record = self._decide(messages, batch)
+            except BaseException:
+                self.kernel = None
+                raise
+        manifest = self.channel.manifests / f"{batch:08d}.jsonl"
+        if record["lines"] and not manifest.exists():
+            hidden = self.channel.path / f"manifest-{uuid.uuid4().hex}"
+            write_synced(hidden, [json.dumps(line) for line in record["lines"]])
+            os.replace(hidden, manifest)
+        self._forget(batch, record)
+        self.tidy()
+
+    def visible(self, batch: int) -> str | None:
+        """The gate, if it has decided about the epoch."""
+        return super().visible(batch) if self._record(batch) is None else f"gate {self.channel.path.name}"
+
+    def tidy(self) -> None:
+        """Remove the files of failed attempts."""
+        if self.kernel is None:
+            record = last_record(self.channel.gate)
+            held = {name for name, _, _ in record["held"]} if record is not None else set()
+            for file in self.channel.held.iterdir():
+                if file.name not in held:
+                    file.unlink()
+        super().tidy()
+
+    # ---------------------------------------------------------------------------------------------------- epochs
+
+    def _record(self, batch: int) -> dict[str, Any] | None:
+        record: dict[str, Any] | None = read_json(self.channel.gate / f"{batch:08d}.json")
+        return record
+
+    def _decide(self, messages: Sequence[Message], batch: int) -> dict[str, Any]:
+        """Decide, and write the record."""
+        kernel = self.kernel = self.kernel or self._gone_on(batch)
+        entry, executed = markers_of(self.plan, messages, batch), kernel.state.execution
+        passed = kernel.step(self.held, self._pieces(messages, batch), entry["markers"], complete=entry["complete"])
+        lines: list[dict[str, Any]] = []
+        if passed.markers or entry["complete"]:
+            lines = [entry | {"markers": passed.markers}, *({"file": str(file)} for file in self._sent(passed, batch))]
+        if kernel.state.execution != executed and kernel.container.remembers:
+            self.then = f"{batch:08d}.then"
+            _write(self.channel.gate / self.then, dumps(kernel.container.at_execution()))
+        self.held = passed.rest
+        held = [[one.path.name, one.first, one.last] for one in self.held if isinstance(one, FilePiece)]
+        record = {"state": attrs.asdict(kernel.state), "then": self.then, "held": held, "lines": lines}
+        write_json(self.channel.gate / f"{batch:08d}.json", record)
+        return record
+
+    def _gone_on(self, batch: int) -> GateKernel:
+        """A kernel that goes on where the last epoch ended."""
+        gate = self.plan.gate
+        assert gate is not None
+        kernel = GateKernel(gate, self.plan.layout, ordered=self.plan.edge.ordered)
+        self.held, self.then = [], None
+        record = next((self._record(number) for number in reversed(records(self.channel.gate)) if number < batch), None)
+        if record is not None:
+            self.held = [FilePiece(self.channel.held / name, self.schema, first, last) for name, first, last in record["held"]]
+            self.then = record["then"]
+            then = {} if self.then is None else loads((self.channel.gate / self.then).read_bytes())
+            kernel.go_on(GateLeft(GateState(**record["state"]), then), self.held)
+        return kernel
+
+    def _pieces(self, messages: Sequence[Message], batch: int) -> list[Piece]:
+        """The rows of an epoch."""
+        pieces: list[Piece] = []
+        files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
+        for number, file in enumerate(files):
+            to = self.channel.held / f"{batch:08d}-{number:04d}.parquet"
+            move(file, to)
+            piece = FilePiece.of(to, self.schema)
+            if piece is not None:
+                pieces.append(piece)
+        return pieces
+
+    def _sent(self, passed: Passed, batch: int) -> list[Path]:
+        """The files of what goes on, in the place of rows of the channel."""
+        tables = [one for one in passed.rows if isinstance(one, pa.Table) and one.num_rows]
+        files: list[Path] = []
+        for one in passed.rows:
+            if isinstance(one, FilePiece):
+                files.append(self._place(batch, len(files)))
+                move(one.path, files[-1])
+        if tables:
+            files.append(self._place(batch, len(files)))
+            self.staged.mkdir(parents=True, exist_ok=True)
+            hidden = self.staged / f"passed-{uuid.uuid4().hex}"
+            with pq.ParquetWriter(hidden, self.schema) as writer:
+                for table in tables:
+                    writer.write_table(table)
+            move(hidden, files[-1])
+        return files
+
+    def _place(self, batch: int, number: int) -> Path:
+        return self.channel.rows / f"{batch:08d}-{number:04d}.parquet"
+
+    def _forget(self, batch: int, record: dict[str, Any]) -> None:
+        """Remove what no epoch needs any more."""
+        for number in records(self.channel.gate):
+            if number < batch:
+                (self.channel.gate / f"{number:08d}.json").unlink()
+        for file in self.channel.gate.glob("*.then"):
+            if file.name != record["then"]:
+                file.unlink()
+        held = {name for name, _, _ in record["held"]}
+        for file in self.channel.held.iterdir():
+            if file.name not in held:
+                file.unlink()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file so that it exists whole or not at all."""
+    hidden = path.with_name(f".{path.name}")
+    with hidden.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(hidden, path)

@@ -1,0 +1,189 @@
+"""What a gate does, as a definition: the decision at each marker, and what becomes of the blocks.
+
+Of blocks ``B1 #1 B2 #2``, whose second marker the gate lets through, a holding gate makes ``(B1 + B2) #2``: it is the identity on
+items. A container gate makes ``latest(B1 + B2) #2``, where ``latest`` leaves the last item of each key. At the end of the input
+the last marker is let through, whatever the bound says, and so is all silence behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, assert_never
+
+import attrs
+
+from tracetypes.gates import (
+    Bound,
+    Changed,
+    Columns,
+    Decision,
+    Divergence,
+    Elements,
+    Keys,
+    Magnitude,
+    Measure,
+    Observation,
+    Peak,
+    Rows,
+    Updates,
+)
+from tracetypes.nodes import Gate
+from tracetypes.records import Boolean, DecimalOf, Float, Integer, Optional, Record, Schema, Unsigned
+from tracetypes.trace import Element, Item, blocks
+
+__all__ = ["Container", "apart", "columns_of", "gated", "latest_of", "measured", "no_outside", "number", "numbers_in"]
+
+
+# ------------------------------------------------------------------------------------------------------ numbers
+
+
+def columns_of(value: Schema) -> tuple[str, ...]:
+    """The columns of a value that are numbers, in their order; ``""`` is the value itself."""
+    match value:
+        case Record(_, fields):
+            return tuple(name for name, schema in fields if _is_number(schema))
+        case _:
+            return ("",) if _is_number(value) else ()
+
+
+def _is_number(schema: Schema) -> bool:
+    inner = schema.item if isinstance(schema, Optional) else schema
+    return isinstance(inner, Boolean | Integer | Unsigned | Float | DecimalOf)
+
+
+def numbers_in(columns: Columns, schema: Schema) -> Callable[[Any], tuple[float, ...]]:
+    """A function that takes the numbers in some columns out of a value."""
+    names = columns or columns_of(schema)
+    return lambda value: tuple(number(getattr(value, name) if name else value) for name in names)
+
+
+def number(value: Any) -> float:
+    """A value of a column as a number: None is 0."""
+    return 0.0 if value is None else float(value)
+
+
+def apart(one: float, other: float) -> float:
+    """The absolute difference. A number that is not finite is infinitely far from all others, and not from itself."""
+    if one == other or (one != one and other != other):
+        return 0.0
+    return abs(one - other) if math.isfinite(one) and math.isfinite(other) else math.inf
+
+
+def total(numbers: Iterable[float]) -> float:
+    """The exact sum of numbers from 0, rounded once: the same in any order."""
+    try:
+        return math.fsum(numbers)
+    except OverflowError:
+        return math.inf
+
+
+# ------------------------------------------------------------------------------------------------------ the measures
+
+
+def measured(
+    measure: Measure, schema: Schema, now: Mapping[Any, Any], then: Mapping[Any, Any], since: Sequence[Item]
+) -> float:
+    """A measure of a container. ``schema``: of its values; ``now`` and ``then``: its values by key, at this marker and at the
+    last execution; ``since``: the items that came between."""
+    chosen: Rows = measure.rows or (lambda key: True)
+    match measure:
+        case Updates():
+            return sum(chosen(item.key) for item in since)
+        case Changed():
+            return len({item.key for item in since if chosen(item.key)})
+        case Keys():
+            return sum(map(chosen, now))
+        case Elements(columns):
+            return sum(map(chosen, now)) * len(columns or columns_of(schema))
+        case Magnitude(columns):
+            numbers = numbers_in(columns, schema)
+            return total(apart(one, 0.0) for key, value in then.items() if chosen(key) for one in numbers(value))
+        case Divergence(columns) | Peak(columns):
+            numbers = numbers_in(columns, schema)
+            zeros = (0.0,) * len(columns or columns_of(schema))
+            written = now.items() if isinstance(measure, Divergence) else [(item.key, item.value) for item in since]
+            differences = [
+                apart(one, other)
+                for key, value in written
+                if chosen(key)
+                for one, other in zip(numbers(value), numbers(then[key]) if key in then else zeros, strict=True)
+            ]
+            largest = isinstance(measure, Peak) or measure.largest
+            return max(differences, default=0.0) if largest else total(differences)
+        case _:
+            assert_never(measure)
+
+
+# --------------------------------------------------------------------------------------------------------- the gate
+
+
+Outside: TypeAlias = Callable[[str], float]
+"""Looks at the machine."""
+
+Order: TypeAlias = Callable[[Sequence[Item]], Sequence[Item]]
+"""Puts the items of a block in order."""
+
+
+def no_outside(name: str) -> float:
+    """For bounds that look at nothing but the trace."""
+    raise LookupError(f"nothing is known of the {name!r} of the machine")
+
+
+@attrs.define(eq=False)
+class Container:
+    """What a gate knows, and its decisions. ``schema``: of the values. ``now`` and ``then``: the values by key, after the last
+    block and at the last execution; ``since``: the items between. ``previous`` and ``execution`` as in :class:`Observation`."""
+
+    bound: Bound
+    schema: Schema
+    outside: Outside = no_outside
+    now: dict[Any, Any] = attrs.Factory(dict)
+    then: dict[Any, Any] = attrs.Factory(dict)
+    since: list[Item] = attrs.Factory(list)
+    previous: int | None = None
+    execution: int | None = None
+    state: Any = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.state = self.bound.fresh()
+
+    def take(self, items: Sequence[Item]) -> None:
+        """The items of a block, in their order."""
+        self.since.extend(items)
+        self.now.update((item.key, item.value) for item in items)
+
+    def decide(self, marker: int, *, last: bool = False) -> bool:
+        """Is the marker let through? ``last``: the input ends there."""
+        measures = {one: measured(one, self.schema, self.now, self.then, self.since) for one in self.bound.measures()}
+        seen = Observation(marker, self.previous, self.execution, measures, self.outside)
+        decision: Decision = self.bound.decide(seen, self.state)
+        self.state, self.previous = decision.state, marker
+        if decision.reached or last:
+            self.execution, self.then, self.since = marker, dict(self.now), []
+        return decision.reached or last
+
+
+def latest_of(items: Iterable[Item]) -> list[Item]:
+    """The last item of each key."""
+    return list({item.key: item for item in items}.values())
+
+
+def gated(
+    node: Gate, channel: Sequence[Element], value: Schema, order: Order, *, complete: bool, outside: Outside = no_outside
+) -> Iterator[Element]:
+    """The output of a gate. ``value``: the schema of the values; ``order``: of the items of a block, those of a key from the
+    first to the latest; ``complete``: the input has ended."""
+    container, held = Container(node.bound, value, outside), list[Item]()
+    ends = [block.marker for block in blocks(channel)]
+    for at, block in enumerate(blocks(channel)):
+        items = order(block.items)
+        held.extend(items)
+        if block.marker is not None:
+            container.take(items)
+            if not container.decide(block.marker.micros, last=complete and ends[at + 1 :] == [None]):
+                continue
+        yield from latest_of(held) if node.latest else held
+        held = []
+        if block.marker is not None:
+            yield block.marker

@@ -1,0 +1,107 @@
+"""What is wrong with a gate: containers without their columns, values without an order, bounds that are never reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+import attrs
+
+from tracetypes.conformance import name_of
+from tracetypes.containers import columns_of
+from tracetypes.edges import EdgeType
+from tracetypes.errors import DataError
+from tracetypes.gates import AtLeast, Bound, Divergence, Elements, Magnitude, Peak, Sequence, Time, Value
+from tracetypes.nodes import Gate
+from tracetypes.records import Boolean, Record, Schema, Unit, schema_of
+
+__all__ = ["Problem", "gate_problems", "opens_for_certain", "why_never"]
+
+
+@attrs.frozen
+class Problem:
+    """A violation without its place."""
+
+    code: str
+    found: str
+    expected: str
+    fix: str
+
+
+def gate_problems(node: Gate, edge: EdgeType) -> Iterator[Problem]:
+    """Everything that is wrong with a gate on an edge."""
+    bound: object = node.bound
+    if not isinstance(bound, Bound):
+        yield Problem("TT126", f"{bound!r}, which is no bound", "a bound", "give time(...), sequence(...) or value(...)")
+        return
+    needs = "hands on the latest value of each key" if node.latest else f"looks at the latest values: {bound}"
+    if (node.latest or bound.needs_latest) and not edge.ordered and node.latest_by is None:
+        yield Problem(
+            "TT129",
+            f"{edge}, unordered between markers, in front of a gate that {needs}",
+            "an order that says which item of a key is the latest in its block",
+            "pass latest_by=<function of the value>, or insert .through(sort(by=...)) before the gate",
+        )
+    try:
+        value = schema_of(edge.value)
+    except DataError:
+        return
+    wrong = list(_columns(bound, value))
+    yield from wrong
+    if not wrong and (why := why_never(bound, value, 1 if edge.key is Unit else None)) is not None:
+        yield Problem(
+            "TT128",
+            f"a bound that is never reached: {why}",
+            "a bound that can be reached",
+            "lower it, or combine it by | with another, such as time(...)",
+        )
+
+
+def _columns(bound: Bound, value: Schema) -> Iterator[Problem]:
+    """What is wrong with the columns that a bound names."""
+    numbers = columns_of(value)
+    fields = [name for name, _ in value.fields] if isinstance(value, Record) else []
+    asked = [one for one in bound.measures() if isinstance(one, Divergence | Peak | Magnitude | Elements)]
+    if any(not one.columns for one in asked) and not numbers:
+        found = f"values of type {name_of(value)}, which have no number"
+        yield Problem("TT127", found, "a container with numbers", "count changes with sequence(...), or map the values first")
+    for name in dict.fromkeys(name for one in asked for name in one.columns):
+        if name in numbers:
+            continue
+        there = ", ".join(numbers) or "none"
+        near = get_close_matches(name, fields, 1)
+        found = f"the column {name!r} of {name_of(value)}, which is " + ("no number" if name in fields else "not there")
+        is_typo = near and name not in fields
+        fix = f"name the column {near[0]!r}" if is_typo else "name a column with numbers, or map the values first"
+        yield Problem("TT127", found, f"a column with numbers: {there}", fix)
+
+
+def why_never(bound: Bound, value: Schema, keys: int | None) -> str | None:
+    """The reason why a bound is never reached, whatever comes; None if it may be. ``keys``: the most keys that a container can
+    have, if that is known."""
+    match bound:
+        case Sequence(percent=percent, of=None) if percent is not None and percent > 100:
+            return f"{bound} asks for more than all keys"
+        case Sequence(percent=percent, of=of) if percent is not None and of is not None and keys is not None:
+            return f"{bound} asks for more keys than {keys}, and there is no other" if percent * of > 100 * keys else None
+        case Value(units=units, columns=columns) if units is not None and units > 1 and _are_booleans(columns, value):
+            return f"{bound}, and the values are False or True"
+        case AtLeast(count=count, bounds=bounds):
+            reasons = [why for one in bounds if (why := why_never(one, value, keys)) is not None]
+            return reasons[0] if len(bounds) - len(reasons) < count else None
+        case _:
+            return None
+
+
+def _are_booleans(columns: tuple[str, ...], value: Schema) -> bool:
+    if not isinstance(value, Record):
+        return isinstance(value, Boolean)
+    names = columns or columns_of(value)
+    return all(isinstance(schema, Boolean) for name, schema in value.fields if name in names)
+
+
+def opens_for_certain(bound: Bound) -> bool:
+    """Is a bound reached at some marker, if markers go on and nothing more changes?"""
+    if isinstance(bound, AtLeast):
+        return sum(map(opens_for_certain, bound.bounds)) >= bound.count
+    return isinstance(bound, Time)
