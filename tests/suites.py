@@ -38,7 +38,11 @@ SUITES: Final = (
     Suite("answers on Spark", 640, ("spark/*.py",)),
     Suite("local backend", 120, ("local/*.py",)),
     Suite("library", 300, ("stdlib/*.py",)),
-    Suite("examples and pages", 200, tuple(f"test_{name}.py" for name in ("coming_from", "docs", "nexmark", "web_log", "yahoo"))),
+    Suite(
+        "examples and pages",
+        200,
+        tuple(f"test_{name}.py" for name in ("coming_from", "docs", "nexmark", "tpcx_bb", "web_log", "yahoo")),
+    ),
     Suite("laws and simulated deployments", 300, tuple(f"test_{name}.py" for name in ("asides", "laws", "parts", "simulate"))),
     Suite("everything else", 400, ("*",)),
 )
