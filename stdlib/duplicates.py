@@ -73,10 +73,10 @@ class DeduplicateRecent(OpKeyedOrdered[K, V, V, Recent]):
         last.append(name)
         counts[name] = counts.get(name, 0) + 1
         if len(last) > self.items:
-            gone = last.popleft()
-            counts[gone] -= 1
-            if not counts[gone]:
-                del counts[gone]
+            oldest = last.popleft()
+            counts[oldest] -= 1
+            if not counts[oldest]:
+                del counts[oldest]
         return state
 
 

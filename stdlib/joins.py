@@ -284,10 +284,10 @@ def one_period(left: Stream[Any], right: Stream[Any]) -> None:
     """Refuse sources of different periods."""
     periods = {period for stream in (left, right) for period in periods_of(stream) if period is not None}
     if len(periods) > 1:
-        shown = " and ".join(f"{period / 1_000_000:g} s" for period in sorted(periods))
+        sizes = " and ".join(f"{period / 1_000_000:g} s" for period in sorted(periods))
         raise UsageError(
             "TT121",
-            f"the sources of the two sides have markers every {shown}: an item may come long after the markers of the other side",
+            f"the sources of the two sides have markers every {sizes}: an item may come long after the markers of the other side",
             fix="give all sources every(seconds=...) of one period",
         )
 

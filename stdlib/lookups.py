@@ -49,24 +49,24 @@ class Session:
     def __init__(self, database: Database[Any], size: int) -> None:
         self.database, self.size = database, size
         self.connection: Any = None
-        self.known: OrderedDict[Any, Any] = OrderedDict()
+        self.cache: OrderedDict[Any, Any] = OrderedDict()
 
     def row(self, key: Any) -> Any:
         """The row of a key, or None."""
-        if key in self.known:
-            self.known.move_to_end(key)
-            return self.known[key]
+        if key in self.cache:
+            self.cache.move_to_end(key)
+            return self.cache[key]
         row = self.fetch([key]).get(key)
         self.remember(key, row)
         return row
 
     def prefetch(self, keys: Iterable[Any]) -> None:
         """Fetch the rows of as many keys as fit into the cache together."""
-        wanted = list(dict.fromkeys(keys))[: self.size]
-        for key in wanted:
-            if key in self.known:
-                self.known.move_to_end(key)
-        unknown = [key for key in wanted if key not in self.known]
+        distinct = list(dict.fromkeys(keys))[: self.size]
+        for key in distinct:
+            if key in self.cache:
+                self.cache.move_to_end(key)
+        unknown = [key for key in distinct if key not in self.cache]
         for at in range(0, len(unknown), MOST_QUESTIONS):
             some = unknown[at : at + MOST_QUESTIONS]
             rows = self.fetch(some)
@@ -79,14 +79,14 @@ class Session:
         for at in range(0, len(keys), self.size):
             some = keys[at : at + self.size]
             self.prefetch(some)
-            rows.update((key, row) for key in some if (row := self.known[key]) is not None)
+            rows.update((key, row) for key in some if (row := self.cache[key]) is not None)
         return rows
 
     def remember(self, key: Any, row: Any) -> None:
         """Put a row into the cache, in place of the least recently used one."""
-        self.known[key] = row
-        if len(self.known) > self.size:
-            self.known.popitem(last=False)
+        self.cache[key] = row
+        if len(self.cache) > self.size:
+            self.cache.popitem(last=False)
 
     def fetch(self, keys: Sequence[Any]) -> dict[Any, Any]:
         """The rows of the database. If a connection is lost that was open before, it is opened again, once."""
@@ -102,7 +102,7 @@ class Session:
             except self.database.errors() as again:
                 self.close()
                 raise self._failed(again) from again
-        wanted, answers = set(keys), dict[Any, Any]()
+        key_set, answers = set(keys), dict[Any, Any]()
         for key, *columns in rows:
             if key in answers:
                 raise OperatorFailed(
@@ -110,7 +110,7 @@ class Session:
                     f"{self.database.named()} has several rows with {self.database.key} = {show(key)}",
                     fix="ask by a column whose values are unique",
                 )
-            if key not in wanted:
+            if key not in key_set:
                 raise OperatorFailed(
                     "TT215",
                     f"{self.database.named()} has found the row {self.database.key} = {show(key)}, and by= returned none that "

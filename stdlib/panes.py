@@ -180,8 +180,8 @@ class SlidingSubtracting(_Windows[K, V, R, TwoStacks[A], A]):
         old, new, total = state
         assert old is not None, "a window has a pane or more"
         assert isinstance(self.aggregate, Invertible)
-        grown, gone = self.combine(total, agg), old.top
-        total = grown[0] - gone[0], self.aggregate.subtract(grown[1], gone[1])
+        grown, first = self.combine(total, agg), old.top
+        total = grown[0] - first[0], self.aggregate.subtract(grown[1], first[1])
         left, pushed = old.below, Stack(agg, new)
         if left is not None:
             return left, pushed, total

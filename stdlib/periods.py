@@ -44,11 +44,11 @@ def period_of(upstream: Stream[Any], declared: int | None = None) -> int:
             fix="aggregate before the gate, or use time_window or session, which look at the times of values",
         )
     periods = periods_of(upstream)
-    known = sorted(period for period in periods if period is not None)
-    if len(known) > 1:
+    sizes = sorted(period for period in periods if period is not None)
+    if len(sizes) > 1:
         raise UsageError(
             "TT121",
-            f"the sources upstream send markers every {' and '.join(map(show_span, known))}: their blocks are not of one length",
+            f"the sources upstream send markers every {' and '.join(map(show_span, sizes))}: their blocks are not of one length",
             fix="give all sources every(seconds=...) of one period",
         )
     if None in periods and declared is None:
@@ -57,10 +57,10 @@ def period_of(upstream: Stream[Any], declared: int | None = None) -> int:
             "a source upstream sends its markers in band: it is not known which of them end a window",
             fix="pass period= (seconds) if they are regular, or use every(seconds=...)",
         )
-    if known and declared not in (None, known[0]):
+    if sizes and declared not in (None, sizes[0]):
         raise UsageError(
             "TT121",
-            f"period is {show_span(declared or 0)}, and the sources upstream send markers every {show_span(known[0])}",
+            f"period is {show_span(declared or 0)}, and the sources upstream send markers every {show_span(sizes[0])}",
             fix="leave period= out",
         )
-    return known[0] if declared is None else declared
+    return sizes[0] if declared is None else declared

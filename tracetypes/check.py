@@ -114,19 +114,19 @@ def violations(flow: Dataflow | Graph) -> tuple[Violation, ...]:
 def edge_of(stream: Stream[Any]) -> EdgeType | None:
     """The type of the edge behind a stream of an unfinished dataflow. None if a violation hides it, which :func:`check`
     will report."""
-    flow, known = stream.flow, _KNOWN.setdefault(stream.flow, {})
+    flow, types = stream.flow, _EDGES.setdefault(stream.flow, {})
     new: dict[int, Node] = {}
     pending = [stream.id]
     while pending:
         id = pending.pop()
-        if id not in known and id not in new and 0 <= id < len(flow._nodes):
+        if id not in types and id not in new and 0 <= id < len(flow._nodes):
             new[id] = flow._nodes[id]
             pending.extend(new[id].inputs)
     checker = _Checker(Graph(flow.name, tuple(new.values())))
-    checker.types = known
+    checker.types = types
     for node in checker.order():
         checker.visit(node)
-    return known.get(stream.id)
+    return types.get(stream.id)
 
 
 def _edge_shown(stream: Stream[Any]) -> EdgeType | None:
@@ -138,7 +138,7 @@ def _edge_shown(stream: Stream[Any]) -> EdgeType | None:
 
 DISPLAY.edge = _edge_shown
 
-_KNOWN: Final = WeakKeyDictionary[Dataflow, dict[int, EdgeType | None]]()
+_EDGES: Final = WeakKeyDictionary[Dataflow, dict[int, EdgeType | None]]()
 """What :func:`edge_of` found: an edge keeps its type while a dataflow grows."""
 
 
@@ -386,11 +386,11 @@ class _Checker:
                 )
 
     def merge_type(self, node: Merge, inputs: Sequence[EdgeType | None]) -> EdgeType | None:
-        known = [edge for edge in inputs if edge is not None]
-        if len(known) < len(inputs) or not known:
+        edges = [edge for edge in inputs if edge is not None]
+        if len(edges) < len(inputs) or not edges:
             return None
-        values = {show_type(e.value): e.value for e in known}
-        if any(e.value != known[0].value for e in known):
+        values = {show_type(e.value): e.value for e in edges}
+        if any(e.value != edges[0].value for e in edges):
             self.refuse(
                 "TT103",
                 node,
@@ -399,15 +399,15 @@ class _Checker:
                 "map the inputs to one record type first",
             )
             return None
-        ordered = all(edge.ordered for edge in known)
-        key = known[0].key
-        if any(e.key != key for e in known):
-            joined = self.union([e.key for e in known])
+        ordered = all(edge.ordered for edge in edges)
+        key = edges[0].key
+        if any(e.key != key for e in edges):
+            joined = self.union([e.key for e in edges])
             if joined is None:
                 self.refuse(
                     "TT102",
                     node,
-                    "keys of " + " and ".join(sorted({show_type(e.key) for e in known})),
+                    "keys of " + " and ".join(sorted({show_type(e.key) for e in edges})),
                     "one type of keys, or distinct record types",
                     "map the inputs to one key type, or wrap each key in a record of its own",
                 )
@@ -415,7 +415,7 @@ class _Checker:
             key = joined
         if ordered:
             self.disjoint(node)
-        return EdgeType(ordered, key, known[0].value)
+        return EdgeType(ordered, key, edges[0].value)
 
     def union(self, keys: Iterable[Any]) -> Any:
         try:

@@ -241,14 +241,14 @@ def _quantum(scale: int) -> Decimal:
 def _fitted(schema: DecimalOf, value: Decimal, path: str) -> Decimal:
     """The number with the digits of the schema: one representation for each number."""
     try:
-        made = _DIGITS.quantize(value, _quantum(schema.scale))
+        rounded = _DIGITS.quantize(value, _quantum(schema.scale))
     except (Inexact, InvalidOperation):
         raise Mismatch(path, value, name_of(schema)) from None
-    if not made.is_finite() or made.adjusted() >= schema.precision - schema.scale:
+    if not rounded.is_finite() or rounded.adjusted() >= schema.precision - schema.scale:
         raise Mismatch(path, value, name_of(schema))
-    if not made and made.is_signed():
-        return made.copy_abs()
-    return value if type(value) is Decimal and value.as_tuple().exponent == -schema.scale else made
+    if not rounded and rounded.is_signed():
+        return rounded.copy_abs()
+    return value if type(value) is Decimal and value.as_tuple().exponent == -schema.scale else rounded
 
 
 def _member_of(members: tuple[Record, ...], value: Any) -> Record | None:
@@ -275,9 +275,9 @@ def name_of(schema: Schema) -> str:
         case DecimalOf(precision, scale):
             return f"Decimal of {precision} digits, {scale} of them after the point"
         case LiteralOf(_, values):
-            return f"Literal[{_shown(values)}]"
+            return f"Literal[{_listing(values)}]"
         case EnumOf(cls, _):
-            return f"{cls.__name__} ({_shown(tuple(member.value for member in cls))})"
+            return f"{cls.__name__} ({_listing(tuple(member.value for member in cls))})"
         case Float():
             return "float"
         case String():
@@ -302,7 +302,7 @@ def name_of(schema: Schema) -> str:
             assert_never(schema)
 
 
-def _shown(values: tuple[Any, ...], most: int = 12) -> str:
+def _listing(values: tuple[Any, ...], most: int = 12) -> str:
     """Values of a literal or an enum for a message."""
     return ", ".join([*map(show, values[:most]), *(["..."] if len(values) > most else [])])
 

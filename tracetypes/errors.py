@@ -199,8 +199,8 @@ class CodedError(TraceTypesError):
         self.fix = fix = redact(fix)
         self.where = where
         self.line = redact(line or where.text) if where is not None else ""
-        shown = f"\n    line:     {where}{': ' if self.line else ''}{self.line}" if where is not None else ""
-        super().__init__(f"{code} {message}{shown}" + (f"\n    fix:      {fix}" if fix else ""))
+        line = f"\n    line:     {where}{': ' if self.line else ''}{self.line}" if where is not None else ""
+        super().__init__(f"{code} {message}{line}" + (f"\n    fix:      {fix}" if fix else ""))
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.code, self.message, self.fix, self.where, self.line))

@@ -341,8 +341,8 @@ class _Interpreter:
         labels: dict[int, Channels] = {}
         silences: dict[int, Silence] = {}
         for node, inputs in self.steps:
-            come = [cut(silences[i], self.needs.edge(i, node.id)) for i in inputs]
-            labels[node.id], silences[node.id] = self.step(node, [labels[i] for i in inputs], come)
+            silences_here = [cut(silences[i], self.needs.edge(i, node.id)) for i in inputs]
+            labels[node.id], silences[node.id] = self.step(node, [labels[i] for i in inputs], silences_here)
         return self.sent
 
     def step(self, node: Node, inputs: list[Channels], silences: list[Silence]) -> tuple[Channels, Silence]:

@@ -79,9 +79,9 @@ class _Number(float):
     text: str
 
     def __new__(cls, text: str) -> _Number:
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
+        instance = super().__new__(cls, text)
+        instance.text = text
+        return instance
 
 
 def number_parser(schemas: Iterable[Schema]) -> Callable[[str], float] | None:

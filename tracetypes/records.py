@@ -361,8 +361,8 @@ def _literal(annotation: Any, args: tuple[Any, ...], path: str) -> Schema:
     item = _item_of(some)
     if item is None:
         raise _refuse(path, annotation, "its values are not all texts, and not all integers of 64 bits", _VALUES_FIX)
-    made = LiteralOf(item, some)
-    return made if len(some) == len(set(args)) else Optional(made)
+    schema = LiteralOf(item, some)
+    return schema if len(some) == len(set(args)) else Optional(schema)
 
 
 def _enum(cls: type[enum.Enum], path: str) -> Schema:

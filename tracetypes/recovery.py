@@ -138,8 +138,8 @@ def _rows(steps: Sequence[Step]) -> list[list[Row]]:
 
 
 def _broken(flow: Dataflow, scripts: Mapping[str, Script], what: str, lines: Sequence[tuple[str, str]]) -> LawBroken:
-    shown = [("script", f"{name}: {script}") for name, script in scripts.items()]
-    body = "\n".join(f"    {label + ':':<9} {text}" for label, text in [*shown, *lines])
+    pairs = [("script", f"{name}: {script}") for name, script in scripts.items()]
+    body = "\n".join(f"    {label + ':':<9} {text}" for label, text in [*pairs, *lines])
     return LawBroken(
         "TT311",
         f"dataflow {flow.name!r} gives {what} after a crash\n{body}",

@@ -51,9 +51,9 @@ class Result:
         aside = f"{sum(self.late.values()):,} late, {sum(self.rejects.values()):,} rejected"
         parts = [f"<p>{self.rows:,} rows in {self.seconds:.1f} s, {aside}</p>"]
         for name, rows in self.outputs.items():
-            shown = "".join(f"<tr>{_cells(row)}</tr>" for row in rows[:ROWS])
+            cells = "".join(f"<tr>{_cells(row)}</tr>" for row in rows[:ROWS])
             more = f"<p>and {len(rows) - ROWS:,} more</p>" if len(rows) > ROWS else ""
-            parts.append(f"<h4>{html.escape(name)}</h4><table>{_head(rows)}{shown}</table>{more}")
+            parts.append(f"<h4>{html.escape(name)}</h4><table>{_head(rows)}{cells}</table>{more}")
         return "".join(parts)
 
 

@@ -360,12 +360,12 @@ def _picture(flow: Dataflow) -> str | None:
     problems = violations(flow)
     text = f"<pre>{html.escape(redact(str(CheckFailed(problems))))}</pre>" if problems else ""
     types = {node.id: edge_of(Stream[Any](flow, node.id)) for node in graph.nodes}
-    known = {id: edge for id, edge in types.items() if edge is not None}
-    if len(known) < len(types) or any(one.code in ("TT105", "TT108") for one in problems):
+    edges = {id: edge for id, edge in types.items() if edge is not None}
+    if len(edges) < len(types) or any(one.code in ("TT105", "TT108") for one in problems):
         return text
     from tracetypes.compiler.plan.drawing import svg, typed_graph
 
-    return redact(svg(typed_graph(Checked(graph, known)), f"typed graph of {graph.name}", style=True)) + text
+    return redact(svg(typed_graph(Checked(graph, edges)), f"typed graph of {graph.name}", style=True)) + text
 
 
 DISPLAY.picture = _picture

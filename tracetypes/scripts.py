@@ -107,10 +107,10 @@ class Script:
         return self._add(Crash(victim, when))
 
     def __str__(self) -> str:
-        return " | ".join(" ".join(map(_shown, step)) or "nothing" for step in self.steps)
+        return " | ".join(" ".join(map(_text, step)) or "nothing" for step in self.steps)
 
 
-def _shown(entry: _Given | _Beat | Crash) -> str:
+def _text(entry: _Given | _Beat | Crash) -> str:
     match entry:
         case Crash():
             return str(entry)

@@ -107,9 +107,9 @@ def shown_ranges(silence: Silence) -> list[list[int]]:
     return [[one.start, one.stop, one.step] for one in silence]
 
 
-def read_ranges(shown: Iterable[Sequence[int]]) -> Silence:
+def read_ranges(ranges: Iterable[Sequence[int]]) -> Silence:
     """What :func:`shown_ranges` has shown."""
-    return tuple(range(*one) for one in shown)
+    return tuple(range(*one) for one in ranges)
 
 
 def linger_of(node: Node) -> Linger:
@@ -162,7 +162,7 @@ def unrolled(graph: Graph) -> list[Step]:
 def needs(steps: Sequence[Step], periods: Iterable[int], beyond: Mapping[str, Need] | None = None) -> Needs:
     """What the edges between ``steps`` need. ``periods``: of all sources, also of those that send into a channel that is read
     here. ``beyond``: what the readers of a channel need, by the name of the sink that sends into it."""
-    known = tuple(sorted(set(periods)))
+    distinct = tuple(sorted(set(periods)))
     edges: dict[tuple[int, int], Need] = {}
     out: dict[int, Need] = {}
     for node, inputs in reversed(steps):
@@ -170,13 +170,13 @@ def needs(steps: Sequence[Step], periods: Iterable[int], beyond: Mapping[str, Ne
         if isinstance(node, Sink):
             here = (beyond or {}).get(node.name, NOTHING)
         linger = linger_of(node)
-        need = {p: count for p in known if (count := here.get(p, 0) + blocks_of(linger, p))} if linger else here
+        need = {p: count for p in distinct if (count := here.get(p, 0) + blocks_of(linger, p))} if linger else here
         if not need:
             continue
         for upstream in inputs:
             edges[upstream, node.id] = need
             other = out.get(upstream, NOTHING)
-            out[upstream] = {p: max(need.get(p, 0), other.get(p, 0)) for p in known} if other else need
+            out[upstream] = {p: max(need.get(p, 0), other.get(p, 0)) for p in distinct} if other else need
     return Needs(edges, out)
 
 

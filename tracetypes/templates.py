@@ -235,11 +235,11 @@ def type_arguments(instance: object, base: type[Any]) -> tuple[Any, ...]:
     name its types as :meth:`SelfDescribing.type_arguments` shall.
     """
     cls = type(instance)
-    known: dict[Any, Any] = {}
+    arguments: dict[Any, Any] = {}
     if (own := getattr(instance, "__orig_class__", None)) is not None:
-        known = dict(zip(cls.__parameters__, get_args(own), strict=False))  # type: ignore[attr-defined]
+        arguments = dict(zip(cls.__parameters__, get_args(own), strict=False))  # type: ignore[attr-defined]
     named = _named(instance) if isinstance(instance, SelfDescribing) else {}
-    pending: list[tuple[Any, dict[Any, Any]]] = [(cls, known)]
+    pending: list[tuple[Any, dict[Any, Any]]] = [(cls, arguments)]
     while pending:
         at, bound = pending.pop()
         if "type_arguments" in vars(at):

@@ -82,7 +82,7 @@ def check_flow(
 
     def tell(name: str, test: Callable[[], None]) -> None:
         nonlocal broken, unknown
-        result = _told(name, test, say)
+        result = _verdict(name, test, say)
         broken, unknown = broken + (result == "BROKEN"), unknown + (result == "unknown")
 
     for node in checked.graph.nodes:
@@ -132,8 +132,8 @@ def answers(
             sinks = {"": error.code}
         else:
             sinks = {name: repr(trace.normal_form) for name, trace in traces.items()}
-        shown = {name: [repr(row) for row in some] for name, some in drawn.items()}
-        lines.append(json.dumps({"rows": shown, "sinks": sinks}))
+        texts = {name: [repr(row) for row in some] for name, some in drawn.items()}
+        lines.append(json.dumps({"rows": texts, "sinks": sinks}))
 
     take()
     yield from lines
@@ -156,7 +156,7 @@ def _compare_processes(flow: str, here: Iterable[str], there: Iterable[str]) -> 
                 )
 
 
-def _told(name: str, test: Callable[[], None], say: Callable[[str], None]) -> Literal["ok", "BROKEN", "unknown"]:
+def _verdict(name: str, test: Callable[[], None], say: Callable[[str], None]) -> Literal["ok", "BROKEN", "unknown"]:
     try:
         test()
     except LawBroken as error:

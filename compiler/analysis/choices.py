@@ -45,7 +45,7 @@ def _traced(choice: Choice[Any], value: Schema) -> TracedChoice:
     if not _has_place(united([result for result in results(by) if result is not None], "by")):
         raise Untraceable("orders by something else than numbers, times, texts, and tuples and desc() of these")
     where = None if choice.where is None else _returned(choice.where, value)
-    if where is not None and any(isinstance(made, Pack) or made.kind != Boolean() for made in results(where) if made):
+    if where is not None and any(isinstance(result, Pack) or result.kind != Boolean() for result in results(where) if result):
         raise Untraceable("has a where= that gives no bool")
     return TracedChoice(choice, by, where)
 

@@ -47,8 +47,8 @@ class Hidden:
 def content(value: object, hide: Hide) -> str:
     """The text of a value. ``hide``: a keyed hash for secrets. Raises :class:`Incomparable`."""
     text = _Content(hide).of(value)
-    shown = redact_passwords(text)
-    return text if shown == text else f"{shown} {hide(text)}"
+    without_passwords = redact_passwords(text)
+    return text if without_passwords == text else f"{without_passwords} {hide(text)}"
 
 
 def shortened(text: str) -> str:

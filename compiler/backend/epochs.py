@@ -78,8 +78,8 @@ def _closed(
     """Close the blocks from the sources' reports, if the sources send rows of the sink."""
     kernel = StageKernel(plan, plan.stages[0])
     state = loads(base64.b64decode(before["state"])) if "state" in before else kernel.fresh()
-    sent = list(kernel.step(state, 0, [m for m in messages if isinstance(m.body, Report | Drain)]))
-    record = _record(plan, sent, before)
+    output = list(kernel.step(state, 0, [m for m in messages if isinstance(m.body, Report | Drain)]))
+    record = _record(plan, output, before)
     names = {at: one.leaf.source.name for at, one in kernel.frontier.readers.items()}
     for message in messages:
         if isinstance(report := message.body, Report):
@@ -88,7 +88,7 @@ def _closed(
                     counts[names[report.link]] = counts.get(names[report.link], 0) + count
     blob = dumps(state)
     record["state"] = base64.b64encode(blob).decode()
-    return record, [*sent, kernel.metrics(state, 0, len(blob))], kernel.epoch.frontiers
+    return record, [*output, kernel.metrics(state, 0, len(blob))], kernel.epoch.frontiers
 
 
 def _record(plan: Plan, messages: Sequence[Message], before: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _record(plan: Plan, messages: Sequence[Message], before: dict[str, Any]) -> 
 
 def _latest(newest: Mapping[str, list[int | None]]) -> dict[str, int]:
     """The newest event time of each source that has one, over its parts."""
-    known: dict[str, list[int]] = {}
+    times_of: dict[str, list[int]] = {}
     for reading, parts in newest.items():
-        known.setdefault(reading.partition(":")[0], []).extend(time for time in parts if time is not None)
-    return {name: max(times) for name, times in known.items() if times}
+        times_of.setdefault(reading.partition(":")[0], []).extend(time for time in parts if time is not None)
+    return {name: max(times) for name, times in times_of.items() if times}

@@ -113,17 +113,19 @@ def run_program(
         retentions, targets = _targets(backend, program, checkpoints, outputs, side_outputs, channels, inputs, locks)
         checkpoints.write()
         started = time.monotonic()
-        opened = backend.open(program.plans, inputs, scratch, files_per_step, orders or {}, bounded=not follow)
-        for one in opened.values():
+        open_inputs = backend.open(program.plans, inputs, scratch, files_per_step, orders or {}, bounded=not follow)
+        for one in open_inputs.values():
             if one.warning is not None and notify is not None:
                 notify(one.warning)
         stores = {
-            segment.name: _begun(backend, plan, checkpoints.queries[segment.name], targets[segment.name], segment.name, opened)
+            segment.name: _store(
+                backend, plan, checkpoints.queries[segment.name], targets[segment.name], segment.name, open_inputs
+            )
             for segment, plan in zip(program.segments, program.plans, strict=True)
         }
         for segment, plan in zip(program.segments, program.plans, strict=True):
             store = stores[segment.name]
-            _begin_files(backend, plan, opened, store, appended=appended, follows=not drain)
+            _begin_files(backend, plan, open_inputs, store, appended=appended, follows=not drain)
             if segment.sends is not None and (channels is None or plan.gate is not None):
                 retentions[segment.sends].sender = store.log
             for name in segment.receives:
@@ -134,7 +136,7 @@ def run_program(
             retention.clean()
         _undrain(backend, stores.values())
         with _nothing_unread(stores.values(), checkpoint, control, follow=follow):
-            _supervise(backend, context, program, opened, retentions, stores, control)
+            _supervise(backend, context, program, open_inputs, retentions, stores, control)
         for retention in retentions.values():
             retention.clean()
             if all(store.finished for store in stores.values()):
@@ -198,19 +200,19 @@ def _targets(
     return retentions, targets
 
 
-def _begun(
+def _store(
     backend: Backend,
     plan: Plan,
     checkpoint: CompatibleCheckpoint,
     target: Output,
     sink: str,
-    opened: Mapping[str, OpenInput],
+    open_inputs: Mapping[str, OpenInput],
 ) -> RunStore:
     """The run store of a segment, with its output and inputs."""
     store = RunStore(checkpoint)
     backend.log(store.path).clean()  # before other queries look into it
     store.begin(target, sink)
-    store.keep_identities({name: opened[name].identity for name in dict.fromkeys(leaf.source.name for leaf in plan.sources)})
+    store.keep_identities({name: open_inputs[name].identity for name in dict.fromkeys(leaf.source.name for leaf in plan.sources)})
     return store
 
 
@@ -218,7 +220,7 @@ def _supervise(
     backend: Backend,
     context: RunContext,
     program: Program,
-    opened: Mapping[str, OpenInput],
+    open_inputs: Mapping[str, OpenInput],
     retentions: Mapping[str, ChannelRetention],
     stores: Mapping[str, RunStore],
     control: Control,
@@ -227,7 +229,7 @@ def _supervise(
     senders = {segment.sends: segment.name for segment in program.segments}
     supervisor = Supervisor(control)
     for segment, plan in zip(program.segments, program.plans, strict=True):
-        needed = {leaf.source.name: opened[leaf.source.name] for leaf in plan.sources}
+        needed = {leaf.source.name: open_inputs[leaf.source.name] for leaf in plan.sources}
         channels = {name: retentions[name] for name in segment.receives}
         start = partial(backend.start, segment, plan, needed, channels, stores[segment.name], context)
         supervisor.start(segment.name, start, [senders[name] for name in segment.receives])
@@ -298,8 +300,8 @@ def _undrain(backend: Backend, stores: Collection[RunStore]) -> None:
     """Sources whose end nobody has answered go on: a run that failed with its last files may get others instead."""
     for store in stores:
         log, number = backend.log(store.path), store.log.ended + 1
-        shown = store.committed(number) is not None or store.visible() is not None
-        if store.finished or log.took_from(store.control, number if shown else number - 1):
+        is_visible = store.committed(number) is not None or store.visible() is not None
+        if store.finished or log.took_from(store.control, number if is_visible else number - 1):
             return
     for store in stores:
         store.undrain()

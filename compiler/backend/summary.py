@@ -126,8 +126,8 @@ def counter(
         with lock:
             for source, time in batch.newest.items():
                 newest[source] = max(time, newest.get(source, time))
-            known = {source: newest[source] for source in (above or {}).get(batch.query, ()) if source in newest}
-            batch = attrs.evolve(batch, newest={**known, **batch.newest})
+            frontiers = {source: newest[source] for source in (above or {}).get(batch.query, ()) if source in newest}
+            batch = attrs.evolve(batch, newest={**frontiers, **batch.newest})
             summary.add(batch)
             if on_batch is not None:
                 on_batch(batch)

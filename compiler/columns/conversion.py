@@ -128,12 +128,12 @@ def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
     if type(columns.kind) is Integer and isinstance(schema, Float):
         columns = Column(schema, full_values(columns, count).astype(np.float64))
     if isinstance(schema, LiteralOf):
-        made = to_arrow(schema.item, attrs.evolve(columns, valid=None), count)
-        if missing is not None and len(made):
-            made = pc.if_else(missing, pa.scalar(None, made.type), made)
-        if not all_within(schema, made):
+        items = to_arrow(schema.item, attrs.evolve(columns, valid=None), count)
+        if missing is not None and len(items):
+            items = pc.if_else(missing, pa.scalar(None, items.type), items)
+        if not all_within(schema, items):
             raise Undefined(0)
-        return made
+        return items
     if columns.kind != schema:
         raise Undefined(0)
     values = full_values(columns, count)

@@ -120,11 +120,11 @@ def _walk(tree: Tree, rows: Rows, leaves: list[tuple[Leaf, Rows]]) -> None:
                 rows.run.undefined(rows.number(0))
                 return
             continue
-        chosen = column.values
+        condition = column.values
         if not isinstance(column.kind, Boolean):
             rows.run.undefined(rows.number(0))
             return
-        yes = np.flatnonzero(chosen)
+        yes = np.flatnonzero(condition)
         if len(yes) == rows.count:
             tree = tree.then
             continue
@@ -132,5 +132,5 @@ def _walk(tree: Tree, rows: Rows, leaves: list[tuple[Leaf, Rows]]) -> None:
             tree = tree.otherwise
             continue
         _walk(tree.then, rows.part(yes), leaves)
-        rows, tree = rows.part(np.flatnonzero(~chosen)), tree.otherwise
+        rows, tree = rows.part(np.flatnonzero(~condition)), tree.otherwise
     leaves.append((tree, rows))

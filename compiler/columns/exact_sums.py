@@ -211,18 +211,18 @@ class ExactSums:
         lengths = limbs.value_lengths().to_numpy()
         words = limbs.flatten().to_numpy()
         specials = np.stack([count.to_numpy() for count in counts], axis=1)
-        kept = specials if specials.any() else None
+        special = specials if specials.any() else None
         if not len(words):
-            return attrs.evolve(ExactSums.zero(len(column)), specials=kept)
+            return attrs.evolve(ExactSums.zero(len(column)), specials=special)
         first = int(lows[lengths > 0].min())
         width = int((lows + lengths)[lengths > 0].max()) - first
         if len(words) == width * len(column):
-            return ExactSums(first, words.reshape(len(column), width), 1, kept)
+            return ExactSums(first, words.reshape(len(column), width), 1, special)
         starts = np.cumsum(lengths) - lengths
         places = np.repeat(lows - first - starts + np.arange(len(column)) * width, lengths) + np.arange(len(words))
         wide = np.zeros(len(column) * width, np.int64)
         wide[places] = words
-        return ExactSums(first, wide.reshape(len(column), width), 1, kept)
+        return ExactSums(first, wide.reshape(len(column), width), 1, special)
 
     @staticmethod
     def concat(parts: Sequence[ExactSums]) -> ExactSums:

@@ -185,8 +185,8 @@ def place_columns(columns: Columns) -> list[Any]:
     if isinstance(columns, Struct):
         if columns.cls not in (tuple, Desc) or columns.valid is not None:
             raise Undefined(0)
-        found = [one for part in columns.read for one in place_columns(part)]
-        return [~one for one in found] if columns.cls is Desc else found
+        columns_of_parts = [one for part in columns.read for one in place_columns(part)]
+        return [~one for one in columns_of_parts] if columns.cls is Desc else columns_of_parts
     if columns.valid is not None:
         raise Undefined(0)
     match columns.kind:

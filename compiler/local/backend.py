@@ -85,8 +85,8 @@ class LocalBackend:
         return running
 
 
-def _is_remote_file(given: object) -> bool:
-    return isinstance(given, str) and connector_of(given).kind == "files" and connector_of(given).path(given) is None
+def _is_remote_file(address: object) -> bool:
+    return isinstance(address, str) and connector_of(address).kind == "files" and connector_of(address).path(address) is None
 
 
 @attrs.frozen

@@ -177,13 +177,13 @@ class Box:
     hover: str = ""
 
     @property
-    def _shown(self) -> tuple[list[str], list[str]]:
+    def _rows(self) -> tuple[list[str], list[str]]:
         return _wrapped(self.title, 40), [row for line in self.lines for row in _wrapped(line, 46)]
 
     @property
     def size(self) -> Size:
         """Of the whole box."""
-        titles, rows = self._shown
+        titles, rows = self._rows
         widest = max(_wide(row, 14) for row in titles)
         widest += 0 if self.badge is None else 12 + self.badge.width
         widest = max(widest, *(_wide(row, 12) for row in rows), 92)
@@ -191,7 +191,7 @@ class Box:
 
     def svg(self, at: Corner) -> str:
         """The box at a place."""
-        titles, rows = self._shown
+        titles, rows = self._rows
         parts, y = [_rect(f"tt-box tt-{self.kind}" if self.kind else "tt-box", at, 7)], at.y + 8
         for row in titles:
             parts.append(_text("tt-title", at.x + _INSIDE, y + 15, row))

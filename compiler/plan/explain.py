@@ -105,7 +105,7 @@ def show_plan(plan: Plan, wording: Wording) -> Iterator[str]:
     (tail,) = links(plan.region)
     yield f"    sink {plan.sink.name!r} : {plan.edge}"
     for one in stateless_runs(tail):
-        yield from _shown(one, "native")
+        yield from _operator(one, "native")
     yield from _lines(wording.sink(plan.sink))
 
 
@@ -118,7 +118,7 @@ TAIL = 20
 
 
 def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
-    shown: dict[tuple[int, bool, bool], str] = {}
+    places: dict[tuple[int, bool, bool], str] = {}
     for link in links(stage.region):
         match link.leaf:
             case FromSource(source=source):
@@ -131,7 +131,7 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
                 yield from _lines(wording.channel())
             case FromStage(stage=earlier):
                 yield f"    from stage {earlier}"
-        yield from _way(link, shown)
+        yield from _way(link, places)
         yield from _combining(stage)
         yield f"        Exchange  HASH to {plan.key_groups} key groups: {wording.exchange()}"
     many = len(stage.region.leaves) > 1
@@ -147,22 +147,22 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
     if many:
         yield "        Arrow     MRG"
     for one in keyed_runs(stage):
-        yield from _shown(one, "Arrow")
+        yield from _operator(one, "Arrow")
 
 
-def _way(link: Link, shown: dict[tuple[int, bool, bool], str]) -> Iterator[str]:
+def _way(link: Link, places: dict[tuple[int, bool, bool], str]) -> Iterator[str]:
     """The operators of a link. A long tail that other links have too is shown once: of many sources that join one chain each
-    would show all of it. ``shown``: operators, whether they follow a source, and one that runs in Python, and where they are."""
+    would show all of it. ``places``: operators, whether they follow a source, and one that runs in Python, and where they are."""
     python = False
     for at, one in enumerate(stateless_runs(link)):
         key = link.path[at].node.id, isinstance(link.leaf, FromSource), python
         left = len(link.path) - at
-        if key in shown and left > TAIL:
-            yield f"        {left} more, from {one.name} ({one.node.where}) on: as for {shown[key]}"
+        if key in places and left > TAIL:
+            yield f"        {left} more, from {one.name} ({one.node.where}) on: as for {places[key]}"
             return
-        shown.setdefault(key, _leaf(link.leaf))
+        places.setdefault(key, _leaf(link.leaf))
         python = python or isinstance(link.path[at].traced, Opaque)
-        yield from _shown(one, "native")
+        yield from _operator(one, "native")
 
 
 def _leaf(leaf: Leaf) -> str:
@@ -175,7 +175,7 @@ def _leaf(leaf: Leaf) -> str:
             return f"stage {stage}"
 
 
-def _shown(one: Runs, native: str) -> Iterator[str]:
+def _operator(one: Runs, native: str) -> Iterator[str]:
     yield f"        {native if one.native else 'Python':<6}    {one.name}"
     if one.reason is not None:
         yield f"                  because {redact(one.reason)}"
@@ -236,7 +236,7 @@ def _combining(stage: Stage) -> Iterator[str]:
         name = f"combine by {one.name} before the exchange, where that makes the items fewer"
     else:
         name = f"combine by {one.name} before the exchange: {', '.join(part.reduction for part in monoid.parts)}"
-    yield from _shown(attrs.evolve(one, name=name), "Arrow")
+    yield from _operator(attrs.evolve(one, name=name), "Arrow")
 
 
 def _why(stage: Stage, at: int) -> str | Opaque:

@@ -242,7 +242,7 @@ def _spread(layers: list[list[_Slot]]) -> None:
         before = [slot.x for slot in slots]
         for order in (reversed(layers), layers):
             for layer in order:
-                _place(layer, _wanted)
+                _place(layer, _pulls)
         if all(abs(slot.x - x) < 0.05 for slot, x in zip(slots, before, strict=True)):
             break
     for slot in slots:
@@ -283,7 +283,7 @@ def _apart(left: _Slot, right: _Slot) -> float:
     return left.right + (APART if wide else APART / 2) + right.left
 
 
-def _wanted(slot: _Slot) -> list[tuple[float, float]]:
+def _pulls(slot: _Slot) -> list[tuple[float, float]]:
     above = [(j.upper.x + j.leaves - j.enters, j.weight) for j in slot.up]
     return above + [(j.lower.x + j.enters - j.leaves, j.weight) for j in slot.down]
 

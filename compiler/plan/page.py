@@ -216,8 +216,8 @@ def page(checked: Checked, wording: Wording, program: Program) -> str:
     lines = [*program.shared]
     for query, plan in program.named:
         lines += [*([f"query {query}"] if len(program.plans) > 1 else []), *show_plan(plan, wording)]
-    shown = escape("\n".join(lines))
-    text = f"<details><summary>The plan as text</summary>\n<pre>{shown}</pre>\n</details>\n"
+    plan_text = escape("\n".join(lines))
+    text = f"<details><summary>The plan as text</summary>\n<pre>{plan_text}</pre>\n</details>\n"
     graph = svg(typed_graph(checked), f"typed graph of {name}", style=False)
     return _PAGE.format(
         name=escape(name), about=_ABOUT, style=STYLE, graph=graph, heading=heading, plan=picture, text=text

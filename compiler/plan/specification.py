@@ -98,10 +98,10 @@ def _steps(plan: Plan) -> Iterator[str]:
 def _sorted(plan: Plan) -> Iterator[str]:
     """An exchange interleaves what its senders send."""
     for stage in plan.stages:
-        known = False
+        is_ordered = False
         for step in stage.steps:
-            known = isinstance(step.node, Sort | Restore) or (known and step.gives.ordered)
-            if isinstance(step.node, Apply) and isinstance(step.node.op, OpKeyedOrdered) and not known:
+            is_ordered = isinstance(step.node, Sort | Restore) or (is_ordered and step.gives.ordered)
+            if isinstance(step.node, Apply) and isinstance(step.node.op, OpKeyedOrdered) and not is_ordered:
                 yield f"{title(step.node)} in stage {stage.number} looks at an order that nobody made or restored"
         if stage.restores and any(link.path for link in links(stage.region)):
             yield f"stage {stage.number} restores the order of what stateless operators emit, which has none"

@@ -30,14 +30,14 @@ def chosen_rows(choices: Sequence[TracedChoice], flow: KeyedFlow, ends: Any, see
     groups = Groups.of(*codes_of(ends, flow.key, flow.count))
     needed = np.zeros(flow.count, np.bool_)
     for choice in choices:
-        needed[_chosen(choice, flow, groups, seen)] = True
+        needed[_rows_of_choice(choice, flow, groups, seen)] = True
     without = np.ones(groups.number, np.bool_)
     without[groups.of_row[needed]] = False
     needed[groups.first[without]] = True
     return np.flatnonzero(needed)
 
 
-def _chosen(traced: TracedChoice, flow: KeyedFlow, groups: Groups, seen: SeenChoice | None) -> Any:
+def _rows_of_choice(traced: TracedChoice, flow: KeyedFlow, groups: Groups, seen: SeenChoice | None) -> Any:
     choice, inputs, rows = traced.choice, flow.inputs, np.arange(flow.count)
     if traced.where is not None and choice.where is not None:
         where = return_values(traced.where, inputs, flow.count)
@@ -54,11 +54,11 @@ def _chosen(traced: TracedChoice, flow: KeyedFlow, groups: Groups, seen: SeenCho
         seen(choice.by, traced.by, inputs, by, len(rows))
     columns = _turned(place_columns(by), first=choice.first)
     group = groups.of_row[rows]
-    kept = _best(group, groups.number, columns, choice.count)
+    best = _best(group, groups.number, columns, choice.count)
     if choice.ties == "all":
-        return rows[kept]
-    rows, group = rows[kept], group[kept]
-    columns = [column[kept] for column in columns]
+        return rows[best]
+    rows, group = rows[best], group[best]
+    columns = [column[best] for column in columns]
     if int(np.bincount(group).max()) <= choice.count:
         return rows
     if choice.ties == "canonical":
@@ -72,8 +72,8 @@ def _chosen(traced: TracedChoice, flow: KeyedFlow, groups: Groups, seen: SeenCho
 
 
 def _of_rows(inputs: Inputs, rows: Any) -> Inputs:
-    def find(given: Input) -> Column:
-        return take_column(inputs(given), rows)
+    def find(leaf: Input) -> Column:
+        return take_column(inputs(leaf), rows)
 
     return find
 
@@ -94,11 +94,11 @@ def _best(group: Any, number: int, columns: Sequence[Any], count: int) -> Any:
     order = np.lexsort((*(~column for column in reversed(columns)), group))
     ordered, place = group[order], _place_in(group[order])
     last = np.minimum(np.arange(len(order)) - place + count - 1, len(order) - 1)
-    kept = place < count
+    is_best = place < count
     tied = ordered[last] == ordered
     for column in columns:
         tied &= column[order][last] == column[order]
-    return np.sort(order[kept | tied])
+    return np.sort(order[is_best | tied])
 
 
 def _place_in(group: Any) -> Any:

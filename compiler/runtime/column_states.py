@@ -63,13 +63,13 @@ class Shape:
     @property
     def text(self) -> str:
         """The same for equal shapes in every process."""
-        return f"{_shown(self.state)} of {_shown(self.agg)}"
+        return f"{_describe(self.state)} of {_describe(self.agg)}"
 
 
-def _shown(value: Value) -> str:
+def _describe(value: Value) -> str:
     if isinstance(value, Pack):
         names = value.names or tuple(map(str, range(len(value.parts))))
-        parts = ", ".join(f"{name}: {_shown(part)}" for name, part in zip(names, value.parts, strict=True))
+        parts = ", ".join(f"{name}: {_describe(part)}" for name, part in zip(names, value.parts, strict=True))
         return f"{value.cls.__module__}.{value.cls.__qualname__}({parts})"
     return repr(value.kind)
 
@@ -359,15 +359,15 @@ class Columnar:
             "key": keys,
             "marker": marker,
         }
-        shown: list[Emissions] = []
+        emissions: list[Emissions] = []
         for emitted in run(keyed.on_marker, _finder(of_marker), count).emissions:
             size = count if emitted.rows is None else len(emitted.rows)
             if size:
                 key, value = fit_key(keyed.gives.key, emitted.key), fit(keyed.gives.value, emitted.value)
                 out(end, key, value, size)
-                shown.append(Emissions(emitted.rows, emitted.number, key, value))
+                emissions.append(Emissions(emitted.rows, emitted.number, key, value))
         if self.closed is not None:
-            self.closed(ClosedKeys(count, end, keys, arguments["state"], arguments["agg"], of_marker["new_state"], shown))
+            self.closed(ClosedKeys(count, end, keys, arguments["state"], arguments["agg"], of_marker["new_state"], emissions))
 
 
 def _finder(arguments: dict[str, Columns]) -> Callable[[Input], Column]:

@@ -131,7 +131,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
     ) -> Runs:
         by_key: dict[Any, Any] = states[at]
         key: Any = None
-        method, shown = "on_item", ""
+        method, where = "on_item", ""
         value: Any = None
         emit, on_item, following = emissions.start(), op.on_item, emissions.next
         visited: Iterable[Any] = ()
@@ -151,7 +151,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
                 following(key)
             out = emissions.end()
             if marks:
-                method, shown = "on_marker", f"marker {marker}"
+                method, where = "on_marker", f"marker {marker}"
                 emit, on_marker = emissions.start(), op.on_marker
                 visited = by_key if keys is None else keys
                 for key in visited:
@@ -160,7 +160,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
                     following(key)
                 out = out.followed_by(emissions.end())
             if forgets:
-                method, shown = "initial_state", f"marker {marker}"
+                method, where = "initial_state", f"marker {marker}"
                 forget_some(by_key, visited if marks else runs.keys, op.initial_state())
             return out
         except OperatorFailed:
@@ -168,7 +168,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
         except Exception as error:
             following(key)
             emissions.end()  # what was emitted before may be the first error
-            what = f"key {key!r}, {shown}" if shown else f"item ({key!r}, {value!r})"
+            what = f"key {key!r}, {where}" if where else f"item ({key!r}, {value!r})"
             raise operator_failure(op, method, what, error) from error
 
     return run

@@ -117,7 +117,7 @@ def through(
 def through_one(tree: Tree, stream: StreamType, flow: Flow, seen: Seen | None, number: int) -> list[KeyedFlow]:
     """The output of one operator."""
     results: list[KeyedFlow] = []
-    shown: list[Emissions] = []
+    emissions: list[Emissions] = []
     for emitted in run(tree, flow.inputs, flow.count).emissions:
         count = flow.count if emitted.rows is None else len(emitted.rows)
         if not count:
@@ -127,9 +127,9 @@ def through_one(tree: Tree, stream: StreamType, flow: Flow, seen: Seen | None, n
         if emitted.rows is not None:
             rows = emitted.rows if rows is None else rows[emitted.rows]
         results.append(KeyedFlow.of(key, value, count, rows))
-        shown.append(Emissions(emitted.rows, emitted.number, key, value))
+        emissions.append(Emissions(emitted.rows, emitted.number, key, value))
     if seen is not None:
-        seen(number, flow, shown)
+        seen(number, flow, emissions)
     return results
 
 

@@ -48,7 +48,7 @@ class SideBuffer:
 
     def add_reject(self, row: str, reason: str) -> None:
         """Take a reject."""
-        self.rejects.append((_shown(row), _shown(reason)))
+        self.rejects.append((_utf8_text(row), _utf8_text(reason)))
         self.size += len(row)
 
     @property
@@ -99,7 +99,7 @@ _LATE: Final = pa.schema([("row", pa.string()), ("block", pa.int64()), ("closed"
 _REJECTS: Final = pa.schema([("row", pa.string()), ("reason", pa.string())])
 
 
-def _shown(text: str) -> str:
+def _utf8_text(text: str) -> str:
     """Text that is UTF-8: half a character in it is shown by its bytes."""
     try:
         text.encode()

@@ -290,8 +290,8 @@ class Verifier:
             return agg
 
         inexact = any(part.reduction == "sum" and _bare(part.kind) == Float() for part in monoid.parts)
-        shown = partial(sample.shown, int(np.searchsorted(both, last)))
-        self.compare(name, "combine", together, _outcome(combine), shown, inexact=inexact)
+        describe = partial(sample.shown, int(np.searchsorted(both, last)))
+        self.compare(name, "combine", together, _outcome(combine), describe, inexact=inexact)
 
     def closing(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed) -> Callable[[ClosedKeys], None]:
         """A function that sees the keys of a block that closes."""
@@ -324,9 +324,9 @@ class Verifier:
             )
             out.clear()
             raised, _ = _outcome(op.on_marker, new, key, marker, emit)
-            answered = raised, list(out)
+            python = raised, list(out)
             self.compare(
-                name, "on_marker", traced[at], answered, partial("key {!r}, state {!r}, {}".format, key, new, marker)
+                name, "on_marker", traced[at], python, partial("key {!r}, state {!r}, {}".format, key, new, marker)
             )
 
     def compare(

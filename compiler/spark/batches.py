@@ -132,5 +132,5 @@ class MicroBatches:
 def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Mapping[str, Any] | None = None) -> None:
     """Send the workers of the next micro-batch the newest event times before it, of each part of each reading of a
     source."""
-    known = {"batch": batch, "newest": newest, "pieces": pieces or {}}
-    spark.sparkContext.setLocalProperty(BEFORE, json.dumps(known))
+    content = {"batch": batch, "newest": newest, "pieces": pieces or {}}
+    spark.sparkContext.setLocalProperty(BEFORE, json.dumps(content))

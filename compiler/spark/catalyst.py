@@ -164,7 +164,7 @@ class _Translation:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
-        self.known: dict[int, Term] = {}
+        self.terms: dict[int, Term] = {}
         self.tables: dict[tuple[int, Any], tuple[Any, ...]] = {}
 
     # ------------------------------------------------------------------------------------------- trees
@@ -252,9 +252,9 @@ class _Translation:
     # -------------------------------------------------------------------------------------- expressions
 
     def term(self, expr: Expr) -> Term:
-        term = self.known.get(id(expr))
+        term = self.terms.get(id(expr))
         if term is None:
-            term = self.known[id(expr)] = self.make(expr)
+            term = self.terms[id(expr)] = self.make(expr)
             if term.size > MOST_NODES:
                 raise NotNative("an expression is too large")
         return term

@@ -117,8 +117,8 @@ class FileInput(Input):
         if isinstance(self.format, Parquet):
             schema = self._schema()
             check_types(self.leaf, self.path, {field.name: field.dataType for field in schema})
-            for name, wanted in self.leaf.layout.columns:
-                if signed(arrow_type(wanted)) != arrow_type(wanted):
+            for name, field in self.leaf.layout.columns:
+                if signed(arrow_type(field)) != arrow_type(field):
                     raise RunError(
                         "TT203",
                         f"{self.path}: Spark does not read the unsigned integers of {name!r}",

@@ -150,10 +150,10 @@ class SparkLog:
     @property
     def tasks(self) -> int | None:
         """The number of parts of the state; None if there is no state yet."""
-        begun = self.path / "offsets" / str(self.begun)
-        if not (self.path / "state").is_dir() or not begun.exists():
+        first = self.path / "offsets" / str(self.begun)
+        if not (self.path / "state").is_dir() or not first.exists():
             return None
-        for line in begun.read_text().splitlines():
+        for line in first.read_text().splitlines():
             if line.startswith("{") and "conf" in (about := json.loads(line)):
                 return int(about["conf"]["spark.sql.shuffle.partitions"])
         return None

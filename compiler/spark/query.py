@@ -166,7 +166,7 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
                     _wait(running, stop, until=running.processAllAvailable)
                     _see_that_it_lives(running, handler)
                 if not stop.is_set():
-                    _answered(store)
+                    _check_answered(store)
                     store.finish()
             return
         except (PySparkException, Py4JError, ConnectionError) as error:
@@ -182,14 +182,14 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
                 number, pieces, slow = failed, pieces if failed == number else {}, 0
                 tell(spark, number, newest, pieces)
                 continue
-            known, slow = (pieces, slow) if failed == number else ({}, 0)
+            before, slow = (pieces, slow) if failed == number else ({}, 0)
             if again is None and SLOW in str(error) and slow < 3:
-                number, pieces, slow = failed, known, slow + 1
+                number, pieces, slow = failed, before, slow + 1
                 tell(spark, number, newest, pieces)
                 continue
-            if again is None or again.before.items() <= known.items():
+            if again is None or again.before.items() <= before.items():
                 raise _translated(error) from error
-            number, pieces = failed, {**known, **again.before}  # each stage asks for its own sources
+            number, pieces = failed, {**before, **again.before}  # each stage asks for its own sources
             tell(spark, number, newest, pieces)
         finally:
             with suppress(Py4JError, ConnectionError):  # there may be no JVM any more
@@ -227,7 +227,7 @@ def _rescale(query: Query) -> None:
         ) from error
 
 
-def _answered(store: RunStore) -> None:
+def _check_answered(store: RunStore) -> None:
     """Make sure that the sources' end has reached the last stage, before anybody is told that the run is finished."""
     number, _ = store.next
     if not store.before(number).get("complete"):
@@ -283,9 +283,9 @@ def _wait(
 
 def _translated(error: Exception) -> Exception:
     """Our own error, if one is inside what Spark reports."""
-    known = from_text(str(error))
-    if known is not None:
-        return known
+    ours = from_text(str(error))
+    if ours is not None:
+        return ours
     if isinstance(error, ConnectionError | Py4JNetworkError):
         return RunError(
             "TT214",
@@ -305,5 +305,5 @@ def _translated(error: Exception) -> Exception:
     causes = [
         line.strip() for line in lines if line != first and re.match(r"(Caused by: )?[A-Za-z_][\w.$]*(: .*)?$", line)
     ]
-    shown = "\n    ".join([first, *list(dict.fromkeys(causes))[-3:]])
-    return RunError("TT214", f"Spark stopped the query: {shown}", fix="see the cause above; run again to go on")
+    text = "\n    ".join([first, *list(dict.fromkeys(causes))[-3:]])
+    return RunError("TT214", f"Spark stopped the query: {text}", fix="see the cause above; run again to go on")

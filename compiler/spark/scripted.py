@@ -114,7 +114,7 @@ class ScriptInput(FileInput):
 class Scripts(Connector):
     """Scripted sources."""
 
-    kind, scheme, shown = "script", "", "files"
+    kind, scheme, display_name = "script", "", "files"
 
     def has(self, address: object) -> bool:
         """Whether :func:`write_steps` wrote it."""

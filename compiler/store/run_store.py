@@ -108,9 +108,9 @@ class RunStore:
         epochs = [name for name in names if not name.startswith(".")]
         old = epochs[:-KEPT] if len(epochs) > 2 * KEPT else []
         if self.files:
-            gone = [read_json(records / name)["files"] for name in old]
+            records_of_old = [read_json(records / name)["files"] for name in old]
             for label, files in self.files.items():
-                files.keep(about[label] for about in gone if label in about)
+                files.keep(about[label] for about in records_of_old if label in about)
         for name in {*names} - {*epochs} | {*old}:  # some may have been left by a writer that was killed
             (records / name).unlink()
 
@@ -141,16 +141,16 @@ class RunStore:
     def begin(self, output: Output, sink: str) -> None:
         """Go on with an output, which must be the one that the run began with. Raises :class:`RunError` ``TT209``,
         ``TT218``."""
-        begun = self.log.begun
+        last = self.log.begun
 
         def compare() -> None:
             identity = output.identity
             if identity is not None:
-                keep_identities(self.path / "outputs.json", "sink", {sink: identity}, begun=begun >= 0)
+                keep_identities(self.path / "outputs.json", "sink", {sink: identity}, begun=last >= 0)
 
-        if begun >= 0:
+        if last >= 0:
             compare()
-        output.begin(next_start(self.path, begun))
+        output.begin(next_start(self.path, last))
         self.output = output
-        if begun < 0:  # now there is a table, if there was none
+        if last < 0:  # now there is a table, if there was none
             compare()

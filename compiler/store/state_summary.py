@@ -59,8 +59,8 @@ class StageSummary:
             yield f"    keys: {_listed([show(key) for key in self.keys], self.distinct)}"
         if self.open:
             yield f"    open blocks, by their end: {_listed([when(end) for end in self.open[:limit]], len(self.open))}"
-        shown = [f"{group}: {size:,}" for group, size in self.sizes.items()]
-        yield f"    bytes by key group: {_listed(shown[:limit], len(shown))}"
+        lines = [f"{group}: {size:,}" for group, size in self.sizes.items()]
+        yield f"    bytes by key group: {_listed(lines[:limit], len(lines))}"
 
 
 def _listed(texts: list[str], total: int) -> str:

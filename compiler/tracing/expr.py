@@ -191,19 +191,19 @@ def run(tree: Tree, inputs: Callable[[Input], Any]) -> tuple[list[tuple[Any, Any
 
     Raises :class:`Undefined`, also if the row must run in Python.
     """
-    known: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     while isinstance(tree, Branch):
-        tree = tree.then if _evaluate(tree.condition, inputs, known) else tree.otherwise
+        tree = tree.then if _evaluate(tree.condition, inputs, results) else tree.otherwise
     if tree.raises:
         raise Undefined("the path ends in an exception")
     emitted = [
-        (None if one.key is None else _evaluate(one.key, inputs, known), _evaluate(one.value, inputs, known))
+        (None if one.key is None else _evaluate(one.key, inputs, results), _evaluate(one.value, inputs, results))
         for one in tree.emissions
     ]
-    return emitted, None if tree.result is None else _evaluate(tree.result, inputs, known)
+    return emitted, None if tree.result is None else _evaluate(tree.result, inputs, results)
 
 
-def _evaluate(value: Value, inputs: Callable[[Input], Any], known: dict[int, Any]) -> Any:
+def _evaluate(value: Value, inputs: Callable[[Input], Any], results: dict[int, Any]) -> Any:
     """``known``: values of the calls that were met before, by identity; expressions share their parts."""
     match value:
         case Input():
@@ -211,7 +211,7 @@ def _evaluate(value: Value, inputs: Callable[[Input], Any], known: dict[int, Any
         case Const():
             return value.value
         case Pack(cls, names, parts):
-            values = [_evaluate(part, inputs, known) for part in parts]
+            values = [_evaluate(part, inputs, results) for part in parts]
             if cls is tuple:
                 return tuple(values)
             try:
@@ -219,18 +219,18 @@ def _evaluate(value: Value, inputs: Callable[[Input], Any], known: dict[int, Any
             except Exception as error:  # the author's own validators
                 raise Undefined(f"{cls.__name__}: {error}") from error
         case Call():
-            if id(value) not in known:
-                known[id(value)] = _call(value, inputs, known)
-            return known[id(value)]
+            if id(value) not in results:
+                results[id(value)] = _call(value, inputs, results)
+            return results[id(value)]
         case _:
             assert_never(value)
 
 
-def _call(call: Call, inputs: Callable[[Input], Any], known: dict[int, Any]) -> Any:
+def _call(call: Call, inputs: Callable[[Input], Any], results: dict[int, Any]) -> Any:
     if call.op == "if":
         condition, then, otherwise = call.args
-        return _evaluate(then if _evaluate(condition, inputs, known) else otherwise, inputs, known)
-    args = [_evaluate(arg, inputs, known) for arg in call.args]
+        return _evaluate(then if _evaluate(condition, inputs, results) else otherwise, inputs, results)
+    args = [_evaluate(arg, inputs, results) for arg in call.args]
     try:
         if call.op == "has":
             return args[0] in _table(call)

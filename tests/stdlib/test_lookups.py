@@ -261,7 +261,7 @@ def test_the_cache_is_bounded(counting: Counting) -> None:
     emitted(op, [("n", "no such"), ("n", "a"), ("n", "b")])
     assert counting.asked == [1, 1, 1, 1], "b was not used for the longest time, and went first"
     op.prefetch(ITEMS)
-    assert len(SESSIONS.of(counting, 2).known) == 2
+    assert len(SESSIONS.of(counting, 2).cache) == 2
 
 
 def test_a_hint_that_fails_leaves_the_error_to_the_item(counting: Counting) -> None:

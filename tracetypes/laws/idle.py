@@ -134,17 +134,17 @@ def leaves_unseen_keys(subject: Subject, stream: Elements, law: str) -> LawBroke
             emitter = Collector(op, subject.gives)
             start = call_operator(op, "initial_state", "the start", op.initial_state)
             emit = partial(emitter.pair, key)
-            found = call_operator(op, "on_marker", repr(marker), op.on_marker, start, key, marker, emit)
+            result = call_operator(op, "on_marker", repr(marker), op.on_marker, start, key, marker, emit)
             start = call_operator(op, "initial_state", "the start", op.initial_state)
-            if emitter.out or not same(found, start):
-                what = f"emits {text_of(emitter.out)}" if emitter.out else f"makes {show(found)} of it"
+            if emitter.out or not same(result, start):
+                what = f"emits {text_of(emitter.out)}" if emitter.out else f"makes {show(result)} of it"
                 lines = [
                     ("key", show(key)),
                     ("state", f"{show(start)}, from initial_state()"),
                     ("on_marker", f"{what} at {marker}"),
                     ("expected", "nothing emitted, and the same state"),
                 ]
-                said = f"{subject.name}: forgets_idle is declared, but on_marker does something for a key that was never seen"
+                text = f"{subject.name}: forgets_idle is declared, but on_marker does something for a key that was never seen"
                 fix = "let on_marker return initial_state() as it is, and emit nothing for it; or remove forgets_idle = True"
-                return LawBroken("TT307", message_of(said, law, lines), fix=fix)
+                return LawBroken("TT307", message_of(text, law, lines), fix=fix)
     return None

@@ -27,8 +27,8 @@ def _monoid(
 
     def examine(subject: Subject, drawn: Drawn, law: str) -> LawBroken | None:
         subject.world.reset()
-        known = [(subject.aggregate(items), items) for items in (drawn if letters > 1 else (*drawn, ()))]
-        for chosen in itertools.permutations(known, letters):
+        values = [(subject.aggregate(items), items) for items in (drawn if letters > 1 else (*drawn, ()))]
+        for chosen in itertools.permutations(values, letters):
             texts = [f"{show(value)}, from {_term(items)}" for value, items in chosen]
             for what, left, right in sides(subject, *(value for value, _ in chosen)):
                 if not same(left, right):

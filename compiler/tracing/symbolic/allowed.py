@@ -199,8 +199,8 @@ def compares_by_value(cls: type[enum.Enum]) -> bool | None:
 
 def has_plain_value(cls: type[enum.Enum]) -> bool:
     """Whether ``member.value`` is Python's own property."""
-    found = next(vars(base)["value"] for base in cls.__mro__ if "value" in vars(base))
-    return found is vars(enum.Enum)["value"]
+    default = next(vars(base)["value"] for base in cls.__mro__ if "value" in vars(base))
+    return default is vars(enum.Enum)["value"]
 
 
 # -------------------------------------------------------------------------------------- calls on constants

@@ -121,10 +121,10 @@ class Arithmetic(Decisions):
     def percent(self, text: str, values: Any) -> Any:
         """``text % values``."""
         parts = tuple(map(self.settle, values if type(values) is tuple else (values,)))
-        shown = self.applied("percent", text, *parts)
-        if shown is None:
+        result = self.applied("percent", text, *parts)
+        if result is None:
             self.refuse(f"formats {' and '.join(map(describe, parts))} with %")
-        return shown
+        return result
 
     def arithmetic(self, op: str, a: Any, b: Any) -> Any:
         kind: Kind = FLOAT if FLOAT in (self.kind(a), self.kind(b)) else INTEGER

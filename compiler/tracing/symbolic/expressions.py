@@ -108,8 +108,8 @@ class Expressions(Observer):
             case Call(op, args, kind, table, path):
                 key = (op, tuple(map(id, args)), kind, id(table), path)
                 depth = 1 + max((self.depths[id(arg)] for arg in args), default=0)
-        if (known := self.interned.get(key)) is not None:
-            return known
+        if (same := self.interned.get(key)) is not None:
+            return same
         if len(self.interned) > _MOST_NODES or depth > _MOST_DEPTH:
             self.refuse("makes an expression that is too large")
         self.interned[key] = expr

@@ -80,9 +80,9 @@ class MethodCalls(BuiltinCalls):
         """``time.replace(hour=0)`` and the like."""
         if not fields or any(name not in TIME_FIELDS or self.kind(fields[name]) != INTEGER for name in fields):
             return None
-        known = {"hour": 24, "minute": 60, "second": 60, "microsecond": 1_000_000, "day": 28}
+        limits = {"hour": 24, "minute": 60, "second": 60, "microsecond": 1_000_000, "day": 28}
         if all(
-            name in known and type(at) is int and (name == "day") <= at < known[name] for name, at in fields.items()
+            name in limits and type(at) is int and (name == "day") <= at < limits[name] for name, at in fields.items()
         ):
             size = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "microsecond": 1, "day": DAY}
             moved: Any = 0
