@@ -2,8 +2,11 @@
 
 ::
 
-    CHECKPOINT/local/epochs.db         table epochs: a row for each of the last epochs. table states: rows for each key group
-    CHECKPOINT/local/states/0-3-1-17   a large part of a state: of stage 0, key group 3, part 1, written by epoch 17
+    CHECKPOINT/local/epochs.db         table epochs: a row for each of the last epochs. table states: rows for each shard.
+                                       table shards: how many shards each stage has
+    CHECKPOINT/local/states/0-3-1-17   a large part of a state: of stage 0, shard 3, part 1, written by epoch 17
+
+A shard has several key groups (:mod:`.shards`). Without a row in that table, each key group is a shard.
 
 An epoch is begun by a commit of what it takes, and ended by one commit of the parts of states that it has changed. So whoever
 goes on after a crash takes the same rows again, from the states before. Each commit synchronises SQLite's write-ahead log.
@@ -24,17 +27,18 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tracetypes.compiler.analysis.pickles import dumps
+from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.local.states import Part, StateParts, state_of
+from tracetypes.compiler.runtime.regroup import divided
 from tracetypes.compiler.store.input_files import home_of
 from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
 from tracetypes.compiler.store.listings import Listings
 from tracetypes.errors import RunError
 
-__all__ = ["GroupId", "LocalLog", "Takes", "stage_states"]
+__all__ = ["GroupId", "LocalLog", "Shards", "Takes", "stage_states"]
 
 GroupId: TypeAlias = tuple[int, int]
-"""A stage, and a key group."""
+"""A stage, and a shard of its key groups."""
 
 LARGE = 1 << 20
 """Bytes from which a part of a state is a file of its own."""
@@ -52,7 +56,17 @@ _TABLES = """
     CREATE TABLE IF NOT EXISTS states (
         stage INTEGER, grp INTEGER, part INTEGER, digest BLOB, state BLOB, file TEXT, PRIMARY KEY (stage, grp, part)
     );
+    CREATE TABLE IF NOT EXISTS shards (stage INTEGER PRIMARY KEY, number INTEGER NOT NULL, key BLOB NOT NULL);
 """
+
+
+@attrs.frozen
+class Shards:
+    """How many shards the key groups of a stage are in, and the schema of its keys, pickled. Key group 5 of 16 is in shard 1 of
+    2."""
+
+    number: int
+    key: bytes
 
 
 @attrs.frozen
@@ -87,6 +101,8 @@ class LocalLog:
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.RLock()
         self._known: dict[GroupId, Sequence[bytes]] | None = None
+        self.shards: dict[int, Shards] = {}
+        """Of each stage, as the states of the next epoch have them."""
 
     # ------------------------------------------------------------------------------------------------- epochs
 
@@ -117,6 +133,16 @@ class LocalLog:
 
     def end(self, number: int, states: Mapping[GroupId, StateParts]) -> None:
         """Record that an epoch has ended, with the states that it has changed: those parts that are not written yet."""
+        self._write(states, number)
+
+    def replace(self, states: Mapping[GroupId, StateParts]) -> None:
+        """Replace all states by the same in other shards, those of :attr:`shards`."""
+        with self._lock:
+            self._known = {}
+            self._write(states, None)
+
+    def _write(self, states: Mapping[GroupId, StateParts], number: int | None) -> None:
+        """Write states. ``number``: the epoch that ends with them; None: they take the place of all others."""
         with self._lock:
             digests = self._digests()
             rows: list[tuple[int, int, int, bytes, Part | None, str | None]] = []
@@ -126,16 +152,23 @@ class LocalLog:
                     if at < len(before) and before[at] == digest:
                         continue
                     large = len(part) >= LARGE
-                    file = self._file(f"{stage}-{group}-{at}-{number}", part) if large else None
+                    name = f"{stage}-{group}-{at}-{f'of-{self.shards[stage].number}' if number is None else number}"
+                    file = self._file(name, part) if large else None
                     rows.append((stage, group, at, digest, None if large else part, file))
             shorter = [(*at, len(one.parts)) for at, one in states.items() if len(one.parts) < len(digests.get(at, ()))]
             with self._open() as connection:
+                if number is None:
+                    connection.execute("DELETE FROM states")
                 connection.executemany("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?)", rows)
                 connection.executemany("DELETE FROM states WHERE stage = ? AND grp = ? AND part >= ?", shorter)
-                connection.execute("UPDATE epochs SET ended = 1 WHERE number = ?", (number,))
-                connection.execute("DELETE FROM epochs WHERE number < ? AND NOT drain", (number - KEPT,))
+                if number is None or not digests:
+                    of_stage = [(stage, one.number, one.key) for stage, one in self.shards.items()]
+                    connection.executemany("INSERT OR REPLACE INTO shards VALUES (?, ?, ?)", of_stage)
+                if number is not None:
+                    connection.execute("UPDATE epochs SET ended = 1 WHERE number = ?", (number,))
+                    connection.execute("DELETE FROM epochs WHERE number < ? AND NOT drain", (number - KEPT,))
             digests.update({at: one.digests for at, one in states.items()})
-            if shorter or any(file is not None for *_, file in rows):
+            if number is None or shorter or any(file is not None for *_, file in rows):
                 self._tidy()
 
     def _digests(self) -> dict[GroupId, Sequence[bytes]]:
@@ -169,6 +202,10 @@ class LocalLog:
                     fix="put the file back, or start anew with another --checkpoint and output",
                 ) from error
             yield (at[0], at[1]), parts
+
+    def written_shards(self) -> dict[int, Shards]:
+        """Of each stage whose states are in shards."""
+        return {stage: Shards(number, key) for stage, number, key in self._all("SELECT stage, number, key FROM shards")}
 
     def _file(self, name: str, state: Part) -> str:
         directory = self.path / "states"
@@ -245,5 +282,17 @@ class LocalLog:
 
 def stage_states(view: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
     """The states of a stage by key group."""
-    for (_, group), parts in LocalLog(view.path).states(stage.number):
-        yield group, bytes(parts[0]) if len(parts) == 1 else dumps(state_of(parts))
+    log = LocalLog(view.path)
+    shards = log.written_shards().get(stage.number)
+    some = [(group, parts) for (_, group), parts in log.states(stage.number)]
+    if shards is None or shards.number == view.key_groups:
+        for group, parts in some:
+            yield group, bytes(parts[0]) if len(parts) == 1 else dumps(state_of(parts))
+        return
+    key, states = loads(shards.key), dict[int, Any]()
+    for shard, parts in some:
+        for group, state in enumerate(divided(key, state_of(parts), view.key_groups)):
+            if group % shards.number == shard:
+                states[group] = state
+    for group in sorted(states):
+        yield group, dumps(states[group])

@@ -24,6 +24,7 @@ from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.inputs import LocalInput
 from tracetypes.compiler.local.log import LocalLog, Takes
+from tracetypes.compiler.local.shards import adopt_shards
 from tracetypes.compiler.local.streams import StreamSplits
 from tracetypes.compiler.local.workers import EpochWork, Workers
 from tracetypes.compiler.plan.facts import is_straight
@@ -116,6 +117,7 @@ class LocalSegment:
         self.streams = {label: one for label, one in self.sources.items() if isinstance(one, StreamSplits)}
         self.channels = {name: (reader.channel.directory, reader.splits()) for name, reader in readers.items()}
         in_plain = {one.operator for one in store.differences}
+        adopt_shards(self.log, self.plan)
         workers = Workers(in_python(self.plan, in_plain), self.inputs, readers, store.output.delivery, self.log.states)
         try:
             number = self.log.ended + 1

@@ -22,6 +22,7 @@ from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.inputs import LocalInput, SplitRows
 from tracetypes.compiler.local.log import GroupId
 from tracetypes.compiler.local.prints import operators_print
+from tracetypes.compiler.local.shards import in_shards
 from tracetypes.compiler.local.states import Part, StateParts, state_of
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, Stage, StageLink, links
@@ -62,6 +63,7 @@ class _Kernels:
         self.plan, self.inputs, self.verifier = plan, inputs, Verifier.of(plan)
         self.straight = plan.layout if is_straight(plan) else None
         self.stages: dict[int, StageKernel] = {}
+        self.sources: dict[tuple[int, int], SourceKernel] = {}
         self.readers: dict[str, Callable[[Any], SplitRows]] = {}
 
     def stage(self, number: int) -> StageKernel:
@@ -71,8 +73,11 @@ class _Kernels:
         return self.stages[number]
 
     def source(self, stage: Stage, link: SourceLink) -> SourceKernel:
-        """A kernel for one split."""
-        return SourceKernel(stage, link, self.plan.key_groups, self.straight, self.verifier)
+        """The kernel of a link."""
+        at = stage.number, link.number
+        if at not in self.sources:
+            self.sources[at] = SourceKernel(stage, link, self.plan.key_groups, self.straight, self.verifier)
+        return self.sources[at]
 
     def read(self, link: SourceLink, split: Any) -> SplitRows:
         """The rows of a split."""
@@ -99,8 +104,9 @@ class Workers:
         self.begin(plan)
 
     def begin(self, plan: Plan) -> None:
-        """Begin from the states of the last epoch that has ended. ``plan``: the same with other operators in Python."""
-        self.plan = plan
+        """Begin from the states of the last epoch that has ended, which are in shards. ``plan``: the same with other operators in
+        Python."""
+        self.plan = in_shards(plan)
         self.kernels = threading.local()
         self.parts: dict[GroupId, StateParts] = {}
         """The states of groups that the last epoch had something for, in parts."""

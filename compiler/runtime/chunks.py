@@ -150,6 +150,11 @@ def mixed(x: Any) -> Any:
 def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int) -> Iterator[tuple[int, Any]]:
     """Rows by key group, each group as a record batch: ``key``, then the other columns. Text keys may be
     dictionary-encoded; in the batches they are not."""
+    if key_groups == 1:
+        plain = keys.dictionary_decode() if pa.types.is_dictionary(keys.type) else keys
+        if len(plain):
+            yield 0, pa.RecordBatch.from_arrays([plain, *columns.values()], names=["key", *columns])
+        return
     groups = (hashes(key, keys) % np.uint64(key_groups)).astype(np.uint16)
     order = pa.array(np.argsort(groups, kind="stable"))
     placed = [column.take(order) for column in (keys, *columns.values())]

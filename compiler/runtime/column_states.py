@@ -8,6 +8,7 @@ bits, a type that changes) raises :class:`Undefined`; the caller then goes on wi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -168,6 +169,28 @@ class Columnar:
     def hold(self, state: ColumnState, keys: Any, ends: Any, parts: Sequence[Column]) -> None:
         """Keep aggregates for blocks that are open. ``keys``: an Arrow array."""
         state.open_aggregates.append(Combined(ends, from_arrow(self.keyed.key, keys), tuple(parts)))
+        if len(state.open_aggregates) >= limits.PIECES:
+            self._gather(state.open_aggregates)
+
+    def _gather(self, some: list[Combined]) -> None:
+        """Combine the last aggregates of open blocks, as many as are about as large together as the one before them: so few
+        remain, and each row is combined a few times at most."""
+        total, at = limits.BATCH // limits.PIECES, len(some)
+        while at and len(some[at - 1]) <= total:
+            at -= 1
+            total += len(some[at])
+        if len(some) - at >= limits.PIECES // 2:
+            with suppress(Undefined):
+                some[at:] = [self._combined(some[at:])]
+
+    def _combined(self, some: Sequence[Combined]) -> Combined:
+        """One row for each block and key of all. Raises :class:`Undefined`."""
+        ends, counts = np.concatenate([one.ends for one in some]), [len(one) for one in some]
+        keys = concat([(one.keys, len(one)) for one in some])
+        columns = [
+            concat([(one.parts[at], size) for one, size in zip(some, counts, strict=True)]) for at in range(len(some[0].parts))
+        ]
+        return reduce_by_key(self.keyed.monoid.parts, ends, keys, columns, len(ends))  # type: ignore[arg-type]
 
     def hold_items(self, state: ColumnState, stream: StreamType, batch: Batch) -> None:
         """Keep items. Raises :class:`Undefined` when columns cannot combine them."""
@@ -287,14 +310,7 @@ class Columnar:
         state.open_aggregates = left
         if not due:
             return None
-        ends = np.concatenate([one.ends for one in due])
-        counts = [len(one) for one in due]
-        keys = concat([(one.keys, len(one)) for one in due])
-        columns = [
-            concat([(one.parts[at], size) for one, size in zip(due, counts, strict=True)])
-            for at in range(len(due[0].parts))
-        ]
-        results = reduce_by_key(self.keyed.monoid.parts, ends, keys, columns, len(ends))  # type: ignore[arg-type]
+        results = self._combined(due)
         return _rows(results, np.argsort(results.ends, kind="stable"))
 
     def _slots(self, state: ColumnState, due: Combined | None, ends: list[int]) -> tuple[Any, list[int], list[int]]:

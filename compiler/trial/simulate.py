@@ -25,6 +25,7 @@ from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Drain, Message, Piece, RetryEpoch, Rows, StageProgress
+from tracetypes.compiler.runtime.regroup import regrouped
 from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.state import StageState
@@ -62,7 +63,8 @@ def simulate(
 ) -> Answer:
     """Run a plan on rows (for each source its values, or pairs where the rows have a key column). ``in_parts``: rows of the
     sources that are in parts, such as the partitions of a topic. A row may be a :class:`Row`, read already. ``then``: plans
-    that go on with what this one has left behind (:mod:`.fingerprint` says which can), at steps drawn at random."""
+    that go on with what this one has left behind (:mod:`.fingerprint` says which can, and another number of key groups is
+    possible here), at steps drawn at random."""
     in_parts = in_parts or {}
     parts = {s.label: in_parts.get(s.source.name, [inputs.get(s.source.name, ())]) for s in plan.sources}
     chance = random.Random(seed)
@@ -204,16 +206,25 @@ def _run(
             for name, parts in now.items()
         }
         if left and number and chance.random() < 0.5:
-            plan = collector.plan = left.pop(0)
+            plan = collector.plan = _followed_by(plan, left.pop(0), states)
         come = {name: parts[number] if number < len(parts) else [] for name, parts in brought.items()}
         if number in crashes:
             lost = Collector(plan, newest=dict(collector.newest))
             _step(plan, sliced, come, number, dict(states), lost, chance, drained=False)
         channel_steps.append(_step(plan, sliced, come, number, states, collector, chance, drained=False))
-    plan = collector.plan = left[0] if left else plan
+    plan = collector.plan = _followed_by(plan, left[0], states) if left else plan
     if drain:
         channel_steps.append(_step(plan, {}, {}, 10**6, states, collector, chance, drained=True))
     return collector.answer(plan.region.stream), channel_steps
+
+
+def _followed_by(plan: Plan, then: Plan, states: dict[tuple[int, int], bytes]) -> Plan:
+    """The plan that goes on. Its states are made of those of the plan before, if it has another number of key groups."""
+    for stage in plan.stages if then.key_groups != plan.key_groups else ():
+        before = [loads(states.pop(at)) for at in sorted(states) if at[0] == stage.number]
+        for group, state in enumerate(regrouped(stage, before, then.key_groups)):
+            states[stage.number, group] = dumps(state)
+    return then
 
 
 def _cut(rows: list[Any], parts: int, chance: random.Random) -> list[list[Any]]:

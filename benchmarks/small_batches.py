@@ -1,0 +1,138 @@
+"""A batch of 1,000 rows through source and stage, without files and commits: microseconds of processor time, and where they go.
+
+    python -m benchmarks.small_batches [--rows N] [--batches N] [--queries IV,V] [--key-groups 16]
+
+Rows of the Yahoo benchmark come as Arrow columns, one batch an epoch. ``source``: from the columns to messages by key group.
+``stage``: all key groups that have messages, from messages to rows of the sink. ``state``: the states as bytes, with their
+digests, as a commit asks for them. Each number is the median of all batches after the first tenth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import median
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from examples import yahoo, yahoo_data
+from examples.yahoo_data import START
+from tracetypes import Dataflow, check
+from tracetypes.compiler.connectors.source_rows import taker
+from tracetypes.compiler.connectors.text import ParsedRows
+from tracetypes.compiler.local.states import StateParts
+from tracetypes.compiler.plan.plan import FromSource, Plan, SourceLink, links
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime.messages import Message, Report
+from tracetypes.compiler.runtime.source import SourceKernel
+from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.sources import reader
+
+RATE = 100_000
+"""Events a second of event time."""
+
+
+def events(known: yahoo_data.Tables, rows: int) -> list[Any]:
+    """The columns of one batch but for the times: dictionaries are not encoded, as Arrow data of a program."""
+    chance = np.random.default_rng(1)
+
+    def text(some: list[str]) -> Any:
+        return pa.array(some).take(pa.array(chance.integers(0, len(some), rows)))
+
+    texts = [list(known.location_of), [f"page {n}" for n in range(100)], list(known.campaign_of)]
+    texts += [list(yahoo_data.AD_TYPES), list(yahoo_data.EVENT_TYPES)]
+    return [*map(text, texts), None, text([f"10.0.0.{n}" for n in range(250)])]
+
+
+class Kernels:
+    """One plan with one source and one stage, as a backend in one process runs it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.newest: int | None = None
+        self.states: dict[int, Any] = {}
+        (self.stage,) = self.plan.stages
+        (link,) = links(self.stage.region)
+        assert isinstance(link, SourceLink)
+        assert isinstance(link.leaf, FromSource)
+        self.link, self.kernel = link, StageKernel(self.plan, self.stage)
+        self.source = SourceKernel(self.stage, link, self.plan.key_groups)
+        self.take = taker(link.leaf, reader(link.leaf.source).read)
+
+    def read(self, number: int, columns: list[Any]) -> list[Message]:
+        """The messages of one batch."""
+        rows = len(columns[0])
+        times = START + np.arange(number * rows, (number + 1) * rows) * 1_000 // RATE
+        parsed = ParsedRows((*columns[:5], pa.array(times), columns[6]), rows)
+        messages = list(self.source.piece((0, 0, number), self.take(parsed), self.newest))
+        self.newest = next(one.body.newest for one in messages if isinstance(one.body, Report))
+        return messages
+
+    def step(self, messages: list[Message]) -> int:
+        """Run the stage. Returns how many messages leave it."""
+        groups: dict[int, list[Message]] = defaultdict(list)
+        for message in messages:
+            groups[message.group].append(message)
+        sent = 0
+        for group in sorted(groups):
+            if group not in self.states:
+                self.states[group] = self.kernel.fresh()
+            sent += sum(1 for _ in self.kernel.step(self.states[group], group, groups[group]))
+        return sent
+
+    def save(self) -> int:
+        """The states as bytes. Returns their size."""
+        return sum(StateParts.of(state).size for state in self.states.values())
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Microseconds of processor time, and the result."""
+    before = time.thread_time()
+    result = work()
+    return 1e6 * (time.thread_time() - before), result
+
+
+def measure(name: str, flow: Dataflow, columns: list[Any], batches: int, key_groups: int) -> None:
+    """Run batches, and print a JSON line."""
+    planned = attrs.evolve(plan(check(flow), key_groups=key_groups), verify_every=0)
+    kernels, taken = Kernels(planned), defaultdict[str, list[float]](list)
+
+    def rounds() -> Iterator[dict[str, float]]:
+        for number in range(batches):
+            source, messages = timed(partial(kernels.read, number, columns))
+            stage, _ = timed(partial(kernels.step, messages))
+            state, _ = timed(kernels.save)
+            yield {"source": source, "stage": stage, "state": state}
+
+    for at, one in enumerate(rounds()):
+        for part, micros in one.items() if at >= batches // 10 else ():
+            taken[part].append(micros)
+    shown = {part: round(median(some)) for part, some in taken.items()}
+    shape = {"rows": len(columns[0]), "batches": batches, "key_groups": key_groups}
+    print(json.dumps({"benchmark": "small batches", "query": name, **shape, **shown}), flush=True)
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000)
+    parser.add_argument("--batches", type=int, default=1_000)
+    parser.add_argument("--queries", default="IV,V")
+    parser.add_argument("--key-groups", type=int, default=16)
+    given = parser.parse_args()
+    known = yahoo_data.tables(users=1_000)
+    columns = events(known, given.rows)
+    queries = {"IV": yahoo.query_4(known), "V": yahoo.query_5(known)}
+    for name in given.queries.split(","):
+        measure(name, queries[name], columns, given.batches, given.key_groups)
+
+
+if __name__ == "__main__":
+    main()
