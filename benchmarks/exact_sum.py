@@ -26,7 +26,8 @@ import pyarrow as pa
 from tracetypes import __version__ as version
 from tracetypes.compiler.analysis.monoids import monoid_of
 from tracetypes.compiler.columns.conversion import from_arrow
-from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, combine
+from tracetypes.compiler.runtime.flows import KeyedFlow
+from tracetypes.compiler.runtime.partial_aggregation import combine
 from tracetypes.records import Float, Integer
 from tracetypes.stdlib import Aggregate, evaluate, fast_sum, sum
 from tracetypes.stdlib.per_block import AggregatePerBlock

@@ -24,8 +24,8 @@ from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import choosing
 from tracetypes.compiler.runtime.choosing import chosen_rows
+from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.messages import Items
-from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import EdgeType

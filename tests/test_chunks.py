@@ -19,7 +19,8 @@ from tests.strategies import values
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, Stream, U, check, every
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.analysis.monoids import Part
-from tracetypes.compiler.columns.arrow import array, decode
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.batches import decode
 from tracetypes.compiler.columns.column import Column
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded

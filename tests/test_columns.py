@@ -13,31 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from tests.strategies import (
-    RECORDS,
-    SCALARS,
-    Everything,
-    Meter,
-    Pair,
-    Place,
-    key_schemas,
-    keys,
-    schemas,
-    values,
-)
+from tests.strategies import RECORDS, SCALARS, Everything, Meter, Pair, Place, key_schemas, keys, schemas, values
 from tracetypes.canonical import canonical
-from tracetypes.compiler.columns.arrow import (
+from tracetypes.compiler.columns.arrow import array, arrow_type, builder, from_array, has_gaps
+from tracetypes.compiler.columns.batches import (
     END,
     POSITION,
     Batch,
-    array,
-    arrow_type,
-    builder,
     decode,
     encode,
-    from_array,
     from_rows,
-    has_gaps,
     rows,
     schema_of_rows,
     to_bytes,

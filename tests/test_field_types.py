@@ -41,7 +41,7 @@ from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.plan.field_types import fields_of, fields_of_type
 from tracetypes.compiler.runtime.eviction import indistinguishable
-from tracetypes.compiler.runtime.partial_aggregation import fit
+from tracetypes.compiler.runtime.flows import fit
 from tracetypes.compiler.runtime.stateless import exactly
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_function

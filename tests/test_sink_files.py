@@ -18,7 +18,8 @@ from hypothesis.strategies import DataObject
 
 from tests.strategies import SCALARS, key_schemas, keys, schemas, values
 from tracetypes.canonical import canonical
-from tracetypes.compiler.columns.arrow import Batch, from_array, rows
+from tracetypes.compiler.columns.arrow import from_array
+from tracetypes.compiler.columns.batches import Batch, rows
 from tracetypes.compiler.connectors.sink_files import VisibleColumns, open_sink_file
 from tracetypes.errors import Location
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet

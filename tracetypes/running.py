@@ -333,7 +333,8 @@ def _rows_of_parquet(file: Path, layout: Layout) -> list[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from tracetypes.compiler.columns.arrow import from_rows, has_choices, has_gaps, schema_of_rows
+        from tracetypes.compiler.columns.arrow import has_choices, has_gaps
+        from tracetypes.compiler.columns.batches import from_rows, schema_of_rows
 
     schema = schema_of_rows(layout)
     table = pq.read_table(file, columns=[name for name, _ in layout.columns])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.columns.arrow import schema_of_rows
+from tracetypes.compiler.columns.batches import schema_of_rows
 from tracetypes.compiler.connectors.delta import FEATURES, Log, TableWatch, path_of, refuse_format
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.fencing import Starts, another_driver

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.columns.arrow import END, POSITION, signed
+from tracetypes.compiler.columns.arrow import signed
+from tracetypes.compiler.columns.batches import END, POSITION
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, TextLines
 from tracetypes.nodes import Sink

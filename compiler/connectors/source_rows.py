@@ -21,7 +21,7 @@ from tracetypes.compiler.connectors.parquet_row_groups import RowGroup, RowGroup
 from tracetypes.compiler.connectors.text import Dialect, chunks_of
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk, inside
-from tracetypes.compiler.runtime.partial_aggregation import fit_key, read_by
+from tracetypes.compiler.runtime.flows import fit_key, read_by
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Tree, Undefined

@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.compiler.columns.arrow import END, POSITION, from_array, from_rows
+from tracetypes.compiler.columns.arrow import from_array
+from tracetypes.compiler.columns.batches import END, POSITION, from_rows
 from tracetypes.compiler.gates.container import Numbers, RunningContainer
 from tracetypes.containers import Outside, no_outside
 from tracetypes.formats import Layout

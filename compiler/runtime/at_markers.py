@@ -7,7 +7,7 @@ from typing import Any, final
 
 import attrs
 
-from tracetypes.compiler.columns.arrow import Batch
+from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.plan.facts import emits_at_markers
 from tracetypes.compiler.plan.plan import MergeStep, Region, StatelessStep
 from tracetypes.compiler.runtime.epoch import Epoch

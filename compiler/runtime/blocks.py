@@ -10,7 +10,8 @@ import numpy as np
 
 from tracetypes.canonical import canonical
 from tracetypes.compiler.analysis.monoids import Monoid
-from tracetypes.compiler.columns.arrow import Batch, from_array
+from tracetypes.compiler.columns.arrow import from_array
+from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.columns.ordering import Pairs, Runs
 from tracetypes.compiler.plan.facts import column_monoid, sums_only
 from tracetypes.compiler.plan.plan import FromSource, Stage, links

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tracetypes.compiler.columns.arrow import END, POSITION, from_rows, pairs_of_rows
+from tracetypes.compiler.columns.batches import END, POSITION, from_rows, pairs_of_rows
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.plan.plan import ChannelLink, Stage
+from tracetypes.compiler.runtime.flows import KeyedFlow, through
 from tracetypes.compiler.runtime.messages import Markers, Message
-from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, through
 from tracetypes.compiler.runtime.partitioner import Partitioner
 from tracetypes.compiler.runtime.stateless import Ahead, chain, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified

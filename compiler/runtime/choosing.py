@@ -12,7 +12,7 @@ from tracetypes.compiler.columns.column import Column, Columns, full_values, tak
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.groups import Groups, codes_of
 from tracetypes.compiler.columns.ordering import canonical_columns, place_columns
-from tracetypes.compiler.runtime.partial_aggregation import Inputs, KeyedFlow
+from tracetypes.compiler.runtime.flows import Inputs, KeyedFlow
 from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
 from tracetypes.records import INT_MIN
 

@@ -17,29 +17,20 @@ import numpy as np
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import leaves
 from tracetypes.compiler.analysis.pickles import dumps, loads
-from tracetypes.compiler.columns.arrow import Batch, array
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, inputs_of, scalar_at, take, take_column
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emissions, evaluate, return_values, run
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.plan.facts import is_on_grid
 from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.partial_aggregation import (
-    Combined,
-    KeyedFlow,
-    SeenSums,
-    combine,
-    fit,
-    fit_key,
-    reduce_by_key,
-    structured,
-)
+from tracetypes.compiler.runtime.flows import KeyedFlow, fit, fit_key
+from tracetypes.compiler.runtime.partial_aggregation import Combined, SeenSums, combine, reduce_by_key, structured
 from tracetypes.compiler.runtime.scalars import OneRow, columns_of, copied, extended, full, like, put, sliced
 from tracetypes.compiler.tracing.expr import Exact, Input, Pack, Undefined, Value
 from tracetypes.markers import Marker
-from tracetypes.records import (
-    Integer,
-)
+from tracetypes.records import Integer
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
 from tracetypes.compiler.columns.column import concat
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
 from tracetypes.compiler.columns.ordering import Runs
@@ -16,9 +17,9 @@ from tracetypes.compiler.plan.facts import emits_at_markers
 from tracetypes.compiler.plan.plan import Link, Plan, Stage, StatelessStep, links
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.at_markers import emitted_at_marker
+from tracetypes.compiler.runtime.flows import KeyedFlow, through
 from tracetypes.compiler.runtime.messages import Markers, Message, Rows
 from tracetypes.compiler.runtime.operators import Flowing
-from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, through
 from tracetypes.compiler.runtime.partitioner import Partitioner
 from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from tracetypes.canonical import stable_hash
-from tracetypes.compiler.columns.arrow import Batch
+from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.messages import Markers, Piece, Report, RetryEpoch

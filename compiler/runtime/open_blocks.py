@@ -14,16 +14,17 @@ from typing import Any, TypeAlias, final
 import attrs
 import numpy as np
 
-from tracetypes.compiler.columns.arrow import Batch, decode, from_array
+from tracetypes.compiler.columns.arrow import from_array
+from tracetypes.compiler.columns.batches import Batch, decode
 from tracetypes.compiler.plan.plan import FromSource, MergeStep, Region, Stage, StatelessStep, links
 from tracetypes.compiler.runtime.at_markers import AtMarkers
 from tracetypes.compiler.runtime.blocks import AggregateBlock, BlockBuffer, Lists
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.frontier import NEVER
 from tracetypes.compiler.runtime.messages import NOWHERE, Aggregates, Items, Partials, Piece
 from tracetypes.compiler.runtime.operators import UnorderedState
-from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow
 from tracetypes.compiler.runtime.state import OPEN, StageState
 from tracetypes.interpreter import overlapping
 from tracetypes.nodes import Merge, RowPosition, Source

@@ -9,7 +9,7 @@ from typing import Any, final
 import attrs
 import numpy as np
 
-from tracetypes.compiler.columns.arrow import Batch
+from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.ordering import Pairs
 from tracetypes.compiler.runtime import limits
@@ -17,10 +17,11 @@ from tracetypes.compiler.runtime.blocks import AggregateBlock
 from tracetypes.compiler.runtime.column_states import Columnar, ColumnState
 from tracetypes.compiler.runtime.emitter import joined
 from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.messages import Aggregates, Piece
 from tracetypes.compiler.runtime.open_blocks import Arrived, Coming, Due, Flows, FoldedBlocks, Objects, Placing
 from tracetypes.compiler.runtime.operators import UnorderedState
-from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow, parts_of
+from tracetypes.compiler.runtime.partial_aggregation import parts_of
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.trace import StreamType

@@ -7,14 +7,15 @@ from typing import Any, final
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columns.arrow import Batch, array, from_array
+from tracetypes.compiler.columns.arrow import array, from_array
+from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
 from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.frontier import NEVER
 from tracetypes.compiler.runtime.messages import Items, Piece
 from tracetypes.compiler.runtime.open_blocks import Arrived, Coming, Due, Flows, Objects, OpenBlocks, Placing
-from tracetypes.compiler.runtime.partial_aggregation import KeyedFlow
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.trace import StreamType

@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeAlias
 import attrs
 import numpy as np
 
-from tracetypes.compiler.columns.arrow import Batch, array
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter
 from tracetypes.compiler.plan.facts import is_on_grid
 from tracetypes.compiler.plan.plan import Step

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.analysis.monoids import Monoid
-from tracetypes.compiler.columns.arrow import Batch, array, rows, rows_of_columns
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.plan.facts import choices_of, column_monoid
@@ -20,8 +21,9 @@ from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock, folded_by
 from tracetypes.compiler.runtime.choosing import SeenChoice, chosen_rows
 from tracetypes.compiler.runtime.chunks import scatter
+from tracetypes.compiler.runtime.flows import Flow, KeyedFlow
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Partials, Piece, Rows
-from tracetypes.compiler.runtime.partial_aggregation import Flow, KeyedFlow, SeenSums, combine, encode_parts
+from tracetypes.compiler.runtime.partial_aggregation import SeenSums, combine, encode_parts
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
 

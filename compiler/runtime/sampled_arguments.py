@@ -9,7 +9,7 @@ import attrs
 
 from tracetypes.compiler.columns.column import take_column
 from tracetypes.compiler.columns.conversion import values_of
-from tracetypes.compiler.runtime.partial_aggregation import Inputs
+from tracetypes.compiler.runtime.flows import Inputs
 from tracetypes.compiler.tracing.expr import Branch, Call, Expr, Input, Pack, Tree, Value
 from tracetypes.lookup_table import LookupTable
 from tracetypes.records import UNIT, Optional, Record, Schema, UnitValue

@@ -21,17 +21,8 @@ from tracetypes.compiler.plan.plan import SourceLink, Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import PlacedChunk as PlacedChunk
+from tracetypes.compiler.runtime.flows import Flow, KeyedFlow, fit, fit_key, list_items, read_by, through, through_one
 from tracetypes.compiler.runtime.messages import Message, Piece, Report
-from tracetypes.compiler.runtime.partial_aggregation import (
-    Flow,
-    KeyedFlow,
-    fit,
-    fit_key,
-    list_items,
-    read_by,
-    through,
-    through_one,
-)
 from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.progress import later
 from tracetypes.compiler.runtime.side_rows import SideBuffer

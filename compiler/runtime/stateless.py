@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.columns.arrow import Batch, array
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.plan.plan import StatelessStep
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.tracing.expr import Tree

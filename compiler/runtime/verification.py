@@ -33,16 +33,12 @@ from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.columns.evaluation import Emissions
 from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.plan.in_python import names_of
-from tracetypes.compiler.plan.plan import (
-    FromSource,
-    Plan,
-    Stage,
-    StatelessStep,
-)
+from tracetypes.compiler.plan.plan import FromSource, Plan, Stage, StatelessStep
 from tracetypes.compiler.runtime.choosing import SeenChoice
 from tracetypes.compiler.runtime.column_states import ClosedKeys
+from tracetypes.compiler.runtime.flows import Flow, Inputs, Seen
 from tracetypes.compiler.runtime.messages import Difference, Message, Verified
-from tracetypes.compiler.runtime.partial_aggregation import Flow, Inputs, Seen, SeenSums, objects, reduce_part
+from tracetypes.compiler.runtime.partial_aggregation import SeenSums, objects, reduce_part
 from tracetypes.compiler.runtime.sampled_arguments import Reads
 from tracetypes.compiler.runtime.stateless import conforming_emit
 from tracetypes.compiler.tracing.expr import Tree

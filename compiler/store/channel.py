@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tracetypes.compiler.columns.arrow import schema_of_rows
+from tracetypes.compiler.columns.batches import schema_of_rows
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.messages import Message, StageProgress

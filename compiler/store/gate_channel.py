@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.analysis.pickles import dumps, loads
-from tracetypes.compiler.columns.arrow import END, schema_of_rows
+from tracetypes.compiler.columns.batches import END, schema_of_rows
 from tracetypes.compiler.gates.kernel import GateKernel, GateLeft, GateState, Passed, Piece
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message

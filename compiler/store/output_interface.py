@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracetypes.compiler.columns.arrow import from_rows, schema_of_rows
+from tracetypes.compiler.columns.batches import from_rows, schema_of_rows
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.sink_files import open_sink_file

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tracetypes.compiler.columns.arrow import from_rows
+from tracetypes.compiler.columns.batches import from_rows
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message, Rows, SideRows, StageProgress, Verified
 from tracetypes.compiler.runtime.side_rows import reasons, texts

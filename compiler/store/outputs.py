@@ -17,22 +17,14 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from tracetypes.compiler.columns.arrow import schema_of_rows
+from tracetypes.compiler.columns.batches import schema_of_rows
 from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka_sink import TopicSink
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import (
-    Drain,
-    Message,
-    Metrics,
-    Report,
-    SideRows,
-    StageProgress,
-    Verified,
-)
+from tracetypes.compiler.runtime.messages import Drain, Message, Metrics, Report, SideRows, StageProgress, Verified
 from tracetypes.compiler.runtime.side_rows import placed
 from tracetypes.compiler.store import output_interface
 from tracetypes.compiler.store.output_interface import (

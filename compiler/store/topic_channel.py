@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import attrs
 import pyarrow as pa
 
-from tracetypes.compiler.columns.arrow import to_bytes
+from tracetypes.compiler.columns.batches import to_bytes
 from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka import SCHEME, Address, require_client
 from tracetypes.compiler.connectors.kafka_records import records

@@ -13,7 +13,7 @@ import attrs
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.pickles import dumps, loads
-from tracetypes.compiler.columns.arrow import to_bytes
+from tracetypes.compiler.columns.batches import to_bytes
 from tracetypes.compiler.runtime.messages import (
     Aggregates,
     Body,

@@ -23,7 +23,7 @@ from tracetypes.compiler.columns import evaluation
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.column import Column, Columns, inputs_of, take
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
-from tracetypes.compiler.runtime.partial_aggregation import fit
+from tracetypes.compiler.runtime.flows import fit
 from tracetypes.compiler.tracing import expr as meaning
 from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
 from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace

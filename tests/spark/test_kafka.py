@@ -26,8 +26,8 @@ from tests.spark.test_changed import Changing, Mended, shared
 from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, Unit, UsageError, check, every, in_band, interpret, kafka
-from tracetypes.compiler.columns.arrow import Batch as Encoded
-from tracetypes.compiler.columns.arrow import rows
+from tracetypes.compiler.columns.batches import Batch as Encoded
+from tracetypes.compiler.columns.batches import rows
 from tracetypes.compiler.connectors import kafka as topics_of_kafka
 from tracetypes.compiler.connectors import kafka_records
 from tracetypes.compiler.connectors.kafka_sink import TopicSink, Transactions

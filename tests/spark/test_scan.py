@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tracetypes import Dataflow, OperatorFailed, OpStateless, U, Unit, check, every, interpret_rows, parquet
-from tracetypes.compiler.columns.arrow import decode
+from tracetypes.compiler.columns.batches import decode
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.plan.plan import Plan, SourceLink, links
 from tracetypes.compiler.plan.planner import plan
