@@ -17,6 +17,7 @@ from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.inputs import OPENINGS, LocalInput, open_all
 from tracetypes.compiler.local.log import LocalLog, stage_states
+from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.prints import show_prints
 from tracetypes.compiler.local.segment import LocalSegment
 from tracetypes.compiler.plan.plan import Plan
@@ -31,11 +32,17 @@ __all__ = ["LocalBackend", "LocalEngine"]
 
 @attrs.define(eq=False)
 class LocalBackend:
-    """Runs segments on threads. ``tasks``: how many splits are read at once."""
+    """Runs segments on threads. ``width``: how many there are."""
 
-    tasks: int = 1
+    width: int = 1
+    options: LocalOptions = attrs.field(factory=LocalOptions)
     _senders: dict[str, LocalSegment] = attrs.field(init=False, factory=dict)
     """Segments by the channel that they feed."""
+
+    @property
+    def tasks(self) -> int:
+        """For how many tasks inputs are cut."""
+        return self.options.tasks(self.width)
 
     @staticmethod
     def log(checkpoint: Path) -> LocalLog:
@@ -79,7 +86,7 @@ class LocalBackend:
         """Start a segment."""
         name, senders = segment.name if context.names else "", [self._senders[one] for one in channels]
         assert isinstance(store.log, LocalLog)
-        running = LocalSegment(plan, inputs, channels, senders, store, store.log, context, name)
+        running = LocalSegment(plan, inputs, channels, senders, store, store.log, context, name, self.options)
         if segment.sends is not None:
             self._senders[segment.sends] = running
         return running
@@ -93,6 +100,7 @@ def _is_remote_file(address: object) -> bool:
 class LocalEngine:
     """Needs no start."""
 
+    options: LocalOptions = attrs.field(factory=LocalOptions)
     name = "the local backend"
 
     @staticmethod
@@ -124,4 +132,4 @@ class LocalEngine:
     def started(self, width: int, show: Callable[[str], None]) -> Iterator[LocalBackend]:
         """A context in which what operators print is shown."""
         with show_prints(show):
-            yield LocalBackend(width)
+            yield LocalBackend(width, self.options)

@@ -22,15 +22,17 @@ from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.epochs import epoch_result
 from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.local.channels import LocalChannelReader
+from tracetypes.compiler.local.driver import EpochWork
 from tracetypes.compiler.local.inputs import LocalInput
 from tracetypes.compiler.local.log import LocalLog, Takes
+from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.shards import adopt_shards
 from tracetypes.compiler.local.streams import StreamSplits
-from tracetypes.compiler.local.workers import EpochWork, Workers
+from tracetypes.compiler.local.workers import Workers
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.in_python import in_python
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Difference, Message, Piece, RetryEpoch
+from tracetypes.compiler.runtime.messages import Difference, Message
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.staging import unwritable
@@ -55,8 +57,9 @@ class LocalSegment:
         log: LocalLog,
         context: RunContext,
         name: str,
+        options: LocalOptions,
     ) -> None:
-        self.store, self.log, self.context, self.name = store, log, context, name
+        self.store, self.log, self.context, self.name, self.options = store, log, context, name, options
         self.plan = plan if context.verify else attrs.evolve(plan, verify_every=0)
         self.inputs, self.retentions, self.senders = inputs, channels, senders
         self.control, self.over = Control(), threading.Event()
@@ -117,8 +120,9 @@ class LocalSegment:
         self.streams = {label: one for label, one in self.sources.items() if isinstance(one, StreamSplits)}
         self.channels = {name: (reader.channel.directory, reader.splits()) for name, reader in readers.items()}
         in_plain = {one.operator for one in store.differences}
-        adopt_shards(self.log, self.plan)
-        workers = Workers(in_python(self.plan, in_plain), self.inputs, readers, store.output.delivery, self.log.states)
+        adopt_shards(self.log, self.plan, self.options.tasks(self.plan.width))
+        plan = in_python(self.plan, in_plain)
+        workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states)
         try:
             number = self.log.ended + 1
             if self.log.begun >= number and store.committed(number) is None and store.visible() is None:
@@ -246,7 +250,7 @@ class LocalSegment:
             else:
                 store.output.tidy()
         else:
-            workers.parts = {}
+            workers.states.parts = {}
         self.log.end(number, workers.parts)
         for label, files in store.files.items():
             files.committed(record["files"][label])
@@ -261,19 +265,12 @@ class LocalSegment:
         """The messages of an epoch, which is done again as often as need be."""
         store = self.store
         _, newest = store.next
-        pieces: dict[str, dict[Piece, int | None]] = {}
         while True:
             splits = {label: self.sources[label].splits(since, until) for label, (since, until) in takes.sources.items()}
             entries = {place: _of(self.channels, place).splits(since, until) for place, since, until in takes.channels}
+            of_names = {name: entries.get(place, ()) for name, (place, _) in self.channels.items()}
             try:
-                return workers.run(EpochWork(splits, entries, newest, pieces, takes.drain))
-            except RetryEpoch as again:
-                known = {label: dict(before) for label, before in again.before.items()}
-                if all(before.items() <= pieces.get(label, {}).items() for label, before in known.items()):
-                    raise
-                for label, before in known.items():
-                    pieces.setdefault(label, {}).update(before)
-                workers.begin(workers.plan)
+                return workers.run(EpochWork(splits, of_names, newest, takes.drain))
             except Difference as difference:
                 self.context.on_difference(difference, store.differs(difference))
                 workers.begin(in_python(workers.plan, {difference.operator}))

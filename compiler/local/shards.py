@@ -22,20 +22,21 @@ OF_THREAD = 2
 """Shards of each of several threads: where one has more to do than the others, these take the rest."""
 
 
-def shards_of(plan: Plan) -> int:
-    """How many shards a plan has here: a divisor of its number of key groups, so that a key group lies in one shard."""
-    least = plan.width * OF_THREAD if plan.width > 1 else 1
+def shards_of(plan: Plan, tasks: int) -> int:
+    """How many shards a plan has here for so many tasks: a divisor of its number of key groups, so that a key group lies in one
+    shard."""
+    least = tasks * OF_THREAD if tasks > 1 else 1
     return next(number for number in range(min(least, plan.key_groups), plan.key_groups + 1) if not plan.key_groups % number)
 
 
-def in_shards(plan: Plan) -> Plan:
+def in_shards(plan: Plan, tasks: int) -> Plan:
     """The plan with a key group for each of its shards."""
-    return attrs.evolve(plan, key_groups=shards_of(plan))
+    return attrs.evolve(plan, key_groups=shards_of(plan, tasks))
 
 
-def adopt_shards(log: LocalLog, plan: Plan) -> None:
+def adopt_shards(log: LocalLog, plan: Plan, tasks: int) -> None:
     """Let the log have the shards of a plan. States that it has in other shards, or in none, are written again."""
-    number, before = shards_of(plan), log.written_shards()
+    number, before = shards_of(plan, tasks), log.written_shards()
     log.shards = {stage.number: Shards(number, dumps(stage.takes.key)) for stage in plan.stages}
     known = {stage.number: before[stage.number].number if stage.number in before else plan.key_groups for stage in plan.stages}
     if not log.stores or all(one == number for one in known.values()):

@@ -23,7 +23,7 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Format, Layout
 from tracetypes.nodes import Sink
 
-__all__ = ["DROP", "SEND", "Delivery", "Staging", "deliver", "unwritable"]
+__all__ = ["DROP", "SEND", "Delivery", "Dispatch", "Staging", "deliver", "unwritable"]
 
 INLINE = 1 << 20
 """Bytes of rows that all tasks of a micro-batch together send to the driver at most, about."""
@@ -73,32 +73,56 @@ SEND, DROP = Send(), Drop()
 
 def deliver(delivery: Delivery, messages: Iterable[Message], share: int) -> Iterator[Message]:
     """The messages for the driver. ``share``: about how many such calls share a micro-batch."""
-    match delivery:
-        case Send():
-            yield from messages
-        case Drop():
-            yield from (message for message in messages if _place_of(message.body) is None)
-        case Staging():
-            yield from _staged(delivery, messages, share)
-
-
-def _staged(delivery: Staging, messages: Iterable[Message], share: int) -> Iterator[Message]:
-    heaps: dict[tuple[Holds, str], _Heap] = {}
+    dispatch = Dispatch(delivery, share)
     try:
+        yield from dispatch.passed(messages)
+        yield from dispatch.end()
+    finally:
+        dispatch.abandon()
+
+
+@final
+class Dispatch:
+    """Rows, late rows and rejects on their way to the driver, until :meth:`end`. ``share`` as of :func:`deliver`."""
+
+    def __init__(self, delivery: Delivery, share: int) -> None:
+        self.delivery, self.share = delivery, share
+        self.heaps: dict[tuple[Holds, str], _Heap] = {}
+
+    def passed(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """Take messages; gives those that need not wait for the end."""
+        match self.delivery:
+            case Send():
+                yield from messages
+            case Drop():
+                yield from (message for message in messages if _place_of(message.body) is None)
+            case Staging() as staging:
+                yield from self._staged(staging, messages)
+
+    def _staged(self, delivery: Staging, messages: Iterable[Message]) -> Iterator[Message]:
         for message in messages:
             place = _place_of(message.body)
             if place is None:
                 yield message
                 continue
-            if place not in heaps:
-                heaps[place] = _Heap(delivery, *place, delivery.inline // share)
-            heaps[place].put(message)
-        for heap in heaps.values():
-            yield from heap.end()
-    except OSError as error:
-        raise unwritable(error) from error
-    finally:
-        for heap in heaps.values():
+            if place not in self.heaps:
+                self.heaps[place] = _Heap(delivery, *place, delivery.inline // self.share)
+            try:
+                self.heaps[place].put(message)
+            except OSError as error:
+                raise unwritable(error) from error
+
+    def end(self) -> Iterator[Message]:
+        """What is left: few rows, and the names of files of many."""
+        try:
+            for heap in self.heaps.values():
+                yield from heap.end()
+        except OSError as error:
+            raise unwritable(error) from error
+
+    def abandon(self) -> None:
+        """Remove unfinished files."""
+        for heap in self.heaps.values():
             heap.abandon()
 
 

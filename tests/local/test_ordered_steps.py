@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -524,7 +524,7 @@ def test_a_stateless_operator_keeps_the_order_of_more() -> None:
 # ----------------------------------------------------------------------------------------------------- merges
 
 
-def merged(inputs: Sequence[str], mutation: Mutation | None = None) -> Explored:
+def merged(inputs: Sequence[str], mutation: Mutation | None = None, *, in_turn: bool = False) -> Explored:
     """``#`` is aligned; the last unit of each input is its end."""
     twin = twins(mutation)
 
@@ -536,6 +536,7 @@ def merged(inputs: Sequence[str], mutation: Mutation | None = None) -> Explored:
             aligned=lambda unit: unit[1] == "#",
             combine=lambda marks: (-1, "#", marks[0][2]),
             primitives=PRIMITIVES,
+            in_turn=in_turn,
         )
 
         def producer(index: int) -> Thread:
@@ -551,12 +552,16 @@ def merged(inputs: Sequence[str], mutation: Mutation | None = None) -> Explored:
             own = [one for source, one, _ in sent if source in (index, -1)]
             assert "".join(own).rstrip("#") == text.rstrip("#"), f"sent {sent}"
         assert sum(one == "#" for _, one, _ in sent) == max(text.count("#") for text in inputs), f"sent {sent}"
+        if in_turn:
+            blocks = zip_longest(*(text.split("#") for text in inputs), fillvalue="")
+            assert "".join(one for _, one, _ in sent) == "#".join(map("".join, blocks)), f"sent {sent}"
 
     return explore(make, final)
 
 
 def test_a_merge_keeps_each_input_and_aligns_marks() -> None:
     assert merged(["#", "#b"]).ends >= 1
+    assert merged(["a#", "b#"], in_turn=True).ends == 1
 
 
 @pytest.mark.nightly
@@ -564,13 +569,15 @@ def test_a_merge_of_more() -> None:
     assert merged(["a#", "#b"]).ends >= 1
     assert merged(["a#b", "c#"]).ends > 1
     assert merged(["a#", "#b", "#"]).ends > 1
+    assert merged(["a#b", "c#d"], in_turn=True).ends == 1
+    assert merged(["a#", "b#", "#c"], in_turn=True).ends >= 1
 
 
 @pytest.mark.parametrize(
     ("text", "other"),
     [
         ("while len(arrived) and self.flag.acquire(False):", "if self.flag.acquire(False):"),
-        ("                if index in self.stopped:", "                if index in self.stopped and False:"),
+        ("                if self._waits(index):", "                if self._waits(index) and False:"),
         ("while self.stopped and self.stopped.keys() >= self.open:", "while self.stopped:"),
     ],
     ids=["no look after release", "not held", "not aligned"],
@@ -578,6 +585,19 @@ def test_a_merge_of_more() -> None:
 def test_mutants_of_the_merge_are_caught(text: str, other: str) -> None:
     with caught():
         merged(["a#b", "c#"], {"merge": (text, other)})
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("any(one < index and one not in self.stopped for one in self.open)", "False"),
+        ("        if self.in_turn:\n", "        if False:\n"),
+    ],
+    ids=["not in turn", "left behind"],
+)
+def test_mutants_of_a_merge_in_turn_are_caught(text: str, other: str) -> None:
+    with caught():
+        merged(["a#", "b#"], {"merge": (text, other)}, in_turn=True)
 
 
 # ----------------------------------------------------------------------------------------------------- the scheduler

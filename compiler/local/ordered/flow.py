@@ -61,7 +61,8 @@ class Flow:
 
     ``sinks``: where the outputs of operators without edges go, by name; one worker at a time calls each.
     ``aligned``: which marks wait at a merge for those of the other inputs. ``combine``: one of these from all.
-    ``recorded``: gets, by name of operator, the inputs of a merge in the order of arrival.
+    ``recorded``: gets, by name of operator, the inputs of a merge in the order of arrival. ``in_turn``: merges take one input
+    after the other, up to an aligned mark.
 
     *Bounded memory.* The load of a source is the number of units in worklists, with workers, or with an output that
     waits, at all operators that can be reached from it, with what merges hold of inputs that can be reached. A source
@@ -79,6 +80,7 @@ class Flow:
         aligned: Callable[[Mark], bool] = lambda mark: True,
         combine: Callable[[Sequence[Mark]], Mark] = lambda marks: marks[0],
         recorded: Mapping[str, Callable[[int], None]] | None = None,
+        in_turn: bool = False,
     ) -> None:
         self.settings = settings or Settings()
         self.idle = 0
@@ -102,6 +104,7 @@ class Flow:
                     combine=(lambda marks: (ALL, combine([mark for _, mark in marks]))) if pairs else combine,
                     recorded=recorded.get(one.name, lambda index: None),
                     primitives=self.settings.primitives,
+                    in_turn=in_turn,
                 )
         self.sources = [one for one in self.operators if not self.incoming[one]]
         self._reach = {one: self._reached(one) for one in self.sources}

@@ -9,6 +9,9 @@ all inputs at one place, as in Chandy and Lamport's snapshots for channels in or
 Deadlock: an input that is held may not take the room of one that is waited for. So room is counted for each source by
 what can be reached from it (``flow.Flow.load``): held units of another input do not count against a source, and
 barriers need no room.
+
+In turn. What arrives first depends on the machine. With ``in_turn`` it does not matter: an input is held until those before it
+have brought their aligned mark. The interleaving is then that of a run that processes one input after the other.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ class Merge:
     The sequential run that follows this record is the one whose output is kept by ``serial`` order.
     """
 
-    __slots__ = ("aligned", "arrived", "combine", "flag", "held", "open", "put_down", "recorded", "stopped")
+    __slots__ = ("aligned", "arrived", "combine", "flag", "held", "in_turn", "open", "put_down", "recorded", "stopped")
 
     def __init__(
         self,
@@ -51,8 +54,10 @@ class Merge:
         combine: Callable[[Sequence[Unit]], Unit] = _first,
         recorded: Callable[[int], None] = lambda index: None,
         primitives: Primitives | None = None,
+        in_turn: bool = False,
     ) -> None:
         """``combine``: one mark from those of all inputs."""
+        self.in_turn = in_turn
         self.put_down, self.aligned, self.combine, self.recorded = put, aligned, combine, recorded
         self.flag = (primitives or Primitives()).lock()
         self.arrived: deque[tuple[int, Unit]] = deque()
@@ -69,11 +74,16 @@ class Merge:
         while len(arrived) and self.flag.acquire(False):
             while len(arrived):
                 index, unit = arrived.popleft()
-                if index in self.stopped:
+                if self._waits(index):
                     self.held[index].append(unit)
                 else:
                     self._take(index, unit)
             self.flag.release()
+
+    def _waits(self, index: int) -> bool:
+        return index in self.stopped or (
+            self.in_turn and any(one < index and one not in self.stopped for one in self.open)
+        )
 
     def _take(self, index: int, unit: Unit) -> None:
         if unit is END:
@@ -84,16 +94,21 @@ class Merge:
             self.put_down(unit)
             self.recorded(index)
             return
+        if self.in_turn:
+            self._take_all_held()
         while self.stopped and self.stopped.keys() >= self.open:
             marks = [self.stopped[one] for one in sorted(self.stopped)]
             self.stopped.clear()
             self.put_down(self.combine(marks))
             self.recorded(ALL)
-            for one, held in enumerate(self.held):
-                self._take_held(one, held)
+            self._take_all_held()
+
+    def _take_all_held(self) -> None:
+        for one, held in enumerate(self.held):
+            self._take_held(one, held)
 
     def _take_held(self, index: int, held: deque[Unit]) -> None:
-        while held and index not in self.stopped:
+        while held and not self._waits(index):
             unit = held.popleft()
             if unit is END:
                 self.open.discard(index)

@@ -45,10 +45,16 @@ def work(scheduler: Scheduler, clock: Callable[[], float] = time.perf_counter) -
 
 
 class Workers:
-    """Threads. The first error of one stops all, and is raised by ``join``."""
+    """Threads. The first error of one stops all, and is raised by ``join``. ``failed``: is called then."""
 
-    def __init__(self, scheduler: Scheduler, count: int, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.scheduler, self.clock = scheduler, clock
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        count: int,
+        clock: Callable[[], float] = time.perf_counter,
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.scheduler, self.clock, self.failed = scheduler, clock, failed
         self.errors: list[BaseException] = []
         self.threads = [threading.Thread(target=self._run, name=f"worker {one}", daemon=True) for one in range(count)]
 
@@ -62,6 +68,7 @@ class Workers:
         except BaseException as error:
             self.errors.append(error)
             self.scheduler.stop()
+            self.failed()
 
     def join(self) -> None:
         """Wait for the end, and raise what a worker failed of."""

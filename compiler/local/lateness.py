@@ -1,0 +1,82 @@
+"""The newest event time before each split of an epoch, which decides what is late in it.
+
+A split is read while those before it are still being read. So it is read with a guess of the newest time: that of the splits
+before it that are done. Behind the reordering buffer the splits come in the order of the source, and the newest time is known.
+
+Theorem. A split that :meth:`Lateness.settle` accepts has the items, late items and blocks of the sequential run. The guess is not
+later than the newest time, so what was late by the guess is late. Nothing else is late if the first block of its items ends
+after the frontier of the newest time. A split for which that does not hold is read again, with the newest time itself. So no
+epoch is repeated because of late items, however many workers there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
+from tracetypes.compiler.plan.plan import SourceLink
+from tracetypes.compiler.runtime.progress import later
+from tracetypes.markers import EventTime
+
+__all__ = ["Lateness", "Newest"]
+
+Newest: TypeAlias = dict[str, Any]
+"""The newest event time of each part of each reading of a source, by label."""
+
+Read: TypeAlias = Callable[[SplitTask, Callable[[int], int | None]], SplitAnswer]
+
+Place: TypeAlias = tuple[str, int]
+"""A reading, and a part of its source."""
+
+
+class Lateness:
+    """``newest``: before the epoch. ``read``: reads a split, with the newest event time before it in each part of its source.
+    One worker at a time settles; any number read."""
+
+    def __init__(self, newest: Newest, read: Read) -> None:
+        self._read = read
+        self.newest: dict[Place, int | None] = {
+            (label, part): time for label, times in newest.items() for part, time in enumerate(times)
+        }
+        self.done: list[tuple[Place, int, int | None]] = []
+        """The splits of this epoch that are done: their numbers and newest times. Any worker appends."""
+
+    def read(self, task: SplitTask) -> SplitAnswer:
+        """Read a split, with a guess."""
+        answer = self._read(task, partial(self._guess, task))
+        if answer.report is not None:
+            place = _label(task), answer.report.part
+            self.done.append((place, task.number, answer.report.newest))
+        return answer
+
+    def _guess(self, task: SplitTask, part: int) -> int | None:
+        """The newest time of the splits before one, as far as they are done."""
+        place = _label(task), part
+        newest = self.newest.get(place)
+        for other, number, time in tuple(self.done):
+            if other == place and number < task.number:
+                newest = later(newest, time)
+        return newest
+
+    def settle(self, answer: SplitAnswer) -> SplitAnswer:
+        """The answer of the next split of a link."""
+        link, report = answer.task.link, answer.report
+        if report is None or not isinstance(link, SourceLink):
+            return answer
+        how = link.leaf.source.markers
+        place = link.leaf.label, report.part
+        newest = self.newest.get(place)
+        if isinstance(how, EventTime) and newest is not None and newest != answer.before:
+            closed = how.frontier(newest)
+            if report.first is not None and report.first <= closed:
+                answer = self._read(answer.task, lambda part: newest)
+                assert answer.report is not None
+                report = answer.report
+        self.newest[place] = later(newest, report.newest)
+        return answer
+
+
+def _label(task: SplitTask) -> str:
+    return task.link.leaf.label if isinstance(task.link, SourceLink) else ""

@@ -1,0 +1,60 @@
+"""How the local backend schedules and orders its work, as a run chooses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from tracetypes.compiler.local.ordered.flow import Scheme
+from tracetypes.compiler.local.ordered.heuristics import (
+    CurrentThroughput,
+    EstimatedTime,
+    Heuristic,
+    LastInPipeline,
+    QueueSizeThrottling,
+)
+
+__all__ = ["HEURISTICS", "SCHEMES", "LocalOptions", "Reorder"]
+
+Reorder: TypeAlias = Literal["typed", "serial"]
+"""What is put back in order: what the types of the edges demand, or everything, so that the output is that of one thread."""
+
+HEURISTICS: Final[Mapping[str, Callable[[], Heuristic]]] = {
+    "ct": lambda: CurrentThroughput(by_inflow=True),
+    "lp": LastInPipeline,
+    "et": EstimatedTime,
+    "qst": QueueSizeThrottling,
+}
+"""Which operator a worker takes next, by the paper's names. CT divides by the inputs of an operator."""
+
+SCHEMES: Final[Mapping[str, Scheme]] = {
+    "hybrid": Scheme.HYBRID,
+    "partitioned": Scheme.PARTITIONED,
+    "shared": Scheme.SHARED,
+}
+"""How a stage keeps what waits for its key groups."""
+
+PARTS: Final = 4
+"""In serial order a file is cut for so many tasks, whatever the parallelism is."""
+
+
+@attrs.frozen(kw_only=True)
+class LocalOptions:
+    """``least``: rows, or aggregates of them, that a stage takes at once at least; at the end of an epoch it takes what is
+    there."""
+
+    reorder: Reorder = "typed"
+    heuristic: str = "ct"
+    queue: str = "hybrid"
+    least: int = 1 << 16
+
+    @property
+    def serial(self) -> bool:
+        """Whether everything is put back in order."""
+        return self.reorder == "serial"
+
+    def tasks(self, width: int) -> int:
+        """For how many tasks inputs are cut. In serial order the cut must not depend on the parallelism."""
+        return PARTS if self.serial else width

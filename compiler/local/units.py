@@ -1,0 +1,51 @@
+"""What travels between the operators of an epoch: the units of the ordered runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tracetypes.compiler.local.ordered.marks import Mark
+from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Partials
+
+__all__ = ["Batch", "Sent", "aligned_barriers", "row_count"]
+
+
+@attrs.frozen(eq=False)
+class Sent(Mark):
+    """Messages of any key groups that belong together. ``last``: the barrier at the end of the epoch; nothing of it follows."""
+
+    messages: Sequence[Message]
+    last: bool = False
+
+
+@attrs.frozen(eq=False)
+class Batch(Mark):
+    """Messages for the key groups of a stage, which takes them in one step. ``left``: what each group has sent, where the
+    group puts it. ``last`` as of :class:`Sent`."""
+
+    messages: Mapping[int, Sequence[Message]]
+    left: list[Sequence[Message]]
+    last: bool
+
+    def sent(self) -> Sent:
+        """What all groups have sent, in their order."""
+        return Sent([message for messages in self.left for message in messages], self.last)
+
+
+def aligned_barriers(barriers: Sequence[Mark]) -> Sent:
+    """One barrier from those of all inputs of a merge."""
+    return Sent([message for one in barriers if isinstance(one, Sent) for message in one.messages], last=True)
+
+
+def row_count(body: Any) -> int:
+    """How many items, or aggregates of items, a message has."""
+    match body:
+        case Items(batch=batch) | Aggregates(batch=batch):
+            return int(batch.num_rows)
+        case Partials(keys=keys):
+            return len(keys)
+        case _:
+            return 0

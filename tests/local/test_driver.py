@@ -1,0 +1,327 @@
+"""Plans on the ordered runtime: whoever works on them, however the work is scheduled, the answer is the interpreter's."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.graphs import Case, cases
+from tests.spark.support import defined, differences
+from tests.spark.test_agreement import as_lines, cut
+from tracetypes import Dataflow, Emit, OpKeyedUnordered, OpStateless, Stream, U, Unit, check, every, merge
+from tracetypes.compiler.connectors.program_rows import Rows
+from tracetypes.compiler.local import exchange
+from tracetypes.compiler.local.backend import LocalBackend
+from tracetypes.compiler.local.kernels import Kernels
+from tracetypes.compiler.local.lateness import Lateness
+from tracetypes.compiler.local.options import HEURISTICS, SCHEMES, LocalOptions
+from tracetypes.compiler.local.ordered.marks import Gather
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.spark.run import collect, run
+from tracetypes.compiler.store.output_trace import Answer
+from tracetypes.compiler.store.outputs import FileOutput
+
+QUICK: Final = set(Phase) - {Phase.shrink, Phase.explain}
+
+Lines = Mapping[str, Sequence[str]]
+
+ways = st.builds(
+    LocalOptions,
+    reorder=st.sampled_from(("typed", "serial")),
+    heuristic=st.sampled_from(sorted(HEURISTICS)),
+    queue=st.sampled_from(sorted(SCHEMES)),
+    least=st.sampled_from((1, 5, 1 << 16)),
+)
+"""Ways to run a plan."""
+
+
+def answer(
+    flow: Dataflow, lines: Lines, options: LocalOptions, workers: int, *, groups: int = 3, seed: int = 0, drain: bool = True
+) -> Answer:
+    """Run lines, cut into files at random."""
+    chance = random.Random(seed)
+    rows = {name: Rows(cut(some, chance), chance.choice((None, 2, 3))) for name, some in lines.items()}
+    planned = plan(check(flow), parallelism=workers, key_groups=max(groups, workers))
+    backend: Any = LocalBackend(workers, options)
+    return collect(backend, planned, rows, drain=drain).answer
+
+
+def agrees(case: Case, options: LocalOptions, workers: int) -> None:
+    checked = case.checked
+    lines = {source.name: as_lines(checked.layout(source), case.rows[source.name]) for source in checked.graph.sources}
+    expected = defined(case.flow, lines, drain=case.drain)
+    found = answer(case.flow, lines, options, workers, groups=case.key_groups, seed=case.seed, drain=case.drain)
+    assert differences(case.flow, found, expected) == []
+
+
+@settings(max_examples=12, phases=QUICK, suppress_health_check=list(HealthCheck), deadline=None)
+@given(cases(most_operators=3), ways, st.integers(1, 8))
+def test_random_graphs_scheduled_in_every_way(case: Case, options: LocalOptions, workers: int) -> None:
+    agrees(case, options, workers)
+
+
+@pytest.mark.nightly
+@settings(max_examples=600, phases=QUICK, suppress_health_check=list(HealthCheck), deadline=None)
+@given(cases(most_sources=4, most_operators=5), ways, st.integers(1, 8))
+def test_many_random_graphs_scheduled_in_every_way(case: Case, options: LocalOptions, workers: int) -> None:
+    agrees(case, options, workers)
+
+
+# ------------------------------------------------------------------------------------------------------ a flow
+
+
+@attrs.frozen
+class Hit:
+    """A hit of a page."""
+
+    page: str
+    ts: int
+
+
+@attrs.frozen
+class Mapped(OpStateless[Unit, Hit, str, int]):
+    """By page."""
+
+    def on_item(self, key: Unit, value: Hit, emit: Emit[str, int]) -> None:
+        emit(value.page, 1)
+
+
+@attrs.frozen
+class Counted(OpKeyedUnordered[str, int, str, int, int, int]):
+    """How often each page was hit."""
+
+    def lift(self, key: str, value: int) -> int:
+        return value
+
+    def identity(self) -> int:
+        return 0
+
+    def combine(self, one: int, other: int) -> int:
+        return one + other
+
+    def initial_state(self) -> int:
+        return 0
+
+    def update_state(self, state: int, agg: int) -> int:
+        return state + agg
+
+    def on_marker(self, new_state: int, key: str, marker: Any, emit: Emit[str, int]) -> None:
+        emit(key, new_state)
+
+
+@attrs.frozen
+class ByCount(OpStateless[str, int, int, str]):
+    """By the count."""
+
+    def on_item(self, key: str, value: int, emit: Emit[int, str]) -> None:
+        emit(value % 5, key)
+
+
+@attrs.frozen
+class Pages(OpKeyedUnordered[int, str, int, str, str, str]):
+    """All pages of a count, in order."""
+
+    def lift(self, key: int, value: str) -> str:
+        return value
+
+    def identity(self) -> str:
+        return ""
+
+    def combine(self, one: str, other: str) -> str:
+        return "".join(sorted(one + other))
+
+    def initial_state(self) -> str:
+        return ""
+
+    def update_state(self, state: str, agg: str) -> str:
+        return agg
+
+    def on_marker(self, new_state: str, key: int, marker: Any, emit: Emit[int, str]) -> None:
+        emit(key, new_state)
+
+
+def two_stages() -> Dataflow:
+    """Counts, and pages by their counts: two stages, of two sources."""
+    flow = Dataflow("hits")
+    streams: list[Stream[U[str, int]]] = []
+    for name in ("web", "app"):
+        hits = flow.source(name, U[Unit, Hit], markers=every(seconds=10, time=lambda hit: hit.ts, delay=10))
+        streams.append(hits.through(Mapped()))
+    flow.sink("pages", merge(*streams).through(Counted()).through(ByCount()).through(Pages()))
+    return flow
+
+
+def hits(seed: int, count: int = 120) -> Lines:
+    """Hits of both sources, some of them late."""
+    chance = random.Random(seed)
+    return {
+        name: [
+            f'{{"page": "{chance.choice("abcdefgh")}", "ts": {max(0, at + chance.randint(-30, 8))}}}' for at in range(count)
+        ]
+        for name in ("web", "app")
+    }
+
+
+def is_right(flow: Dataflow, lines: Lines, options: LocalOptions, workers: int, seed: int = 0) -> bool:
+    found = answer(flow, lines, options, workers, seed=seed)
+    return differences(flow, found, defined(flow, lines)) == []
+
+
+def test_two_stages_with_late_items() -> None:
+    for seed in range(3):
+        for reorder in ("typed", "serial"):
+            assert is_right(two_stages(), hits(seed), LocalOptions(reorder=reorder, least=1), 3, seed)
+
+
+# --------------------------------------------------------------------------------------------- broken twins
+
+
+def _first_part_is_enough(patch: pytest.MonkeyPatch) -> None:
+    """A mark is sent when its first part is done."""
+    real = Gather.add
+    patch.setattr(Gather, "add", lambda self, *part: real(self, *part) or self.pending.fetch_add(0) == len(self.outputs) - 1)
+
+
+def _guesses_are_believed(patch: pytest.MonkeyPatch) -> None:
+    """No split is read again."""
+    patch.setattr(Lateness, "settle", lambda self, answer: answer)
+    patch.setattr(Lateness, "_guess", lambda self, task, part: None)
+
+
+def _splits_in_any_order(patch: pytest.MonkeyPatch) -> None:
+    """Splits are settled as they come."""
+    patch.setattr(exchange.SplitQueue, "take", lambda self, one: [one])
+    real = Kernels.read
+    first = threading.Event()
+
+    def read(self: Kernels, task: Any, before: Callable[[int], int | None]) -> Any:
+        if task.number == 0:
+            first.wait(0.05)
+        result = real(self, task, before)
+        if task.number:
+            first.set()
+        return result
+
+    patch.setattr(Kernels, "read", read)
+
+
+def _without_the_barriers_batch(patch: pytest.MonkeyPatch) -> None:
+    """What waits in an exchange at the end of an epoch is forgotten."""
+    real = exchange.Exchange._batch
+
+    def batch(self: exchange.Exchange, *, last: bool) -> Any:
+        if last:
+            self.pending = [one for one in self.pending if type(one.body).__name__ == "Drain"]
+        return real(self, last=last)
+
+    patch.setattr(exchange.Exchange, "_batch", batch)
+
+
+@pytest.mark.parametrize(
+    "broken", [_first_part_is_enough, _guesses_are_believed, _splits_in_any_order, _without_the_barriers_batch]
+)
+def test_a_broken_twin_is_caught(broken: Callable[[pytest.MonkeyPatch], None]) -> None:
+    flow, lines = two_stages(), hits(1)
+
+    def right() -> bool:
+        try:
+            return is_right(flow, lines, LocalOptions(least=1), 3)
+        except Exception:
+            return False
+
+    assert right()
+    with pytest.MonkeyPatch.context() as patch:
+        broken(patch)
+        assert not all(right() for _ in range(5))
+
+
+# ----------------------------------------------------------------------------------------------- late items
+
+
+def test_a_split_is_read_again_when_earlier_ones_make_its_items_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not its epoch: the other splits are read once."""
+    flow, known = two_stages(), threading.Event()
+    read = list[int]()
+    real = Kernels.read
+
+    def slowly(self: Kernels, task: Any, before: Callable[[int], int | None]) -> Any:
+        if task.link.leaf.label == "web":
+            if task.number == 0:
+                known.wait(5)
+            read.append(task.number)
+        result = real(self, task, before)
+        if task.link.leaf.label == "web" and task.number == 1:
+            known.set()
+        return result
+
+    monkeypatch.setattr(Kernels, "read", slowly)
+    web = ['{"page": "a", "ts": 500}', '{"page": "b", "ts": 100}', '{"page": "c", "ts": 505}']
+    lines = {"web": web, "app": ['{"page": "a", "ts": 500}']}
+    planned = plan(check(flow), parallelism=3, key_groups=3)
+    rows = {name: Rows(tuple((line,) for line in some)) for name, some in lines.items()}
+    backend: Any = LocalBackend(3)
+    found = collect(backend, planned, rows).answer
+    assert differences(flow, found, defined(flow, lines)) == []
+    assert len(found.late) == 1
+    assert sorted(read) == [0, 1, 1, 2]
+
+
+# --------------------------------------------------------------------------------------------- serial order
+
+
+def counts_and_hits() -> Dataflow:
+    """Counts of one source beside the hits of another and of a third one: rows come from a stage, and from splits."""
+    flow = Dataflow("hits")
+    streams: list[Stream[U[str, int]]] = []
+    for name in ("web", "app", "bot"):
+        source = flow.source(name, U[Unit, Hit], markers=every(seconds=10, time=lambda hit: hit.ts, delay=10))
+        streams.append(source.through(Mapped()))
+    web, *others = streams
+    flow.sink("all", merge(web.through(Counted()), *others))
+    return flow
+
+
+def run_into(path: Path, flow: Dataflow, lines: Lines, workers: int, options: LocalOptions) -> bytes:
+    """The bytes of all files of a run, in the order of their names."""
+    chance = random.Random(4)
+    rows = {name: Rows(cut(some, chance), 2) for name, some in lines.items()}
+    planned = plan(check(flow), parallelism=workers, key_groups=8)
+    backend: Any = LocalBackend(workers, options)
+    output = FileOutput(planned, f"{path}/out", "run", f"{path}/late", f"{path}/rejects")
+    run(backend, planned, rows, output, checkpoint=f"{path}/checkpoint")
+    return b"".join(file.read_bytes() for file in sorted((path / "out").glob("part-*")))
+
+
+@pytest.mark.parametrize("make", [two_stages, counts_and_hits])
+def test_in_serial_order_rows_stand_as_one_worker_writes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Dataflow]
+) -> None:
+    lines = {**hits(2, 60), "bot": hits(3, 60)["web"]}
+    real, chance = Kernels.read, random.Random(0)
+
+    def unevenly(self: Kernels, task: Any, before: Callable[[int], int | None]) -> Any:
+        threading.Event().wait(chance.random() / 200)
+        return real(self, task, before)
+
+    monkeypatch.setattr(Kernels, "read", unevenly)
+    flow = make()
+    lines = {source.name: lines[source.name] for source in check(flow).graph.sources}
+    alone = run_into(tmp_path / "1", flow, lines, 1, LocalOptions(reorder="serial", least=1))
+    assert alone.count(b"\n") > 30
+    typed = set()
+    for workers in (2, 4, 8):
+        for heuristic in ("ct", "lp"):
+            options = LocalOptions(reorder="serial", least=1, heuristic=heuristic)
+            assert run_into(tmp_path / f"{workers}{heuristic}", flow, lines, workers, options) == alone
+            options = attrs.evolve(options, reorder="typed")
+            typed.add(run_into(tmp_path / f"typed{workers}{heuristic}", flow, lines, workers, options))
+    assert {b"".join(sorted(one.splitlines())) for one in typed} == {b"".join(sorted(alone.splitlines()))}
+    assert make is two_stages or typed - {alone}, "the test cannot fail"
