@@ -10,11 +10,27 @@ import attrs
 
 from tracetypes.rejects import SideOutputRow
 
-__all__ = ["ROWS", "Result"]
+__all__ = ["ROWS", "GateReport", "Result"]
 
 
 ROWS: Final = 10
 """How many rows of each output a notebook shows."""
+
+
+@attrs.frozen(kw_only=True)
+class GateReport:
+    """What a gate did since its checkpoint began. ``markers``: those that came to it. ``executions``: those that it let through.
+    ``held``: markers since the last of these. ``bound``: as text."""
+
+    bound: str
+    markers: int
+    executions: int
+    held: int
+
+    @property
+    def saved(self) -> int:
+        """The executions of what lies behind the gate that it saved so far."""
+        return self.markers - self.executions
 
 
 @attrs.frozen(kw_only=True)
@@ -26,8 +42,8 @@ class Result:
     sources have ended and every open block is answered. ``all_rejected``: sources of which every row was rejected
     (``TT241``), in this run and before it under the same checkpoint. ``open``: how many keys have open windows, by operator,
     where sources have markers in band or the run does not drain. ``differences``: operators whose traced form differed from
-    Python (``TT240``). ``spent``: where its seconds went, by phases that follow each other and add up to
-    all of the time."""
+    Python (``TT240``). ``gates``: what each gate did, by the name of its channel. ``spent``: where its seconds
+    went, by phases that follow each other and add up to all of the time."""
 
     rows: int
     epochs: int
@@ -44,6 +60,7 @@ class Result:
     differences: Sequence[str] = ()
     all_rejected: Sequence[str] = ()
     open: Mapping[str, int] = attrs.Factory(dict)
+    gates: Mapping[str, GateReport] = attrs.Factory(dict)
     spent: Mapping[str, float] = attrs.Factory(dict)
 
     def _repr_html_(self) -> str:

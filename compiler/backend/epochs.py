@@ -49,6 +49,7 @@ class EpochResult:
             record["written"],
             self.verified,
             dict(output.lateness),
+            output.gate,
         )
 
 

@@ -18,7 +18,7 @@ from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.lateness import LateWatch
-from tracetypes.compiler.backend.summary import Limits, Summary, counter, warner
+from tracetypes.compiler.backend.summary import Limits, Summary, counter, shown_held, warner
 from tracetypes.compiler.backend.supervisor import Supervisor
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.facts import is_straight
@@ -44,6 +44,7 @@ from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.topic_channel import TopicChannel, Topics
 from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError
+from tracetypes.gate_check import opens_for_certain
 
 __all__ = ["collect", "run", "run_program"]
 
@@ -130,8 +131,8 @@ def run_program(
                 retentions[segment.sends].sender = store.log
             for name in segment.receives:
                 retentions[name].readers.append((store.log, sum(leaf.name == name for leaf in plan.channels)))
-        _say(notify, [f"changed: {line}" for line in checkpoints.changed])
-        _say(notify, [line for store in stores.values() for line in _in_python(store)])
+        _say(notify, [f"goes on; changed: {line}" for line in checkpoints.changed])
+        _say(notify, [f"goes on; {line}" for store in stores.values() for line in _in_python(store)])
         for retention in retentions.values():
             retention.clean()
         _undrain(backend, stores.values())
@@ -143,6 +144,7 @@ def run_program(
                 retention.reader.channel.discard()
         late.end(summary)
         summary.stopped = control.stop.is_set()
+        _say(notify, _held(program, summary))
         if not (summary.stopped or follow) and (not drain or any(map(ends_in_band, program.plans))):
             summary.open = _left_open(backend, program, stores)
         summary.seconds = time.monotonic() - started
@@ -236,6 +238,16 @@ def _supervise(
     supervisor.watch()
 
 
+def _held(program: Program, summary: Summary) -> Iterator[str]:
+    """The warnings about gates that hold something, and may hold it for ever."""
+    for name, plan in program.named:
+        report = summary.gates.get(name)
+        if plan.gate is None or report is None or not report.held or opens_for_certain(plan.gate.bound):
+            continue
+        if report.held * report.executions >= 2 * (report.markers - report.held):  # twice as long as it takes on average
+            yield shown_held(name, report)
+
+
 def _left_open(backend: Backend, program: Program, stores: Mapping[str, RunStore]) -> dict[str, int]:
     """How many keys wait for longer silence, by operator."""
     counts: dict[str, int] = {}
@@ -314,10 +326,10 @@ def _orders_of(inputs: Mapping[str, Any], orders: Mapping[str, Order]) -> dict[s
     }
 
 
-def _say(notify: Callable[[str], None] | None, changed: Iterable[str]) -> None:
-    for line in changed:
+def _say(notify: Callable[[str], None] | None, lines: Iterable[str]) -> None:
+    for line in lines:
         if notify is not None:
-            notify(f"goes on; {line}")
+            notify(line)
 
 
 def _in_python(store: RunStore) -> Iterator[str]:

@@ -330,6 +330,7 @@ class RunRequest:
             differences=list(dict.fromkeys(one.name for one in summary.differences)),
             all_rejected=summary.all_rejected,
             open=dict(summary.open),
+            gates=dict(summary.gates),
             spent=dict(self.clock.spent),
         )
 

@@ -10,8 +10,9 @@ import attrs
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.errors import RunError
+from tracetypes.results import GateReport
 
-__all__ = ["Limits", "Summary", "counter", "shown_difference", "warner"]
+__all__ = ["Limits", "Summary", "counter", "shown_difference", "shown_held", "warner"]
 
 
 @attrs.define
@@ -35,6 +36,8 @@ class Summary:
     """How many keys wait for longer silence, by operator: where sources have markers in band, or the run does not drain."""
     readings: Mapping[str, int] = attrs.Factory(dict)
     """How often each source is read, if more than once."""
+    gates: dict[str, GateReport] = attrs.Factory(dict)
+    """What each gate did, by the name of its channel."""
     differences: list[Difference] = attrs.Factory(list)
     """Where traced answers differed from plain Python; these operators went on in Python."""
 
@@ -45,6 +48,8 @@ class Summary:
         self.markers += batch.markers
         self.marker = batch.marker if batch.marker is not None else self.marker
         self.accepted.update(batch.newest)
+        if batch.gate is not None:
+            self.gates[batch.query] = batch.gate
         self.verified = self.verified[0] + batch.verified[0], self.verified[1] + batch.verified[1]
         for mine, theirs in ((self.read, batch.read), (self.late, batch.late), (self.rejects, batch.rejects)):
             for source, count in theirs.items():
@@ -70,6 +75,16 @@ def warner(summary: Summary, notify: Callable[[str], None] | None) -> Callable[[
             notify(shown_difference(difference, before))
 
     return tell
+
+
+def shown_held(name: str, gate: GateReport) -> str:
+    """The warning ``TT243``."""
+    return (
+        f"TT243 warning: {name} holds what came with the last {gate.held:,} markers\n"
+        f"    bound:    {gate.bound}\n"
+        f"    so far:   {gate.executions:,} of {gate.markers:,} markers came through\n"
+        "    fix:      if what lies behind has to run, lower the bound, or add | time(...), which is surely reached"
+    )
 
 
 def shown_difference(difference: Difference, before: str) -> str:

@@ -73,13 +73,14 @@ class TablePiece:
 class GateState:
     """What a gate remembers between epochs, but for its container: plain values, for JSON. ``bound``: the state of the bound.
     ``previous`` and ``execution``: the last marker, and the last one that was let through; ``markers`` and ``executions``: how
-    many of each there were."""
+    many of each there were; ``held``: markers since the last execution."""
 
     bound: Any
     previous: int | None = None
     execution: int | None = None
     markers: int = 0
     executions: int = 0
+    held: int = 0
 
 
 @attrs.frozen(eq=False)
@@ -172,13 +173,14 @@ class GateKernel:
         seen = Observation(marker, state.previous, state.execution, measures, self.outside)
         decision = gate.bound.decide(seen, state.bound)
         state.bound, state.previous, state.markers = decision.state, marker, state.markers + 1
+        state.held += 1
         if decision.reached:
             self.execute(marker)
         return decision.reached
 
     def execute(self, marker: int) -> None:
         """Let a marker through."""
-        self.state.execution, self.state.executions = marker, self.state.executions + 1
+        self.state.execution, self.state.executions, self.state.held = marker, self.state.executions + 1, 0
         if self.counts:
             self.container.execute()
 

@@ -35,6 +35,7 @@ from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
 from tracetypes.compiler.store.small_files import read_json, writable, write_json, write_synced
 from tracetypes.errors import RunError
+from tracetypes.results import GateReport
 
 __all__ = ["GateChannel", "GateOutput", "last_record"]
 
@@ -129,6 +130,16 @@ class GateOutput(ChannelOutput):
             os.replace(hidden, manifest)
         self._forget(batch, record)
         self.tidy()
+
+    @property
+    def gate(self) -> GateReport | None:
+        """What the gate did so far."""
+        if self.kernel is None:
+            return None
+        state = self.kernel.state
+        return GateReport(
+            bound=str(self.kernel.gate.bound), markers=state.markers, executions=state.executions, held=state.held
+        )
 
     def visible(self, batch: int) -> str | None:
         """The gate, if it has decided about the epoch."""

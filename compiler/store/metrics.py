@@ -16,6 +16,7 @@ from tracetypes.compiler.runtime.messages import Message, Metrics
 from tracetypes.compiler.runtime.side_rows import Lateness
 from tracetypes.errors import RunError, UsageError
 from tracetypes.nodes import title
+from tracetypes.results import GateReport
 
 __all__ = [
     "Batch",
@@ -62,7 +63,7 @@ class Batch:
     segment of a program with several, else empty. ``newest``: event times so far, by source (microseconds), also of
     the sources of the queries that it reads from. ``read``: rows by source. ``written``: rows that went to the sink.
     ``verified``: how many rows were compared with plain Python, and the processor seconds for it. ``lateness``: what
-    is known so far of late rows, by source."""
+    is known so far of late rows, by source. ``gate``: what the gate behind the query did so far, if there is one."""
 
     number: int
     rows: int
@@ -78,6 +79,7 @@ class Batch:
     written: int = 0
     verified: tuple[int, float] = (0, 0.0)
     lateness: Mapping[str, Lateness] = attrs.Factory(dict)
+    gate: GateReport | None = None
 
     def lag_of(self, marker: int | None) -> float | None:
         """Seconds of event time between the newest item and a marker."""
@@ -200,6 +202,8 @@ def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Ba
     stage_emitted = counter("stage_emitted", "Items that a stage sent on.", of_stage)
     stage_markers = counter("stage_markers", "Markers that a stage closed.", of_stage)
     stage_lag = gauge("stage_lag_seconds", "Event time between the newest item and a stage's last marker.", of_stage)
+    came = gauge("gate_markers", "Markers that came to the gate behind a query.", of_query)
+    through = gauge("gate_executions", "Markers that the gate let through.", of_query)
     size = gauge("state_bytes", "State of a stage.", of_stage)
     items = counter("items", "Items that an operator took, or aggregates of them.", of_operator)
     emitted = counter("emitted", "Items that an operator gave.", of_operator)
@@ -223,6 +227,9 @@ def prometheus(flow: str, port: int, address: str = "127.0.0.1") -> Callable[[Ba
                 counted.labels(*query, source).inc(count)
         for source, micros in batch.newest.items():
             newest.labels(*query, source).set(micros / 1e6)
+        if batch.gate is not None:
+            came.labels(*query).set(batch.gate.markers)
+            through.labels(*query).set(batch.gate.executions)
         for stage in batch.stages:
             here = (*query, str(stage.stage))
             stage_items.labels(*here).inc(stage.items)

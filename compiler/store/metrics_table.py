@@ -10,6 +10,7 @@ from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromChannel, Plan, links
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.metrics import Batch, instant, operators_of
+from tracetypes.nodes import title
 
 __all__ = ["Table"]
 
@@ -51,6 +52,8 @@ class _Query:
         """Its items do not pass the stage."""
         self.sources = {leaf.source.name: Row(f"source {leaf.source.name}", 0) for leaf in plan.sources}
         self.stages = [_rows_of_stage(plan, number) for number in range(len(plan.stages))]
+        self.gate = None if plan.gate is None else Row(f"{title(plan.gate)}, opened", None, None, 0)
+        """How many markers came through."""
         self.sink = Row(f"channel {sends}" if sends is not None else f"sink {plan.sink.name}", None, 0, 0)
 
     def add(self, batch: Batch) -> None:
@@ -72,6 +75,8 @@ class _Query:
             for row, done in zip(rows, stage.operators, strict=False):
                 row.items, row.out = (row.items or 0) + done.items, (row.out or 0) + done.emitted
                 row.keys = done.keys
+        if self.gate is not None and batch.gate is not None:
+            self.gate.markers = batch.gate.executions
         self.sink.out = (self.sink.out or 0) + batch.written
         self.sink.markers = (self.sink.markers or 0) + batch.markers
         self.sink.marker = batch.marker if batch.marker is not None else self.sink.marker
@@ -82,6 +87,8 @@ class _Query:
         yield from self.sources.values()
         for stage in self.stages:
             yield from stage
+        if self.gate is not None:
+            yield self.gate
         yield self.sink
 
 

@@ -22,6 +22,7 @@ from tracetypes.compiler.runtime.side_rows import Frontiers, Lateness, lines, pl
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import Delivery, Staging
 from tracetypes.compiler.wire.messages import from_frames
+from tracetypes.results import GateReport
 
 __all__ = [
     "HIDDEN",
@@ -79,6 +80,11 @@ class Output(ABC):
     def lateness(self) -> Mapping[str, Lateness]:
         """What is known so far of late rows, by source."""
         return {} if self.side_outputs is None else self.side_outputs.lateness
+
+    @property
+    def gate(self) -> GateReport | None:
+        """What the gate in front of it did so far, if there is one."""
+        return None
 
     def visible(self, batch: int) -> str | None:
         """Where rows of a micro-batch may be visible already; None if none is."""

@@ -20,8 +20,9 @@ from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.local.workers import Workers
-from tracetypes.compiler.store import file_channel, output_interface
+from tracetypes.compiler.store import file_channel, gate_channel, output_interface
 from tracetypes.compiler.store.file_channel import ChannelOutput
+from tracetypes.compiler.store.gate_channel import GateOutput
 from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.outputs import FileOutput
 from tracetypes.compiler.store.run_store import RunStore
@@ -39,6 +40,13 @@ STEPS: Final[list[tuple[Any, str]]] = [
     (file_channel, "move"),
     (FileOutput, "take"),
     (ChannelOutput, "take"),
+    (gate_channel, "move"),
+    (gate_channel, "write_json"),
+    (gate_channel, "write_synced"),
+    (gate_channel, "_write"),
+    (GateOutput, "_forget"),
+    (GateOutput, "tidy"),
+    (GateOutput, "take"),
     (ChannelRetention, "clean"),
     (RunStore, "begin"),
     (RunStore, "commit"),
@@ -49,6 +57,7 @@ STEPS: Final[list[tuple[Any, str]]] = [
 JOBS: Final[dict[str, Callable[[Path], Any]]] = {
     "one segment": lambda path: PlanJob(LocalBackend(1), path),  # type: ignore[arg-type]
     "segments and a channel": lambda path: ProgramJob(LocalBackend(1), path, dags.diamond(), files=2),  # type: ignore[arg-type]
+    "gates": lambda path: ProgramJob(LocalBackend(1), path, dags.gates(), files=2),  # type: ignore[arg-type]
 }
 
 
@@ -89,14 +98,21 @@ def crash(job: Any, place: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("name", JOBS)
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in range(1, 6))])
-def test_a_crash_at_each_place(tmp_path: Path, name: str, part: int) -> None:
+PARTS: Final = [
+    *(pytest.param(name, part, 6, marks=[pytest.mark.nightly] if part else []) for name in list(JOBS)[:2] for part in range(6)),
+    pytest.param("gates", 5, 40),
+    *(pytest.param("gates", part, 6, marks=pytest.mark.nightly) for part in range(6)),
+]
+"""Every so many places of a job, from one of them on: all in a night."""
+
+
+@pytest.mark.parametrize(("name", "part", "of"), PARTS)
+def test_a_crash_at_each_place(tmp_path: Path, name: str, part: int, of: int) -> None:
     with crashing_at(None) as places:
         JOBS[name](tmp_path / "count")()
     assert len(places) > 30
     crashed = 0
-    for place in range(part, len(places), 6):
+    for place in range(part, len(places), of):
         job = JOBS[name](tmp_path / str(place))
         crashed += crash(job, place)
         try:

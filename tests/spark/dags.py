@@ -8,6 +8,7 @@ import attrs
 
 from tests.spark.flows import TEN, Fragile, Reading, Sum, id_of, ts_of
 from tracetypes import Dataflow, OpKeyedOrdered, OpStateless, U, every, merge, sort
+from tracetypes.gates import sequence, time, value
 
 
 @attrs.frozen
@@ -114,6 +115,18 @@ def ordered() -> Dataflow:
     return flow
 
 
+def gates() -> Dataflow:
+    """A gate that holds, one that hands its container on, and one behind another."""
+    flow = Dataflow("gates")
+    rows = flow.source("readings", U[str, Reading], key=id_of, markers=every(seconds=10, time=ts_of, delay=10))
+    held = rows.through(Opaque()).gate(sequence(14), name="held")
+    steps = held.through(sort(by=ts_of)).through(Steps())
+    flow.sink("steps", steps, marker="at")
+    flow.sink("sums", steps.latest(value(units=2, columns="watts"), name="changed").through(Sum()), marker="at")
+    flow.sink("straight", rows.latest(sequence(percent=60) & time(20), latest_by=ts_of), marker="at")
+    return flow
+
+
 def chain() -> Dataflow:
     """Three keyed operators, two exchanges, one query."""
     flow = Dataflow("chain")
@@ -140,6 +153,6 @@ def dead_letters() -> Dataflow:
     return flow
 
 
-FLOWS: dict[str, Callable[[], Dataflow]] = {f.__name__: f for f in (two_sinks, cheap, diamond, ordered)}
-two_sinks_flow, cheap_flow, diamond_flow, ordered_flow = (make() for make in FLOWS.values())
+FLOWS: dict[str, Callable[[], Dataflow]] = {f.__name__: f for f in (two_sinks, cheap, diamond, ordered, gates)}
+two_sinks_flow, cheap_flow, diamond_flow, ordered_flow, gates_flow = (make() for make in FLOWS.values())
 chain_flow, straight_flow, dead_letters_flow = chain(), straight(), dead_letters()
