@@ -31,7 +31,8 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes import Dataflow, U, every
-from tracetypes.compiler.backend.run_request import RunRequest, compile_program
+from tracetypes.compiler.backend.compilation import compile_program
+from tracetypes.compiler.backend.run_request import RunRequest
 from tracetypes.compiler.connectors.line_streams import SocketAddress, socket_lines
 from tracetypes.compiler.local.streams import lines_reader
 from tracetypes.compiler.store.metrics import Batch

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Any, TypeVar, get_args, get_origin
 
 from tracetypes.errors import UsageError
-from tracetypes.records import show, show_type
+from tracetypes.records import show
+from tracetypes.schemas import show_type
 
 __all__ = ["element_of", "function_or_none", "pair_of", "returned", "same_values"]
 

@@ -17,7 +17,8 @@ import attrs
 
 from tracetypes.errors import UsageError
 from tracetypes.plain_data import from_plain
-from tracetypes.records import Boolean, Optional, Record, Schema, schema_of, show, show_type
+from tracetypes.records import Boolean, Optional, Record, Schema, show
+from tracetypes.schemas import schema_of, show_type
 
 __all__ = ["Database", "Sqlite", "encodes", "identifier"]
 

@@ -23,9 +23,8 @@ from tracetypes.records import (
     String,
     Timestamp,
     Unsigned,
-    schema_of,
-    show_type,
 )
+from tracetypes.schemas import schema_of, show_type
 from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.where import restrict

@@ -28,7 +28,7 @@ from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
-from tracetypes.records import show_type
+from tracetypes.schemas import show_type
 from tracetypes.stdlib.periods import periods_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
 from tracetypes.stdlib.windows import seconds_as_micros

@@ -19,7 +19,8 @@ import attrs
 
 from tracetypes.errors import OperatorFailed, UsageError
 from tracetypes.lookup_table import LookupTable
-from tracetypes.records import Mismatch, Record, show, show_type
+from tracetypes.records import Mismatch, Record, show
+from tracetypes.schemas import show_type
 from tracetypes.stdlib.annotations import returned
 from tracetypes.stdlib.databases import Database, Sqlite
 from tracetypes.stdlib.postgres import Postgres

@@ -17,7 +17,8 @@ import attrs
 
 from tracetypes.conformance import name_of
 from tracetypes.errors import OperatorFailed, UsageError
-from tracetypes.records import Float, Integer, Optional, String, Timestamp, show, show_type
+from tracetypes.records import Float, Integer, Optional, String, Timestamp, show
+from tracetypes.schemas import show_type
 from tracetypes.stdlib.databases import Database, encodes, identifier
 
 __all__ = ["Postgres"]

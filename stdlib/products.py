@@ -9,7 +9,8 @@ import attrs
 
 from tracetypes.choices import Choice
 from tracetypes.errors import UsageError
-from tracetypes.records import DecimalOf, Float, Integer, Record, Schema, schema_of, show_type
+from tracetypes.records import DecimalOf, Float, Integer, Record, Schema
+from tracetypes.schemas import schema_of, show_type
 from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
 from tracetypes.stdlib.annotations import returned, same_values
 

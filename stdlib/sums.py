@@ -19,7 +19,8 @@ import attrs
 
 from tracetypes.algebra import ExactSum
 from tracetypes.errors import UsageError
-from tracetypes.records import DecimalOf, Unsigned, show_type
+from tracetypes.records import DecimalOf, Unsigned
+from tracetypes.schemas import show_type
 from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.where import restrict, restrict_if_any

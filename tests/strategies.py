@@ -41,8 +41,8 @@ from tracetypes.records import (
     UnitValue,
     Unsigned,
     decimal,
-    schema_of,
 )
+from tracetypes.schemas import schema_of
 from tracetypes.trace import Element, Item, StreamType, Tagged, TagsType, TraceType
 
 I = TypeVar("I")

@@ -13,20 +13,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from tests.graphs import (
-    Case,
-    Flatten,
-    Sample,
-    Shape,
-    Total,
-    chains,
-    id_of,
-    is_mark,
-    merges,
-    sources,
-    ts_of,
-    wrong,
-)
+from tests.graphs import Case, Flatten, Sample, Shape, Total, chains, id_of, is_mark, merges, sources, ts_of, wrong
 from tests.test_parts import Parted, deal
 from tracetypes import (
     ROW_POSITION,
@@ -69,7 +56,7 @@ from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
 from tracetypes.interpreter import arrange_parts, interpret, streams_of
 from tracetypes.parsing import Row
-from tracetypes.records import schema_of
+from tracetypes.schemas import schema_of
 from tracetypes.sources import reader
 from tracetypes.testing import check_deployments
 from tracetypes.trace import closed

@@ -36,7 +36,8 @@ from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
 from tracetypes.compiler.wire.messages import encode
 from tracetypes.edges import O
 from tracetypes.nodes import ROW_POSITION
-from tracetypes.records import Boolean, Integer, Optional, Schema, String, Timestamp, UnitValue, schema_of
+from tracetypes.records import Boolean, Integer, Optional, Schema, String, Timestamp, UnitValue
+from tracetypes.schemas import schema_of
 from tracetypes.sources import reader
 
 

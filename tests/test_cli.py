@@ -15,7 +15,7 @@ import pytest
 
 from tracetypes import Dataflow, U, UsageError, __version__, every
 from tracetypes.cli import epoch_lines, main
-from tracetypes.compiler.backend.run_request import compile_program
+from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.progress import Progress
 from tracetypes.targets import load

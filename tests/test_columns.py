@@ -30,19 +30,8 @@ from tracetypes.compiler.columns.batches import (
 from tracetypes.compiler.runtime.stateless import exact_array, exactly
 from tracetypes.errors import DataError
 from tracetypes.formats import Layout
-from tracetypes.records import (
-    INT_MAX,
-    INT_MIN,
-    UNIT,
-    Integer,
-    ListOf,
-    Optional,
-    Record,
-    Schema,
-    Unit,
-    UnitValue,
-    schema_of,
-)
+from tracetypes.records import INT_MAX, INT_MIN, UNIT, Integer, ListOf, Optional, Record, Schema, Unit, UnitValue
+from tracetypes.schemas import schema_of
 from tracetypes.trace import StreamType
 
 

@@ -49,18 +49,8 @@ from tracetypes.conformance import conformer
 from tracetypes.formats import JsonLines, Layout
 from tracetypes.parsing import text_parser
 from tracetypes.plain_data import from_plain, from_text, to_plain
-from tracetypes.records import (
-    DecimalOf,
-    EnumOf,
-    Integer,
-    LiteralOf,
-    Mismatch,
-    Optional,
-    String,
-    UnitValue,
-    Unsigned,
-    schema_of,
-)
+from tracetypes.records import DecimalOf, EnumOf, Integer, LiteralOf, Mismatch, Optional, String, UnitValue, Unsigned
+from tracetypes.schemas import schema_of
 from tracetypes.stdlib.orders import order_of
 from tracetypes.testing import check_deployments
 

@@ -22,7 +22,8 @@ from tracetypes.canonical import canonical
 from tracetypes.conformance import conformer
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, format_of
 from tracetypes.parsing import checked_key, header_problem, record_parser, split_header, text_parser
-from tracetypes.records import Float, Integer, Mismatch, Schema, String, Timestamp, UnitValue, schema_of
+from tracetypes.records import Float, Integer, Mismatch, Schema, String, Timestamp, UnitValue
+from tracetypes.schemas import schema_of
 
 
 @attrs.frozen

@@ -54,7 +54,7 @@ from tracetypes.gates import (
     value,
 )
 from tracetypes.nodes import Gate, Graph
-from tracetypes.records import schema_of
+from tracetypes.schemas import schema_of
 from tracetypes.stdlib import count, tumbling
 from tracetypes.trace import Element, Trace, blocks, stream_type
 

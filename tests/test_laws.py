@@ -39,7 +39,7 @@ from tracetypes.canonical import canonical
 from tracetypes.conformance import conformer, key_problem
 from tracetypes.laws.equality import same
 from tracetypes.laws.strategies import keys_of
-from tracetypes.records import schema_of
+from tracetypes.schemas import schema_of
 from tracetypes.templates import Linger, Operator
 from tracetypes.testing import check_deployments, check_flow, check_laws, law_tests, laws, values
 

@@ -46,7 +46,7 @@ from tracetypes.compiler.runtime.progress import Progress
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.wire.messages import Kind, decode, encode, from_frames, to_frame
 from tracetypes.errors import envelope
-from tracetypes.records import schema_of
+from tracetypes.schemas import schema_of
 
 MICROS = st.integers(-(2**62), 2**62)
 PIECES: st.SearchStrategy[Piece] = st.tuples(*[st.integers(0, 2**62)] * 3)

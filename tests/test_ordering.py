@@ -31,7 +31,8 @@ from tracetypes.conformance import conformer, positive_zeros
 from tracetypes.errors import OperatorFailed
 from tracetypes.interpreter import interpret_rows, sort_order
 from tracetypes.nodes import Sort
-from tracetypes.records import Schema, schema_of
+from tracetypes.records import Schema
+from tracetypes.schemas import schema_of
 
 
 @attrs.frozen

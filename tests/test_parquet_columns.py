@@ -25,7 +25,8 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.scan import End, ParquetScan
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.formats import Layout
-from tracetypes.records import INT_MAX, UnitValue, schema_of
+from tracetypes.records import INT_MAX, UnitValue
+from tracetypes.schemas import schema_of
 
 
 @attrs.frozen

@@ -71,10 +71,9 @@ from tracetypes.records import (
     UInt64,
     Unit,
     UnitValue,
-    schema_of,
     show,
-    show_type,
 )
+from tracetypes.schemas import schema_of, show_type
 
 ROOT = Path(__file__).resolve().parent.parent
 T = TypeVar("T")

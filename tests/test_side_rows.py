@@ -22,7 +22,8 @@ from tracetypes.compiler.runtime.messages import Message, SideRows
 from tracetypes.compiler.runtime.side_rows import SideBuffer, late_rows, lines, placed, reasons, rejected_rows, texts
 from tracetypes.markers import every
 from tracetypes.plain_data import to_plain
-from tracetypes.records import Record, Schema, String, schema_of
+from tracetypes.records import Record, Schema, String
+from tracetypes.schemas import schema_of
 
 
 @given(st.data(), schemas())

@@ -25,7 +25,8 @@ from tracetypes.errors import Location
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet
 from tracetypes.nodes import Sink
 from tracetypes.parsing import text_parser
-from tracetypes.records import UNIT, Boolean, Float, Record, Schema, String, Unit, UnitValue, schema_of
+from tracetypes.records import UNIT, Boolean, Float, Record, Schema, String, Unit, UnitValue
+from tracetypes.schemas import schema_of
 
 
 def sink(marker: str | None = None, position: str | None = None) -> Sink:

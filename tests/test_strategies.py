@@ -29,19 +29,8 @@ from tests.strategies import (
 from tracetypes.canonical import canonical
 from tracetypes.conformance import conformer, key_problem
 from tracetypes.markers import Marker
-from tracetypes.records import (
-    INT_MAX,
-    INT_MIN,
-    Float,
-    Integer,
-    ListOf,
-    OneOf,
-    Optional,
-    Record,
-    Schema,
-    String,
-    schema_of,
-)
+from tracetypes.records import INT_MAX, INT_MIN, Float, Integer, ListOf, OneOf, Optional, Record, Schema, String
+from tracetypes.schemas import schema_of
 from tracetypes.trace import Item, StreamType, Tagged, TagsType, Trace, blocks
 
 

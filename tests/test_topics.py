@@ -17,7 +17,8 @@ from tracetypes import Dataflow, RunError, U, Unit, UsageError, check, csv, ever
 from tracetypes.canonical import canonical
 from tracetypes.formats import JsonLines, Kafka, Layout, format_of
 from tracetypes.parsing import Headers, record_parser, record_writer, to_bytes
-from tracetypes.records import Record, UnitValue, schema_of
+from tracetypes.records import Record, UnitValue
+from tracetypes.schemas import schema_of
 from tracetypes.sources import record_reader
 
 

@@ -26,7 +26,8 @@ from tests.strategies import (
 from tracetypes.edges import EdgeType, O, U, edge_type
 from tracetypes.errors import DataError
 from tracetypes.markers import Marker
-from tracetypes.records import Float, Integer, String, schema_of
+from tracetypes.records import Float, Integer, String
+from tracetypes.schemas import schema_of
 from tracetypes.trace import (
     MARKER,
     Block,

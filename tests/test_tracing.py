@@ -43,7 +43,8 @@ from tracetypes.compiler.tracing.tracer import (
     trace_method,
     trace_on_item,
 )
-from tracetypes.records import Float, Integer, ListOf, Optional, String, schema_of
+from tracetypes.records import Float, Integer, ListOf, Optional, String
+from tracetypes.schemas import schema_of
 
 V = TypeVar("V")
 NAN = math.nan

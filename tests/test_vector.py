@@ -61,7 +61,8 @@ from tracetypes.compiler.tracing.expr import (
     Tree,
     Undefined,
 )
-from tracetypes.records import INT_MAX, INT_MIN, Optional, Schema, String, UnitValue, schema_of
+from tracetypes.records import INT_MAX, INT_MIN, Optional, Schema, String, UnitValue
+from tracetypes.schemas import schema_of
 
 T = TypeVar("T")
 

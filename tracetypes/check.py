@@ -46,20 +46,9 @@ from tracetypes.nodes import (
     Split,
     title,
 )
-from tracetypes.records import (
-    ListOf,
-    OneOf,
-    Optional,
-    Record,
-    Schema,
-    String,
-    Unit,
-    UnitValue,
-    schema_of,
-    show,
-    show_type,
-)
+from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, String, Unit, UnitValue, show
 from tracetypes.redaction import conceal
+from tracetypes.schemas import schema_of, show_type
 from tracetypes.sources import edge_given
 from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpKeyedUnordered, OpStateless, substitute, template_types
 from tracetypes.trace import StreamType, stream_type

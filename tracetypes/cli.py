@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from tracetypes.arguments import pairs, parser, refuse_unknown
 from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
-from tracetypes.compiler.backend.run_request import RunRequest, compile_program, extras
+from tracetypes.compiler.backend.compilation import compile_program, extras
+from tracetypes.compiler.backend.run_request import RunRequest
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.formats import Csv, Parquet, format_of
 from tracetypes.nodes import Source

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin
 import attrs
 
 from tracetypes.errors import DataError
-from tracetypes.records import show_type
+from tracetypes.schemas import show_type
 
 __all__ = ["Edge", "EdgeType", "O", "U", "edge_type"]
 

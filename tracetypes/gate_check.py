@@ -13,7 +13,8 @@ from tracetypes.edges import EdgeType
 from tracetypes.errors import DataError
 from tracetypes.gates import AtLeast, Bound, Divergence, Elements, Magnitude, Peak, Sequence, Time, Value
 from tracetypes.nodes import Gate
-from tracetypes.records import Boolean, Record, Schema, Unit, schema_of
+from tracetypes.records import Boolean, Record, Schema, Unit
+from tracetypes.schemas import schema_of
 
 __all__ = ["Problem", "gate_problems", "opens_for_certain", "why_never"]
 

@@ -255,7 +255,7 @@ def _order_of(source: Source) -> Callable[[tuple[int, int, Row]], Any]:
     if by is None or isinstance(by, RowPosition):
         return lambda placed: (placed[0], placed[1])
     from tracetypes.edges import edge_type
-    from tracetypes.records import schema_of
+    from tracetypes.schemas import schema_of
 
     whole = canonical(schema_of(edge_type(source.edge).value))
     return lambda placed: (placed[0], sort_key(by(placed[2].value)), whole(placed[2].value))

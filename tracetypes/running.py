@@ -31,16 +31,18 @@ import attrs
 from tracetypes.arguments import BACKENDS
 from tracetypes.calls import like
 from tracetypes.check import Checked, edge_of, violations
-from tracetypes.compiler.backend.run_request import Input, RunRequest, Sink, check_once, extras
+from tracetypes.compiler.backend.compilation import check_once, extras
+from tracetypes.compiler.backend.run_request import Input, RunRequest, Sink
 from tracetypes.conformance import name_of
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Csv, Layout, Parquet, format_of
 from tracetypes.graph import DISPLAY, Dataflow, Stream
 from tracetypes.parsing import split_header, text_parser
-from tracetypes.records import Mismatch, UnitValue, schema_of, show_type
+from tracetypes.records import Mismatch, UnitValue
 from tracetypes.redaction import redact
 from tracetypes.rejects import SideOutputRow
 from tracetypes.results import Result
+from tracetypes.schemas import schema_of, show_type
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.backend import Engine

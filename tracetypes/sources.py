@@ -15,8 +15,9 @@ from tracetypes.formats import Csv, Kafka, Layout, Parquet, TextLines
 from tracetypes.markers import InBand, TimeUnit, micros_from
 from tracetypes.nodes import RowPosition, Source
 from tracetypes.parsing import Headers, Row, checked_key, record_parser
-from tracetypes.records import Mismatch, Unit, schema_of, show
+from tracetypes.records import Mismatch, Unit, show
 from tracetypes.rejects import Rejected
+from tracetypes.schemas import schema_of
 from tracetypes.sort_keys import NoSortKey, sort_key
 
 __all__ = ["Reader", "edge_given", "reader", "record_reader"]

@@ -39,8 +39,9 @@ from tracetypes.laws.sorting import check_order, sort_law
 from tracetypes.laws.strategies import rows_of, search, slices, values
 from tracetypes.laws.subject import items_in, text_of
 from tracetypes.nodes import Apply, Sort
-from tracetypes.records import schema_of, show
+from tracetypes.records import show
 from tracetypes.recovery import Ran, check_recovery, define_scripts, run_scripts
+from tracetypes.schemas import schema_of
 from tracetypes.scripts import Script
 from tracetypes.templates import as_operator
 from tracetypes.trace import closed

@@ -20,7 +20,8 @@ from tracetypes.conformance import conformer, has_floats, key_conformer, name_of
 from tracetypes.edges import EdgeType
 from tracetypes.errors import DataError
 from tracetypes.markers import Marker
-from tracetypes.records import Mismatch, Schema, schema_of, show
+from tracetypes.records import Mismatch, Schema, show
+from tracetypes.schemas import schema_of
 
 __all__ = ["MARKER", "Block", "Item", "StreamType", "Tagged", "TagsType", "Trace", "TraceType", "stream_type"]
 

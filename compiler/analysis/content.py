@@ -18,8 +18,8 @@ from typing import Any, Final, get_origin
 
 import attrs
 
-from tracetypes.records import show_type
 from tracetypes.redaction import hidden_fields, names_of, redact_passwords
+from tracetypes.schemas import show_type
 
 __all__ = ["Hidden", "Incomparable", "content", "shortened"]
 

@@ -13,7 +13,8 @@ from tracetypes.compiler.tracing.expr import PASSED_ON, Pack, Tree, Value
 from tracetypes.compiler.tracing.tracer import Given, Nested, Untraceable, trace_method
 from tracetypes.conformance import name_of
 from tracetypes.markers import Marker
-from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, UnitValue, schema_of
+from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, UnitValue
+from tracetypes.schemas import schema_of
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 

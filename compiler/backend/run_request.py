@@ -7,8 +7,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 
 from tracetypes.calls import need_choice, need_inputs, need_outputs, need_whole
-from tracetypes.check import Checked, check
+from tracetypes.check import Checked
 from tracetypes.compiler.backend.clock import Clock
+from tracetypes.compiler.backend.compilation import compile_program, extras
 from tracetypes.errors import UsageError
 from tracetypes.graph import Dataflow
 from tracetypes.markers import InBand
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tracetypes.compiler.store.metrics import Batch
     from tracetypes.compiler.store.output_interface import Output
 
-__all__ = ["Input", "RunRequest", "Sink", "check_once", "compile_program", "extras"]
+__all__ = ["Input", "RunRequest", "Sink"]
 
 Input: TypeAlias = str | os.PathLike[str] | Iterable[Any]
 """What a source reads: a path, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; or rows: values, or pairs ``(key, value)`` where the
@@ -381,29 +382,3 @@ def _is_remote(path: str) -> bool:
     from tracetypes.compiler.connectors.registry import connector_of
 
     return connector_of(path).remote
-
-
-def compile_program(flow: Dataflow | Checked, *, parallelism: int = 1, key_groups: int | None = None) -> Program:
-    """The program of a dataflow. Raises :class:`CheckFailed`, and :class:`UsageError` ``TT401`` or ``TT404``."""
-    with extras():
-        from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
-        from tracetypes.compiler.plan.program import program
-
-    groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
-    return program(check_once(flow), parallelism=parallelism, key_groups=groups)
-
-
-def check_once(flow: Dataflow | Checked) -> Checked:
-    """A dataflow, or one that is checked already. Raises :class:`CheckFailed`."""
-    return check(flow) if isinstance(flow, Dataflow) else flow
-
-
-@contextmanager
-def extras() -> Iterator[None]:
-    """Inside, a package that is not installed is :class:`UsageError` ``TT401``."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        more = "" if package in ("pyspark", "py4j", "pandas") else ", or 'tracetypes[local]' to run without Spark"
-        raise UsageError("TT401", f"{error.name} is not installed", fix=f"pip install 'tracetypes[spark]'{more}") from error

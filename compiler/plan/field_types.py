@@ -10,19 +10,8 @@ from typing import Any, NewType, get_args, get_origin
 import attrs
 
 from tracetypes.conformance import name_of
-from tracetypes.records import (
-    DecimalOf,
-    EnumOf,
-    ListOf,
-    LiteralOf,
-    OneOf,
-    Optional,
-    Record,
-    Schema,
-    Unit,
-    Unsigned,
-    show_type,
-)
+from tracetypes.records import DecimalOf, EnumOf, ListOf, LiteralOf, OneOf, Optional, Record, Schema, Unit, Unsigned
+from tracetypes.schemas import show_type
 
 __all__ = ["class_name", "fields_of", "fields_of_type", "types_made"]
 

@@ -31,7 +31,8 @@ from tracetypes.compiler.runtime.partial_aggregation import reduce_part
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.conformance import conformer, key_conformer, key_problem
 from tracetypes.errors import TraceTypesError
-from tracetypes.records import Optional, schema_of
+from tracetypes.records import Optional
+from tracetypes.schemas import schema_of
 from tracetypes.trace import Element, Item, Trace
 
 __all__ = ["SIZES", "Deployment", "judge_flow"]

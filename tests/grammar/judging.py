@@ -28,7 +28,8 @@ from tracetypes.compiler.tracing import expr as meaning
 from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
 from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace
 from tracetypes.conformance import conformer
-from tracetypes.records import Mismatch, String, UnitValue, schema_of
+from tracetypes.records import Mismatch, String, UnitValue
+from tracetypes.schemas import schema_of
 
 __all__ = ["LIMIT", "OUT", "ROW", "STRING", "Tally", "Wrong", "answers_of", "judge", "same", "source_of"]
 

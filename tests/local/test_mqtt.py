@@ -16,7 +16,7 @@ import pytest
 import tracetypes
 from tests.local.test_streams import COUNTS, Click, Crash, clicks, totals
 from tracetypes import RunError, UsageError
-from tracetypes.compiler.backend.run_request import compile_program
+from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.local.workers import Workers
 from tracetypes.compiler.spark.backend import SparkEngine

@@ -19,7 +19,7 @@ import pytest
 
 import tracetypes
 from tracetypes import Dataflow, RunError, U, Unit, UsageError, csv, every, text_lines
-from tracetypes.compiler.backend.run_request import compile_program
+from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.line_streams import SocketAddress
 from tracetypes.compiler.local.backend import LocalEngine

@@ -31,16 +31,15 @@ from tests.expressions import (
     shown,
     text,
 )
-from tests.expressions import (
-    given as given_input,
-)
+from tests.expressions import given as given_input
 from tests.test_vector import ONE, TWO, row_of
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.spark.catalyst import MOST_ENTRIES, column, tree
 from tracetypes.compiler.spark.catalyst_operations import NotNative
 from tracetypes.compiler.tracing import expr as meaning
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Expr, Input, Leaf, Pack, Tree, Undefined
-from tracetypes.records import Boolean, Date, Float, Integer, Optional, Schema, String, Timestamp, schema_of
+from tracetypes.records import Boolean, Date, Float, Integer, Optional, Schema, String, Timestamp
+from tracetypes.schemas import schema_of
 
 CONSERVATIVE = {"lower", "upper", "truediv", "replace"}
 """What Spark leaves to Python for some rows although Python has a value."""

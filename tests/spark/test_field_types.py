@@ -26,7 +26,7 @@ from tracetypes.compiler.spark.files import SCAN
 from tracetypes.compiler.spark.run import collect, run
 from tracetypes.compiler.store.outputs import open_output
 from tracetypes.plain_data import to_plain
-from tracetypes.records import schema_of
+from tracetypes.schemas import schema_of
 
 
 @attrs.frozen

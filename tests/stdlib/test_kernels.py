@@ -34,7 +34,7 @@ from tracetypes.compiler.runtime.messages import Aggregates, Items, Partials
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.trial.simulate import simulate
-from tracetypes.records import schema_of
+from tracetypes.schemas import schema_of
 from tracetypes.stdlib.lookups import SESSIONS, Sqlite
 from tracetypes.stdlib.per_block import AggregatePerBlock
 

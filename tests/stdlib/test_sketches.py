@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.strategies import FLOATS
 from tracetypes import UNIT, Unit
 from tracetypes.canonical import canonical
-from tracetypes.records import schema_of
+from tracetypes.schemas import schema_of
 from tracetypes.stdlib import Aggregate, approx_count_distinct, count_distinct, evaluate, quantile, quantiles
 from tracetypes.stdlib.orders import hash_of, likeness_of, order_of, place_of
 from tracetypes.stdlib.sketches import ApproxCountDistinct, Members, Quantile, _sigma, _tau

@@ -18,7 +18,7 @@ from tests.strategies import some
 from tracetypes import Dataflow, LawBroken, Marker, Stream, U, UsageError, check, every, in_band, merge, sort
 from tracetypes.compiler.analysis.keyed import keyed_of
 from tracetypes.compiler.analysis.monoids import monoid_of
-from tracetypes.records import schema_of
+from tracetypes.schemas import schema_of
 from tracetypes.stdlib import both, count, evaluate, fast_sum, last, struct
 from tracetypes.stdlib import max as max_
 from tracetypes.stdlib import min as min_

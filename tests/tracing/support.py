@@ -13,7 +13,7 @@ import attrs
 from tests.programs import Row, Sub, inputs_of
 from tracetypes.compiler.tracing.expr import Undefined, run
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
-from tracetypes.records import schema_of
+from tracetypes.schemas import schema_of
 
 __all__ = ["EARLY", "LEAP", "ROWS", "Color", "is_traced", "shown"]
 

@@ -12,7 +12,8 @@ from hypothesis.errors import Flaky
 from tracetypes.canonical import canonical
 from tracetypes.errors import LawBroken
 from tracetypes.laws.strategies import search, values_of
-from tracetypes.records import Schema, schema_of, show
+from tracetypes.records import Schema, show
+from tracetypes.schemas import schema_of
 from tracetypes.sort_keys import Orderable
 from tracetypes.sort_keys import sort_key as place_of
 

@@ -35,8 +35,8 @@ from tracetypes.records import (
     Timestamp,
     UnitValue,
     Unsigned,
-    schema_of,
 )
+from tracetypes.schemas import schema_of
 from tracetypes.trace import Element, Item
 
 __all__ = ["Drawn", "Elements", "keys_of", "rows_of", "search", "slices", "streams_of", "values", "values_of"]

@@ -19,7 +19,8 @@ from tracetypes.interpreter import Emitter, call_operator, emitted_wrongly, run_
 from tracetypes.laws.equality import copied, same
 from tracetypes.laws.memory import World
 from tracetypes.laws.strategies import Elements, keys_of, values
-from tracetypes.records import INT_MAX, Mismatch, Optional, show, show_type
+from tracetypes.records import INT_MAX, Mismatch, Optional, show
+from tracetypes.schemas import show_type
 from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpStateless, substitute, template_types
 from tracetypes.trace import Element, Item, StreamType, stream_type
 

@@ -1,0 +1,247 @@
+"""Schemas from type annotations, and annotations as their author would write them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal as decimal_module
+import enum
+import types
+import typing
+from typing import Any, Final, Literal, NewType, TypeVar, get_args, get_origin
+
+import attrs
+
+from tracetypes.errors import DataError
+from tracetypes.records import (
+    INT_MAX,
+    INT_MIN,
+    Boolean,
+    Bytes,
+    Date,
+    DecimalOf,
+    EnumOf,
+    Float,
+    Integer,
+    ListOf,
+    LiteralOf,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    Unit,
+    UnitValue,
+    Unsigned,
+    members_of,
+)
+
+__all__ = ["schema_of", "show_type"]
+
+_SCALARS: Final[dict[Any, Schema]] = {
+    bool: Boolean(),
+    int: Integer(),
+    float: Float(),
+    str: String(),
+    bytes: Bytes(),
+    dt.datetime: Timestamp(),
+    dt.date: Date(),
+    Unit: UnitValue(),
+}
+
+
+def show_type(annotation: Any) -> str:
+    """The annotation as its author would write it."""
+    if annotation is None or annotation is type(None):
+        return "None"
+    if isinstance(annotation, TypeVar | NewType):
+        return annotation.__name__
+    if isinstance(annotation, types.UnionType) or get_origin(annotation) is typing.Union:
+        return " | ".join(show_type(arg) for arg in get_args(annotation))
+    if get_origin(annotation) is Literal:
+        return f"Literal[{', '.join(map(repr, get_args(annotation)))}]"
+    if isinstance(annotation, Unsigned | DecimalOf):
+        return str(annotation)
+    if args := get_args(annotation):
+        inner = ", ".join("..." if arg is ... else show_type(arg) for arg in args)
+        return f"{show_type(get_origin(annotation))}[{inner}]"
+    return getattr(annotation, "__name__", None) or str(annotation)
+
+
+def schema_of(annotation: Any) -> Schema:
+    """The schema of a type annotation.
+
+    Raises :class:`DataError` ``TT106``, which names the field, for a type without a schema. Types are declared, never
+    inferred: ``Any``, ``dict``, sets, bare ``list``, unions of scalars and mutable classes have no schema.
+    """
+    return _schema(annotation, show_type(annotation), ())
+
+
+def _refuse(path: str, annotation: Any, why: str, fix: str) -> DataError:
+    return DataError("TT106", f"{path}: {show_type(annotation)} has no schema: {why}", fix=fix)
+
+
+def _schema(annotation: Any, path: str, above: tuple[Any, ...]) -> Schema:
+    if isinstance(annotation, NewType):
+        return _schema(annotation.__supertype__, path, above)
+    try:
+        if annotation in _SCALARS:
+            return _SCALARS[annotation]
+    except TypeError:
+        pass
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is typing.Annotated:
+        return _annotated(annotation, args, path, above)
+    if origin is Literal:
+        return _literal(annotation, args, path)
+    if annotation is decimal_module.Decimal:
+        fix = "declare Annotated[Decimal, decimal(18, 2)], with decimal of tracetypes"
+        raise _refuse(path, annotation, "it does not say how many digits it has", fix)
+    if origin is typing.Union or isinstance(annotation, types.UnionType):
+        return _union(annotation, args, path, above)
+    if origin is list and len(args) == 1:
+        return ListOf(_schema(args[0], f"{path}[]", above), frozen=False)
+    if origin is tuple and len(args) == 2 and args[1] is ...:
+        return ListOf(_schema(args[0], f"{path}[]", above), frozen=True)
+    cls = origin if args else annotation
+    if isinstance(cls, type):
+        if issubclass(cls, enum.Enum):
+            return _enum(cls, path)
+        if annotation in above or len(above) > _DEEPEST:
+            raise _refuse(path, annotation, "it contains itself", "flatten the recursion into a list of records")
+        fields = _fields(cls, path)
+        if fields is not None:
+            bound = dict(zip(getattr(cls, "__parameters__", ()), args, strict=False))
+            inner = (*above, annotation)
+            return Record(cls, tuple((name, _schema(_filled(t, bound), f"{path}.{name}", inner)) for name, t in fields))
+    if isinstance(annotation, TypeVar):
+        raise _refuse(path, annotation, "the type parameter is not known here", "give the operator concrete types")
+    raise _refuse(
+        path,
+        annotation,
+        "it is neither a scalar, a list, an optional nor a record",
+        "use bool, int, UInt64, float, Annotated[Decimal, decimal(18, 2)], str, bytes, datetime, date, an Enum, Literal, Unit, "
+        "T | None, list[T], or a frozen record of these",
+    )
+
+
+_CARRIERS: Final[dict[type[Any], Any]] = {Unsigned: int, DecimalOf: decimal_module.Decimal}
+
+
+def _annotated(annotation: Any, args: tuple[Any, ...], path: str, above: tuple[Any, ...]) -> Schema:
+    declared = [one for one in args[1:] if isinstance(one, Unsigned | DecimalOf)]
+    if not declared:
+        return _schema(args[0], path, above)
+    carrier = _CARRIERS[type(declared[0])]
+    if len(declared) > 1 or args[0] is not carrier:
+        fix = f"declare Annotated[{carrier.__name__}, {declared[0]}], and Annotated[...] | None where there may be none"
+        raise _refuse(path, annotation, f"{declared[0]} is said of {carrier.__name__}, once", fix)
+    return declared[0]
+
+
+def _literal(annotation: Any, args: tuple[Any, ...], path: str) -> Schema:
+    some = tuple(dict.fromkeys(arg for arg in args if arg is not None))
+    item = _item_of(some)
+    if item is None:
+        raise _refuse(path, annotation, "its values are not all texts, and not all integers of 64 bits", _VALUES_FIX)
+    schema = LiteralOf(item, some)
+    return schema if len(some) == len(set(args)) else Optional(schema)
+
+
+def _enum(cls: type[enum.Enum], path: str) -> Schema:
+    if issubclass(cls, enum.Flag):
+        raise _refuse(path, cls, "flags stand for any number of members", "use int, or a list of the members of an Enum")
+    item = _item_of(tuple(member.value for member in cls))
+    if item is None:
+        raise _refuse(path, cls, "the values of its members are not all texts, and not all integers of 64 bits", _VALUES_FIX)
+    if len(members_of(cls)) < len(cls):
+        raise _refuse(path, cls, "two members have one value", "let value be what the class gives each member")
+    return EnumOf(cls, item)
+
+
+_VALUES_FIX: Final = 'give it values that are all texts, or all integers: "a", "b" or 1, 2'
+
+
+def _item_of(values: tuple[Any, ...]) -> Integer | String | None:
+    """The schema of values that are all texts or all integers, and at least one."""
+    types = set(map(type, values))
+    if types == {int} and all(INT_MIN <= value <= INT_MAX for value in values):
+        return Integer()
+    if types == {str} and all(_is_text(value) for value in values):
+        return String()
+    return None
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_DEEPEST: Final = 50
+"""A generic record that contains itself with ever other arguments would go on for ever."""
+
+
+def _filled(annotation: Any, bound: dict[Any, Any]) -> Any:
+    """The annotation of a field of a generic record with the record's type parameters replaced."""
+    if isinstance(annotation, TypeVar):
+        return bound.get(annotation, annotation)
+    if parameters := getattr(annotation, "__parameters__", ()) if get_args(annotation) else ():
+        return annotation[tuple(bound.get(p, p) for p in parameters)]
+    return annotation
+
+
+def _union(annotation: Any, args: tuple[Any, ...], path: str, above: tuple[Any, ...]) -> Schema:
+    some = [arg for arg in args if arg is not type(None)]
+    if len(some) == 1:
+        item = _schema(some[0], path, above)
+        if isinstance(item, UnitValue):
+            raise _refuse(path, annotation, "a missing Unit looks like a Unit", "use bool")
+        return Optional(item)
+    members = [_schema(arg, path, above) for arg in some]
+    records = tuple(m for m in members if isinstance(m, Record))
+    if len(records) != len(members):
+        raise _refuse(path, annotation, "only a union of records can be told apart", "wrap each member in a record")
+    if len({record.cls for record in records}) < len(records):
+        raise _refuse(path, annotation, "two members are of one class", "wrap each member in a record of its own")
+    one = OneOf(tuple(sorted(records, key=lambda r: (r.cls.__module__, r.cls.__qualname__))))
+    return one if len(some) == len(args) else Optional(one)
+
+
+def _fields(cls: type[Any], path: str) -> list[tuple[str, Any]] | None:
+    """Names and annotations of a record class in the order of its constructor, or None when it is no record."""
+    fix = "declare every field with a type, all of them arguments of __init__"
+    if attrs.has(cls):
+        if not attrs.inspect(cls).is_frozen:
+            raise _refuse(path, cls, "it is mutable", "decorate it with @attrs.frozen")
+        for a in attrs.fields(cls):
+            if not a.init or a.alias != a.name:
+                raise _refuse(f"{path}.{a.name}", cls, "the field is not an argument of __init__ by its name", fix)
+        names = [a.name for a in attrs.fields(cls)]
+    elif dataclasses.is_dataclass(cls):
+        if not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            raise _refuse(path, cls, "it is mutable", "decorate it with @dataclass(frozen=True)")
+        names = [f.name for f in dataclasses.fields(cls)]
+        if any(not f.init for f in dataclasses.fields(cls)):
+            raise _refuse(path, cls, "a field is not an argument of __init__", fix)
+    elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        names = list(cls._fields)
+    else:
+        return None
+    try:
+        hints = typing.get_type_hints(cls, include_extras=True)
+    except NameError as error:
+        raise _refuse(
+            path, cls, f"an annotation cannot be resolved ({error})", "define the name at module level"
+        ) from error
+    except Exception as error:  # the author's own code, such as a call of the module decimal
+        raise _refuse(path, cls, f"an annotation cannot be resolved ({error})", "write a type that can be evaluated") from error
+    missing = [name for name in names if name not in hints]
+    if missing:
+        raise _refuse(f"{path}.{missing[0]}", cls, "the field has no annotation", fix)
+    if not names:
+        raise _refuse(path, cls, "it has no fields", "use Unit for a stream without a key")
+    return [(name, hints[name]) for name in names]
