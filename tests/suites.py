@@ -41,7 +41,11 @@ SUITES: Final = (
     Suite(
         "examples and pages",
         200,
-        tuple(f"test_{name}.py" for name in ("coming_from", "docs", "nexmark", "tpcx_bb", "web_log", "yahoo")),
+        tuple(
+            f"test_{name}.py"
+            for name in ("coming_from", "docs", "nexmark", "tpcx_bb", "web_log", "yahoo")
+            + ("air_quality", "forest_fire", "linear_road")
+        ),
     ),
     Suite("laws and simulated deployments", 300, tuple(f"test_{name}.py" for name in ("asides", "laws", "parts", "simulate"))),
     Suite("everything else", 400, ("*",)),

@@ -12,7 +12,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LIMIT = 65
-LIMITS = {"Yahoo VI": 75, "home energy": 43, "web log": 85, "Nexmark 0 to 8": 150, "TPCx-BB": 195}
+LIMITS = {"Yahoo VI": 75, "home energy": 43, "web log": 85, "Nexmark 0 to 8": 150, "TPCx-BB": 195, "air quality": 125}
 """Where it is another."""
 
 APPLICATIONS = {
@@ -25,6 +25,7 @@ APPLICATIONS = {
     "smart homes": ("smart_homes", "predictions"),
     "home energy": ("home_energy", "flow"),
     "Nexmark 0 to 8": ("nexmark", "flow"),
+    "air quality": ("air_quality", "flow"),
     "TPCx-BB": ("tpcx_bb", "flow"),
     "web log": ("web_log", "flow"),
     "sensors, filled in": ("sensors", "filled"),
