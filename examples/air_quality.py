@@ -164,7 +164,7 @@ class Map(OpKeyedOrdered[Unit, list[Spot], Chart, dict[tuple[int, int], float]])
         return levels
 
 
-def chart(levels: Stream[O[Cell, Level]], side: int) -> Stream[O[Unit, Chart]]:
+def chart(levels: Stream[U[Cell, Level]], side: int) -> Stream[O[Unit, Chart]]:
     """Step D."""
     spots = levels.through(map(lambda cell, one: (UNIT, Spot(cell.x, cell.y, one.level)), to=tuple[Unit, Spot]))
     return spots.through(aggregate(collect())).through(sort(by=len)).through(Map(side))

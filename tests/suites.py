@@ -43,8 +43,10 @@ SUITES: Final = (
         200,
         tuple(
             f"test_{name}.py"
-            for name in ("coming_from", "docs", "nexmark", "tpcx_bb", "web_log", "yahoo")
-            + ("air_quality", "forest_fire", "linear_road")
+            for name in (
+                *("air_quality", "coming_from", "docs", "forest_fire", "linear_road"),
+                *("nexmark", "tpcx_bb", "web_log", "yahoo"),
+            )
         ),
     ),
     Suite("laws and simulated deployments", 300, tuple(f"test_{name}.py" for name in ("asides", "laws", "parts", "simulate"))),
