@@ -624,7 +624,8 @@ def test_hashes_by_hand(annotation: Any, key: Any, expected: int) -> None:
 KEYS = """
 import datetime as dt
 from tests.strategies import Meter, Pair, Place
-from tracetypes.records import UNIT, Unit, schema_of
+from tracetypes.records import UNIT, Unit
+from tracetypes.schemas import schema_of
 from tracetypes.canonical import stable_hash
 noon = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 pairs = [

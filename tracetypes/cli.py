@@ -250,7 +250,7 @@ def _state(arguments: argparse.Namespace) -> int:
         plans = dict(compiled.named) if len(compiled.plans) > 1 else {"": compiled.plans[0]}
         for name, view in queries.items():
             view.check(plans.get(name), Path(arguments.checkpoint))
-    blobs = engine.blobs()
+    blobs = engine.states()
     limit = arguments.limit or 10
 
     def rendered(name: str, plain: dict[str, Any], text: str) -> str:

@@ -37,6 +37,7 @@ from tracetypes.records import (
     Timestamp,
     UnitValue,
     Unsigned,
+    contains,
     show,
 )
 
@@ -368,17 +369,7 @@ def always_a_key(schema: Schema) -> bool:
 
 def has_floats(schema: Schema) -> bool:
     """Whether a value of the schema can contain a float, and so a NaN."""
-    match schema:
-        case Float():
-            return True
-        case Optional(item) | ListOf(item, _):
-            return has_floats(item)
-        case Record(_, fields):
-            return any(has_floats(inner) for _, inner in fields)
-        case OneOf(members):
-            return any(map(has_floats, members))
-        case _:
-            return False
+    return contains(schema, Float)
 
 
 def hashable(schema: Schema) -> bool:

@@ -31,6 +31,7 @@ from tracetypes.records import (
     Timestamp,
     UnitValue,
     Unsigned,
+    contains,
     members_of,
 )
 
@@ -87,21 +88,7 @@ class _Number(float):
 def number_parser(schemas: Iterable[Schema]) -> Callable[[str], float] | None:
     """``parse_float`` of a decoder of JSON for values of these schemas. Where one of them has decimals, it keeps the
     digits of numbers; else None."""
-    return _Number if any(map(_has_decimals, schemas)) else None
-
-
-def _has_decimals(schema: Schema) -> bool:
-    match schema:
-        case DecimalOf():
-            return True
-        case Optional(item) | ListOf(item, _):
-            return _has_decimals(item)
-        case Record(_, fields):
-            return any(_has_decimals(inner) for _, inner in fields)
-        case OneOf(members):
-            return any(map(_has_decimals, members))
-        case _:
-            return False
+    return _Number if any(contains(schema, DecimalOf) for schema in schemas) else None
 
 
 _DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)

@@ -45,7 +45,9 @@ __all__ = [
     "Unit",
     "UnitValue",
     "Unsigned",
+    "contains",
     "decimal",
+    "is_utf8",
     "members_of",
     "uint64",
 ]
@@ -228,6 +230,30 @@ Schema: TypeAlias = (
     | Record
     | OneOf
 )
+
+
+def contains(schema: Schema, *kinds: type[Any]) -> bool:
+    """Whether a value of the schema is of one of these kinds of schemas, or can have one inside."""
+    match schema:
+        case _ if isinstance(schema, kinds):
+            return True
+        case Optional(item) | ListOf(item, _):
+            return contains(item, *kinds)
+        case Record(_, fields):
+            return any(contains(inner, *kinds) for _, inner in fields)
+        case OneOf(members):
+            return any(contains(member, *kinds) for member in members)
+        case _:
+            return False
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text has no half of a character (a lone surrogate)."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
 
 uint64: Final = Unsigned()
 """For ``Annotated[int, uint64]``: an integer from 0 to ``2**64 - 1``."""

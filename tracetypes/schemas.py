@@ -34,6 +34,7 @@ from tracetypes.records import (
     Unit,
     UnitValue,
     Unsigned,
+    is_utf8,
     members_of,
 )
 
@@ -168,17 +169,9 @@ def _item_of(values: tuple[Any, ...]) -> Integer | String | None:
     types = set(map(type, values))
     if types == {int} and all(INT_MIN <= value <= INT_MAX for value in values):
         return Integer()
-    if types == {str} and all(_is_text(value) for value in values):
+    if types == {str} and all(is_utf8(value) for value in values):
         return String()
     return None
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _DEEPEST: Final = 50

@@ -13,7 +13,7 @@ from tracetypes.compiler.backend.channel_retention import ChannelReader, Channel
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.graph.segments import Segment
-from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.plan import FromSource, Plan
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.channel import Channel
@@ -24,7 +24,7 @@ from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.errors import UsageError
 
-__all__ = ["Backend", "BackendLog", "Engine", "OpenInput", "RunContext", "Running", "refuse_unsupported"]
+__all__ = ["Backend", "BackendLog", "Engine", "OpenInput", "Opening", "RunContext", "Running", "refuse_unsupported"]
 
 
 class BackendLog(StateLog, Protocol):
@@ -39,6 +39,21 @@ class BackendLog(StateLog, Protocol):
 
     def took_from(self, directory: Path, epoch: int, /) -> bool:
         """Whether an epoch, or one before it, has taken the end of the sources, which is a file of a directory."""
+
+
+@attrs.frozen
+class Opening:
+    """The circumstances in which the input of a source is opened. ``address``: a path, an address, or rows of the program.
+    ``scratch``: a directory of the run. ``order``: of files. ``bounded``: later rows are not read. ``readings``: how often the
+    source is read."""
+
+    leaf: FromSource
+    address: Any
+    scratch: str
+    files_per_step: int | None
+    order: Order
+    bounded: bool
+    readings: int
 
 
 class OpenInput(Protocol):
@@ -105,18 +120,8 @@ class Backend(Protocol):
     def prepare(self, program: Program, locks: Locks) -> None:
         """Called once before anything of a program starts."""
 
-    def open(
-        self,
-        plans: Sequence[Plan],
-        inputs: Mapping[str, Any],
-        scratch: str,
-        files_per_step: int | None,
-        orders: Mapping[str, Order],
-        *,
-        bounded: bool,
-    ) -> Mapping[str, OpenInput]:
-        """The inputs of sources by name. ``scratch``: a directory of the run. ``orders``: of files, by modification time if not
-        told otherwise. ``bounded``: without what comes later."""
+    def open(self, opening: Opening, /) -> OpenInput:
+        """The input of a source."""
 
     def channel_reader(self, channel: Channel, /) -> ChannelReader:
         """A reader of a channel."""
@@ -133,9 +138,8 @@ class Backend(Protocol):
         """Start a segment, after those that it reads from. ``inputs``: by source. ``channels``: by name. ``store``: its
         earlier progress and its output."""
 
-    @property
     def states(self) -> Blobs:
-        """Reads the states of stages from a checkpoint."""
+        """What reads the states of stages from a checkpoint."""
 
 
 class Engine(Protocol):
@@ -149,8 +153,8 @@ class Engine(Protocol):
     def log(self, checkpoint: Path, /) -> BackendLog:
         """As of :class:`Backend`."""
 
-    def blobs(self) -> Blobs:
-        """What reads the states of stages from a checkpoint."""
+    def states(self) -> Blobs:
+        """As of :class:`Backend`. It may have to start something."""
 
     def hint(self) -> str | None:
         """What a person may do to make the next run start faster, if anything."""

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tracetypes.compiler.backend.backend import Backend, OpenInput, RunContext
+from tracetypes.compiler.backend.backend import Backend, Opening, OpenInput, RunContext
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.control import Control
@@ -106,15 +106,22 @@ def run_program(
         checkpoints = checkpoints_of(root, program, backend.log)
         if all(one.finished for one in checkpoints.queries.values()):
             raise finished_run(root)
-        summary = Summary(readings=Counter(leaf.source.name for plan in program.plans for leaf in plan.sources))
+        leaves, order_of = [leaf for plan in program.plans for leaf in plan.sources], orders or {}
+        readings = Counter(leaf.source.name for leaf in leaves)
+        summary = Summary(readings=readings)
         clock = clock or Clock()
-        late = LateWatch.of(program, _orders_of(inputs, orders or {}), notify or (lambda _: None))
+        late = LateWatch.of(program, _orders_of(inputs, order_of), notify or (lambda _: None))
         count = clock.around(counter(summary, on_batch, limits, program.sources_above, late.look))
         context = RunContext(count, warner(summary, notify), drain, follow, verify, names=checkpoints.plain is not None)
         retentions, targets = _targets(backend, program, checkpoints, outputs, side_outputs, channels, inputs, locks)
         checkpoints.write()
         started = time.monotonic()
-        open_inputs = backend.open(program.plans, inputs, scratch, files_per_step, orders or {}, bounded=not follow)
+        open_inputs = {
+            name: backend.open(
+                Opening(leaf, inputs[name], scratch, files_per_step, order_of.get(name, "modified"), not follow, readings[name])
+            )
+            for name, leaf in {leaf.source.name: leaf for leaf in leaves}.items()
+        }
         for one in open_inputs.values():
             if one.warning is not None and notify is not None:
                 notify(one.warning)
@@ -255,7 +262,7 @@ def _left_open(backend: Backend, program: Program, stores: Mapping[str, RunStore
         path = stores[segment.name].path
         if stores[segment.name].log.ended >= 0:
             view = open_checkpoint(str(path), backend.log)
-            for operator, count in open_keys(plan, backend.states, view).items():
+            for operator, count in open_keys(plan, backend.states(), view).items():
                 counts[operator] = counts.get(operator, 0) + count
     return counts
 

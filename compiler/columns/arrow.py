@@ -39,6 +39,7 @@ from tracetypes.records import (
     Timestamp,
     UnitValue,
     Unsigned,
+    contains,
     members_of,
 )
 
@@ -225,17 +226,7 @@ def all_within(schema: LiteralOf | EnumOf, column: Any) -> bool:
 @cache
 def has_choices(schema: Schema) -> bool:
     """Whether a value of the schema can hold a literal or an enum, which not every value of its column is."""
-    match schema:
-        case LiteralOf() | EnumOf():
-            return True
-        case Optional(item) | ListOf(item, _):
-            return has_choices(item)
-        case Record(_, fields):
-            return any(has_choices(inner) for _, inner in fields)
-        case OneOf(members):
-            return any(map(has_choices, members))
-        case _:
-            return False
+    return contains(schema, LiteralOf, EnumOf)
 
 
 @cache

@@ -36,6 +36,7 @@ from tracetypes.records import (
     Timestamp,
     UnitValue,
     Unsigned,
+    is_utf8,
 )
 
 __all__ = [
@@ -53,7 +54,6 @@ __all__ = [
     "either_mask",
     "exacts_of",
     "full_values",
-    "has_utf8",
     "inputs_of",
     "merged_column",
     "merged_columns",
@@ -364,7 +364,7 @@ def constant(value: Any, kind: Kind | None) -> Column | None:
         case Float() if type(value) is float:
             return Column(kind, value)
         case String() if type(value) is str:
-            return Column(kind, value) if value.isascii() or has_utf8(value) else None
+            return Column(kind, value) if is_utf8(value) else None
         case Bytes() if type(value) is bytes:
             return Column(kind, value)
         case Timestamp() if type(value) is dt.datetime and value.tzinfo is dt.UTC:
@@ -377,11 +377,3 @@ def constant(value: Any, kind: Kind | None) -> Column | None:
             return Column(kind, value)
         case _:
             return None
-
-
-def has_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

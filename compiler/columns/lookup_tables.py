@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.arrow import arrow_type
-from tracetypes.compiler.columns.column import ZERO, Column, constant, has_utf8
+from tracetypes.compiler.columns.column import ZERO, Column, constant
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Kind
-from tracetypes.records import INT_MAX, INT_MIN, Boolean, Bytes, Date, Float, Integer, String, Timestamp
+from tracetypes.records import INT_MAX, INT_MIN, Boolean, Bytes, Date, Float, Integer, String, Timestamp, is_utf8
 
 __all__ = ["Index", "entries_of", "index_of", "table_entries", "table_keys"]
 
@@ -107,7 +107,7 @@ def table_keys(table: Mapping[Any, Any], kind: Kind | None) -> dict[Any, int] | 
     keys: dict[Any, int] = {}
     for place, key in enumerate(table):
         if type(key) is str:
-            if text and (key.isascii() or has_utf8(key)):
+            if text and is_utf8(key):
                 keys[key] = place
         elif type(key) in (bool, int, float):
             # Equal numbers are equal keys, whatever their type.

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import attrs
 
-from tracetypes.compiler.backend.backend import RunContext
+from tracetypes.compiler.backend.backend import Opening, RunContext
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
-from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.local.channels import LocalChannelReader
-from tracetypes.compiler.local.inputs import OPENINGS, LocalInput, open_all
+from tracetypes.compiler.local.inputs import OPENINGS, LocalInput
 from tracetypes.compiler.local.log import LocalLog, stage_states
 from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.prints import show_prints
@@ -49,26 +47,18 @@ class LocalBackend:
         """Our own log."""
         return LocalLog(checkpoint)
 
-    @property
-    def states(self) -> Blobs:
-        """Reads the states from the log."""
+    @staticmethod
+    def states() -> Blobs:
+        """Those of the log."""
         return stage_states
 
     def prepare(self, program: Program, locks: Locks) -> None:
         """Nothing has to be prepared."""
 
     @staticmethod
-    def open(
-        plans: Sequence[Plan],
-        inputs: Mapping[str, Any],
-        scratch: str,
-        files_per_step: int | None,
-        orders: Mapping[str, Order],
-        *,
-        bounded: bool,
-    ) -> dict[str, LocalInput]:
-        """The inputs of sources by name."""
-        return open_all(plans, inputs, scratch, files_per_step, orders, bounded=bounded)
+    def open(opening: Opening) -> LocalInput:
+        """The input of a source."""
+        return OPENINGS[connector_of(opening.address).kind](opening)
 
     def channel_reader(self, channel: Channel) -> LocalChannelReader:
         """A reader of a channel."""
@@ -119,8 +109,8 @@ class LocalEngine:
         return LocalLog(checkpoint)
 
     @staticmethod
-    def blobs() -> Blobs:
-        """What reads the states of stages."""
+    def states() -> Blobs:
+        """Those of the log."""
         return stage_states
 
     @staticmethod

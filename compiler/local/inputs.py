@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain as chained
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from tracetypes.compiler.backend.backend import Opening
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.delta_splits import TableSource
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
@@ -26,12 +26,11 @@ from tracetypes.compiler.connectors.line_streams import SocketAddress, read_line
 from tracetypes.compiler.connectors.mqtt import MqttAddress, messages_reader, mqtt_messages
 from tracetypes.compiler.connectors.parquet_row_groups import tables
 from tracetypes.compiler.connectors.program_rows import write_rows
-from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.connectors.text_reader import TextReader
 from tracetypes.compiler.local.streams import StreamSplits, lines_reader, parts_reader
-from tracetypes.compiler.plan.plan import FromSource, Plan
+from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Message, Piece
 from tracetypes.compiler.runtime.source import TakenRow
@@ -41,7 +40,7 @@ from tracetypes.compiler.store.source_files import SourceFiles
 from tracetypes.formats import Parquet
 from tracetypes.sources import reader
 
-__all__ = ["OPENINGS", "LocalInput", "SplitRows", "open_all"]
+__all__ = ["OPENINGS", "LocalInput", "SplitRows"]
 
 ONCE: Final = "{} cannot be read again; rows that no micro-batch has taken when the run ends are lost, unless they are sent again"
 
@@ -231,91 +230,61 @@ class LocalStream(LocalInput):
 # ------------------------------------------------------------------------------------------------------ opening
 
 
-@attrs.frozen
-class Opening:
-    """The circumstances in which an input is opened. ``scratch``: a directory of the run. ``bounded``: later rows are
-    not read. ``readings``: how often the source is read."""
-
-    leaf: FromSource
-    scratch: str
-    files_per_step: int | None
-    order: Order
-    bounded: bool
-    readings: int
-
-    def files(self, address: Any) -> LocalInput:
-        """From a path."""
-        return LocalFiles(self.leaf, address, self.files_per_step, self.order)
-
-    def topic(self, address: Any) -> LocalInput:
-        """From an address."""
-        return LocalTopic(self.leaf, address, bounded=self.bounded)
-
-    def table(self, address: Any) -> LocalInput:
-        """From an address."""
-        return LocalTable(self.leaf, address, self.files_per_step, bounded=self.bounded)
-
-    def rows(self, rows: Any) -> LocalInput:
-        """From :class:`Rows`: files."""
-        directory = os.path.join(self.scratch, self.leaf.source.name)
-        write_rows(self.leaf, rows, Path(directory))
-        return LocalFiles(self.leaf, directory, rows.files_per_step or self.files_per_step)
-
-    def iterable(self, rows: Any) -> LocalInput:
-        """From :class:`LazyRows`."""
-        arrivals = iterable_rows(self.leaf, rows, self.readings)
-        return LocalStream(self.leaf, arrivals, EndpointIdentity("files"), parts_reader, durable=False)
-
-    def lines(self, address: Any) -> LocalInput:
-        """From standard input."""
-        stream = LocalStream(self.leaf, read_lines(self.leaf, self.readings), EndpointIdentity("terminal"), lines_reader)
-        stream.warning = f"source {self.leaf.source.name!r}: {ONCE.format('standard input')}"
-        return stream
-
-    def socket(self, address: Any) -> LocalInput:
-        """From an address."""
-        socket = SocketAddress.of(address)
-        arrivals = socket_lines(self.leaf, socket, self.readings)
-        stream = LocalStream(self.leaf, arrivals, EndpointIdentity("socket"), lines_reader)
-        stream.warning = f"source {self.leaf.source.name!r}: {ONCE.format(socket.text)}"
-        return stream
-
-    def mqtt(self, address: Any) -> LocalInput:
-        """From an address."""
-        arrivals = mqtt_messages(self.leaf, MqttAddress.of(address), self.readings)
-        return LocalStream(self.leaf, arrivals, EndpointIdentity("mqtt"), messages_reader)
+def _files(opening: Opening) -> LocalInput:
+    return LocalFiles(opening.leaf, opening.address, opening.files_per_step, opening.order)
 
 
-OPENINGS: Final[Mapping[str, Callable[[Opening, Any], LocalInput]]] = {
-    "files": Opening.files,
-    "topic": Opening.topic,
-    "table": Opening.table,
-    "rows": Opening.rows,
-    "iterable": Opening.iterable,
-    "columns": Opening.iterable,
-    "terminal": Opening.lines,
-    "socket": Opening.socket,
-    "mqtt": Opening.mqtt,
+def _topic(opening: Opening) -> LocalInput:
+    return LocalTopic(opening.leaf, opening.address, bounded=opening.bounded)
+
+
+def _table(opening: Opening) -> LocalInput:
+    return LocalTable(opening.leaf, opening.address, opening.files_per_step, bounded=opening.bounded)
+
+
+def _rows(opening: Opening) -> LocalInput:
+    """As files."""
+    directory, rows = os.path.join(opening.scratch, opening.leaf.source.name), opening.address
+    write_rows(opening.leaf, rows, Path(directory))
+    return LocalFiles(opening.leaf, directory, rows.files_per_step or opening.files_per_step)
+
+
+def _iterable(opening: Opening) -> LocalInput:
+    arrivals = iterable_rows(opening.leaf, opening.address, opening.readings)
+    return LocalStream(opening.leaf, arrivals, EndpointIdentity("files"), parts_reader, durable=False)
+
+
+def _lines(opening: Opening) -> LocalInput:
+    """Of standard input."""
+    arrivals = read_lines(opening.leaf, opening.readings)
+    return _once(opening, LocalStream(opening.leaf, arrivals, EndpointIdentity("terminal"), lines_reader), "standard input")
+
+
+def _socket(opening: Opening) -> LocalInput:
+    address = SocketAddress.of(opening.address)
+    arrivals = socket_lines(opening.leaf, address, opening.readings)
+    return _once(opening, LocalStream(opening.leaf, arrivals, EndpointIdentity("socket"), lines_reader), address.text)
+
+
+def _once(opening: Opening, stream: LocalStream, what: str) -> LocalStream:
+    stream.warning = f"source {opening.leaf.source.name!r}: {ONCE.format(what)}"
+    return stream
+
+
+def _mqtt(opening: Opening) -> LocalInput:
+    arrivals = mqtt_messages(opening.leaf, MqttAddress.of(opening.address), opening.readings)
+    return LocalStream(opening.leaf, arrivals, EndpointIdentity("mqtt"), messages_reader)
+
+
+OPENINGS: Final[Mapping[str, Callable[[Opening], LocalInput]]] = {
+    "files": _files,
+    "topic": _topic,
+    "table": _table,
+    "rows": _rows,
+    "iterable": _iterable,
+    "columns": _iterable,
+    "terminal": _lines,
+    "socket": _socket,
+    "mqtt": _mqtt,
 }
 """By the kind of the connector."""
-
-
-def open_all(
-    plans: Sequence[Plan],
-    inputs: Mapping[str, Any],
-    scratch: str,
-    files_per_step: int | None,
-    orders: Mapping[str, Order],
-    *,
-    bounded: bool,
-) -> dict[str, LocalInput]:
-    """The inputs of sources by name. ``orders``: of files, by modification time if not told otherwise; ``bounded``: without what
-    comes later."""
-    leaves = {leaf.source.name: leaf for plan in plans for leaf in plan.sources}
-    readings = Counter(leaf.source.name for plan in plans for leaf in plan.sources)
-    return {
-        name: OPENINGS[connector_of(inputs[name]).kind](
-            Opening(leaf, scratch, files_per_step, orders.get(name, "modified"), bounded, readings[name]), inputs[name]
-        )
-        for name, leaf in leaves.items()
-    }

@@ -43,6 +43,7 @@ from tracetypes.records import (
     Unit,
     UnitValue,
     Unsigned,
+    is_utf8,
 )
 from tracetypes.templates import OpStateless, overrides
 from tracetypes.trace import StreamType
@@ -311,7 +312,7 @@ def exactly(schema: Schema, values: list[Any]) -> bool:
         case Timestamp():
             return types <= {dt.datetime} and all(value.tzinfo is dt.UTC for value in values)
         case String():
-            return types <= {str} and _is_text("".join(values))
+            return types <= {str} and is_utf8("".join(values))
         case Optional(item):
             return exactly(item, [value for value in values if value is not None])
         case Record(cls, fields):
@@ -349,16 +350,6 @@ def checked_later(schema: Schema) -> bool:
             return all(checked_later(inner) for _, inner in fields)
         case _:
             return True
-
-
-def _is_text(value: str) -> bool:
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # a lone surrogate
-        return False
-    return True
 
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import attrs
 from pyspark.sql import SparkSession
 
-from tracetypes.compiler.backend.backend import RunContext
+from tracetypes.compiler.backend.backend import Opening, RunContext
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
-from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.plan import Plan
@@ -21,7 +20,7 @@ from tracetypes.compiler.spark.archive import find_archive
 from tracetypes.compiler.spark.batches import EndOfSources, MicroBatches
 from tracetypes.compiler.spark.channels import ChannelReader, reader_of
 from tracetypes.compiler.spark.input_interface import Input
-from tracetypes.compiler.spark.inputs import OPENINGS, RunInput, open_all
+from tracetypes.compiler.spark.inputs import OPENINGS
 from tracetypes.compiler.spark.java import java_lock
 from tracetypes.compiler.spark.log import SparkLog, stage_states
 from tracetypes.compiler.spark.prints import show_prints
@@ -53,9 +52,8 @@ class SparkBackend:
         """Spark's own log."""
         return SparkLog(checkpoint)
 
-    @property
     def states(self) -> Blobs:
-        """Reads the states by Spark."""
+        """Those that Spark reads."""
         return partial(stage_states, self.spark)
 
     def prepare(self, program: Program, locks: Locks) -> None:
@@ -63,18 +61,9 @@ class SparkBackend:
         configure(self.spark, program.width)
         locks.share(*java_lock(self.spark))
 
-    def open(
-        self,
-        plans: Sequence[Plan],
-        inputs: Mapping[str, RunInput],
-        scratch: str,
-        files_per_step: int | None,
-        orders: Mapping[str, Order],
-        *,
-        bounded: bool,
-    ) -> dict[str, Input]:
-        """The inputs of sources by name."""
-        return open_all(self.spark, plans, inputs, scratch, files_per_step, orders, bounded=bounded)
+    def open(self, opening: Opening) -> Input:
+        """The input of a source."""
+        return OPENINGS[connector_of(opening.address).kind](self.spark, opening)
 
     @staticmethod
     def channel_reader(channel: Channel) -> ChannelReader:
@@ -133,8 +122,8 @@ class SparkEngine:
         return SparkLog(checkpoint)
 
     @staticmethod
-    def blobs() -> Blobs:
-        """What reads the states of stages, in a session."""
+    def states() -> Blobs:
+        """Those that Spark reads, in a session."""
         return partial(stage_states, session(parallelism=1))
 
     @staticmethod
