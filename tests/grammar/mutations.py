@@ -15,8 +15,8 @@ from tracetypes.compiler.analysis import keyed, monoids
 from tracetypes.compiler.columns import arithmetic, evaluation, expressions, operations
 from tracetypes.compiler.columns.column import Column, Columns, take
 from tracetypes.compiler.runtime import column_states as states
+from tracetypes.compiler.runtime import flows, scalars
 from tracetypes.compiler.runtime import partial_aggregation as columnar
-from tracetypes.compiler.runtime import scalars
 from tracetypes.compiler.tracing import tracer as tracing
 from tracetypes.compiler.tracing.expr import Branch, Const, Input, Leaf, Pack, Tree
 from tracetypes.records import Date, String, Timestamp
@@ -127,7 +127,7 @@ MUTATIONS: Final[Mapping[str, Mutation]] = {
     "a monoid takes None for 0": _swap(columnar, "_extreme", _zeros_for_none),
     "the branches of `update_state` are exchanged": _swap(keyed, "trace_method", _method),
     "`on_marker` gets the old state": _old_state,
-    "`lift` of another row": _swap(columnar, "run", _rolled),
+    "`lift` of another row": _swap(flows, "run", _rolled),
     "the first number of `lift` is one more": _swap(monoids, "trace_lift", _lift),
     "the first number of `identity` is one more": _swap(keyed, "constant", _identity),
     "states go to the next key": _swap(states, "put", _put),
