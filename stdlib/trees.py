@@ -6,14 +6,13 @@ Running needs no scikit-learn; :func:`train_regression_tree` and :func:`tree_of`
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import attrs
 
 from tracetypes.errors import UsageError
+from tracetypes.forests import single
 from tracetypes.graph import extend
 from tracetypes.stdlib.signatures import KeyedOperator, OrderedOperator, on_ordered
 from tracetypes.stdlib.windows import whole
@@ -61,15 +60,6 @@ class RegressionTree:
             goes_left = self.missing_left[node] if x != x else x <= self.threshold[node]
             node = self.left[node] if goes_left else self.right[node]
         return self.value[node]
-
-
-def single(x: float) -> float:
-    """The nearest 32-bit float, as a float."""
-    try:
-        nearest: float = struct.unpack("<f", struct.pack("<f", x))[0]
-    except OverflowError:
-        return math.copysign(math.inf, x)
-    return nearest
 
 
 @attrs.frozen

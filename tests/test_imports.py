@@ -67,7 +67,12 @@ RULES = (
         ("deltalake",),
         but=("tracetypes.compiler.connectors.delta", "tracetypes.compiler.connectors.delta_sink"),
     ),
-    Rule("only trees need scikit-learn", "tracetypes", ("sklearn",), but=("tracetypes.stdlib.trees",)),
+    Rule(
+        "only trees and the training of gates need scikit-learn",
+        "tracetypes",
+        ("sklearn",),
+        but=("tracetypes.stdlib.trees", "tracetypes.compiler.gates.learned.training"),
+    ),
     Rule(
         "the compiler knows templates, not the operators written with them",
         within="tracetypes.compiler",

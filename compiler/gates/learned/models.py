@@ -1,0 +1,97 @@
+"""Models on disk: a directory that its owner trusts, a file of JSON for each version.
+
+``model-000001.json`` says what the model is about, its thresholds and quality, and has the trees as plain numbers with their
+SHA-256. Nothing in it is executed. A model loads only by its version from this directory, only if the hash is right, only for the
+same steps, bounds and graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from tracetypes.compiler.gates.learned.knowledge import Subject
+from tracetypes.compiler.gates.learned.training import Quality, Trained
+from tracetypes.errors import UsageError
+from tracetypes.forests import Forest
+
+__all__ = ["Models"]
+
+FORMAT: Final = 1
+
+
+class Models:
+    """The models of a directory. ``directory``: need not be there."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @property
+    def versions(self) -> list[int]:
+        """The versions that are there, the newest last."""
+        names = (re.fullmatch(r"model-(\d{6,})\.json", one.name) for one in self.directory.glob("model-*.json"))
+        return sorted(int(name[1]) for name in names if name)
+
+    def add(self, trained: Trained, subject: Subject, examples: int) -> int:
+        """Store a model as the next version, whole or not at all. ``examples``: how many it has learned from. Returns the
+        version."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        version = max(self.versions, default=0) + 1
+        forest = attrs.asdict(trained.forest)
+        words = {
+            "format": FORMAT,
+            "subject": attrs.asdict(subject),
+            "examples": examples,
+            "thresholds": trained.thresholds,
+            "quality": [attrs.asdict(one) for one in trained.quality],
+            "sha256": _digest(forest),
+            "forest": forest,
+        }
+        path = self._path(version)
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        with beside.open("w", encoding="utf-8") as file:
+            json.dump(words, file)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        return version
+
+    def load(self, version: int, subject: Subject) -> Trained:
+        """A model by its version. Raises :class:`UsageError` ``TT251`` if it is about something else, and ``TT253`` if it is
+        damaged or not there."""
+        try:
+            words: dict[str, Any] = json.loads(self._path(version).read_text(encoding="utf-8"))
+            theirs = Subject.from_json(words["subject"])
+            thresholds = tuple(map(float, words["thresholds"]))
+            quality = tuple(Quality(**{name: float(one) for name, one in each.items()}) for each in words["quality"])
+            digest, format_, numbers = words["sha256"], words["format"], words["forest"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._bad(version, f"{type(error).__name__}: {error}") from None
+        if format_ != FORMAT:
+            raise self._bad(version, f"its format is {format_!r}, ours {FORMAT}")
+        if _digest(numbers) != digest:
+            raise self._bad(version, "its trees are not those that were written: their SHA-256 differs")
+        subject.require(theirs, f"model {version} in {self.directory}")
+        forest = Forest.from_json(numbers)
+        if not forest.features == forest.labels == len(thresholds) == len(quality) == len(subject.steps):
+            raise self._bad(version, "it has another number of steps")
+        return Trained(forest, thresholds, quality)
+
+    def _path(self, version: int) -> Path:
+        return self.directory / f"model-{version:06d}.json"
+
+    def _bad(self, version: int, why: str) -> UsageError:
+        fix = "train again, or restore the directory from a copy"
+        return UsageError("TT253", f"model {version} in {self.directory} cannot be used: {why}", fix=fix)
+
+
+def _digest(forest: Any) -> str:
+    """The SHA-256 of the numbers of a forest."""
+    return hashlib.sha256(json.dumps(forest, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,147 @@
+"""Gated steps, and the virtual executions that turn waves of a training run into examples.
+
+In a training run each step runs at each wave, so no error ever arises. It is simulated: a *virtual execution* of a step is a
+wave at which the application would run it. Between two of them the step's output would be that of the last one. So, at each
+wave, for the steps in topological order:
+
+1. What the step would see of a gated predecessor is that one's output at its own last virtual execution; of any other, the
+   output of this wave.
+2. The impact is the change of what it sees since its own last virtual execution. If it *accumulates*, it is the sum of the
+   changes from wave to wave; else changes may cancel each other.
+3. The error is the difference between its output of this wave, which is the correct one, and that of its last virtual
+   execution; or the sum of these from wave to wave.
+4. The label says whether the step has to run: the error is above the bound, and a predecessor ran virtually at this wave.
+   Behind a closed gate there is nothing new to compute with, and the application would not ask. A virtual execution resets
+   impact and error.
+
+One thing differs from the application: the output of a virtual execution was computed from fresh inputs, the application's
+from what the step would see. A bound holds for the step's own staleness, and errors of predecessors come on top, as in the
+paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from tracetypes.errors import UsageError
+from tracetypes.impacts import Variation, combined, variation
+
+__all__ = ["Change", "Example", "Step", "Tolerance", "Values", "VirtualExecutions", "gates_before"]
+
+Values: TypeAlias = Mapping[Any, Any]
+"""The latest values of a container, by key."""
+
+
+@attrs.frozen
+class Tolerance:
+    """An error that a step tolerates. ``bound``: the largest one, above 0. ``accumulates``: impact and error are sums from wave
+    to wave."""
+
+    bound: float
+    impact: Variation[Any, Any]
+    error: Variation[Any, Any]
+    accumulates: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if not self.bound > 0:
+            fix = "give a bound above 0, or leave the gate out: a step that tolerates no error runs at each wave"
+            raise UsageError("TT121", f"the error bound is {self.bound!r}", fix=fix)
+
+
+@attrs.frozen
+class Step:
+    """A step of a workflow. ``reads``: the steps or sources whose containers it reads, by name. ``gate``: None if it tolerates no
+    error; it runs whenever one that it reads has run."""
+
+    name: str
+    reads: tuple[str, ...]
+    gate: Tolerance | None = None
+
+
+@attrs.frozen
+class Example:
+    """A wave of training: of each gated step the impact, the error, whether the application would ask, and whether it has to
+    run."""
+
+    wave: int
+    impacts: tuple[float, ...]
+    errors: tuple[float, ...]
+    asked: tuple[bool, ...]
+    labels: tuple[bool, ...]
+
+
+class Change:
+    """How much a container has changed since it was last reset, by one function."""
+
+    def __init__(self, function: Variation[Any, Any], *, accumulates: bool) -> None:
+        self.function, self.accumulates = function, accumulates
+        self.then: Values = {}
+        self.before: Values = {}
+        self.sum = 0.0
+
+    def see(self, now: Values) -> float:
+        """The change up to this wave's state of the container."""
+        if not self.accumulates:
+            self.before = now
+            return variation(self.function, now, self.then)
+        self.sum += variation(self.function, now, self.before)
+        self.before = now
+        return self.sum
+
+    def reset(self) -> None:
+        """The step has run."""
+        self.then, self.sum = self.before, 0.0
+
+
+class VirtualExecutions:
+    """Turns waves into examples. ``steps``: in topological order. A container must not change behind our back: each wave brings
+    mappings of its own."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps, self.wave = tuple(steps), 0
+        self.seen: dict[str, Values] = {step.name: {} for step in steps}
+        gated = [(step, step.gate) for step in steps if step.gate is not None]
+        self.impacts = {
+            (step.name, name): Change(gate.impact, accumulates=gate.accumulates) for step, gate in gated for name in step.reads
+        }
+        self.errors = {step.name: Change(gate.error, accumulates=gate.accumulates) for step, gate in gated}
+
+    def take(self, containers: Mapping[str, Values]) -> Example:
+        """The example of the next wave. ``containers``: what each step and source holds after it, by name."""
+        ran: dict[str, bool] = {}
+        impacts, errors, asked, labels = [], [], [], []
+        for step in self.steps:
+            runs = any(ran.get(name, True) for name in step.reads)
+            if step.gate is not None:
+                seen = {name: self.seen[name] if name in self.seen else containers[name] for name in step.reads}
+                impacts.append(combined({name: self.impacts[step.name, name].see(one) for name, one in seen.items()}))
+                errors.append(self.errors[step.name].see(containers[step.name]))
+                asked.append(runs)
+                runs = runs and errors[-1] > step.gate.bound
+                labels.append(runs)
+                if runs:
+                    self.errors[step.name].reset()
+                    for name in step.reads:
+                        self.impacts[step.name, name].reset()
+            if runs:
+                self.seen[step.name] = containers[step.name]
+            ran[step.name] = runs
+        self.wave += 1
+        return Example(self.wave - 1, tuple(impacts), tuple(errors), tuple(asked), tuple(labels))
+
+
+def gates_before(steps: Sequence[Step]) -> list[frozenset[int]]:
+    """Of each gated step the numbers of the gated steps on the way to it, and its own: whose impacts are there when it is asked.
+    ``steps``: in topological order."""
+    before: dict[str, frozenset[int]] = {}
+    gates: list[frozenset[int]] = []
+    for step in steps:
+        numbers = frozenset[int]().union(*(before.get(name, frozenset()) for name in step.reads))
+        if step.gate is not None:
+            numbers |= {len(gates)}
+            gates.append(numbers)
+        before[step.name] = numbers
+    return gates

@@ -1,0 +1,167 @@
+"""The paper's workflow in one process: waves, steps that read containers and write one, and somebody who decides which steps run.
+
+It is the definition of what learned gates do, small enough to be read at once, and fast enough for sweeps over bounds and seeds.
+Beside the gated workflow runs the synchronous one, so the error of each step is known at each wave.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import attrs
+
+from tracetypes.compiler.gates.learned.learner import Learner, Phase
+from tracetypes.compiler.gates.learned.steps import Change, Step, Values, VirtualExecutions
+from tracetypes.impacts import combined, variation
+
+__all__ = ["Decider", "Every", "Learned", "Oracle", "Sometimes", "Wave", "Workflow", "WorkflowStep"]
+
+
+@attrs.frozen(kw_only=True)
+class WorkflowStep(Step):
+    """A step that can run. ``compute``: makes its container from those that it reads."""
+
+    compute: Callable[..., Values]
+
+
+@attrs.frozen
+class Wave:
+    """What a wave did, for each gated step: its ``impacts`` when it was asked, whether it ``ran``, and the ``errors`` of its
+    container behind the wave, against the synchronous workflow's."""
+
+    impacts: tuple[float, ...]
+    ran: tuple[bool, ...]
+    errors: tuple[float, ...]
+
+
+class Decider(Protocol):
+    """Decides which steps run."""
+
+    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
+        """Whether a gated step runs. ``impacts``: of all gated steps, 0 for those that were not asked yet. ``error``: if it does
+        not run; only an oracle may look at it."""
+
+    def after(self, impacts: Sequence[float], containers: Mapping[str, Values]) -> None:
+        """A wave is over. ``containers``: of the synchronous workflow."""
+
+
+class Workflow:
+    """Steps in topological order, gated by a decider."""
+
+    def __init__(self, steps: Sequence[WorkflowStep], decider: Decider) -> None:
+        self.steps, self.decider = tuple(steps), decider
+        self.gates = [(step, step.gate) for step in steps if step.gate is not None]
+        self.containers: dict[str, Values] = {}
+        self.changes = {
+            (step.name, name): Change(gate.impact, accumulates=gate.accumulates)
+            for step, gate in self.gates
+            for name in step.reads
+        }
+        self.executions = dict.fromkeys((step.name for step in steps), 0)
+        self.waves = 0
+
+    def run(self, waves: Iterable[Mapping[str, Values]]) -> list[Wave]:
+        """Run waves. Each brings the containers of the sources, by name."""
+        return [self._wave(sources) for sources in waves]
+
+    def _wave(self, sources: Mapping[str, Values]) -> Wave:
+        correct = dict(sources)
+        for step in self.steps:
+            correct[step.name] = step.compute(*(correct[name] for name in step.reads))
+        self.containers.update(sources)
+        changed = set(sources)
+        impacts = [0.0] * len(self.gates)
+        ran: list[bool] = []
+        errors: list[float] = []
+        for step in self.steps:
+            runs = any(name in changed for name in step.reads)
+            if step.gate is not None:
+                number = len(ran)
+                impacts[number] = combined({name: self._see(step, name) for name in step.reads})
+                stale = variation(step.gate.error, correct[step.name], self.containers.get(step.name, {}))
+                runs = runs and (step.name not in self.containers or self.decider.decides(number, tuple(impacts), stale))
+                ran.append(runs)
+            if runs:
+                self.containers[step.name] = step.compute(*(self.containers[name] for name in step.reads))
+                changed.add(step.name)
+                self.executions[step.name] += 1
+                for name in step.reads if step.gate is not None else ():
+                    self.changes[step.name, name].reset()
+            if step.gate is not None:
+                errors.append(variation(step.gate.error, correct[step.name], self.containers.get(step.name, {})))
+        self.waves += 1
+        self.decider.after(tuple(impacts), correct)
+        return Wave(tuple(impacts), tuple(ran), tuple(errors))
+
+    def _see(self, step: WorkflowStep, name: str) -> float:
+        return self.changes[step.name, name].see(self.containers.get(name, {}))
+
+
+@attrs.define(eq=False)
+class Learned:
+    """Decides as a learner does, which learns from the waves of its training phases."""
+
+    learner: Learner
+    steps: Sequence[Step]
+    virtual: VirtualExecutions = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.virtual = VirtualExecutions(self.steps)
+
+    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
+        """As the model says; always in training."""
+        return self.learner.decide(step, impacts)
+
+    def after(self, impacts: Sequence[float], containers: Mapping[str, Values]) -> None:
+        """Learn, or look for drift."""
+        if self.learner.phase is Phase.TRAINING:
+            self.learner.learn(self.virtual.take(containers))
+        else:
+            self.learner.observe(impacts)
+
+
+class _Fixed:
+    def after(self, impacts: Sequence[float], containers: Mapping[str, Values]) -> None:
+        """Nothing is learned."""
+
+
+@attrs.define(eq=False)
+class Sometimes(_Fixed):
+    """Runs a step with a probability: "random" of figure 11."""
+
+    probability: float
+    seed: int
+    _random: random.Random = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
+        """As a coin says."""
+        return self._random.random() < self.probability
+
+
+@attrs.define(eq=False)
+class Every(_Fixed):
+    """Runs a step each time that it is asked for the n-th time: "seq2" and "seq3" of figure 11."""
+
+    n: int
+    _asked: dict[int, int] = attrs.field(init=False, factory=dict)
+
+    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
+        """Count."""
+        self._asked[step] = self._asked.get(step, 0) + 1
+        return self._asked[step] % self.n == 0
+
+
+@attrs.frozen
+class Oracle(_Fixed):
+    """Knows the error: runs a step only when its bound would be exceeded. "Optimal" of figure 12."""
+
+    bounds: tuple[float, ...]
+
+    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
+        """Look at the error."""
+        return error > self.bounds[step]
