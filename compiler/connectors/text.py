@@ -7,9 +7,10 @@ cells, and no record is made. A row that does not fit is read by itself, like an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain as chained
 from itertools import compress
 from json import JSONDecoder
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 import pyarrow as pa
@@ -38,9 +39,16 @@ __all__ = [
 ]
 
 R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
 
 AT_ONCE = 50_000
 """Rows that are looked at together."""
+
+FEWEST = 256
+"""Rows that are read by cell if they cannot be read at once. More are cut into pieces first."""
+
+PIECES = 8
+"""How many."""
 
 _EXACT: dict[type[Any], type[Any]] = {Integer: int, Boolean: bool, String: str, Float: float}
 """Cells of these types are values as they are."""
@@ -90,17 +98,28 @@ class Fit:
         return values
 
 
+class Block(Protocol[R_contra]):
+    """Reads many rows at once, where that gives what a row by itself gives."""
+
+    def sure(self, rows: Sequence[R_contra], /) -> list[bool] | None:
+        """Which rows may be read at once. None for all."""
+
+    def columns(self, rows: Sequence[R_contra], /) -> tuple[Any, ...] | None:
+        """The columns of rows that may be read at once. None if that fails: then they are read one by one."""
+
+
 @attrs.frozen
 class Dialect(Generic[R]):
     """How rows are split into cells.
 
     ``cells``: for rows, the numbers of those that could be split, and the columns of their cells. ``fits``: one per
-    column. ``row_of``: a row by itself.
+    column. ``row_of``: a row by itself. ``block``: reads many rows at once.
     """
 
     cells: Callable[[Sequence[R]], tuple[list[int], list[list[Any]]]]
     fits: Sequence[Fit]
     row_of: Callable[[R], TakenRow]
+    block: Block[R] | None = None
 
 
 def chunks_of(
@@ -108,6 +127,38 @@ def chunks_of(
 ) -> Iterator[TakenRow | Chunk]:
     """Rows of a split, in order, except that rejects come first. ``chunk``: makes one of columns if possible.
     ``in_order``: the places of rejects matter, so rows with rejects among them come one by one."""
+    if dialect.block is None or len(rows) < FEWEST:
+        return _chunks_by_cell(layout, dialect, chunk, in_order, rows)
+    sure = dialect.block.sure(rows)
+    if sure is None:
+        return _chunks_at_once(layout, dialect, chunk, in_order, rows)
+    aside = [dialect.row_of(row) for row, is_sure in zip(rows, sure, strict=True) if not is_sure]
+    if in_order or any(one.row.kind != "reject" for one in aside):
+        return _chunks_by_cell(layout, dialect, chunk, in_order, rows)
+    return chained(aside, _chunks_at_once(layout, dialect, chunk, in_order, list(compress(rows, sure))))
+
+
+def _chunks_at_once(
+    layout: Layout, dialect: Dialect[R], chunk: Callable[[ParsedRows], Chunk | None], in_order: bool, rows: Sequence[R]
+) -> Iterator[TakenRow | Chunk]:
+    """:func:`chunks_of` for rows that may be read at once; where that fails, in pieces."""
+    columns = dialect.block.columns(rows) if rows and dialect.block is not None else None
+    parsed = None if columns is None else chunk(ParsedRows(columns, len(rows)))
+    if parsed is not None:
+        yield parsed
+        return
+    if len(rows) < FEWEST:
+        yield from _chunks_by_cell(layout, dialect, chunk, in_order, rows)
+        return
+    size = -(-len(rows) // PIECES)
+    for at in range(0, len(rows), size):
+        yield from _chunks_at_once(layout, dialect, chunk, in_order, rows[at : at + size])
+
+
+def _chunks_by_cell(
+    layout: Layout, dialect: Dialect[R], chunk: Callable[[ParsedRows], Chunk | None], in_order: bool, rows: Sequence[R]
+) -> Iterator[TakenRow | Chunk]:
+    """:func:`chunks_of`, with the cells of each row as Python objects."""
     places, cells = dialect.cells(rows)
     columns, bad = [], set[int]()
     for fit, column in zip(dialect.fits, cells, strict=True):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from tracetypes.compiler.connectors.json_blocks import JsonBlock
 from tracetypes.compiler.connectors.source_rows import in_columns, parsed_row
 from tracetypes.compiler.connectors.text import (
     AT_ONCE,
@@ -47,13 +48,16 @@ class TextReader:
         def one(raw: bytes) -> TakenRow:
             return TakenRow(parsed_row(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
 
-        self.take = in_columns(leaf, Dialect(self._cells(), self._fits(), one), verifier)
+        self.take = in_columns(leaf, Dialect(self._cells(), self._fits(), one, self._block()), verifier)
 
     def of(self, lines: Iterable[list[bytes]], *, begins: bool) -> Iterator[TakenRow | Chunk]:
         """The rows of a piece. ``begins``: the first line of a file is among them."""
         headed = self.header is None or not begins
         for some in lines:
-            rows = [raw for raw in some if not is_blank(self.format, raw)]
+            if isinstance(self.format, Csv):
+                rows = [raw for raw in some if not is_blank(self.format, raw)]
+            else:
+                rows = list(filter(bytes.strip, some))
             if not headed and rows:
                 headed = True
                 self._check_header(rows.pop(0))
@@ -71,6 +75,11 @@ class TextReader:
             return lambda rows: columns_of_lines(list(map(decoded, rows)))
         split = cell_splitter(self.format, layout, self.header)
         return lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(names))
+
+    def _block(self) -> JsonBlock | None:
+        """Reads many lines at once."""
+        block = JsonBlock(self.leaf.layout.zoned(self.format.zone)) if isinstance(self.format, JsonLines) else None
+        return block if block is not None and block.plain else None
 
     def _fits(self) -> list[Fit]:
         """Of the columns."""
