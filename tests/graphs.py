@@ -938,9 +938,9 @@ def cases(draw: DrawFn, *, most_sources: int = 3, most_operators: int = 4) -> Ca
     )
 
 
-def wrong(case: Case, checked: Checked) -> list[str]:
+def wrong(case: Case, checked: Checked, *, fuse: bool = True) -> list[str]:
     """The sinks of a program whose simulated trace is not the interpreter's, and sources whose late rows are not told of once."""
-    compiled = program(checked, parallelism=case.parallelism, key_groups=case.key_groups)
+    compiled = program(checked, parallelism=case.parallelism, key_groups=case.key_groups, fuse=fuse)
     traces, arranged = interpret_rows(checked, case.rows, drain=case.drain)
     answers = simulate_program(
         compiled, case.rows, seed=case.seed, steps=case.steps, pieces=case.pieces, drain=case.drain

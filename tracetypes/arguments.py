@@ -11,9 +11,16 @@ from tracetypes.calls import like
 from tracetypes.errors import UsageError
 from tracetypes.version import VERSION
 
-__all__ = ["BACKENDS", "pairs", "parser", "refuse_unknown"]
+__all__ = ["BACKENDS", "SCHEDULING", "pairs", "parser", "refuse_unknown"]
 
 BACKENDS: Final = ("spark", "local")
+
+SCHEDULING: Final[Mapping[str, tuple[str, ...]]] = {
+    "reorder": ("typed", "serial"),
+    "heuristic": ("ct", "lp", "et", "qst"),
+    "queue": ("hybrid", "partitioned", "shared"),
+}
+"""How the local backend schedules its work: the values of each option, the default first."""
 
 TARGET: Final = "FILE.py:NAME, package.module:NAME or __main__:NAME of a dataflow"
 
@@ -98,6 +105,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         action="store_true",
         help="leave open blocks open at the end, so that the same command goes on later",
     )
+    _scheduling(one)
     one.add_argument("--follow", action="store_true", help="wait for more files until stopped")
     one.add_argument(
         "--max-late",
@@ -160,6 +168,23 @@ def _backend(one: argparse.ArgumentParser) -> None:
         "--backend",
         choices=BACKENDS,
         help="spark, or local: this process, without Java (default: TRACETYPES_BACKEND, pyproject.toml, else spark)",
+    )
+
+
+def _scheduling(one: argparse.ArgumentParser) -> None:
+    helps = {
+        "reorder": "what is put back in order: what types demand, or all, so that rows stand as one worker writes them",
+        "heuristic": "which operator a worker takes next",
+        "queue": "how a stage keeps what waits for its key groups",
+    }
+    for name, values in SCHEDULING.items():
+        one.add_argument(f"--{name}", choices=values, help=f"local backend: {helps[name]} (default: {values[0]})")
+    one.add_argument(
+        "--no-fuse",
+        dest="fuse",
+        action="store_false",
+        default=None,
+        help="local backend: schedule each keyed operator by itself; fixed for a checkpoint",
     )
 
 

@@ -150,7 +150,7 @@ def _run_job(arguments: argparse.Namespace, control: Control) -> int:
         max_rejects=arguments.max_rejects,
         verify=not arguments.no_verify,
         channels=arguments.channels,
-        engine=engine_of(arguments.backend, arguments.master),
+        engine=engine_of(arguments.backend, arguments.master, vars(arguments)),
         clock=clock,
     )
     say = Progress(quiet=arguments.quiet)

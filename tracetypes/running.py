@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpac
 
 import attrs
 
-from tracetypes.arguments import BACKENDS
-from tracetypes.calls import like
+from tracetypes.arguments import BACKENDS, SCHEDULING
+from tracetypes.calls import like, need_choice
 from tracetypes.check import Checked, edge_of, violations
 from tracetypes.compiler.backend.compilation import check_once, extras
 from tracetypes.compiler.backend.run_request import Input, RunRequest, Sink
@@ -70,7 +70,8 @@ V = TypeVar("V")
 
 
 class RunOptions(TypedDict, total=False):
-    """Further options of a run, as on the command line (docs/running.md)."""
+    """Further options of a run, as on the command line (docs/running.md). ``reorder``, ``heuristic``, ``queue`` and ``fuse`` are
+    of the local backend (docs/local.md)."""
 
     late: str
     rejects: str
@@ -82,6 +83,10 @@ class RunOptions(TypedDict, total=False):
     verify: bool
     channels: str
     master: str
+    reorder: Literal["typed", "serial"]
+    heuristic: Literal["ct", "lp", "et", "qst"]
+    queue: Literal["hybrid", "partitioned", "shared"]
+    fuse: bool
 
 
 def run(
@@ -149,21 +154,40 @@ def start(
     return Run(control, thread, result, failure, epochs)
 
 
-def engine_of(backend: str | None, master: str | None = None) -> Engine:
-    """The engine of a backend; None: of the default. Raises :class:`UsageError` ``TT402`` for an unknown name, and ``TT401`` if
-    a package is missing."""
+def engine_of(backend: str | None, master: str | None = None, options: Mapping[str, Any] | None = None) -> Engine:
+    """The engine of a backend; None: of the default. ``options``: of a run, among them those of scheduling; None is not given.
+    Raises :class:`UsageError` ``TT402`` for an unknown name and for an option of another backend, and ``TT401`` if a package is
+    missing."""
     backend = default_backend() if backend is None else _known(backend)
+    scheduling = _scheduling(options or {})
     with extras():
         if backend == "spark":
             from tracetypes.compiler.spark.backend import SparkEngine
 
+            for name, value in scheduling.items():
+                option = "--no-fuse" if value is False else f"--{name}"
+                fix = f"leave {option} out, or give --backend local"
+                raise UsageError("TT402", f"{option} is of the local backend, and this run is on Spark", fix=fix)
             return SparkEngine(master)
         from tracetypes.compiler.local.backend import LocalEngine
 
         if master is not None:
             fix = "leave --master out, or give --backend spark"
             raise UsageError("TT402", "--master is of Spark, and this run is local", fix=fix)
-        return LocalEngine()
+        from tracetypes.compiler.local.options import LocalOptions
+
+        return LocalEngine(LocalOptions(**scheduling))
+
+
+def _scheduling(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of scheduling among those of a run. Raises :class:`UsageError` ``TT402``."""
+    scheduling = {name: options[name] for name in (*SCHEDULING, "fuse") if options.get(name) is not None}
+    for name, value in scheduling.items():
+        if name == "fuse":
+            need_choice(name, value)
+        elif value not in SCHEDULING[name]:
+            raise UsageError("TT402", f"{name} is {value!r}", fix=f"give one of {', '.join(SCHEDULING[name])}")
+    return scheduling
 
 
 def engine_of_checkpoint(path: str) -> Engine:
@@ -227,7 +251,9 @@ def _request(
 ) -> RunRequest:
     """The run that a call asks for."""
     more = dict(options)
-    more |= {"drain": drain, "follow": follow, "engine": engine_of(backend, more.pop("master", None))}
+    engine = engine_of(backend, more.pop("master", None), options)
+    more = {name: value for name, value in more.items() if name not in (*SCHEDULING, "fuse")}
+    more |= {"drain": drain, "follow": follow, "engine": engine}
     return RunRequest(flow, inputs, outputs, parallelism, key_groups, checkpoint, **more)
 
 

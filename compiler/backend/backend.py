@@ -147,6 +147,10 @@ class Engine(Protocol):
 
     name: str
 
+    @property
+    def fuses(self) -> bool:
+        """Whether chains of keyed operators are one stage."""
+
     def unsupported(self, program: Program, inputs: Mapping[str, object], /) -> Sequence[str]:
         """What the backend cannot do of a program with these inputs, with reasons. Called before anything runs."""
 

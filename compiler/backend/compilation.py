@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 __all__ = ["check_once", "compile_program", "extras"]
 
 
-def compile_program(flow: Dataflow | Checked, *, parallelism: int = 1, key_groups: int | None = None) -> Program:
-    """The program of a dataflow. Raises :class:`CheckFailed`, and :class:`UsageError` ``TT401`` or ``TT404``."""
+def compile_program(
+    flow: Dataflow | Checked, *, parallelism: int = 1, key_groups: int | None = None, fuse: bool = True
+) -> Program:
+    """The program of a dataflow. ``fuse``: whether chains of keyed operators are one stage. Raises :class:`CheckFailed`, and
+    :class:`UsageError` ``TT401`` or ``TT404``."""
     with extras():
         from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
         from tracetypes.compiler.plan.program import program
 
     groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
-    return program(check_once(flow), parallelism=parallelism, key_groups=groups)
+    return program(check_once(flow), parallelism=parallelism, key_groups=groups, fuse=fuse)
 
 
 def check_once(flow: Dataflow | Checked) -> Checked:

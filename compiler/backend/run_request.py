@@ -88,7 +88,9 @@ class RunRequest:
                 need_whole(what, getattr(self, what))
         for what in ("drain", "follow", "verify"):
             need_choice(what, getattr(self, what))
-        self.program = compile_program(self.flow, parallelism=self.parallelism, key_groups=self.key_groups)
+        self.program = compile_program(
+            self.flow, parallelism=self.parallelism, key_groups=self.key_groups, fuse=self.engine.fuses
+        )
         self.clock.lap("plan")
         self.inputs = {name: _address(one) for name, one in self.inputs.items()}
         self.checkpoint, self.late, self.rejects = map(_place, (self.checkpoint, self.late, self.rejects))

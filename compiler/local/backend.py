@@ -93,6 +93,11 @@ class LocalEngine:
     options: LocalOptions = attrs.field(factory=LocalOptions)
     name = "the local backend"
 
+    @property
+    def fuses(self) -> bool:
+        """As the run says."""
+        return self.options.fuse
+
     @staticmethod
     def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
         """Every plan can run. Files have to lie on this machine, and one source may read standard input."""

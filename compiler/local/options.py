@@ -42,12 +42,13 @@ PARTS: Final = 4
 
 @attrs.frozen(kw_only=True)
 class LocalOptions:
-    """``least``: rows, or aggregates of them, that a stage takes at once at least; at the end of an epoch it takes what is
-    there."""
+    """``fuse``: whether a chain of keyed operators is one operator of the runtime. ``least``: rows, or aggregates of them, that a
+    stage takes at once at least; at the end of an epoch it takes what is there."""
 
     reorder: Reorder = "typed"
     heuristic: str = "ct"
     queue: str = "hybrid"
+    fuse: bool = True
     least: int = 1 << 16
 
     @property

@@ -29,7 +29,7 @@ class LocalWording:
 
     def exchange(self) -> str:
         """How messages reach their key groups."""
-        return "items and markers in Arrow batches, by reference"
+        return "items and markers in Arrow batches, by reference, scheduled by batch"
 
     def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
         """Who writes the rows of a sink."""

@@ -39,7 +39,7 @@ from tracetypes.markers import EventTime
 from tracetypes.nodes import Apply, Gate, Gather, Merge, Node, Receive, Restore, Sink, Sort, Source, Split, title
 from tracetypes.records import Schema
 from tracetypes.silence import NOTHING, Need, has_markers_in_band, needs, periods_in, unrolled
-from tracetypes.templates import OpKeyedUnordered, OpStateless, as_operator
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, as_operator
 from tracetypes.trace import StreamType, stream_type
 
 __all__ = ["DEFAULT_KEY_GROUPS", "plan", "plan_of"]
@@ -48,8 +48,10 @@ DEFAULT_KEY_GROUPS = 16
 """Key groups of a plan unless the run says otherwise: fixed for the life of a checkpoint, and the most parallelism."""
 
 
-def plan(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Plan:
-    """Compile a checked graph: all passes, then the plan.
+def plan(
+    checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS, fuse: bool = True
+) -> Plan:
+    """Compile a checked graph: all passes, then the plan. ``fuse`` as of :func:`plan_of`.
 
     Raises :class:`UsageError` ``TT404`` for a parallelism below 1 or above the key groups, and ``TT405`` for a graph that
     is no in-tree with one sink (several consumers of a stream, several sinks).
@@ -57,7 +59,7 @@ def plan(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KE
     require_groups(parallelism, key_groups)
     refuse_sharing(checked)
     compiled = compile_graph(checked, parallelism=parallelism, key_groups=key_groups)
-    return plan_of(compiled, parallelism=parallelism, key_groups=key_groups)
+    return plan_of(compiled, parallelism=parallelism, key_groups=key_groups, fuse=fuse)
 
 
 def require_groups(parallelism: int, key_groups: int) -> None:
@@ -112,12 +114,14 @@ def plan_of(
     periods: Collection[int] = (),
     banded: bool = False,
     gate: Gate | None = None,
+    fuse: bool = True,
 ) -> Plan:
     """The plan of a graph to which any of the passes were applied, parallelisation among them. ``quiet``: sources whose late
     and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of; ``beyond``: the silence that
     the readers of its channel need; ``periods``: of sources that send into channels that it reads; ``banded``: such a source has
-    markers in band, or a gate joins blocks; ``gate``: in front of the channel that it sends into."""
-    planner = _Planner(compiled, parallelism, key_groups, quiet, once or AnalysisCache(), beyond or {}, periods, banded)
+    markers in band, or a gate joins blocks; ``gate``: in front of the channel that it sends into. ``fuse``: whether a chain of
+    keyed operators is one stage; otherwise each stage has one."""
+    planner = _Planner(compiled, parallelism, key_groups, quiet, once or AnalysisCache(), beyond or {}, periods, banded, fuse)
     return attrs.evolve(require(PLAN, planner.run(), "the planner"), gate=gate)
 
 
@@ -132,7 +136,9 @@ class _Planner:
         beyond: Mapping[str, Need],
         periods: Collection[int],
         banded: bool,
+        fuse: bool,
     ) -> None:
+        self.fuse = fuse
         self.streams, self.types = compiled.streams, compiled.types
         self.parallelism, self.key_groups = parallelism, key_groups
         self.compiled, self.quiet, self.once = compiled, quiet, once
@@ -164,10 +170,10 @@ class _Planner:
         for id in order:
             if self.is_step(id):
                 upstream = self.inputs[id][0]
-                steps[id] = steps.pop(upstream, [])
+                steps[id] = steps.pop(upstream, []) or self.restored(id)
                 steps[id].append(self.step(id))
                 reader = parent.get(id)
-                if reader is not None and self.is_step(reader):
+                if reader is not None and self.is_step(reader) and self.is_fused(id, reader):
                     continue
                 first = steps[id][0].node.id
                 member: Leaf | StatelessStep | MergeStep = self.stage(
@@ -211,6 +217,25 @@ class _Planner:
         """Does a stage run the node, not the way to it?"""
         node = self.nodes[id]
         return isinstance(node, Sort | Restore) or (isinstance(node, Apply) and not _is_stateless(node))
+
+    def is_fused(self, id: int, reader: int) -> bool:
+        """Is a step in the stage of the one before it? A sort always is in that of the operator that needs it."""
+        return self.fuse or (self.is_ordered(reader) and isinstance(self.nodes[id], Sort | Restore))
+
+    def is_ordered(self, id: int) -> bool:
+        """Does a step look at the order of its items?"""
+        node = self.nodes[id]
+        return isinstance(node, Apply) and isinstance(node.op, OpKeyedOrdered)
+
+    def restored(self, id: int) -> list[Step]:
+        """What has to come before the first step of a stage: where a chain was cut, the order of what was emitted is restored,
+        as the pass *restore order* does where an exchange cuts an edge."""
+        if not self.is_ordered(id):
+            return []
+        number, inputs = -1 - len(self.stages), self.inputs[id]
+        node, self.inputs[number] = Restore(id=number, inputs=inputs, where=self.nodes[id].where), inputs
+        stream = self.streams[inputs[0]]
+        return [self.step_of(node, stream, stream)]
 
     def is_from_one_stage(self, id: int) -> bool:
         """Do only stateless operators lie between a node and a stage? If not, its blocks are closed by a stage yet to make."""

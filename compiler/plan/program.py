@@ -64,8 +64,11 @@ class Program:
         return sources
 
 
-def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS) -> Program:
-    """Compile a checked graph of any shape. Raises :class:`UsageError` ``TT404`` as :func:`.planner.plan` does."""
+def program(
+    checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT_KEY_GROUPS, fuse: bool = True
+) -> Program:
+    """Compile a checked graph of any shape. ``fuse`` as of :func:`.planner.plan_of`. Raises :class:`UsageError` ``TT404`` as
+    :func:`.planner.plan` does."""
     require_groups(parallelism, key_groups)
     once = AnalysisCache()
     segments, shared = cut(checked, once)
@@ -83,6 +86,7 @@ def program(checked: Checked, *, parallelism: int = 1, key_groups: int = DEFAULT
             periods=periods,
             banded=banded or not behind.isdisjoint(segment.receives),
             gate=segment.gate,
+            fuse=fuse,
         )
         for segment in segments
     )

@@ -106,6 +106,7 @@ class SparkEngine:
 
     master: str | None = None
     name = "Spark"
+    fuses = True
 
     @staticmethod
     def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:

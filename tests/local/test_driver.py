@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,13 +15,29 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.graphs import Case, cases
+from tests.graphs import Case, cases, wrong
 from tests.spark.support import defined, differences
 from tests.spark.test_agreement import as_lines, cut
-from tracetypes import Dataflow, Emit, OpKeyedUnordered, OpStateless, Stream, U, Unit, check, every, merge
+from tracetypes import (
+    Dataflow,
+    Emit,
+    EmitValue,
+    OpKeyedOrdered,
+    OpKeyedUnordered,
+    OpStateless,
+    Stream,
+    U,
+    Unit,
+    check,
+    every,
+    merge,
+    sort,
+)
+from tracetypes import run as run_flow
+from tracetypes.arguments import SCHEDULING, parser
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.local import exchange
-from tracetypes.compiler.local.backend import LocalBackend
+from tracetypes.compiler.local.backend import LocalBackend, LocalEngine
 from tracetypes.compiler.local.kernels import Kernels
 from tracetypes.compiler.local.lateness import Lateness
 from tracetypes.compiler.local.options import HEURISTICS, SCHEMES, LocalOptions
@@ -28,6 +46,8 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect, run
 from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.compiler.store.outputs import FileOutput
+from tracetypes.errors import TraceTypesError, UsageError
+from tracetypes.running import engine_of
 
 QUICK: Final = set(Phase) - {Phase.shrink, Phase.explain}
 
@@ -39,6 +59,7 @@ ways = st.builds(
     heuristic=st.sampled_from(sorted(HEURISTICS)),
     queue=st.sampled_from(sorted(SCHEMES)),
     least=st.sampled_from((1, 5, 1 << 16)),
+    fuse=st.booleans(),
 )
 """Ways to run a plan."""
 
@@ -49,7 +70,7 @@ def answer(
     """Run lines, cut into files at random."""
     chance = random.Random(seed)
     rows = {name: Rows(cut(some, chance), chance.choice((None, 2, 3))) for name, some in lines.items()}
-    planned = plan(check(flow), parallelism=workers, key_groups=max(groups, workers))
+    planned = plan(check(flow), parallelism=workers, key_groups=max(groups, workers), fuse=options.fuse)
     backend: Any = LocalBackend(workers, options)
     return collect(backend, planned, rows, drain=drain).answer
 
@@ -73,6 +94,12 @@ def test_random_graphs_scheduled_in_every_way(case: Case, options: LocalOptions,
 @given(cases(most_sources=4, most_operators=5), ways, st.integers(1, 8))
 def test_many_random_graphs_scheduled_in_every_way(case: Case, options: LocalOptions, workers: int) -> None:
     agrees(case, options, workers)
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@given(cases(most_operators=4))
+def test_plans_that_are_not_fused_mean_the_same(case: Case) -> None:
+    assert wrong(case, case.checked, fuse=False) == []
 
 
 # ------------------------------------------------------------------------------------------------------ a flow
@@ -115,6 +142,18 @@ class Counted(OpKeyedUnordered[str, int, str, int, int, int]):
 
     def on_marker(self, new_state: int, key: str, marker: Any, emit: Emit[str, int]) -> None:
         emit(key, new_state)
+
+
+@attrs.frozen
+class Last(OpKeyedOrdered[str, int, int, int]):
+    """The differences of neighbours."""
+
+    def initial_state(self) -> int:
+        return 0
+
+    def on_item(self, state: int, key: str, value: int, emit: EmitValue[int]) -> int:
+        emit(value - state)
+        return value
 
 
 @attrs.frozen
@@ -325,3 +364,59 @@ def test_in_serial_order_rows_stand_as_one_worker_writes_them(
             typed.add(run_into(tmp_path / f"typed{workers}{heuristic}", flow, lines, workers, options))
     assert {b"".join(sorted(one.splitlines())) for one in typed} == {b"".join(sorted(alone.splitlines()))}
     assert make is two_stages or typed - {alone}, "the test cannot fail"
+
+
+# -------------------------------------------------------------------------------------------------- options
+
+
+def test_options_of_a_run() -> None:
+    """From Python and from the command line."""
+    assert {name: values[0] for name, values in SCHEDULING.items()} == {
+        "reorder": LocalOptions().reorder,
+        "heuristic": LocalOptions().heuristic,
+        "queue": LocalOptions().queue,
+    }
+    assert (set(SCHEDULING["heuristic"]), set(SCHEDULING["queue"])) == (set(HEURISTICS), set(SCHEMES))
+    engine = engine_of("local", None, {"reorder": "serial", "heuristic": "lp", "queue": "shared", "fuse": False})
+    assert engine == LocalEngine(LocalOptions(reorder="serial", heuristic="lp", queue="shared", fuse=False))
+    arguments = parser(defaultdict(lambda: lambda _: 0))
+    given_ = arguments.parse_args(["run", "x.py", "--reorder", "serial", "--queue", "partitioned", "--no-fuse"])
+    assert engine_of("local", None, vars(given_)) == LocalEngine(
+        LocalOptions(reorder="serial", queue="partitioned", fuse=False)
+    )
+    assert engine_of("local", None, vars(arguments.parse_args(["run", "x.py"]))) == LocalEngine()
+
+
+@pytest.mark.parametrize(("option", "value"), [("reorder", "serial"), ("heuristic", "et"), ("queue", "shared"), ("fuse", False)])
+def test_TT402_an_option_of_the_local_backend(option: str, value: object) -> None:
+    with pytest.raises(UsageError, match="--no-fuse" if option == "fuse" else f"--{option}") as error:
+        engine_of("spark", None, {option: value})
+    assert error.value.code == "TT402"
+    assert engine_of("spark", None, {option: None}).fuses
+    with pytest.raises(UsageError, match=f"{option} is 'other'") as error:
+        engine_of("local", None, {option: "other"})
+    assert error.value.code == "TT402"
+
+
+def test_a_chain_that_is_not_fused(tmp_path: Path) -> None:
+    """Each keyed operator is a stage of its own, with the same answer. A checkpoint stays with one of the two."""
+    flow = Dataflow("hits")
+    source = flow.source("web", U[Unit, Hit], markers=every(seconds=10, time=lambda hit: hit.ts, delay=10))
+    by_page = source.through(Mapped()).through(sort(by=lambda n: n))
+    flow.sink("out", by_page.through(Last()).through(Last()).through(Counted()))
+    stages = [[len(stage.steps) for stage in plan(check(flow), fuse=fuse).stages] for fuse in (True, False)]
+    assert stages == [[4], [2, 2, 1]]
+    lines = [json.loads(line) for line in hits(5)["web"]]
+    rows = [Hit(line["page"], line["ts"]) for line in lines]
+    answers = []
+    for fuse in (True, False):
+        out = list[Any]()
+        result = run_flow(flow, {"web": rows}, {"out": out}, backend="local", parallelism=3, fuse=fuse)
+        answers.append((sorted(out), len(result.late_rows)))
+    assert answers[0] == answers[1]
+    assert answers[0][0]
+    options: Any = {"inputs": {"web": rows}, "outputs": {"out": str(tmp_path / "out")}, "backend": "local"}
+    run_flow(flow, **options, drain=False, fuse=False)
+    with pytest.raises(TraceTypesError) as error:
+        run_flow(flow, **options)
+    assert error.value.code == "TT211"
