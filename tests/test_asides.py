@@ -332,6 +332,7 @@ FIRST = settings(phases=(Phase.generate,), max_examples=2_000, derandomize=True,
 """Stop at the first example."""
 
 
+@pytest.mark.nightly
 def test_one_progress_for_all_readings_of_a_source_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two readings of a source in one plan may be cut into other steps."""
     take = Collector.take

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.strategies import some
 from tracetypes import Dataflow, Marker, OpKeyedUnordered, OpStateless, U, check, every, interpret_rows
 from tracetypes.compiler.analysis import traced
 from tracetypes.compiler.analysis.traced import Opaque
@@ -280,7 +281,7 @@ def is_right(op: Any, seed: int) -> bool:
     return simulate_program(made, ROWS, seed=seed)["out"].trace == defined
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=some(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(PLACES)), st.lists(st.sampled_from(VALUES), min_size=2, max_size=4), st.integers(0, 99))
 def test_the_second_plan_is_of_what_there_is_then(place: str, values: list[Any], seed: int) -> None:
     change = PLACES[place](values[0])

@@ -44,7 +44,10 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("name", BODIES)
+OFTEN = ("hash of text", "order of a set")
+
+
+@pytest.mark.parametrize("name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.nightly) for n in BODIES])
 def test_what_depends_on_the_process_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.strategies import Hue, Money
+from tests.strategies import Hue, Money, some
 from tracetypes import UNIT, Dataflow, U, UInt64, Unit, check, every
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.connectors.source_rows import in_columns
@@ -327,7 +327,7 @@ def raw_csv(draw: st.DrawFn, width: int, separator: bytes) -> bytes:
 
 @pytest.mark.parametrize("leaf", [TEXT, TEXT_BY_NAME, TEXT_KEYED], ids=["plain", "by name", "keyed"])
 @pytest.mark.parametrize("separator", [",", "\t", "|"])
-@settings(max_examples=300)
+@settings(max_examples=some(300))
 @given(data=st.data())
 def test_a_line_of_csv_is_exactly_its_cells_or_a_reject(leaf: FromSource, separator: str, data: st.DataObject) -> None:
     """Quotes, separators, line breaks, NULs and byte order marks anywhere: a row is what a strict reader says, in both ways."""

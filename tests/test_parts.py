@@ -155,6 +155,7 @@ def test_one_frontier_for_all_parts_is_caught(monkeypatch: pytest.MonkeyPatch) -
     assert caught_by(parted())
 
 
+@pytest.mark.nightly
 def test_parts_that_are_not_waited_for_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     reporting(monkeypatch, lambda report: attrs.evolve(report, parts=report.part + 1))
     assert caught_by(parted())

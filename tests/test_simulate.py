@@ -190,6 +190,7 @@ def test_states_and_aggregates_as_columns_occur(monkeypatch: pytest.MonkeyPatch)
     assert len(seen) == 5, seen
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_is_many")
 def test_a_combined_row_that_is_lost_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Partitioner.scattered
@@ -209,6 +210,7 @@ def test_a_state_that_columns_do_not_keep_is_caught(monkeypatch: pytest.MonkeyPa
     assert caught(run)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("small_messages")
 def test_positions_that_a_stage_does_not_send_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     put = Partitioner.put
@@ -296,11 +298,14 @@ def without(name: str) -> Run:
     return twin
 
 
+@pytest.mark.nightly
 def test_order_that_is_not_restored_is_caught() -> None:
     assert caught(without("restore order"))
 
 
-@pytest.mark.parametrize("name", ["drop splitters", "reorder", "fuse"])
+@pytest.mark.parametrize(
+    "name", ["reorder", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("drop splitters", "fuse"))]
+)
 def test_other_passes_need_not_run(name: str) -> None:
     settled = settings(FIRST, max_examples=60)
     with pytest.raises(NoSuchExample):
@@ -314,6 +319,7 @@ def test_round_robin_before_a_keyed_operator_is_caught(monkeypatch: pytest.Monke
     assert caught(run)
 
 
+@pytest.mark.nightly
 def test_on_marker_of_every_copy_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeyGroups, "own", lambda self, group, pairs: list(pairs))
     assert caught(run)
@@ -351,6 +357,7 @@ def test_late_items_that_are_applied_are_caught(monkeypatch: pytest.MonkeyPatch)
     assert caught(run)
 
 
+@pytest.mark.nightly
 def test_late_items_across_pieces_that_are_not_read_again_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     advance = Frontier.advance
 
@@ -395,6 +402,7 @@ def test_a_combine_that_is_not_commutative_is_caught(monkeypatch: pytest.MonkeyP
     assert caught(run)
 
 
+@pytest.mark.nightly
 def test_a_combine_of_tuples_that_is_not_commutative_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Gathered, "combine", lambda self, a, b: a + b)
     assert caught(run)

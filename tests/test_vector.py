@@ -39,6 +39,7 @@ from tests.expressions import (
     text,
     value_of,
 )
+from tests.strategies import some
 from tracetypes import UNIT, ExactSum, Unit
 from tracetypes.compiler.columns import column as vector
 from tracetypes.compiler.columns import evaluation, operations
@@ -299,7 +300,7 @@ def test_a_key_that_is_equal_in_a_way_of_its_own_is_not_looked_up() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @forall(data=st.data())
 def test_random_expressions(kind: Kind, data: st.DataObject) -> None:
     expr = data.draw(expressions(kind, 4))
@@ -308,7 +309,7 @@ def test_random_expressions(kind: Kind, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @forall(data=st.data(), repeat=st.integers(1, 8), seed=st.integers(0, 99))
 def test_random_expressions_of_dictionaries(kind: Kind, data: st.DataObject, repeat: int, seed: int) -> None:
     expr = data.draw(expressions(kind, 4))
@@ -386,13 +387,13 @@ def nested(draw: st.DrawFn) -> Pack:
     return Pack(tuple, (), (pair, draw(expressions(FLOAT, 2))))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=some(120), deadline=None)
 @forall(tree=trees(), table=rows(12))
 def test_random_trees(tree: Tree, table: list[dict[str, Any]]) -> None:
     runs(tree, table)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=some(120), deadline=None)
 @forall(tree=trees(), table=rows(6), repeat=st.integers(1, 8), seed=st.integers(0, 99))
 def test_random_trees_over_dictionaries(tree: Tree, table: list[dict[str, Any]], repeat: int, seed: int) -> None:
     runs(tree, table * repeat, coded_columns_of(random.Random(seed)))
@@ -663,7 +664,7 @@ def total(values: Sequence[float]) -> ExactSum:
     return made
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some(300), deadline=None)
 @forall(items=st.lists(st.tuples(FLOATS, st.integers(0, 3)), max_size=40))
 def test_sums_of_groups_are_exact(items: list[tuple[float, int]]) -> None:
     values = np.array([value for value, _ in items], np.float64)
@@ -681,7 +682,7 @@ def test_sums_of_groups_are_exact(items: list[tuple[float, int]]) -> None:
     assert made.take(back).sums() == [wanted[3], wanted[0], wanted[0]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @forall(a=st.lists(FLOATS, min_size=1, max_size=10), b=st.lists(FLOATS, min_size=1, max_size=10), data=st.data())
 def test_columns_of_sums_are_added(a: list[float], b: list[float], data: st.DataObject) -> None:
     size = min(len(a), len(b))

@@ -13,11 +13,14 @@ from tests.spark.support import Cli
 HERE = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lies here."""
+    """Mark what lies here. What the local backend repeats (``tests/local``) runs here by night."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
+            if item.get_closest_marker("repeated") is not None:
+                item.add_marker(pytest.mark.nightly)
 
 
 @pytest.fixture(scope="session")

@@ -113,7 +113,7 @@ def agrees(spark: SparkSession, case: Case) -> None:
 QUICK = set(Phase) - {Phase.shrink, Phase.explain}
 
 
-@settings(max_examples=5, phases=QUICK, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, phases=QUICK, suppress_health_check=list(HealthCheck))
 @given(cases(most_operators=3))
 def test_random_graphs(spark: SparkSession, case: Case) -> None:
     agrees(spark, case)
@@ -387,6 +387,7 @@ def test_merge_of_ordered_streams_with_a_common_key(spark: SparkSession) -> None
             overlapping(flow, {"one": one, "other": [*other, one[0]]})
 
 
+@pytest.mark.repeated
 def test_stateless_operators_speak_once_a_marker(spark: SparkSession) -> None:
     """Before a stage, after it, behind a merge, and without any keyed operator."""
     say = ("a", "new", "z")
@@ -404,7 +405,7 @@ def test_stateless_operators_speak_once_a_marker(spark: SparkSession) -> None:
     assert spoken == {"new": 6, "z": 6}
 
 
-@pytest.mark.parametrize("drain", [True, False])
+@pytest.mark.parametrize("drain", [True, pytest.param(False, marks=pytest.mark.repeated)])
 def test_three_keyed_stages(spark: SparkSession, drain: bool) -> None:
     flow = Dataflow("stages")
     rows = flow.source("one", U[str, int], markers=TEN)

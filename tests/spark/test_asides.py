@@ -28,6 +28,7 @@ from tracetypes.parsing import Row
 from tracetypes.sources import reader
 
 
+@pytest.mark.repeated
 def test_dead_letters_by_the_command_line(tmp_path: Path, cli: Cli) -> None:
     """Several files in a step. Each but the first begins with rows whose blocks only the files before it tell."""
     chance, lines = random.Random(3), list[str]()

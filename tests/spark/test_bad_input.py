@@ -474,6 +474,7 @@ def test_an_operator_that_raises_and_is_mended(spark: SparkSession, tmp_path: Pa
 # ------------------------------------------------------------------------------------- nothing, and odd names
 
 
+@pytest.mark.repeated
 def test_no_rows(cli: Cli, tmp_path: Path) -> None:
     for number, (target, name) in enumerate(
         (
@@ -536,6 +537,7 @@ def test_compressed_files(cli: Cli, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ checkpoints
 
 
+@pytest.mark.repeated
 def test_a_checkpoint_of_another_graph(cli: Cli, tmp_path: Path) -> None:
     given = write_lines(tmp_path / "in.jsonl", IN_TIME)
     arguments = ["-i", f"readings={given}", "-o", f"sums={tmp_path / 'out'}", "--no-drain"]
@@ -548,6 +550,7 @@ def test_a_checkpoint_of_another_graph(cli: Cli, tmp_path: Path) -> None:
     assert rows_in(tmp_path / "out", "at") == before
 
 
+@pytest.mark.repeated
 def test_more_files_after_a_run_that_did_not_drain(cli: Cli, tmp_path: Path) -> None:
     """Runs with more files each, at changing parallelism, give the trace of one run; an idle run changes nothing."""
     files = [[reading("a", 1), reading("b", 12)], [reading("c", 14), reading("a", 19, 5)], [reading("a", 33)]]
@@ -574,6 +577,7 @@ def test_more_files_after_a_run_that_did_not_drain(cli: Cli, tmp_path: Path) -> 
     assert rows_in(out, "at") == rows_at_sink(flows.sums, trace)
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("extension", ["jsonl.gz", "csv.gz", "jsonl.bz2"])
 def test_a_compressed_file_that_is_cut_off_is_named(cli: Cli, tmp_path: Path, extension: str) -> None:
     """Behind the first rows, so that only reading shows it; a file of the directory, not the first."""

@@ -67,6 +67,7 @@ class Changing(Growing):
         self.lines += more
 
 
+@pytest.mark.repeated
 def test_a_graph_that_is_mended_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """An operator raises; another graph takes the micro-batch that was under way. What was answered stays as it is, what
     an open block holds came through the old graph, and the rest through the new one."""

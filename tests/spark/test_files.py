@@ -89,6 +89,7 @@ class Job:
         assert len(side_outputs(self.path / "out/_late", "readings")) == len(arranged["readings"].late)
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("kind", WRITERS)
 def test_TT230_a_file_that_changed_between_runs(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     job = Job(spark, tmp_path, kind)
@@ -183,6 +184,7 @@ def test_a_file_of_which_nobody_has_seen_anything(
         job.is_right(ROWS[0], ROWS[1][:4], ROWS[2])
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("kind", ["jsonl.gz", "parquet"])
 def test_a_draining_run_goes_on_without_the_bad_file(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """Drained means answered: others may come instead."""
@@ -222,6 +224,7 @@ def test_what_an_attempt_has_left_of_state_is_forgotten(
     job.is_right(*(ROWS[number] for number in range(4) if number != 2 or files[2].exists()))
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("drain", [True, False])
 @pytest.mark.parametrize("visible", [True, False])
 def test_lines_that_are_appended_after_a_crash(
@@ -306,6 +309,7 @@ def test_TT230_a_last_line_that_was_half_written(spark: SparkSession, tmp_path: 
     assert failed.value.code == "TT230"
 
 
+@pytest.mark.repeated
 def test_appended_lines_of_a_run_that_follows_and_of_the_next(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,6 +177,7 @@ def test_the_answer_does_not_depend_on_micro_batches(
     assert broken == {"topic": topic, "partition": 1, "offset": at, "key": "k", "value": "{"}
 
 
+@pytest.mark.repeated
 def test_late_records_and_rejects_are_streams(spark: SparkSession, broker: Broker) -> None:
     """The topic is read once for each: three readings in one plan, each partition with a progress of its own in each."""
     sent = disorder(3, 120)
@@ -215,6 +216,7 @@ def test_a_run_goes_on_where_it_was(spark: SparkSession, broker: Broker, tmp_pat
     assert differences(flow, output.answer, defined(flow, [*first, *then], 2)) == []
 
 
+@pytest.mark.repeated
 def test_offsets_are_an_order(spark: SparkSession, broker: Broker) -> None:
     sent = [whole("abc"[at % 3], at // 4, at * at % 17, at % 3 % 2) for at in range(60)]
     address = broker.create("order", 2)
@@ -280,6 +282,7 @@ def test_a_silent_partition_is_given_up_and_that_is_not_decided_again(
     given_up_and_gone_on(spark, broker, tmp_path, "silent", summing(), late, marker_at=30)
 
 
+@pytest.mark.repeated
 def test_late_records_are_a_stream_where_a_silent_partition_was_given_up(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
@@ -319,6 +322,7 @@ def test_ranges_are_read_by_one_client(broker: Broker) -> None:
     assert found(1, 99, 100) == wanted(99, 100)
 
 
+@pytest.mark.repeated
 def test_a_topic_that_has_changed_is_refused(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     address = broker.create("grown", 1)
     broker.send("grown", [record("a", 1, 1, 0)])
@@ -332,6 +336,7 @@ def test_a_topic_that_has_changed_is_refused(spark: SparkSession, broker: Broker
     assert error.value.message == f"{address} has changed since the run began: it had 1 partitions and has 2"
 
 
+@pytest.mark.repeated
 def test_TT218_an_input_is_another_than_the_run_began_with(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """Another topic, files, a table or a topic of the same name, each with records behind the place where the run is."""
     address, other = broker.create("began-here", 1), broker.create("began-there", 1)
@@ -410,6 +415,7 @@ def test_TT218_a_partition_is_added_before_the_first_micro_batch(
     assert error.value.code == "TT218"
 
 
+@pytest.mark.repeated
 def test_a_transaction_goes_on_when_its_broker_was_killed_and_is_back(broker: Broker) -> None:
     sent = Transactions(topics_of_kafka.Address.of(broker.create("killed", 1)), "killed", 0)
     sent.put(0, [{"value": b"0", "partition": 0}])
@@ -424,6 +430,7 @@ def test_a_transaction_goes_on_when_its_broker_was_killed_and_is_back(broker: Br
     assert [one.value for one in broker.read("killed")] == [b"0", b"1"]
 
 
+@pytest.mark.repeated
 def test_TT209_a_transaction_ends_when_its_broker_is_gone(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of it is seen, and the batch is sent again."""
     address = topics_of_kafka.Address.of(broker.create("gone", 1))
@@ -702,6 +709,7 @@ def test_a_run_with_topics_goes_on_at_another_parallelism(spark: SparkSession, b
     assert broker.forgets("wide")
 
 
+@pytest.mark.repeated
 def test_a_graph_changes_whose_channel_is_a_topic(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """An operator before the channel that changes nothing here: the trace at both sinks is that of either graph."""
     job = Changing(spark, tmp_path, shared("a", "b"))

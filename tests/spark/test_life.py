@@ -180,7 +180,7 @@ def machine(
     return Lives
 
 
-FEW = settings(max_examples=5, stateful_step_count=5, phases=[Phase.generate], derandomize=True, database=None)
+FEW = settings(max_examples=3, stateful_step_count=5, phases=[Phase.generate], derandomize=True, database=None)
 MANY = settings(max_examples=100, stateful_step_count=8, phases=[Phase.generate], print_blob=True)
 """Without shrinking, for a start takes a second: the story of a life says what happened."""
 

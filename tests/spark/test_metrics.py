@@ -203,6 +203,7 @@ def test_TT402_metrics_that_cannot_be_told(tmp_path: Path, cli: Cli) -> None:
     assert (wrong.code, "TT402 --prometheus" in wrong.err) == (2, True)
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize(("option", "what"), [("--max-late", "late"), ("--max-rejects", "rejected")])
 def test_TT217_too_many_rows_aside(tmp_path: Path, cli: Cli, option: str, what: str) -> None:
     stopped = cli(*given(tmp_path), option, 0)

@@ -184,6 +184,7 @@ def test_each_state_store_belongs_to_its_stage(cli: Cli, checkpoints: Path) -> N
     assert [len(stage["open"]) for stage in stages] == [1, 1, 0, 1]
 
 
+@pytest.mark.repeated
 def test_late_items_and_rejects_as_streams(cli: Cli, tmp_path: Path) -> None:
     """Several queries: each line says of which, and what one of them does not have is looked for in the others."""
     rows = ["id,ts,watts", "a,1,2", "b,12,3", "a,2,5", "b,x,1", "c,25,7", "b,3,9", "c,,1"]
@@ -338,6 +339,7 @@ flow.sink("out", rows.through(sort(by=ts_of)).through(Last()), marker="at", posi
 """
 
 
+@pytest.mark.repeated
 def test_classes_of_the_author_are_needed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dataflow of a file that only its own process can import."""
     write_lines(tmp_path / "own_flow.py", [OWN])

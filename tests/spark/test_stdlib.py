@@ -123,7 +123,7 @@ def flow_over(path: Path, *, totals: bool) -> Dataflow:
     return flow
 
 
-@pytest.mark.parametrize("totals", [False, True])
+@pytest.mark.parametrize("totals", [pytest.param(False, marks=pytest.mark.repeated), True])
 def test_it_answers_as_it_is_defined(spark: SparkSession, tmp_path: Path, totals: bool) -> None:
     flow = flow_over(tmp_path / "meters.db", totals=totals)
     expected = defined(flow, {"readings": LINES})

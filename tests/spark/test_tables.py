@@ -202,6 +202,7 @@ def test_times_of_a_table_that_have_no_zone(spark: SparkSession, tmp_path: Path)
     assert "zone" not in str(refused.value)
 
 
+@pytest.mark.repeated
 def test_TT218_a_table_is_made_anew(spark: SparkSession, tmp_path: Path) -> None:
     """While it is followed, with more versions than it had; and between two runs. The same of the sink's."""
     job = Job(spark, tmp_path)
@@ -225,6 +226,7 @@ def test_TT218_a_table_is_made_anew(spark: SparkSession, tmp_path: Path) -> None
     assert not (job.sink / "_delta_log").exists()
 
 
+@pytest.mark.repeated
 def test_TT218_a_table_is_removed_while_it_is_followed(spark: SparkSession, tmp_path: Path) -> None:
     job = Job(spark, tmp_path)
     job.grow(0, late=True)
@@ -233,6 +235,7 @@ def test_TT218_a_table_is_removed_while_it_is_followed(spark: SparkSession, tmp_
     assert error.value.code == "TT218"
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("again", [False, True], ids=["removed", "made anew"])
 def test_the_table_of_a_sink_is_removed_while_the_run_goes_on(
     spark: SparkSession, tmp_path: Path, again: bool
@@ -335,6 +338,7 @@ def test_TT209_a_table_of_others_asks_something_of_its_rows(spark: SparkSession,
         mine.holds(1)
 
 
+@pytest.mark.repeated
 def test_TT219_a_run_stops_before_a_version_that_removes_rows(spark: SparkSession, tmp_path: Path) -> None:
     job = Job(spark, tmp_path)
     job.grow(0, late=True)

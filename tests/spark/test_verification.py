@@ -41,8 +41,8 @@ def files(directory: Path, parts: int = 4) -> Path:
     ("name", "operator"),
     [
         ("prices", "Price.on_item"),
-        ("totals", "Price.on_item"),
-        ("growth", "Price.on_item"),
+        pytest.param("totals", "Price.on_item", marks=pytest.mark.nightly),
+        pytest.param("growth", "Price.on_item", marks=pytest.mark.nightly),
         ("forked", "Price.on_item"),
     ],
 )

@@ -196,6 +196,7 @@ class CarelessMin(Min[float, float]):
         return value
 
 
+@pytest.mark.nightly
 def test_a_minimum_that_keeps_negative_zeros_is_found() -> None:
     with pytest.raises(LawBroken) as caught:
         check_laws(

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from tests.stdlib.small import ROWS, Event, source
+from tests.strategies import some
 from tracetypes import Dataflow, Item, U, UsageError, check, every, interpret_rows
 from tracetypes.stdlib import window_join
 from tracetypes.stdlib.bags import Bag
@@ -31,8 +32,8 @@ def window(
 
 @pytest.mark.parametrize("how", HOWS)
 def test_laws(how: Any) -> None:
-    check_laws(window(how), types=(str, EITHER), max_examples=15)
-    check_laws(window(how, 3, None, 1), types=(str, EITHER), max_examples=10)
+    check_laws(window(how), types=(str, EITHER), max_examples=some(15))
+    check_laws(window(how, 3, None, 1), types=(str, EITHER), max_examples=some(10))
     times: Times[Event, Event] = Times(second, second, "s")
     own: Any = OwnTimeJoin(
         SidesInOrder(), 7_000_000, 3_000_000, times.of, "us", False, 0, how, result_of(how, Event, Event)
