@@ -20,6 +20,7 @@ LIMITS = {
     "TPCx-BB": 195,
     "air quality": 115,
     "forest fire": 150,
+    "Linear Road": 230,
 }
 """Where it is another."""
 
@@ -35,6 +36,7 @@ APPLICATIONS = {
     "Nexmark 0 to 8": ("nexmark", "flow"),
     "air quality": ("air_quality", "flow"),
     "forest fire": ("forest_fire", "flow"),
+    "Linear Road": ("linear_road", "flow"),
     "TPCx-BB": ("tpcx_bb", "flow"),
     "web log": ("web_log", "flow"),
     "sensors, filled in": ("sensors", "filled"),
