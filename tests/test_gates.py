@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +32,8 @@ from tracetypes import (
     merge,
     sort,
 )
-from tracetypes.compiler.gates.container import RunningContainer
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.gates.container import RunningContainer, Snapshot
 from tracetypes.compiler.gates.kernel import GateKernel
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.plan.program import program
@@ -54,7 +56,7 @@ from tracetypes.gates import (
     value,
 )
 from tracetypes.nodes import Gate, Graph
-from tracetypes.schemas import schema_of
+from tracetypes.schemas import String, schema_of
 from tracetypes.stdlib import count, tumbling
 from tracetypes.trace import Element, Trace, blocks, stream_type
 
@@ -384,15 +386,18 @@ def test_the_running_container_measures_what_the_definition_does(
     now: dict[str, Reading] = {}
     then: dict[str, Reading] = {}
     since: list[Item] = []
-    running = RunningContainer(bound, schema)
+    running = RunningContainer(bound, String(), schema)
     for at, execute in zip(range(0, 24, 3), executes, strict=True):
         some = rows[at : at + 3]
         since += [Item(*pair) for pair in some]
         now.update(some)
-        running.take([key for key, _ in some], [numbers(running.names, one) for _, one in some])
+        of_each = np.array([numbers(running.names, one) for _, one in some]).reshape(len(some), len(running.names))
+        running.take(array(String(), [key for key, _ in some]), of_each)
         for measure in bound.measures():
             assert running.measured(measure) == measured(measure, schema, now, then, since)
-        assert running.at_execution() == {key: numbers(running.names, one) for key, one in then.items()}
+        snapshot = running.at_execution()
+        found = dict(zip(snapshot.keys, map(tuple, snapshot.numbers.tolist()), strict=True))
+        assert found == {key: numbers(running.names, one) for key, one in then.items()}
         if execute:
             then, since = dict(now), []
             running.execute()
@@ -441,7 +446,8 @@ def test_a_twin_that_lets_rows_through_that_the_gate_holds(monkeypatch: pytest.M
 
 
 def test_a_twin_that_goes_on_with_the_container_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RunningContainer, "at_execution", lambda container: dict(container.now))
+    whole = lambda container: Snapshot(container.numbers.keys, container.now)  # noqa: E731
+    monkeypatch.setattr(RunningContainer, "at_execution", whole)
     assert disagrees(Latest(AGAINST, False, False, None), SOME)
 
 

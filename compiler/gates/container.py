@@ -1,18 +1,21 @@
-"""The container of a gate, kept up to date block by block: what :mod:`tracetypes.containers` defines, without a look at all of
-it at each marker.
+"""The container of a gate as columns, kept up to date block by block: what :mod:`tracetypes.containers` defines, without a look
+at all of it at each marker.
 
-Only keys that were written since the last execution can have diverged from what they were then. So a block costs time for its
-items, a marker for the keys that were written, and an execution for the keys as a whole only if a bound is relative to them.
+Each key has a number. What is known of a key stands in arrays at that number. Only keys that were written since the last
+execution can have diverged from what they were then, so a marker costs time for these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias, assert_never
+from typing import Any, Final, assert_never
 
 import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from tracetypes.containers import apart, columns_of, total
+from tracetypes.compiler.columns.arrow import array, from_array
+from tracetypes.containers import columns_of, total
 from tracetypes.gates import (
     Bound,
     Changed,
@@ -26,12 +29,54 @@ from tracetypes.gates import (
     Rows,
     Updates,
 )
-from tracetypes.records import Schema
+from tracetypes.schemas import Boolean, Bytes, Date, Integer, Schema, String, Timestamp, Unsigned
 
-__all__ = ["Numbers", "RunningContainer", "columns_needed"]
+__all__ = ["KeyNumbers", "RunningContainer", "Snapshot", "columns_needed"]
 
-Numbers: TypeAlias = tuple[float, ...]
-"""The numbers of one value, a place for each column that is needed."""
+PLAIN: Final = (Boolean, Integer, Unsigned, String, Bytes, Date, Timestamp)
+"""Keys that Arrow compares as Python does."""
+
+
+class KeyNumbers:
+    """A number from 0 for each key, in the order in which they came."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema, self.count = schema, 0
+        self.known = array(schema, []) if isinstance(schema, PLAIN) else None
+        """The keys in order, as a column."""
+        self.numbers: dict[Any, int] = {}
+
+    def of(self, keys: Any) -> tuple[Any, list[Any]]:
+        """The numbers (int64) of an Arrow array of keys, and the keys that are new."""
+        if self.known is None:
+            before, objects = len(self.numbers), from_array(self.schema, keys)
+            numbers = np.array([self.numbers.setdefault(key, len(self.numbers)) for key in objects], np.int64)
+            self.count = len(self.numbers)
+            return numbers, list(self.numbers)[before:]
+        if pa.types.is_dictionary(keys.type):
+            keys = keys.cast(keys.type.value_type)
+        found = pc.index_in(keys, value_set=self.known)
+        new: list[Any] = []
+        if found.null_count:
+            added = pc.unique(keys.filter(pc.is_null(found)))
+            new = from_array(self.schema, added)
+            self.known = pa.concat_arrays([self.known, added.cast(self.known.type)])
+            self.count = len(self.known)
+            found = pc.index_in(keys, value_set=self.known)
+        return found.to_numpy(zero_copy_only=False).astype(np.int64), new
+
+    @property
+    def keys(self) -> list[Any]:
+        """All keys, in the order of their numbers."""
+        return list(self.numbers) if self.known is None else from_array(self.schema, self.known)
+
+
+@attrs.frozen(eq=False)
+class Snapshot:
+    """The container at an execution. ``numbers``: a row for each key."""
+
+    keys: list[Any]
+    numbers: Any
 
 
 def columns_needed(bound: Bound, schema: Schema) -> tuple[str, ...]:
@@ -40,33 +85,21 @@ def columns_needed(bound: Bound, schema: Schema) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for one in asked for name in one.columns or columns_of(schema)))
 
 
-@attrs.define(eq=False)
 class RunningContainer:
-    """A container. ``now``: the numbers by key; ``then``: those of the keys that were written since the last execution, as they
-    were then; ``peaks``: how far each of these was written away from that, at most; ``added``: the keys that
-    are new since then; ``updates``: items since then."""
+    """A container. ``key`` and ``schema``: of its keys and values. All arrays have a place for each key. ``now`` and ``then``:
+    the numbers in the columns ``names``, as they are, and as they were at the last execution. ``written`` and ``added``: whether
+    a key was written since then, and whether it is new since then. ``peaks``: how far it was written away from ``then`` at most.
+    ``members``: by function of the bound, whether it is true for the key. ``updates``: items since the last execution."""
 
-    bound: Bound
-    schema: Schema
-    now: dict[Any, Numbers] = attrs.Factory(dict)
-    then: dict[Any, Numbers] = attrs.Factory(dict)
-    peaks: dict[Any, Numbers] = attrs.Factory(dict)
-    added: set[Any] = attrs.Factory(set)
-    updates: dict[Rows | None, int] = attrs.Factory(dict)
-    magnitudes: dict[Measure, float] = attrs.Factory(dict)
-    names: tuple[str, ...] = attrs.field(init=False)
-    zeros: Numbers = attrs.field(init=False)
-    measures: tuple[Measure, ...] = attrs.field(init=False)
-    members: dict[Rows, set[Any]] = attrs.field(init=False)
-    """The keys for which a function of the bound is true."""
-    peaking: bool = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.measures = self.bound.measures()
-        self.names = columns_needed(self.bound, self.schema)
-        self.zeros = (0.0,) * len(self.names)
-        functions = {one.rows for one in self.measures if one.rows is not None}
-        self.members = {rows: {key for key in self.now if rows(key)} for rows in functions}
+    def __init__(self, bound: Bound, key: Schema, schema: Schema) -> None:
+        self.measures, self.schema, self.key = bound.measures(), schema, key
+        self.names = columns_needed(bound, schema)
+        self.numbers = KeyNumbers(key)
+        self.now = self.then = self.peaks = np.zeros((0, len(self.names)))
+        self.written = self.added = np.zeros(0, np.bool_)
+        self.members: dict[Rows, Any] = {one.rows: self.written for one in self.measures if one.rows is not None}
+        self.updates: dict[Rows | None, int] = {}
+        self.magnitudes: dict[Measure, float] = {}
         self.peaking = any(isinstance(one, Peak) for one in self.measures)
 
     @property
@@ -74,40 +107,57 @@ class RunningContainer:
         """Does a bound look at keys or numbers that came before the last execution?"""
         return any(not isinstance(one, Updates) for one in self.measures)
 
-    def take(self, keys: Sequence[Any], numbers: Sequence[Numbers]) -> None:
-        """Items in their order, with their numbers in the columns ``names``."""
-        now, then, members = self.now, self.then, self.members
+    def take(self, keys: Any, numbers: Any) -> None:
+        """Items in their order. ``keys``: an Arrow array; ``numbers``: float64, a row for each item."""
+        at = self.place(keys)
         for rows in {one.rows for one in self.measures if isinstance(one, Updates)}:
-            self.updates[rows] = self.updates.get(rows, 0) + (len(keys) if rows is None else sum(map(rows, keys)))
-        for key, new in zip(keys, numbers, strict=True):
-            before = now.get(key)
-            if before is None:
-                before = self.zeros
-                self.added.add(key)
-                for rows, chosen in members.items():
-                    if rows(key):
-                        chosen.add(key)
-            if key not in then:
-                then[key] = before
-            now[key] = new
-            if self.peaking:
-                was = then[key]
-                away = tuple(apart(one, other) for one, other in zip(new, was, strict=True))
-                self.peaks[key] = tuple(map(max, away, self.peaks[key])) if key in self.peaks else away
+            self.updates[rows] = self.updates.get(rows, 0) + (len(at) if rows is None else int(self.members[rows][at].sum()))
+        self.written[at] = True
+        if not self.names:
+            return
+        if self.peaking:
+            np.maximum.at(self.peaks, at, _apart(numbers, self.then[at]))
+        latest = np.full(self.numbers.count, -1)
+        latest[at] = np.arange(len(at))  # of several items of a key the last one stays
+        changed = np.flatnonzero(latest >= 0)
+        self.now[changed] = numbers[latest[changed]]
+
+    def place(self, keys: Any) -> Any:
+        """The numbers of keys. New ones get a place."""
+        at, new = self.numbers.of(keys)
+        if new:
+            zeros = np.zeros((len(new), len(self.names)))
+            self.now, self.then, self.peaks = (np.concatenate([one, zeros]) for one in (self.now, self.then, self.peaks))
+            self.written = np.concatenate([self.written, np.zeros(len(new), np.bool_)])
+            self.added = np.concatenate([self.added, np.ones(len(new), np.bool_)])
+            for rows, members in self.members.items():
+                self.members[rows] = np.concatenate([members, np.array([bool(rows(key)) for key in new], np.bool_)])
+        return at
 
     def count(self, count: int) -> None:
         """So many items came, of which a bound needs to know no more."""
         self.updates[None] = self.updates.get(None, 0) + count
 
-    def at_execution(self) -> dict[Any, Numbers]:
-        """The numbers by key as they were at the last execution."""
-        whole = {**self.now, **self.then}
-        return {key: was for key, was in whole.items() if key not in self.added} if self.added else whole
-
     def execute(self) -> None:
         """The step behind the gate is executed with the container as it is."""
-        self.then, self.peaks, self.added, self.updates = {}, {}, set(), {}
+        self.then, self.updates = self.now.copy(), {}
+        self.peaks, self.written, self.added = np.zeros_like(self.peaks), self.written & False, self.added & False
         self.magnitudes = {one: self.magnitude(one) for one in self.measures if isinstance(one, Magnitude)}
+
+    def at_execution(self) -> Snapshot:
+        """The container as it was at the last execution."""
+        old = np.flatnonzero(~self.added)
+        keys = self.numbers.keys
+        return Snapshot([keys[at] for at in old.tolist()], self.then[old])
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Begin with the container of an execution."""
+        if snapshot.keys:
+            self.place(array(self.key, snapshot.keys))
+            self.now = snapshot.numbers
+        self.execute()
+
+    # ------------------------------------------------------------------------------------------------ measures
 
     def measured(self, measure: Measure) -> float:
         """A measure, as :func:`tracetypes.containers.measured` defines it."""
@@ -115,35 +165,43 @@ class RunningContainer:
             case Updates(rows):
                 return self.updates.get(rows, 0)
             case Changed(rows):
-                return len(self.then) if rows is None else sum(1 for key in self.then if key in self.members[rows])
+                return int(self.chosen(self.written, rows).sum())
             case Keys(rows):
-                return len(self.now) if rows is None else len(self.members[rows])
+                return self.numbers.count if rows is None else int(self.members[rows].sum())
             case Elements(columns, rows):
-                count = len(self.now) if rows is None else len(self.members[rows])
-                return count * len(columns or columns_of(self.schema))
+                return self.measured(Keys(rows)) * len(columns or columns_of(self.schema))
             case Magnitude():
                 return self.magnitudes.get(measure, 0.0)
-            case Divergence(columns, largest=largest):
+            case Divergence(columns, rows, largest):
+                at = np.flatnonzero(self.chosen(self.written, rows))
                 places = self.places(columns)
-                away = (
-                    apart(self.now[key][at], was[at]) for key, was in self.written(self.then, measure.rows) for at in places
-                )
-                return max(away, default=0.0) if largest else total(away)
-            case Peak(columns):
-                places = self.places(columns)
-                return max((peak[at] for _, peak in self.written(self.peaks, measure.rows) for at in places), default=0.0)
+                away = _apart(self.now[at][:, places], self.then[at][:, places]).ravel()
+                return float(away.max(initial=0.0)) if largest else total(away.tolist())
+            case Peak(columns, rows):
+                at = np.flatnonzero(self.chosen(self.written, rows))
+                return float(self.peaks[at][:, self.places(columns)].max(initial=0.0))
             case _:
                 assert_never(measure)
 
     def magnitude(self, measure: Magnitude) -> float:
         """Of all numbers as they are."""
-        places = self.places(measure.columns)
-        return total(apart(new[at], 0.0) for _, new in self.written(self.now, measure.rows) for at in places)
+        numbers = self.now[:, self.places(measure.columns)]
+        numbers = numbers if measure.rows is None else numbers[self.members[measure.rows]]
+        return total(_apart(numbers, np.zeros_like(numbers)).ravel().tolist())
 
-    def written(self, by_key: dict[Any, Numbers], rows: Rows | None) -> Iterable[tuple[Any, Numbers]]:
-        """What belongs to the keys for which a function is true."""
-        return by_key.items() if rows is None else ((k, v) for k, v in by_key.items() if k in self.members[rows])
+    def chosen(self, mask: Any, rows: Rows | None) -> Any:
+        """Those keys of a mask for which a function is true."""
+        return mask if rows is None else mask & self.members[rows]
 
     def places(self, columns: Columns) -> list[int]:
         """Where the numbers of some columns stand."""
         return [self.names.index(name) for name in columns or columns_of(self.schema)]
+
+
+def _apart(some: Any, others: Any) -> Any:
+    """:func:`tracetypes.containers.apart` of two arrays."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        away = np.abs(some - others)
+    away[~(np.isfinite(some) & np.isfinite(others))] = np.inf
+    away[(some == others) | (np.isnan(some) & np.isnan(others))] = 0.0
+    return away

@@ -19,15 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.compiler.columns.arrow import from_array
-from tracetypes.compiler.columns.batches import END, POSITION, from_rows
-from tracetypes.compiler.gates.container import Numbers, RunningContainer
-from tracetypes.containers import Outside, no_outside
+from tracetypes.compiler.columns.batches import END, POSITION
+from tracetypes.compiler.columns.ordering import codes_of
+from tracetypes.compiler.gates.container import RunningContainer, Snapshot
+from tracetypes.compiler.gates.ordering import LatestOrder
+from tracetypes.containers import Outside, no_outside, number
 from tracetypes.formats import Layout
 from tracetypes.gates import Observation, Updates
-from tracetypes.interpreter import sort_order
 from tracetypes.nodes import Gate
-from tracetypes.records import UNIT
 
 __all__ = ["GateKernel", "GateLeft", "GateState", "Passed", "Piece", "TablePiece"]
 
@@ -85,11 +84,11 @@ class GateState:
 
 @attrs.frozen(eq=False)
 class GateLeft:
-    """What a gate leaves to another process. ``then``: the numbers by key at the last execution. All else of the container is in
-    the pieces that are held."""
+    """What a gate leaves to another process. ``then``: the container at the last execution, if there was one. All else of it is
+    in the pieces that are held."""
 
     state: GateState
-    then: dict[Any, Numbers]
+    then: Snapshot | None
 
 
 @attrs.frozen(eq=False)
@@ -110,8 +109,8 @@ class GateKernel:
         self.counts = bool(measures)
         """Does the bound look at items?"""
         self.only_counts = all(isinstance(one, Updates) and one.rows is None for one in measures)
-        self.order = None if gate.latest_by is None else sort_order(gate, layout.value)
-        self.container = RunningContainer(gate.bound, layout.value)
+        self.order = LatestOrder(gate, layout)
+        self.container = RunningContainer(gate.bound, layout.key, layout.value)
         self.state = GateState(gate.bound.fresh())
         self.waiting: dict[int, list[pa.Table]] = {}
         """Rows of blocks whose markers have not come, by their ends, as the bound needs them."""
@@ -149,8 +148,9 @@ class GateKernel:
         self.state = left.state
         if not self.counts:
             return
-        self.container = RunningContainer(self.gate.bound, self.layout.value, left.then)
-        self.container.execute()
+        self.container = RunningContainer(self.gate.bound, self.layout.key, self.layout.value)
+        if left.then is not None:
+            self.container.restore(left.then)
         self.see(held)
         self.close(-(2**63) if self.state.previous is None else self.state.previous)
 
@@ -184,26 +184,21 @@ class GateKernel:
         if self.counts:
             self.container.execute()
 
-    def items(self, table: pa.Table) -> tuple[list[Any], list[Numbers]]:
+    def items(self, table: pa.Table) -> tuple[Any, Any]:
         """The keys of the rows of a block and the numbers that the bound looks at, of each key from the first to the latest."""
         names = self.container.names
-        if self.order is not None and names:
-            batch, order = from_rows(self.layout, table), self.order
-            at = sorted(range(len(batch)), key=lambda one: order(batch.values[one]))
-            table = table.take(pa.array(at, pa.int64()))
-        elif self.ordered and names:
-            table = table.sort_by(POSITION)
-        keys = self.keys(table)
-        columns = [self.numbers(table, name) for name in names]
-        return keys, list(zip(*columns, strict=True)) if columns else [()] * len(keys)
+        if names:
+            table = table.take(pa.array(np.argsort(self.order.ranks(table), kind="stable"), pa.int64()))
+        numbers = np.empty((table.num_rows, len(names)))
+        for at, name in enumerate(names):
+            numbers[:, at] = self.numbers(table, name)
+        return self.keys(table), numbers
 
-    def keys(self, table: pa.Table) -> list[Any]:
-        """The keys of rows."""
-        if not self.layout.keyed:
-            return [UNIT] * table.num_rows
-        return from_array(self.layout.key, table.column(0).combine_chunks())
+    def keys(self, table: pa.Table) -> Any:
+        """The keys of rows, as an Arrow array."""
+        return table.column(0).combine_chunks() if self.layout.keyed else pa.nulls(table.num_rows)
 
-    def numbers(self, table: pa.Table, name: str) -> list[float]:
+    def numbers(self, table: pa.Table, name: str) -> Any:
         """A column of the values of rows, as numbers."""
         first = int(self.layout.keyed)
         if self.layout.opened:
@@ -212,7 +207,11 @@ class GateKernel:
         else:
             column = table.column(first)
             column = pc.struct_field(column, name) if name else column
-        return [0.0 if one is None else float(one) for one in column.to_pylist()]
+        if pa.types.is_decimal(column.type):
+            return np.array([number(one) for one in column.to_pylist()])
+        if column.null_count:
+            column = pc.fill_null(column, False if pa.types.is_boolean(column.type) else pa.scalar(0, column.type))
+        return column.to_numpy().astype(np.float64)
 
     # ----------------------------------------------------------------------------------------------- what goes on
 
@@ -259,31 +258,26 @@ class GateKernel:
             yield _placed(table, joined, positions)
 
     def latest(self, pieces: Sequence[Piece], through: list[int], before: int | None) -> Iterator[pa.Table]:
-        """The rows of a container gate: of each key and joined block the latest."""
-        best: dict[tuple[int, Any], tuple[Any, int, int]] = {}
-        """For each joined block and key the place of the latest row in order, and the table and row where it is."""
-        tables: list[pa.Table] = []
+        """The rows of a container gate: of each key and joined block the latest. A piece at a time is in memory, and of the
+        pieces before it what may go on."""
+        best: pa.Table | None = None
         for piece in pieces:
-            table, ends, joined = self.cut(piece, through, before)
-            order = self.orders(table)
-            rows = zip(joined.tolist(), self.keys(table), ends.tolist(), order, strict=True)
-            for at, (to, key, end, place) in enumerate(rows):
-                known = best.get((to, key))
-                if known is None or known[0] <= (end, place):
-                    best[to, key] = (end, place), len(tables), at
-            tables.append(table)
-        chosen: dict[int, list[tuple[int, int]]] = {}
-        for (to, _), (_, number, at) in best.items():
-            chosen.setdefault(number, []).append((at, to))
-        for number, some in sorted(chosen.items()):
-            table = tables[number].take(pa.array([at for at, _ in some], pa.int64()))
-            yield _placed(table, np.array([to for _, to in some], np.int64), np.zeros(len(some), np.int64))
+            table, _, _ = self.cut(piece, through, before)
+            if table.num_rows:
+                best = self.latest_rows(table if best is None else pa.concat_tables([best, table]), through)
+        if best is not None:
+            limits, ends = np.array(through, np.int64), best.column(END).to_numpy()
+            yield _placed(best, limits[np.searchsorted(limits, ends)], np.zeros(len(ends), np.int64))
 
-    def orders(self, table: pa.Table) -> list[Any]:
-        """The place of each row among those of its key and block."""
-        if self.order is None:
-            return list(table.column(POSITION).to_pylist())
-        return [self.order(value) for value in from_rows(self.layout, table).values]
+    def latest_rows(self, table: pa.Table, through: list[int]) -> pa.Table:
+        """Of each key and joined block the latest row."""
+        ends = table.column(END).to_numpy()
+        joined = np.searchsorted(np.array(through, np.int64), ends)
+        keys = codes_of(self.layout.key, self.keys(table))
+        order = np.lexsort((self.order.ranks(table), ends, keys, joined))
+        keys, joined = keys[order], joined[order]
+        is_last = np.append((keys[1:] != keys[:-1]) | (joined[1:] != joined[:-1]), True)
+        return table.take(pa.array(order[is_last], pa.int64()))
 
 
 def _placed(table: pa.Table, ends: Any, positions: Any) -> pa.Table:

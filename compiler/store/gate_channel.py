@@ -188,7 +188,7 @@ class GateOutput(ChannelOutput):
         if record is not None:
             self.held = [FilePiece(self.channel.held / name, self.schema, first, last) for name, first, last in record["held"]]
             self.then = record["then"]
-            then = {} if self.then is None else loads((self.channel.gate / self.then).read_bytes())
+            then = None if self.then is None else loads((self.channel.gate / self.then).read_bytes())
             kernel.go_on(GateLeft(GateState(**record["state"]), then), self.held)
         return kernel
 
