@@ -56,7 +56,8 @@ from tracetypes.gates import (
     value,
 )
 from tracetypes.nodes import Gate, Graph
-from tracetypes.schemas import String, schema_of
+from tracetypes.records import String
+from tracetypes.schemas import schema_of
 from tracetypes.stdlib import count, tumbling
 from tracetypes.trace import Element, Trace, blocks, stream_type
 

@@ -29,7 +29,7 @@ from tracetypes.gates import (
     Rows,
     Updates,
 )
-from tracetypes.schemas import Boolean, Bytes, Date, Integer, Schema, String, Timestamp, Unsigned
+from tracetypes.records import Boolean, Bytes, Date, Integer, Schema, String, Timestamp, Unsigned
 
 __all__ = ["KeyNumbers", "RunningContainer", "Snapshot", "columns_needed"]
 
