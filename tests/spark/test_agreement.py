@@ -44,6 +44,7 @@ from tracetypes import (
     sort,
 )
 from tracetypes.compiler.connectors.program_rows import Rows
+from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect, run
 from tracetypes.compiler.store.output_trace import Answer
@@ -105,7 +106,8 @@ def as_lines(layout: Layout, rows: Iterable[Any]) -> list[str]:
 def agrees(spark: SparkSession, case: Case) -> None:
     checked = case.checked
     lines = {source.name: as_lines(checked.layout(source), case.rows[source.name]) for source in checked.graph.sources}
-    options = {"parallelism": case.parallelism, "key_groups": case.key_groups, "drain": case.drain, "seed": case.seed}
+    drain = case.drain or is_straight(plan(checked))  # whose rows do not wait for their markers
+    options = {"parallelism": case.parallelism, "key_groups": case.key_groups, "drain": drain, "seed": case.seed}
     agree(spark, case.flow, lines, **options)
 
 
