@@ -59,7 +59,7 @@ def counted() -> Counter[str]:
     """How many of many cases have each feature."""
     found: Counter[str] = Counter()
 
-    @settings(max_examples=500, phases=(Phase.generate,), derandomize=True, database=None)
+    @settings(max_examples=300, phases=(Phase.generate,), derandomize=True, database=None)
     @given(cases())
     def count(case: Case) -> None:
         found.update(["cases", *features(case)])

@@ -36,11 +36,12 @@ class Runs:
     """Runs of one flow on the same input, each in a session of its own as a shell would make it."""
 
     path: Path
+    engine: list[str] = attrs.Factory(lambda: ["--master", "local[1]"])
     started: list[subprocess.Popen[str]] = attrs.Factory(list)
     lines: list[str] = attrs.Factory(lambda: [row(id="abc"[n % 3], ts=n, watts=n) for n in range(90)])
 
     def start(self, checkpoint: str = "checkpoint", out: str = "out", *more: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tracetypes.cli", "run", "tests.spark.flows:delayed", "--master", "local[1]"]
+        command = [sys.executable, "-m", "tracetypes.cli", "run", "tests.spark.flows:delayed", *self.engine]
         command += ["-i", f"readings={self.path / 'in'}", "-o", f"sums={self.path / out}"]
         command += ["--checkpoint", str(self.path / checkpoint), *more]
         running = subprocess.Popen(
@@ -131,14 +132,25 @@ def test_a_second_run_is_refused_and_a_killed_one_leaves_nothing(runs: Runs) -> 
     assert in_session(first.pid) == []
 
 
-def test_of_two_first_starts_one_wins(runs: Runs) -> None:
-    both = [runs.start(), runs.start()]
-    told = {running.pid: running.communicate(timeout=PATIENCE)[1] for running in both}
-    won, lost = sorted(both, key=lambda running: running.returncode)
-    assert (won.returncode, lost.returncode) == (0, 1), told
-    assert "TT221" in told[lost.pid]
-    assert f"process {won.pid} on " in told[lost.pid]
-    runs.is_right()
+ENGINES = [["--backend", "local"], pytest.param(["--master", "local[1]"], marks=pytest.mark.nightly)]
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["local", "spark"])
+def test_of_two_first_starts_one_wins(runs: Runs, engine: list[str]) -> None:
+    runs.engine = engine
+    both = {os.pidfd_open(one.pid): one for one in (runs.start("checkpoint", "out", "--follow") for _ in range(2))}
+    (over, *_), _, _ = select.select(list(both), [], [], PATIENCE)
+    lost, won = both.pop(over), *both.values()
+    _, err = lost.communicate(timeout=PATIENCE)
+    assert (lost.returncode, won.poll()) == (1, None), err
+    assert "TT221" in err
+    assert f"process {won.pid} on " in err
+    until(won, "batch 0:")
+    won.send_signal(signal.SIGINT)
+    won.communicate(timeout=PATIENCE)
+    for handle in (over, *both):
+        os.close(handle)
+    goes_on(runs)
 
 
 CHANCE = random.Random(15)
@@ -169,8 +181,7 @@ def goes_on(runs: Runs) -> None:
 
 
 def test_a_run_that_is_interrupted_while_it_starts(runs: Runs) -> None:
-    for moment in (2.5, 5.0):
-        stop_at(runs, moment, signal.SIGINT)
+    stop_at(runs, 5.0, signal.SIGINT)
     goes_on(runs)
 
 
