@@ -41,6 +41,7 @@ from tracetypes.compiler.trial import simulate as simulation
 from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.containers import Container, apart, measured
 from tracetypes.edges import EdgeType
+from tracetypes.forests import Forest
 from tracetypes.gate_check import opens_for_certain
 from tracetypes.gates import (
     ALWAYS,
@@ -55,6 +56,8 @@ from tracetypes.gates import (
     time,
     value,
 )
+from tracetypes.impacts import magnitude
+from tracetypes.learned_gates import Model, Subject, learned
 from tracetypes.nodes import Gate, Graph
 from tracetypes.records import String
 from tracetypes.schemas import schema_of
@@ -265,6 +268,13 @@ READINGS = st.builds(
 )
 ROWS = st.lists(st.tuples(st.sampled_from("abcde"), READINGS), max_size=25)
 
+STEP = Model(
+    Subject("", ("step",), (0.1,), ((0,),)),
+    Forest(1, (0,), (0, -1, -1), (0.4, 0.0, 0.0), (1, -1, -1), (2, -1, -1), ((0.0,), (0.0,), (1.0,))),
+    (0.5,),
+)
+"""Has the step run when its impact is above 0.4."""
+
 LEAVES: list[Bound] = [
     time(30),
     period(40),
@@ -280,6 +290,10 @@ LEAVES: list[Bound] = [
     value(percent=5, against=100.0, measure="largest", columns="dust"),
     value(units=3, measure="largest", per_write=True, columns="ozone"),
     at_least_once(even),
+    learned("step", error=0.1, columns="ozone"),
+    learned("step", error=0.1, columns="ozone", model=STEP),
+    learned("step", error=0.1, rows=even, accumulates=True, model=STEP),
+    learned("step", error=0.1, columns="dust", impact=magnitude(), accumulates=True, model=STEP),
 ]
 
 
@@ -375,8 +389,8 @@ def test_the_divergence_stays_below_its_bound_while_a_gate_is_closed(rows: list[
         if block.marker is not None:
             container.take(block.items)
             if not container.decide(block.marker.micros):
-                far = measured(divergence, schema, container.now, container.then, container.since)
-                assert far < 2 * measured(elements_, schema, container.now, container.then, container.since)
+                far = measured(divergence, schema, container.now, container.then, container.since, {})
+                assert far < 2 * measured(elements_, schema, container.now, container.then, container.since, {})
 
 
 @given(BOUNDS, ROWS, st.lists(st.booleans(), min_size=8, max_size=8))
@@ -387,6 +401,7 @@ def test_the_running_container_measures_what_the_definition_does(
     now: dict[str, Reading] = {}
     then: dict[str, Reading] = {}
     since: list[Item] = []
+    before: dict[str, Reading] = {}
     running = RunningContainer(bound, String(), schema)
     for at, execute in zip(range(0, 24, 3), executes, strict=True):
         some = rows[at : at + 3]
@@ -395,7 +410,9 @@ def test_the_running_container_measures_what_the_definition_does(
         of_each = np.array([numbers(running.names, one) for _, one in some]).reshape(len(some), len(running.names))
         running.take(array(String(), [key for key, _ in some]), of_each)
         for measure in bound.measures():
-            assert running.measured(measure) == measured(measure, schema, now, then, since)
+            assert running.measured(measure) == measured(measure, schema, now, then, since, before)
+        before = dict(now)
+        running.mark()
         snapshot = running.at_execution()
         found = dict(zip(snapshot.keys, map(tuple, snapshot.numbers.tolist()), strict=True))
         assert found == {key: numbers(running.names, one) for key, one in then.items()}

@@ -20,6 +20,7 @@ from tracetypes.gates import (
     Decision,
     Divergence,
     Elements,
+    Impact,
     Keys,
     Magnitude,
     Measure,
@@ -28,6 +29,7 @@ from tracetypes.gates import (
     Rows,
     Updates,
 )
+from tracetypes.impacts import variation
 from tracetypes.nodes import Gate
 from tracetypes.records import Boolean, DecimalOf, Float, Integer, Optional, Record, Schema, Unsigned
 from tracetypes.trace import Element, Item, blocks
@@ -82,10 +84,16 @@ def total(numbers: Iterable[float]) -> float:
 
 
 def measured(
-    measure: Measure, schema: Schema, now: Mapping[Any, Any], then: Mapping[Any, Any], since: Sequence[Item]
+    measure: Measure,
+    schema: Schema,
+    now: Mapping[Any, Any],
+    then: Mapping[Any, Any],
+    since: Sequence[Item],
+    before: Mapping[Any, Any],
 ) -> float:
-    """A measure of a container. ``schema``: of its values; ``now`` and ``then``: its values by key, at this marker and at the
-    last execution; ``since``: the items that came between."""
+    """A measure of a container. ``schema``: of its values; ``now``, ``then`` and ``before``: its values by key, at this marker,
+    at
+    the last execution and at the last marker; ``since``: the items that came since the last execution."""
     chosen: Rows = measure.rows or (lambda key: True)
     match measure:
         case Updates():
@@ -111,6 +119,14 @@ def measured(
             ]
             largest = isinstance(measure, Peak) or measure.largest
             return max(differences, default=0.0) if largest else total(differences)
+        case Impact(function, columns, since_marker=since_marker):
+            numbers = numbers_in(columns, schema)
+            known = before if since_marker else then
+            new, old = (
+                {(key, at): one for key, value in values.items() if chosen(key) for at, one in enumerate(numbers(value))}
+                for values in (now, known)
+            )
+            return variation(function, new, old)
         case _:
             assert_never(measure)
 
@@ -133,7 +149,8 @@ def no_outside(name: str) -> float:
 @attrs.define(eq=False)
 class Container:
     """What a gate knows, and its decisions. ``schema``: of the values. ``now`` and ``then``: the values by key, after the last
-    block and at the last execution; ``since``: the items between. ``previous`` and ``execution`` as in :class:`Observation`."""
+    block and at the last execution; ``since``: the items between; ``before``: the values at the last marker. ``previous`` and
+    ``execution`` as in :class:`Observation`."""
 
     bound: Bound
     schema: Schema
@@ -141,6 +158,7 @@ class Container:
     now: dict[Any, Any] = attrs.Factory(dict)
     then: dict[Any, Any] = attrs.Factory(dict)
     since: list[Item] = attrs.Factory(list)
+    before: dict[Any, Any] = attrs.Factory(dict)
     previous: int | None = None
     execution: int | None = None
     state: Any = attrs.field(init=False)
@@ -155,10 +173,11 @@ class Container:
 
     def decide(self, marker: int, *, last: bool = False) -> bool:
         """Is the marker let through? ``last``: the input ends there."""
-        measures = {one: measured(one, self.schema, self.now, self.then, self.since) for one in self.bound.measures()}
+        values = self.schema, self.now, self.then, self.since, self.before
+        measures = {one: measured(one, *values) for one in self.bound.measures()}
         seen = Observation(marker, self.previous, self.execution, measures, self.outside)
         decision: Decision = self.bound.decide(seen, self.state)
-        self.state, self.previous = decision.state, marker
+        self.state, self.previous, self.before = decision.state, marker, dict(self.now)
         if decision.reached or last:
             self.execution, self.then, self.since = marker, dict(self.now), []
         return decision.reached or last

@@ -11,7 +11,7 @@ from tracetypes.conformance import name_of
 from tracetypes.containers import columns_of
 from tracetypes.edges import EdgeType
 from tracetypes.errors import DataError
-from tracetypes.gates import AtLeast, Bound, Divergence, Elements, Magnitude, Peak, Sequence, Time, Value
+from tracetypes.gates import AtLeast, Bound, Divergence, Elements, Impact, Magnitude, Peak, Sequence, Time, Value
 from tracetypes.nodes import Gate
 from tracetypes.records import Boolean, Record, Schema, Unit
 from tracetypes.schemas import schema_of
@@ -62,7 +62,7 @@ def _columns(bound: Bound, value: Schema) -> Iterator[Problem]:
     """What is wrong with the columns that a bound names."""
     numbers = columns_of(value)
     fields = [name for name, _ in value.fields] if isinstance(value, Record) else []
-    asked = [one for one in bound.measures() if isinstance(one, Divergence | Peak | Magnitude | Elements)]
+    asked = [one for one in bound.measures() if isinstance(one, Divergence | Peak | Magnitude | Elements | Impact)]
     if any(not one.columns for one in asked) and not numbers:
         found = f"values of type {name_of(value)}, which have no number"
         yield Problem("TT127", found, "a container with numbers", "count changes with sequence(...), or map the values first")

@@ -29,6 +29,7 @@ import attrs
 
 from tracetypes.calls import need_function
 from tracetypes.errors import UsageError
+from tracetypes.impacts import Variation
 from tracetypes.markers import Span, show_span, span_as_micros
 from tracetypes.records import show
 
@@ -41,6 +42,7 @@ __all__ = [
     "Decision",
     "Divergence",
     "Elements",
+    "Impact",
     "Keys",
     "Magnitude",
     "Measure",
@@ -135,7 +137,19 @@ class Magnitude:
     rows: Rows | None = None
 
 
-Measure: TypeAlias = Updates | Changed | Keys | Elements | Divergence | Peak | Magnitude
+@final
+@attrs.frozen
+class Impact:
+    """How much the numbers of the container have changed since the last execution, or ``since_marker`` since the last marker, by
+    a function."""
+
+    function: Variation[float, Any]
+    columns: Columns
+    rows: Rows | None = None
+    since_marker: bool = False
+
+
+Measure: TypeAlias = Updates | Changed | Keys | Elements | Divergence | Peak | Magnitude | Impact
 """A number that a gate knows of its container. Each is the same in whatever order the items of a block came."""
 
 
@@ -189,7 +203,7 @@ class Bound(ABC):
     @property
     def needs_latest(self) -> bool:
         """Must it be known which value of a key is the latest?"""
-        return any(isinstance(one, Divergence | Peak | Magnitude) for one in self.measures())
+        return any(isinstance(one, Divergence | Peak | Magnitude | Impact) for one in self.measures())
 
     def __and__(self, other: Bound) -> Bound:
         return all_of(self, other)

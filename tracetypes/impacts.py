@@ -32,6 +32,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
 
+_NUMBER: Any = float
+"""For elements that are numbers."""
+
 
 class Variation(SelfDescribing, ABC, Generic[V, A]):
     """An input impact or an output error: a commutative monoid ``A`` over changed elements ``V``, and a number made of it.
@@ -176,12 +179,12 @@ class _RootMeanSquare(Variation[V, ExactSum]):
         return math.sqrt(agg.over(total)) / self.scale
 
 
-def magnitude(of: Callable[[V], float]) -> Variation[V, Any]:
+def magnitude(of: Callable[[V], float] = _NUMBER) -> Variation[V, Any]:
     """Equation 1: the sum of the absolute differences of changed elements, times their number."""
     return _Magnitude(of)
 
 
-def relative_magnitude(of: Callable[[V], float]) -> Variation[V, Any]:
+def relative_magnitude(of: Callable[[V], float] = _NUMBER) -> Variation[V, Any]:
     """Equation 2: equation 1 by the sum of the larger of both states of each changed element, times the number of all elements.
 
     Between 0, nothing has changed, and 1: all elements are new, or differ by as much as they are worth.
@@ -189,12 +192,12 @@ def relative_magnitude(of: Callable[[V], float]) -> Variation[V, Any]:
     return _RelativeMagnitude(of)
 
 
-def relative_error(of: Callable[[V], float]) -> Variation[V, Any]:
+def relative_error(of: Callable[[V], float] = _NUMBER) -> Variation[V, Any]:
     """Equation 3: as equation 2, relative to the correct (the updated) state. At most 1."""
     return _RelativeError(of)
 
 
-def root_mean_square(of: Callable[[V], float], *, scale: float = 1.0) -> Variation[V, Any]:
+def root_mean_square(of: Callable[[V], float] = _NUMBER, *, scale: float = 1.0) -> Variation[V, Any]:
     """Equation 4: the root of the mean of the squared differences over all elements, in units of ``scale``.
 
     Raises :class:`UsageError` ``TT121`` for a scale that is not a positive number.

@@ -22,6 +22,7 @@ from tracetypes.gates import (
     Columns,
     Divergence,
     Elements,
+    Impact,
     Keys,
     Magnitude,
     Measure,
@@ -81,7 +82,7 @@ class Snapshot:
 
 def columns_needed(bound: Bound, schema: Schema) -> tuple[str, ...]:
     """The columns that a bound looks at, each once."""
-    asked = [one for one in bound.measures() if isinstance(one, Divergence | Peak | Magnitude)]
+    asked = [one for one in bound.measures() if isinstance(one, Divergence | Peak | Magnitude | Impact)]
     return tuple(dict.fromkeys(name for one in asked for name in one.columns or columns_of(schema)))
 
 
@@ -89,18 +90,20 @@ class RunningContainer:
     """A container. ``key`` and ``schema``: of its keys and values. All arrays have a place for each key. ``now`` and ``then``:
     the numbers in the columns ``names``, as they are, and as they were at the last execution. ``written`` and ``added``: whether
     a key was written since then, and whether it is new since then. ``peaks``: how far it was written away from ``then`` at most.
-    ``members``: by function of the bound, whether it is true for the key. ``updates``: items since the last execution."""
+    ``members``: by function of the bound, whether it is true for the key. ``updates``: items since the last execution. ``before``:
+    the numbers at the last marker; ``is_there``: whether the key was there then. Both only if a bound asks."""
 
     def __init__(self, bound: Bound, key: Schema, schema: Schema) -> None:
         self.measures, self.schema, self.key = bound.measures(), schema, key
         self.names = columns_needed(bound, schema)
         self.numbers = KeyNumbers(key)
-        self.now = self.then = self.peaks = np.zeros((0, len(self.names)))
-        self.written = self.added = np.zeros(0, np.bool_)
+        self.now = self.then = self.peaks = self.before = np.zeros((0, len(self.names)))
+        self.written = self.added = self.is_there = np.zeros(0, np.bool_)
         self.members: dict[Rows, Any] = {one.rows: self.written for one in self.measures if one.rows is not None}
         self.updates: dict[Rows | None, int] = {}
         self.magnitudes: dict[Measure, float] = {}
         self.peaking = any(isinstance(one, Peak) for one in self.measures)
+        self.marking = any(isinstance(one, Impact) and one.since_marker for one in self.measures)
 
     @property
     def remembers(self) -> bool:
@@ -137,6 +140,11 @@ class RunningContainer:
     def count(self, count: int) -> None:
         """So many items came, of which a bound needs to know no more."""
         self.updates[None] = self.updates.get(None, 0) + count
+
+    def mark(self) -> None:
+        """A marker has passed."""
+        if self.marking:
+            self.before, self.is_there = self.now.copy(), np.ones(self.numbers.count, np.bool_)
 
     def execute(self) -> None:
         """The step behind the gate is executed with the container as it is."""
@@ -180,8 +188,28 @@ class RunningContainer:
             case Peak(columns, rows):
                 at = np.flatnonzero(self.chosen(self.written, rows))
                 return float(self.peaks[at][:, self.places(columns)].max(initial=0.0))
+            case Impact():
+                return self.impact(measure)
             case _:
                 assert_never(measure)
+
+    def impact(self, measure: Impact) -> float:
+        """Of the keys whose numbers differ from what they were."""
+        places, count = self.places(measure.columns), len(self.before)
+        if measure.since_marker:
+            old = np.concatenate([self.before, np.zeros((self.numbers.count - count, len(self.names)))])
+            new_keys = np.concatenate([~self.is_there, np.ones(self.numbers.count - count, np.bool_)])
+        else:
+            old, new_keys = self.then, self.added
+        now, was = self.now[:, places], old[:, places]
+        changed = ((now != was) | new_keys[:, None]) & self.chosen(np.ones(self.numbers.count, np.bool_), measure.rows)[:, None]
+        at, place = np.nonzero(changed)
+        changes = [
+            (new, None if is_new else old)
+            for new, old, is_new in zip(now[at, place].tolist(), was[at, place].tolist(), new_keys[at].tolist(), strict=True)
+        ]
+        elements = self.measured(Elements(measure.columns, measure.rows))
+        return measure.function.of_elements(changes, int(elements)) if elements else 0.0
 
     def magnitude(self, measure: Magnitude) -> float:
         """Of all numbers as they are."""

@@ -153,6 +153,7 @@ class GateKernel:
             self.container.restore(left.then)
         self.see(held)
         self.close(-(2**63) if self.state.previous is None else self.state.previous)
+        self.container.mark()
 
     def close(self, marker: int) -> None:
         """Take the rows up to a marker into the container."""
@@ -173,6 +174,7 @@ class GateKernel:
         seen = Observation(marker, state.previous, state.execution, measures, self.outside)
         decision = gate.bound.decide(seen, state.bound)
         state.bound, state.previous, state.markers = decision.state, marker, state.markers + 1
+        self.container.mark()
         state.held += 1
         if decision.reached:
             self.execute(marker)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,53 +16,19 @@ import attrs
 
 from tracetypes.compiler.gates.learned.steps import Example, Step, gates_before
 from tracetypes.errors import UsageError
+from tracetypes.learned_gates import Subject
 
-__all__ = ["KnowledgeBase", "Subject"]
+__all__ = ["KnowledgeBase", "subject_of"]
 
 FORMAT: Final = 1
 
-UNKNOWN: Final = -1.0
-"""In the place of an impact that is not there yet. Impacts are not negative."""
 
-
-@attrs.frozen
-class Subject:
-    """What examples and models are about. ``graph``: its fingerprint. ``steps``: the names of gated steps, in topological order.
-    ``bounds``: of their errors. ``before``: of each, the numbers of the gated steps on the way to it, and its own."""
-
-    graph: str
-    steps: tuple[str, ...]
-    bounds: tuple[float, ...]
-    before: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, graph: str, steps: Sequence[Step]) -> Subject:
-        """Of the steps of a workflow, in topological order."""
-        gates = [(step.name, step.gate.bound) for step in steps if step.gate is not None]
-        before = tuple(tuple(sorted(one)) for one in gates_before(steps))
-        return cls(graph, tuple(name for name, _ in gates), tuple(bound for _, bound in gates), before)
-
-    @classmethod
-    def from_json(cls, one: Mapping[str, Any]) -> Subject:
-        """Of its JSON form, ``attrs.asdict``. Raises KeyError, TypeError or ValueError if it is none."""
-        before = tuple(tuple(map(int, numbers)) for numbers in one["before"])
-        return cls(str(one["graph"]), tuple(map(str, one["steps"])), tuple(map(float, one["bounds"])), before)
-
-    def known(self, step: int, impacts: Sequence[float]) -> tuple[float, ...]:
-        """What is there of all impacts when a step is asked. :data:`UNKNOWN` stands for those behind it or beside it."""
-        return tuple(impact if n in self.before[step] else UNKNOWN for n, impact in enumerate(impacts))
-
-    def require(self, other: Subject, what: str) -> None:
-        """Raise :class:`UsageError` ``TT251`` if ``other``, which ``what`` is about, is not this."""
-        for part, fix in (
-            ("steps", "give the directory of this dataflow's gates, or train again"),
-            ("bounds", "train again: labels depend on the bounds"),
-            ("before", "train again: the steps read each other in another way"),
-            ("graph", "train again: another graph changes in another way"),
-        ):
-            ours, theirs = getattr(self, part), getattr(other, part)
-            if ours != theirs:
-                raise UsageError("TT251", f"{what} is of another dataflow: {part} {theirs!r}, here {ours!r}", fix=fix)
+def subject_of(graph: str, steps: Sequence[Step]) -> Subject:
+    """The subject of the steps of a workflow, in topological order: each gated step is told the impacts of those on the way to
+    it."""
+    gates = [(step.name, step.gate.bound) for step in steps if step.gate is not None]
+    before = tuple(tuple(sorted(one)) for one in gates_before(steps))
+    return Subject(graph, tuple(name for name, _ in gates), tuple(bound for _, bound in gates), before)
 
 
 class KnowledgeBase:

@@ -12,11 +12,12 @@ from typing import Final
 
 import attrs
 
-from tracetypes.compiler.gates.learned.knowledge import KnowledgeBase, Subject
+from tracetypes.compiler.gates.learned.knowledge import KnowledgeBase
 from tracetypes.compiler.gates.learned.models import Models
 from tracetypes.compiler.gates.learned.steps import Example
 from tracetypes.compiler.gates.learned.training import TREES, Standards, Trained, train
 from tracetypes.errors import UsageError
+from tracetypes.learned_gates import Subject
 
 __all__ = ["Learner", "Phase"]
 
@@ -82,7 +83,7 @@ class Learner:
         each step runs."""
         if self._model is None:
             return True
-        return self._model.runs(step, self.subject.known(step, impacts))
+        return self._model.model.runs(step, impacts)
 
     def observe(self, impacts: Sequence[float]) -> None:
         """A wave of the application is over. Drift begins a new training."""
@@ -121,7 +122,7 @@ class Learner:
         if problems:
             self._goal = len(examples) + self.more
             return
-        self.use(self.models.add(trained, self.subject, len(examples)))
+        self.use(self.models.add(trained, len(examples)))
 
 
 def _distance(one: Sequence[float], other: Sequence[float]) -> float:

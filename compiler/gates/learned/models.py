@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import attrs
 
-from tracetypes.compiler.gates.learned.knowledge import Subject
 from tracetypes.compiler.gates.learned.training import Quality, Trained
 from tracetypes.errors import UsageError
 from tracetypes.forests import Forest
+from tracetypes.learned_gates import Model, Subject
 
 __all__ = ["Models"]
 
@@ -38,17 +38,17 @@ class Models:
         names = (re.fullmatch(r"model-(\d{6,})\.json", one.name) for one in self.directory.glob("model-*.json"))
         return sorted(int(name[1]) for name in names if name)
 
-    def add(self, trained: Trained, subject: Subject, examples: int) -> int:
+    def add(self, trained: Trained, examples: int) -> int:
         """Store a model as the next version, whole or not at all. ``examples``: how many it has learned from. Returns the
         version."""
         self.directory.mkdir(parents=True, exist_ok=True)
         version = max(self.versions, default=0) + 1
-        forest = attrs.asdict(trained.forest)
+        forest = attrs.asdict(trained.model.forest)
         words = {
             "format": FORMAT,
-            "subject": attrs.asdict(subject),
+            "subject": attrs.asdict(trained.model.subject),
             "examples": examples,
-            "thresholds": trained.thresholds,
+            "thresholds": trained.model.thresholds,
             "quality": [attrs.asdict(one) for one in trained.quality],
             "sha256": _digest(forest),
             "forest": forest,
@@ -63,8 +63,9 @@ class Models:
         beside.replace(path)
         return version
 
-    def load(self, version: int, subject: Subject) -> Trained:
-        """A model by its version. Raises :class:`UsageError` ``TT251`` if it is about something else, and ``TT253`` if it is
+    def load(self, version: int, subject: Subject | None = None) -> Trained:
+        """A model by its version. ``subject``: what it has to be about. Raises :class:`UsageError` ``TT251`` if it is about
+        something else, and ``TT253`` if it is
         damaged or not there."""
         try:
             words: dict[str, Any] = json.loads(self._path(version).read_text(encoding="utf-8"))
@@ -78,11 +79,12 @@ class Models:
             raise self._bad(version, f"its format is {format_!r}, ours {FORMAT}")
         if _digest(numbers) != digest:
             raise self._bad(version, "its trees are not those that were written: their SHA-256 differs")
-        subject.require(theirs, f"model {version} in {self.directory}")
+        if subject is not None:
+            subject.require(theirs, f"model {version} in {self.directory}")
         forest = Forest.from_json(numbers)
-        if not forest.features == forest.labels == len(thresholds) == len(quality) == len(subject.steps):
+        if not forest.features == forest.labels == len(thresholds) == len(quality) == len(theirs.steps):
             raise self._bad(version, "it has another number of steps")
-        return Trained(forest, thresholds, quality)
+        return Trained(Model(theirs, forest, thresholds, version), quality)
 
     def _path(self, version: int) -> Path:
         return self.directory / f"model-{version:06d}.json"

@@ -16,10 +16,9 @@ import attrs
 import numpy as np
 
 from tracetypes.compiler.gates.learned.forest import forest_of
-from tracetypes.compiler.gates.learned.knowledge import Subject
 from tracetypes.compiler.gates.learned.steps import Example
 from tracetypes.errors import UsageError
-from tracetypes.forests import Forest
+from tracetypes.learned_gates import Model, Subject
 
 __all__ = ["CLASSIFIERS", "TREES", "Quality", "Standards", "Trained", "areas", "train"]
 
@@ -58,15 +57,10 @@ class Quality:
 
 @attrs.frozen
 class Trained:
-    """A forest, the threshold of each step, and the quality of each step in the test phase."""
+    """A model, and the quality of each step in the test phase."""
 
-    forest: Forest
-    thresholds: tuple[float, ...]
+    model: Model
     quality: tuple[Quality, ...]
-
-    def runs(self, step: int, impacts: Sequence[float]) -> bool:
-        """Whether a step has to run. ``impacts``: those that are there, :meth:`Subject.known`."""
-        return self.forest.probabilities(impacts)[step] >= self.thresholds[step]
 
 
 def train(
@@ -81,7 +75,8 @@ def train(
     asked = [rows.step == n for n in range(len(subject.steps))]
     thresholds = tuple(_threshold(chances[one, n], rows.labels[one, n], standards.aim) for n, one in enumerate(asked))
     quality = tuple(_quality(chances[one, n], rows.labels[one, n], thresholds[n]) for n, one in enumerate(asked))
-    return Trained(forest_of(_forest(seed, trees).fit(rows.impacts, _shaped(rows.labels))), thresholds, quality)
+    forest = forest_of(_forest(seed, trees).fit(rows.impacts, _shaped(rows.labels)))
+    return Trained(Model(subject, forest, thresholds), quality)
 
 
 def areas(examples: Sequence[Example], subject: Subject, seed: int = 0) -> dict[str, float]:
@@ -121,7 +116,7 @@ class _Rows:
                 raise UsageError("TT255", text, fix=fix)
         places = [(one, n) for one in examples for n in range(len(subject.steps)) if one.asked[n]]
         return cls(
-            np.array([subject.known(n, one.impacts) for one, n in places]),
+            np.array([subject.told(n, one.impacts) for one, n in places]),
             np.array([one.labels for one, _ in places]),
             np.array([one.wave for one, _ in places]),
             np.array([n for _, n in places]),
