@@ -88,10 +88,10 @@ def columns_needed(bound: Bound, schema: Schema) -> tuple[str, ...]:
 
 class RunningContainer:
     """A container. ``key`` and ``schema``: of its keys and values. All arrays have a place for each key. ``now`` and ``then``:
-    the numbers in the columns ``names``, as they are, and as they were at the last execution. ``written`` and ``added``: whether
-    a key was written since then, and whether it is new since then. ``peaks``: how far it was written away from ``then`` at most.
-    ``members``: by function of the bound, whether it is true for the key. ``updates``: items since the last execution. ``before``:
-    the numbers at the last marker; ``is_there``: whether the key was there then. Both only if a bound asks."""
+    the numbers in the columns ``names``, as they are, and as they were at the last execution. ``written`` and ``added``:
+    whether a key was written since then, and whether it is new since then. ``peaks``: how far it was written away from ``then``
+    at most. ``members``: by function of the bound, whether it is true for the key. ``updates``: items since the last execution.
+    ``before``: the numbers at the last marker; ``is_there``: whether the key was there then. Both only if a bound asks."""
 
     def __init__(self, bound: Bound, key: Schema, schema: Schema) -> None:
         self.measures, self.schema, self.key = bound.measures(), schema, key
