@@ -10,7 +10,8 @@
 * C: the concentration of a zone: the geometric mean of the detectors at most 2 away from its centre. A zone is as its detector.
 * D: the map: points between four detectors have their average. A picture for each execution.
 * E: hot spots, the zones with a concentration of at least ``REFERENCE``. What is written is the concentration, 0 of a zone that
-  is no hot spot any more.
+  is no hot spot any more. With ``value(percent=20, columns="hot")`` step F waits until as many zones have become or ceased to be
+  hot spots as are 20 % of the hot spots at its last execution.
 * F: the index, from 1 to 11: 1, and 5 for the share of hot spots, and 5 for their average concentration, each in proportion.
 
 In front of a step the gate hands the latest value of each changed key on. Steps work on what has changed, so a detector that has
@@ -66,9 +67,10 @@ class Bounds:
 
 @attrs.frozen
 class Level:
-    """A concentration."""
+    """A concentration. ``hot``: 1 of a hot spot."""
 
     level: float
+    hot: int = 0
 
 
 @attrs.frozen
@@ -92,9 +94,9 @@ class Changes(OpKeyedOrdered[Cell, Level, Change, float]):
         return value.level
 
 
-def in_front(stream: Stream[U[Cell, Level]], bound: Bound | None) -> Stream[O[Cell, Level]]:
+def in_front(step: str, stream: Stream[U[Cell, Level]], bound: Bound | None) -> Stream[O[Cell, Level]]:
     """The gate of a step: the latest levels. A step has at most one level of a cell in a block, so any order is theirs."""
-    return stream.through(sort(by=zero)) if bound is None else stream.latest(bound, latest_by=zero)
+    return stream.through(sort(by=zero)) if bound is None else stream.latest(bound, latest_by=zero, name=step)
 
 
 def zero(_: Level) -> int:
@@ -180,7 +182,7 @@ class HotSpots(OpKeyedOrdered[Cell, Level, Level, float]):
     def on_item(self, state: float, key: Cell, value: Level, emit: EmitValue[Level]) -> float:
         level = value.level if value.level >= REFERENCE else 0.0
         if level != state:
-            emit(Level(level))
+            emit(Level(level, int(level > 0)))
         return level
 
 
@@ -217,10 +219,10 @@ def flow(bounds: Bounds = Bounds(), side: int = 50) -> Dataflow:
     markers = every(seconds=HOUR, time=lambda reading: reading.hour * HOUR)
     readings = graph.source("readings", U[Cell, Reading], key=lambda reading: Cell(reading.x, reading.y), markers=markers)
     levels = readings.through(map_values(combined))
-    hot = in_front(zones(in_front(levels, bounds.c), side), bounds.e).through(HotSpots())
-    graph.sink("chart", chart(in_front(levels, bounds.d), side), marker="at")
+    hot = in_front("E", zones(in_front("C", levels, bounds.c), side), bounds.e).through(HotSpots())
+    graph.sink("chart", chart(in_front("D", levels, bounds.d), side), marker="at")
     graph.sink("hot_spots", hot, marker="at")
-    graph.sink("index", index(in_front(hot, bounds.f), side), marker="at")
+    graph.sink("index", index(in_front("F", hot, bounds.f), side), marker="at")
     return graph
 
 

@@ -109,9 +109,9 @@ WEATHER = struct(
 V = TypeVar("V")
 
 
-def in_front(stream: Stream[U[Cell, V]], bound: Bound | None) -> Stream[O[Cell, V]]:
+def in_front(step: str, stream: Stream[U[Cell, V]], bound: Bound | None) -> Stream[O[Cell, V]]:
     """The gate of a step: the latest value of each cell that has changed."""
-    return stream.through(sort(by=zero)) if bound is None else stream.latest(bound, latest_by=zero)
+    return stream.through(sort(by=zero)) if bound is None else stream.latest(bound, latest_by=zero, name=step)
 
 
 def to_area(cell: Cell, weather: Weather) -> tuple[Cell, Sensor]:
@@ -133,6 +133,11 @@ class Area(OpKeyedOrdered[Cell, list[Sensor], Weather, dict[tuple[int, int], Wea
         sums = (fsum(getattr(one, name) for one in latest.values()) for name in ("temperature", "precipitation", "wind"))
         emit(Weather(*(one / len(latest) for one in sums)))
         return latest
+
+
+def warmth(weather: Weather) -> Level:
+    """From 0 to 100, for the colours of the map."""
+    return Level(min(2 * weather.temperature, 100.0))
 
 
 def risk(weather: Weather) -> Risk:
@@ -204,10 +209,10 @@ def flow(bounds: Bounds = Bounds(), side: int = 30, burning: Mapping[Cell, int] 
     markers = every(seconds=PERIOD, time=lambda reading: reading.second)
     readings = graph.source("readings", U[Cell, Reading], key=lambda reading: Cell(reading.x, reading.y), markers=markers)
     weather = readings.through(aggregate(WEATHER))
-    by_area = in_front(weather, bounds.areas).through(map(to_area)).through(aggregate(collect())).through(sort(by=len))
-    warm = in_front(weather, bounds.thermal).through(map_values(lambda one: Level(min(2 * one.temperature, 100.0)), to=Level))
-    risks = in_front(by_area.through(Area()), bounds.risks).through(map_values(risk))
-    places = in_front(risks, bounds.forest).through(map(to_forest)).through(aggregate(collect())).through(sort(by=len))
+    by_area = in_front("2a", weather, bounds.areas).through(map(to_area)).through(aggregate(collect())).through(sort(by=len))
+    warm = in_front("2b", weather, bounds.thermal).through(map_values(warmth))
+    risks = in_front("3", by_area.through(Area()), bounds.risks).through(map_values(risk))
+    places = in_front("4a", risks, bounds.forest).through(map(to_forest)).through(aggregate(collect())).through(sort(by=len))
     hot = risks.through(filter(lambda _, one: one.temperature >= HOT))
     images = hot.through(enrich(burning or {}, by=lambda cell, _: cell, combine=image, how="left"))
     graph.sink("thermal", chart(warm, side), marker="at")

@@ -262,6 +262,11 @@ class Area:
     number: int
 
 
+def area(at: Segment, _: Toll) -> Area:
+    """The area of a segment."""
+    return Area(at.xway, at.direction, at.number // AREA)
+
+
 Congestion = Literal["low", "medium", "high"]
 
 
@@ -339,9 +344,9 @@ def zero(_: object) -> int:
     return 0
 
 
-def in_front(stream: Stream[U[K, V]], bound: Bound | None) -> Stream[O[K, V]]:
+def in_front(step: str, stream: Stream[U[K, V]], bound: Bound | None) -> Stream[O[K, V]]:
     """The gate of a step: the latest value of each key that has changed."""
-    return stream.through(sort(by=zero)) if bound is None else stream.latest(bound, latest_by=zero)
+    return stream.through(sort(by=zero)) if bound is None else stream.latest(bound, latest_by=zero, name=step)
 
 
 def answered_at(one: Toll | Query) -> tuple[bool, int, int]:
@@ -349,9 +354,9 @@ def answered_at(one: Toll | Query) -> tuple[bool, int, int]:
     return (True, one.time, one.qid) if isinstance(one, Query) else (False, one.number, 0)
 
 
-def by_segment(cars: Stream[O[int, Car]], bound: Bound | None) -> Stream[O[Segment, Car]]:
+def by_segment(step: str, cars: Stream[O[int, Car]], bound: Bound | None) -> Stream[O[Segment, Car]]:
     """Cars behind the gate of step 3a or 3b."""
-    changed = cars if bound is None else cars.latest(bound)
+    changed = cars if bound is None else cars.latest(bound, name=step)
     return changed.through(key_by(lambda _, car: car.at, to=Segment)).through(sort(by=lambda car: (car.time, car.vid)))
 
 
@@ -361,23 +366,23 @@ def flow(bounds: Bounds = Bounds()) -> Dataflow:
     markers = every(seconds=60, time=lambda report: report.time)
     reports = graph.source("reports", U[int, Report], key=lambda report: report.vid, markers=markers)
     held = reports.through(filter(lambda _, report: report.type == 0))
-    due = held if bounds.positions is None else held.gate(bounds.positions)
+    due = held if bounds.positions is None else held.gate(bounds.positions, name="2a")
     cars = due.through(sort(by=lambda report: report.time)).through(Positions())
 
-    speeds = by_segment(cars, bounds.speeds).through(Recent(300, count=False))
-    counts = by_segment(cars, bounds.cars).through(Recent(60, count=True))
-    stops = (cars if bounds.accidents is None else cars.latest(bounds.accidents)).through(Stops())
+    speeds = by_segment("3a", cars, bounds.speeds).through(Recent(300, count=False))
+    counts = by_segment("3b", cars, bounds.cars).through(Recent(60, count=True))
+    stops = (cars if bounds.accidents is None else cars.latest(bounds.accidents, name="3c")).through(Stops())
     at_stops = stops.through(key_by(lambda _, stop: stop.at, to=Segment)).through(sort(by=lambda stop: (stop.time, stop.vid)))
     facts = merge(
         speeds.through(map(lambda at, one: (Fact(at, "speed", at.number), one), to=tuple[Fact, Level])),
         counts.through(map(lambda at, one: (Fact(at, "cars", at.number), one), to=tuple[Fact, Level])),
         at_stops.through(Accidents()).through(flat_map(around)),
     )
-    known = in_front(facts, bounds.tolls).through(
+    known = in_front("4", facts, bounds.tolls).through(
         map(lambda fact, one: (fact.at, Known(fact.kind, fact.source, one.level)), to=tuple[Segment, Known])
     )
     tolls = known.through(aggregate(collect())).through(sort(by=len)).through(Tolls())
-    by_area = in_front(tolls, bounds.areas).through(key_by(lambda at, _: Area(at.xway, at.direction, at.number // AREA), to=Area))
+    by_area = in_front("5a", tolls, bounds.areas).through(key_by(area))
 
     asked = reports.through(filter(lambda _, report: report.type == 4)).through(map(query))
     by_road = tolls.through(map(lambda at, toll: (Road(at.xway, at.direction), toll), to=tuple[Road, Toll | Query]))

@@ -141,7 +141,7 @@ ALL = Bounds(
     c=sequence(percent=50),
     d=value(units=5, columns="level") | time(6 * HOUR),
     e=sequence(percent=80),
-    f=sequence(percent=20) | time(5 * HOUR),
+    f=value(percent=20, columns="hot") | time(5 * HOUR),
 )
 
 
