@@ -44,7 +44,7 @@ SUITES: Final = (
         tuple(
             f"test_{name}.py"
             for name in (
-                *("air_quality", "coming_from", "docs", "forest_fire", "linear_road"),
+                *("air_quality", "air_quality_hours", "coming_from", "docs", "forest_fire", "linear_road"),
                 *("nexmark", "tpcx_bb", "web_log", "yahoo"),
             )
         ),

@@ -19,6 +19,7 @@ LIMITS = {
     "Nexmark 0 to 8": 150,
     "TPCx-BB": 195,
     "air quality": 115,
+    "air quality of real hours": 75,
     "forest fire": 150,
     "Linear Road": 230,
 }
@@ -35,6 +36,7 @@ APPLICATIONS = {
     "home energy": ("home_energy", "flow"),
     "Nexmark 0 to 8": ("nexmark", "flow"),
     "air quality": ("air_quality", "flow"),
+    "air quality of real hours": ("air_quality_hours", "flow"),
     "forest fire": ("forest_fire", "flow"),
     "Linear Road": ("linear_road", "flow"),
     "TPCx-BB": ("tpcx_bb", "flow"),
