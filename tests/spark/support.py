@@ -156,6 +156,14 @@ def row(**fields: Any) -> str:
     return json.dumps(fields)
 
 
+def often(cases: Iterable[Any], count: int = 1) -> list[Any]:
+    """Cases of a test that the local backend runs too: the first ones run on Spark every time, the others nightly."""
+    return [
+        one if at < count else pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=pytest.mark.repeated)
+        for at, one in enumerate(cases)
+    ]
+
+
 @attrs.frozen
 class Ran:
     """What a command line did."""

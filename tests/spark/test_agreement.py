@@ -20,7 +20,7 @@ from examples import home_energy, sensors
 from tests.graphs import Announce, Case, Left, OrderHash, Right, RunningSum, Total, cases, modulo_three, own_value
 from tests.spark import flows
 from tests.spark.flows import Flat, Plug, Rich
-from tests.spark.support import defined, differences, row
+from tests.spark.support import defined, differences, often, row
 from tests.strategies import Hue, Step
 from tracetypes import (
     ROW_POSITION,
@@ -142,7 +142,7 @@ def hub(count: int, seed: int = 5) -> list[str]:
     return rows
 
 
-@pytest.mark.parametrize("flow", [sensors.filled, sensors.largest], ids=lambda f: str(f.name))
+@pytest.mark.parametrize("flow", often([sensors.filled, sensors.largest]), ids=lambda f: str(f.name))
 def test_sensors(spark: SparkSession, flow: Dataflow) -> None:
     trace = agree(spark, flow, {"hub": hub(300)}, parallelism=3, key_groups=5, seed=3)
     assert sum(isinstance(one, Item) for one in trace) > 60
@@ -271,7 +271,7 @@ def recorded() -> dict[int, dict[str, dict[int, tuple[float, int, float, int]]]]
 
 
 @pytest.mark.skipif(not RECORDED.exists(), reason="there is no ../shared/data/debs2014")
-@pytest.mark.parametrize("level", ["house", "household"])
+@pytest.mark.parametrize("level", often(["house", "household"]))
 def test_totals_that_another_system_recorded(spark: SparkSession, level: str) -> None:
     """DEBS 2014, loads of two houses: every slice in the recorded output of a sequential Erlang program (Flumina)."""
     slices = recorded()
@@ -328,7 +328,7 @@ def banded(*markers: int | None) -> list[str]:
     return made
 
 
-@pytest.mark.parametrize("drain", [True, False])
+@pytest.mark.parametrize("drain", often([True, False]))
 def test_markers_in_band(spark: SparkSession, drain: bool) -> None:
     """Empty blocks, markers that do not lie after the last one, an open block at the end."""
     lines = banded(None, 5, 7, None, None, 7, None, 6, 9, None)
@@ -353,7 +353,7 @@ def test_two_sources_of_different_periods(spark: SparkSession) -> None:
     assert max(one.timestamp for one in trace if isinstance(one, Marker)) == 36
 
 
-@pytest.mark.parametrize("by", [ROW_POSITION, lambda r: -r.watts], ids=["row position", "a function"])
+@pytest.mark.parametrize("by", often([ROW_POSITION, lambda r: -r.watts]), ids=["row position", "a function"])
 def test_an_ordered_source(spark: SparkSession, by: Any) -> None:
     lines = [row(id="abc"[n % 3], ts=n // 9, watts=n * 37 % 50) for n in range(200)]
     flow = flows.ordered(by)
@@ -407,7 +407,7 @@ def test_stateless_operators_speak_once_a_marker(spark: SparkSession) -> None:
     assert spoken == {"new": 6, "z": 6}
 
 
-@pytest.mark.parametrize("drain", [True, pytest.param(False, marks=pytest.mark.repeated)])
+@pytest.mark.parametrize("drain", often([True, False]))
 def test_three_keyed_stages(spark: SparkSession, drain: bool) -> None:
     flow = Dataflow("stages")
     rows = flow.source("one", U[str, int], markers=TEN)
@@ -487,7 +487,7 @@ def keyed(record: Any, format: Format | None, sink: Format | None) -> Dataflow:
     return flow
 
 
-@pytest.mark.parametrize("format", [json_lines(), parquet(), csv(), csv(separator="\t"), csv(separator=";")], ids=str)
+@pytest.mark.parametrize("format", often([json_lines(), parquet(), csv(), csv(separator="\t"), csv(separator=";")], 2), ids=str)
 def test_what_a_sink_wrote_a_source_reads_back(spark: SparkSession, tmp_path: Path, format: Format) -> None:
     flat = isinstance(format, type(csv()))
     record: Any = Flat if flat else Rich
@@ -506,7 +506,7 @@ def test_what_a_sink_wrote_a_source_reads_back(spark: SparkSession, tmp_path: Pa
     assert back.trace == trace
 
 
-@pytest.mark.parametrize("format", [json_lines(), parquet(), csv()], ids=str)
+@pytest.mark.parametrize("format", often([json_lines(), parquet(), csv()]), ids=str)
 def test_units(spark: SparkSession, tmp_path: Path, format: Format) -> None:
     """Values that are Unit can be written and read too."""
     write, read = Dataflow("write"), Dataflow("read")

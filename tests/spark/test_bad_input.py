@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark import flows
 from tests.spark.flows import here
-from tests.spark.support import Cli, defined, row, rows_at_sink, rows_in, side_outputs, write_lines
+from tests.spark.support import Cli, defined, often, row, rows_at_sink, rows_in, side_outputs, write_lines
 from tracetypes import Dataflow, OperatorFailed, U, Unit, check, merge
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.plan.planner import plan
@@ -249,10 +249,10 @@ def test_csv_of_which_one_file_has_another_header(cli: Cli, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("target", "rows", "reasons"),
-    [
+    often([
         ("by_plug", [{"id": None, "ts": 1, "watts": 1.0}, {"ts": 1, "watts": 1.0}], ["None"] * 2),
         ("by_watts", [{"id": "a", "ts": 1, "watts": "NaN"}], ["NaN"]),
-    ],
+    ]),
 )
 @pytest.mark.parametrize("extension", ["jsonl", "parquet"])
 def test_a_key_of_the_source_that_is_none_or_nan(
@@ -327,7 +327,7 @@ def test_parquet_with_nothing_where_something_must_be(spark: SparkSession, tmp_p
 
 
 @pytest.mark.parametrize("extension", ["jsonl", "parquet"])
-@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("keyed", often([True, False]))
 def test_rows_that_the_author_of_a_record_refuses(
     spark: SparkSession, tmp_path: Path, extension: str, keyed: bool
 ) -> None:
@@ -348,7 +348,7 @@ def test_rows_that_the_author_of_a_record_refuses(
     assert all("ValueError: 'watts' must be >= 0: -" in reason for _, reason, _ in answer.rejects)
 
 
-@pytest.mark.parametrize(("target", "said"), [("emits_nan", "NaN"), ("emits_none", "None")])
+@pytest.mark.parametrize(("target", "said"), often([("emits_nan", "NaN"), ("emits_none", "None")]))
 def test_a_key_of_an_operator_that_is_none_or_nan(cli: Cli, tmp_path: Path, target: str, said: str) -> None:
     lines = [row(id="a", ts=1, watts=1.0), row(id="a", ts=1, watts="NaN" if said == "NaN" else 0.0)]
     given = write_lines(tmp_path / "in.jsonl", lines)
@@ -372,7 +372,7 @@ BACKWARDS = {
 }
 
 
-@pytest.mark.parametrize("case", BACKWARDS)
+@pytest.mark.parametrize("case", often(BACKWARDS))
 def test_time_that_runs_backwards(spark: SparkSession, tmp_path: Path, case: str) -> None:
     files, step = BACKWARDS[case]
     lines = [line for file in files for line in file]

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark import flows
-from tests.spark.support import defined, row, rows_at_sink, rows_in, side_outputs, write_lines
+from tests.spark.support import defined, often, row, rows_at_sink, rows_in, side_outputs, write_lines
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import RunError, check
 from tracetypes.compiler.plan.plan import Plan
@@ -121,7 +121,7 @@ def test_files_that_Spark_reads_are_known_by_name(
     job.is_right(*ROWS[:2])
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", often(WRITERS))
 def test_TT231_files_that_are_gone_of_a_micro_batch_that_was_seen(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -164,7 +164,7 @@ def test_TT231_a_commit_record_without_the_state(
     job.is_right(*ROWS[:2])
 
 
-@pytest.mark.parametrize("change", ["removed", "replaced"])
+@pytest.mark.parametrize("change", often(["removed", "replaced"]))
 def test_a_file_of_which_nobody_has_seen_anything(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
@@ -283,7 +283,7 @@ def following(*steps: Callable[[], None]) -> Callable[[Batch], None]:
     return told
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", often(WRITERS))
 def test_TT230_a_file_that_changes_between_micro_batches(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     job = Job(spark, tmp_path, kind)
     first = job.put(0, ROWS[0])
