@@ -19,7 +19,7 @@ class ChannelReader(Protocol):
     def channel(self) -> Channel:
         """The channel."""
 
-    def taken(self, log: Any, /) -> list[int]:
+    def places(self, log: Any, /) -> list[int]:
         """For each time that a segment reads the channel, the place before which it needs nothing any more. ``log``: the
         backend's, of the segment."""
 
@@ -37,7 +37,7 @@ class ChannelRetention:
         """Remove what all readers have committed."""
         needed: list[int] = []
         for log, readings in self.readers:
-            places = self.reader.taken(log)
+            places = self.reader.places(log)
             needed.append(min(places) if len(places) == readings else 0)
         if self.sender is not None:  # a manifest tells whether an epoch that is not committed was sent
             needed.append(self.sender.ended + 1)

@@ -60,7 +60,7 @@ class LocalChannelReader:
         """Finds the entries."""
         return _SPLITS[type(self.channel)](self.channel, self.tasks)
 
-    def taken(self, log: LocalLog) -> list[int]:
+    def places(self, log: LocalLog) -> list[int]:
         """For each time that a segment reads the channel, the place before which it needs nothing any more."""
         takes = log.takes(log.ended)
         return [] if takes is None else [until["next"] for name, _, until in takes.channels if name == self.channel.directory]

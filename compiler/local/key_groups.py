@@ -92,15 +92,15 @@ class KeyGroups:
             self.groups[group] = _Group(None if self.delivery is None else Dispatch(self.delivery, self.count))
         one = self.groups[group]
         with operators_print():
-            sent = kernel.step(state, group, messages)
-            left = self._told(one, sent if one.rows is None else one.rows.passed(sent))
+            output = kernel.step(state, group, messages)
+            left = self._outgoing(one, output if one.rows is None else one.rows.passed(output))
         one.metrics = _joined(one.metrics, kernel.metrics(state, group, 0).body)
         if one.rows is None:
             return left
         one.left += left
         return []
 
-    def _told(self, one: _Group, messages: Iterable[Message]) -> list[Message]:
+    def _outgoing(self, one: _Group, messages: Iterable[Message]) -> list[Message]:
         """What goes on at once. What the stage says of itself is said once an epoch."""
         left = []
         for message in messages:

@@ -205,10 +205,10 @@ class LocalSegment:
             until = since if ended else splits.end(since)
             sources[label] = since, until
             more = more or (not ended and not self._follows and until != since and splits.end(until) != until)
-        known = {name: until for name, _, until in last.channels}
+        untils = {name: until for name, _, until in last.channels}
         channels: dict[str, tuple[Any, Any]] = {}
         for directory, splits in self.channels.values():
-            since = known.get(directory) or splits.begin()
+            since = untils.get(directory) or splits.begin()
             channels[directory] = since, splits.end(since)
         more = more or self._goes_on(Takes(sources, [], False))
         drain = self._drains and not self._follows and not ended and not more

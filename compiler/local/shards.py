@@ -38,14 +38,14 @@ def adopt_shards(log: LocalLog, plan: Plan, tasks: int) -> None:
     """Let the log have the shards of a plan. States that it has in other shards, or in none, are written again."""
     number, before = shards_of(plan, tasks), log.written_shards()
     log.shards = {stage.number: Shards(number, dumps(stage.takes.key)) for stage in plan.stages}
-    known = {stage.number: before[stage.number].number if stage.number in before else plan.key_groups for stage in plan.stages}
-    if not log.stores or all(one == number for one in known.values()):
+    numbers = {stage.number: before[stage.number].number if stage.number in before else plan.key_groups for stage in plan.stages}
+    if not log.stores or all(one == number for one in numbers.values()):
         return
     states: dict[GroupId, StateParts] = {}
-    kept: list[StageState] = []
+    owners: list[StageState] = []
     for stage in plan.stages:
         some = [state_of(parts) for _, parts in log.states(stage.number)]
         for shard, state in enumerate(regrouped(stage, some, number)):
-            kept.append(state)  # its parts are views into it
+            owners.append(state)  # its parts are views into it
             states[stage.number, shard] = StateParts.of(state)
     log.replace(states)

@@ -42,7 +42,7 @@ class ChannelReader(ABC):
         """Entries as lines of JSON, each once, those of a micro-batch of the sender together."""
 
     @abstractmethod
-    def taken(self, log: SparkLog) -> list[int]:
+    def places(self, log: SparkLog) -> list[int]:
         """For each time that a query reads the channel, the place before which it needs nothing any more. ``log``: the
         query's."""
 
@@ -65,7 +65,7 @@ class FileReader(ChannelReader):
         lines = spark.readStream.format("text").option("maxFileAge", "1d").load(manifests)
         return lines.repartition(tasks) if tasks > 1 else lines  # a manifest is one small file, and names many large ones
 
-    def taken(self, log: SparkLog) -> list[int]:
+    def places(self, log: SparkLog) -> list[int]:
         """As in :class:`ChannelReader`. Manifests are read in the order of their numbers."""
         directory = self.channel.manifests.absolute()
         places: list[int] = []
@@ -92,7 +92,7 @@ class TopicReader(ChannelReader):
         about = {"channel": self.channel.name, "address": address, "id": self.channel.id, "tasks": str(tasks)}
         return spark.readStream.format(ChannelTopic.name()).options(**about).load()
 
-    def taken(self, log: SparkLog) -> list[int]:
+    def places(self, log: SparkLog) -> list[int]:
         """As in :class:`ChannelReader`, by the offsets, which name the channel."""
         return [one["next"] for one in log.taken if one is not None and one.get("channel") == self.channel.name]
 

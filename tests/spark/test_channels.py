@@ -151,7 +151,7 @@ class Reader:
 
     @property
     def taken(self) -> list[int]:
-        return reader_of(self.channel).taken(self.kept)
+        return reader_of(self.channel).places(self.kept)
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_what_a_reader_needs_no_more(tmp_path: Path, channel: FileChannel) -> No
     assert reader.taken == [3]
     reader.commits(1, 1)
     assert reader.taken == [4]
-    assert reader_of(FileChannel("other", tmp_path / "other")).taken(reader.kept) == []
+    assert reader_of(FileChannel("other", tmp_path / "other")).places(reader.kept) == []
 
 
 def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: FileChannel) -> None:

@@ -776,7 +776,7 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
     offsets = [None, {"logOffset": 3}, {**end, "channel": "other"}, end]
     write_lines(tmp_path / "spark/offsets/0", ["v1", "{}", *("-" if one is None else json.dumps(one) for one in offsets)])
     write_lines(tmp_path / "spark/commits/0", ["v1"])
-    assert reader_of(channel).taken(SparkLog(tmp_path)) == [end["next"]]
+    assert reader_of(channel).places(SparkLog(tmp_path)) == [end["next"]]
     channel.remove(end["next"] - 2)
     assert len(broker.read(address.topic)) == 1
     with pytest.raises(SentError, match="the next record of partition 0 was 0, and it holds those from"):
