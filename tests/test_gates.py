@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import timedelta
-from typing import Any
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Annotated, Any
 
 import attrs
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.graphs import Total
 from tracetypes import (
+    UNIT,
     CheckFailed,
     Dataflow,
     Item,
@@ -22,9 +24,11 @@ from tracetypes import (
     O,
     Stream,
     U,
+    UInt64,
     Unit,
     UsageError,
     check,
+    decimal,
     every,
     in_band,
     interpret,
@@ -38,7 +42,7 @@ from tracetypes.compiler.gates.kernel import GateKernel
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.trial import simulate as simulation
-from tracetypes.compiler.trial.simulate import simulate_program
+from tracetypes.compiler.trial.simulate import simulate_program, simulate_scripts
 from tracetypes.containers import Container, apart, measured
 from tracetypes.edges import EdgeType
 from tracetypes.forests import Forest
@@ -57,8 +61,10 @@ from tracetypes.gates import (
     value,
 )
 from tracetypes.impacts import magnitude
+from tracetypes.interpreter import arrange
 from tracetypes.learned_gates import Model, Subject, learned
 from tracetypes.nodes import Gate, Graph
+from tracetypes.parsing import Row
 from tracetypes.records import String
 from tracetypes.schemas import schema_of
 from tracetypes.stdlib import count, tumbling
@@ -574,3 +580,59 @@ def test_what_lies_behind_a_gate_runs_as_often_as_markers_come_through() -> None
     trace = interpret_rows(check(flow), {"in": [("a", at) for at in range(0, 90, 5)]})[0]["out"]
     assert len([one for one in trace.items if isinstance(one, Marker)]) == 5
     assert stream_type(EdgeType(False, str, int)) == trace.type
+
+
+# ------------------------------------------------------------------------------------------------ keys and values
+
+
+@attrs.frozen
+class Place:
+    house: int
+    plug: str | None
+
+
+@attrs.frozen
+class Keyed:
+    """A value with a field ``key``, which stays in one column."""
+
+    key: int
+    price: Annotated[Decimal, decimal(9, 2)]
+    on: bool
+
+
+KINDS: list[tuple[Any, list[Any], Any, Callable[[int], Any], Bound]] = [
+    (int, [1, -2, 3], int, lambda at: at * at % 17, value(units=3)),
+    (float, [0.5, -0.0, 0.0], float, lambda at: at * 0.1, value(percent=20)),
+    (Place, [Place(1, None), Place(1, "a"), Place(2, "a")], bool, lambda at: at % 3 == 0, value(units=0.4)),
+    (Unit, [UNIT], int, lambda at: at * 3 % 7, value(units=3, measure="largest")),
+    (str, ["a", "b", "ü"], Keyed, lambda at: Keyed(at, Decimal(at) / 4, at % 2 == 0), value(units=1, columns="price")),
+    (date, [date(2026, 1, 1), date(1960, 1, 1)], int | None, lambda at: None if at % 3 else at, value(percent=10, against=10.0)),
+    (bytes, [b"", b"a"], str, str, sequence(percent=60, rows=lambda key: key == b"a")),
+    (bool, [True, False], UInt64, lambda at: 2**63 + at, value(units=4)),
+]
+
+
+@pytest.mark.parametrize("latest", [True, False])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind[0].__name__} {kind[2]}")
+def test_keys_and_values_of_all_types(kind: tuple[Any, list[Any], Any, Callable[[int], Any], Bound], latest: bool) -> None:
+    key, keys, value_, make, bound = kind
+    flow = Dataflow("kinds")
+    edge: Any = U
+    stream: Stream[Any] = flow.source("in", edge[key, value_], markers=in_band(is_marker=lambda one: False, time=lambda one: 0))
+    by = (lambda one: one.on) if value_ is Keyed else (lambda one: repr(one))
+    gate: Any = stream.latest if latest else stream.gate
+    flow.sink("out", gate(bound, latest_by=by))
+    rows: list[Element | Row] = []
+    for at in range(24):
+        rows.append(Row("item", keys[at * 5 % len(keys)], make(at)))
+        if at % 3 == 2:
+            rows.append(Row("marker", time=at * SECOND))
+    checked = check(flow)
+    source = checked.graph.sources[0]
+    arranged = arrange(source, [row for row in rows if isinstance(row, Row)], drain=True)
+    expected = interpret(checked, arranged.streams("in"))["out"]
+    scripts = {"in": [[row for row in rows[at : at + 8] if isinstance(row, Row)] for at in range(0, len(rows), 8)]}
+    for seed in range(3):
+        found = simulate_scripts(program(checked, key_groups=3), scripts, seed=seed)["out"].trace
+        assert found == expected
+    assert 0 < len([one for one in expected.items if isinstance(one, Marker)]) <= 8

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias, assert_never
 
 import attrs
 
-from tracetypes.gates import (
+from tracetypes.bounds import (
     Bound,
     Changed,
     Columns,
@@ -91,9 +92,8 @@ def measured(
     since: Sequence[Item],
     before: Mapping[Any, Any],
 ) -> float:
-    """A measure of a container. ``schema``: of its values; ``now``, ``then`` and ``before``: its values by key, at this marker,
-    at
-    the last execution and at the last marker; ``since``: the items that came since the last execution."""
+    """A measure of a container. ``schema``: of its values; ``now``, ``then`` and ``before``: its values by key, at this
+    marker, at the last execution and at the last marker; ``since``: the items that came since the last execution."""
     chosen: Rows = measure.rows or (lambda key: True)
     match measure:
         case Updates():
@@ -134,14 +134,14 @@ def measured(
 # --------------------------------------------------------------------------------------------------------- the gate
 
 
-Outside: TypeAlias = Callable[[str], float]
-"""Looks at the machine."""
+Outside: TypeAlias = Callable[[int, str], float]
+"""Looks at the machine, at a marker (microseconds): for its ``"load"``, say."""
 
 Order: TypeAlias = Callable[[Sequence[Item]], Sequence[Item]]
 """Puts the items of a block in order."""
 
 
-def no_outside(name: str) -> float:
+def no_outside(marker: int, name: str) -> float:
     """For bounds that look at nothing but the trace."""
     raise LookupError(f"nothing is known of the {name!r} of the machine")
 
@@ -175,7 +175,7 @@ class Container:
         """Is the marker let through? ``last``: the input ends there."""
         values = self.schema, self.now, self.then, self.since, self.before
         measures = {one: measured(one, *values) for one in self.bound.measures()}
-        seen = Observation(marker, self.previous, self.execution, measures, self.outside)
+        seen = Observation(marker, self.previous, self.execution, measures, partial(self.outside, marker))
         decision: Decision = self.bound.decide(seen, self.state)
         self.state, self.previous, self.before = decision.state, marker, dict(self.now)
         if decision.reached or last:

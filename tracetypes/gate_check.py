@@ -7,11 +7,11 @@ from difflib import get_close_matches
 
 import attrs
 
+from tracetypes.bounds import AtLeast, Bound, Divergence, Elements, Impact, Magnitude, Peak, Sequence, Time, Value
 from tracetypes.conformance import name_of
 from tracetypes.containers import columns_of
 from tracetypes.edges import EdgeType
 from tracetypes.errors import DataError
-from tracetypes.gates import AtLeast, Bound, Divergence, Elements, Impact, Magnitude, Peak, Sequence, Time, Value
 from tracetypes.nodes import Gate
 from tracetypes.records import Boolean, Record, Schema, Unit
 from tracetypes.schemas import schema_of

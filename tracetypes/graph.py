@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import attrs
 
+from tracetypes.bounds import combined
 from tracetypes.calls import need_function
 from tracetypes.edges import Edge, O, U
 from tracetypes.errors import UsageError, caller
-from tracetypes.gates import all_of
 from tracetypes.nodes import Apply, Gate, Graph, Merge, Node, Output, RowPosition, Sink, Sort, Source, title
 
 if TYPE_CHECKING:
+    from tracetypes.bounds import Bound
     from tracetypes.formats import Format, Kafka
-    from tracetypes.gates import Bound
     from tracetypes.markers import Markers
     from tracetypes.records import Unit
     from tracetypes.rejects import Rejected
@@ -132,7 +132,7 @@ class Stream(Generic[E_co]):
                 id=len(flow._nodes),
                 where=caller(),
                 inputs=(self.id,),
-                bound=all_of(*bounds),
+                bound=combined(None, bounds),
                 latest=latest,
                 latest_by=latest_by,
                 name=name,

@@ -8,6 +8,7 @@ sequences that a trace stands for; the templates guarantee that it does not matt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, TypeAlias, assert_never
@@ -18,7 +19,7 @@ from tracetypes.blame import blamed, calls_in
 from tracetypes.canonical import canonical, stable_hash
 from tracetypes.check import Checked
 from tracetypes.conformance import conformer, key_conformer, key_problem
-from tracetypes.containers import gated
+from tracetypes.containers import gated, no_outside
 from tracetypes.errors import OperatorFailed, RunError, raised_at
 from tracetypes.markers import EventTime, Marker, Markers
 from tracetypes.nodes import (
@@ -65,6 +66,14 @@ from tracetypes.trace import Element, Item, StreamType, Trace, blocks
 __all__ = ["Arranged", "SinkTrace", "arrange", "arrange_parts", "interpret", "interpret_rows", "interpret_segment"]
 
 Channels: TypeAlias = "list[Element] | tuple[Channels, ...]"
+
+OutsideOf: TypeAlias = Callable[[str, int, str], float]
+"""What gates see of a machine: by the title of the gate, the marker (microseconds) and what it asks for."""
+
+
+def _unseen(gate: str, marker: int, name: str) -> float:
+    return no_outside(marker, name)
+
 
 MOST_MARKERS = 1_000_000
 """A source whose time jumps over more markers than this in one step is taken for broken (``TT210``)."""
@@ -265,7 +274,7 @@ def _order_of(source: Source) -> Callable[[tuple[int, int, Row]], Any]:
 
 
 def interpret_rows(
-    checked: Checked, rows: Mapping[str, Sequence[Any]], *, drain: bool = True
+    checked: Checked, rows: Mapping[str, Sequence[Any]], *, drain: bool = True, outside: OutsideOf = _unseen
 ) -> tuple[dict[str, Trace[Element]], dict[str, Arranged]]:
     """The traces at the sinks for the rows that come in at the sources, and what each source made of its rows.
 
@@ -279,7 +288,7 @@ def interpret_rows(
             attrs.evolve(read(*row) if keyed else read(UNIT, row), text=repr(row)) for row in rows.get(source.name, ())
         ]
         arranged[source.name] = arrange(source, read_rows, drain=drain)
-    return interpret(checked, streams_of(arranged), complete=drain), arranged
+    return interpret(checked, streams_of(arranged), complete=drain, outside=outside), arranged
 
 
 def streams_of(arranged: Mapping[str, Arranged]) -> dict[str, Sequence[Element]]:
@@ -288,15 +297,17 @@ def streams_of(arranged: Mapping[str, Arranged]) -> dict[str, Sequence[Element]]
 
 
 def interpret(
-    checked: Checked, inputs: Mapping[str, Sequence[Element]], *, complete: bool = True
+    checked: Checked, inputs: Mapping[str, Sequence[Element]], *, complete: bool = True, outside: OutsideOf = _unseen
 ) -> dict[str, Trace[Element]]:
     """The trace at each sink, for a stream at each source (by name; of a source's late items and rejects by
     :func:`~tracetypes.nodes.label`).
 
     ``complete``: the sources have ended. Then a merge need not wait for markers of an input that will never come, and behind a
-    stream of a source with event time whose last element is a marker there is silence (:mod:`.silence`).
+    stream of a source with event time whose last element is a marker there is silence (:mod:`.silence`). ``outside``: what gates
+    see of a machine.
     """
-    return {name: output.trace for name, output in interpret_segment(checked, inputs, {}, {}, complete=complete).items()}
+    sent = interpret_segment(checked, inputs, {}, {}, complete=complete, outside=outside)
+    return {name: output.trace for name, output in sent.items()}
 
 
 @attrs.frozen
@@ -314,10 +325,11 @@ def interpret_segment(
     beyond: Mapping[str, Need],
     *,
     complete: bool,
+    outside: OutsideOf = _unseen,
 ) -> dict[str, SinkTrace]:
     """:func:`interpret` for a part of a graph. ``silences``: behind what comes by channels; ``beyond``: what the readers of what
     goes into channels need."""
-    return _Interpreter(checked, inputs, silences, beyond, complete).run()
+    return _Interpreter(checked, inputs, silences, beyond, complete, outside).run()
 
 
 class _Interpreter:
@@ -328,7 +340,9 @@ class _Interpreter:
         silences: Mapping[str, Silence],
         beyond: Mapping[str, Need],
         complete: bool,
+        outside: OutsideOf,
     ) -> None:
+        self.outside = outside
         self.checked, self.inputs, self.complete, self.beyond = checked, inputs, complete, beyond
         self.received = silences
         self.steps = unrolled(checked.graph)
@@ -378,7 +392,8 @@ class _Interpreter:
             case Gate():
                 assert isinstance(channels, list), "a gate reads one channel"
                 value = self.checked.streams[node.id].value
-                return list(gated(node, channels, value, item_order(node, value), complete=self.complete)), silence
+                order, outside = item_order(node, value), partial(self.outside, title(node))
+                return list(gated(node, channels, value, order, complete=self.complete, outside=outside)), silence
             case Restore():
                 return channels, silence
             case Split():

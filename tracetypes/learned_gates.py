@@ -16,9 +16,9 @@ from typing import Any, Final, final
 
 import attrs
 
+from tracetypes.bounds import Bound, Columns, Decision, Impact, Measure, Observation, Rows
 from tracetypes.errors import UsageError
 from tracetypes.forests import Forest
-from tracetypes.gates import Bound, Columns, Decision, Impact, Measure, Observation, Rows
 from tracetypes.impacts import Variation, relative_error, relative_magnitude
 from tracetypes.records import show
 

@@ -11,9 +11,9 @@ from typing import Any, Final, Literal, TypeAlias, final
 
 import attrs
 
+from tracetypes.bounds import Bound
 from tracetypes.errors import Location
 from tracetypes.formats import Format, Kafka
-from tracetypes.gates import Bound
 from tracetypes.markers import Markers
 from tracetypes.self_description import SelfDescribing, name_of_operator
 

@@ -14,9 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.compiler.columns.arrow import array, from_array
-from tracetypes.containers import columns_of, total
-from tracetypes.gates import (
+from tracetypes.bounds import (
     Bound,
     Changed,
     Columns,
@@ -30,6 +28,8 @@ from tracetypes.gates import (
     Rows,
     Updates,
 )
+from tracetypes.compiler.columns.arrow import array, from_array
+from tracetypes.containers import columns_of, total
 from tracetypes.records import Boolean, Bytes, Date, Integer, Schema, String, Timestamp, Unsigned
 
 __all__ = ["KeyNumbers", "RunningContainer", "Snapshot", "columns_needed"]

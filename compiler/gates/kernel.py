@@ -12,6 +12,7 @@ bound needs, and again when they go on. Only the numbers of the container lie in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import attrs
@@ -19,13 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracetypes.bounds import Observation, Updates
 from tracetypes.compiler.columns.batches import END, POSITION
-from tracetypes.compiler.columns.ordering import codes_of
-from tracetypes.compiler.gates.container import RunningContainer, Snapshot
+from tracetypes.compiler.gates.container import KeyNumbers, RunningContainer, Snapshot
 from tracetypes.compiler.gates.ordering import LatestOrder
 from tracetypes.containers import Outside, no_outside, number
 from tracetypes.formats import Layout
-from tracetypes.gates import Observation, Updates
 from tracetypes.nodes import Gate
 
 __all__ = ["GateKernel", "GateLeft", "GateState", "Passed", "Piece", "TablePiece"]
@@ -112,6 +112,8 @@ class GateKernel:
         self.order = LatestOrder(gate, layout)
         self.container = RunningContainer(gate.bound, layout.key, layout.value)
         self.state = GateState(gate.bound.fresh())
+        self.looked: dict[tuple[int, str], float] = {}
+        """What the machine said in this epoch, by marker and name."""
         self.waiting: dict[int, list[pa.Table]] = {}
         """Rows of blocks whose markers have not come, by their ends, as the bound needs them."""
 
@@ -119,6 +121,7 @@ class GateKernel:
 
     def step(self, held: Sequence[Piece], new: Sequence[Piece], markers: Sequence[int], *, complete: bool) -> Passed:
         """An epoch. ``held``: what earlier ones have held; ``complete``: the input has ended with the last marker."""
+        self.looked.clear()
         if self.counts:
             self.see(new)
         before, open_markers = self.state.execution, list[int]()
@@ -171,7 +174,7 @@ class GateKernel:
         gate, state = self.gate, self.state
         self.close(marker)
         measures = {one: self.container.measured(one) for one in self.container.measures}
-        seen = Observation(marker, state.previous, state.execution, measures, self.outside)
+        seen = Observation(marker, state.previous, state.execution, measures, partial(self.look, marker))
         decision = gate.bound.decide(seen, state.bound)
         state.bound, state.previous, state.markers = decision.state, marker, state.markers + 1
         self.container.mark()
@@ -179,6 +182,11 @@ class GateKernel:
         if decision.reached:
             self.execute(marker)
         return decision.reached
+
+    def look(self, marker: int, name: str) -> float:
+        """Look at the machine, and remember what it said."""
+        value = self.looked[marker, name] = self.outside(marker, name)
+        return value
 
     def execute(self, marker: int) -> None:
         """Let a marker through."""
@@ -275,7 +283,7 @@ class GateKernel:
         """Of each key and joined block the latest row."""
         ends = table.column(END).to_numpy()
         joined = np.searchsorted(np.array(through, np.int64), ends)
-        keys = codes_of(self.layout.key, self.keys(table))
+        keys, _ = KeyNumbers(self.layout.key).of(self.keys(table))
         order = np.lexsort((self.order.ranks(table), ends, keys, joined))
         keys, joined = keys[order], joined[order]
         is_last = np.append((keys[1:] != keys[:-1]) | (joined[1:] != joined[:-1]), True)

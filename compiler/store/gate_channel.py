@@ -4,6 +4,7 @@
 
     CHANNEL/held/BATCH-NUMBER.parquet      rows of blocks whose marker was not let through yet, as stages send them
     CHANNEL/gate/BATCH.json                what the gate decided in an epoch: its record
+    CHANNEL/gate/BATCH.outside             what the machine was asked for in an epoch, and what it said; it stays
     CHANNEL/gate/BATCH.then                the numbers of the container at the last execution, where the bound needs them
 
 An epoch in which no marker is let through has a record, but no manifest. So readers of the channel have nothing to do, and what
@@ -37,7 +38,7 @@ from tracetypes.compiler.store.small_files import read_json, writable, write_jso
 from tracetypes.errors import RunError
 from tracetypes.results import GateReport
 
-__all__ = ["GateChannel", "GateOutput", "last_record"]
+__all__ = ["GateChannel", "GateOutput", "last_record", "of_machine", "outside_of"]
 
 
 class GateChannel(FileChannel):
@@ -57,6 +58,19 @@ class GateChannel(FileChannel):
 def records(gate: Path) -> list[int]:
     """The epochs whose records lie in a directory, in order."""
     return sorted(int(file.stem) for file in gate.glob("*.json"))
+
+
+def outside_of(gate: Path) -> dict[tuple[int, str], float]:
+    """What a gate was told of the machine, by marker and name. With this a run can be repeated: it decides as it did."""
+    files = [read_json(file)["looked"] for file in sorted(gate.glob("*.outside"))]
+    return {(marker, name): value for looked in files for marker, name, value in looked}
+
+
+def of_machine(marker: int, name: str) -> float:
+    """The load of this machine: processes that run or wait in the last minute, for each processor."""
+    if name != "load":
+        raise LookupError(f"nothing is known of the {name!r} of the machine")
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 def last_record(gate: Path) -> dict[str, Any] | None:
@@ -174,6 +188,9 @@ class GateOutput(ChannelOutput):
             _write(self.channel.gate / self.then, dumps(kernel.container.at_execution()))
         self.held = passed.rest
         held = [[one.path.name, one.first, one.last] for one in self.held if isinstance(one, FilePiece)]
+        if kernel.looked:
+            looked = [[marker, name, value] for (marker, name), value in kernel.looked.items()]
+            write_json(self.channel.gate / f"{batch:08d}.outside", {"looked": looked})
         record = {"state": attrs.asdict(kernel.state), "then": self.then, "held": held, "lines": lines}
         write_json(self.channel.gate / f"{batch:08d}.json", record)
         return record
@@ -182,7 +199,7 @@ class GateOutput(ChannelOutput):
         """A kernel that goes on where the last epoch ended."""
         gate = self.plan.gate
         assert gate is not None
-        kernel = GateKernel(gate, self.plan.layout, ordered=self.plan.edge.ordered)
+        kernel = GateKernel(gate, self.plan.layout, ordered=self.plan.edge.ordered, outside=of_machine)
         self.held, self.then = [], None
         record = next((self._record(number) for number in reversed(records(self.channel.gate)) if number < batch), None)
         if record is not None:
