@@ -1,10 +1,12 @@
 """A batch of 1,000 rows through source and stage, without files and commits: microseconds of processor time, and where they go.
 
-    python -m benchmarks.small_batches [--rows N] [--batches N] [--queries IV,V] [--key-groups 16]
+    python -m benchmarks.small_batches [--rows N] [--batches N] [--queries IV,V,count,1,10] [--key-groups 1]
 
-Rows of the Yahoo benchmark come as Arrow columns, one batch an epoch. ``source``: from the columns to messages by key group.
-``stage``: all key groups that have messages, from messages to rows of the sink. ``state``: the states as bytes, with their
-digests, as a commit asks for them. Each number is the median of all batches after the first tenth.
+Rows of the Yahoo benchmark come as Arrow columns, one batch an epoch; ``count`` counts events with seven fields by an
+integer key and second, and a number is a chain of so many operators that do nothing, before that. ``source``: from the
+columns to messages by key group. ``stage``: all key groups that have messages, from messages to rows of the sink. ``state``:
+the states as bytes, with their digests, as a commit asks for them. Each number is the median of all batches after the first
+tenth. One thread has one key group: the local backend puts those of a plan together.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.streams import Event
 from examples import yahoo, yahoo_data
 from examples.yahoo_data import START
-from tracetypes import Dataflow, check
+from tracetypes import Dataflow, Emit, OpStateless, Stream, U, check, every
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.connectors.text import ParsedRows
 from tracetypes.compiler.local.states import StateParts
@@ -34,6 +37,7 @@ from tracetypes.compiler.runtime.messages import Message, Report
 from tracetypes.compiler.runtime.source import SourceKernel
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.sources import reader
+from tracetypes.stdlib import aggregate, count
 
 RATE = 100_000
 """Events a second of event time."""
@@ -49,6 +53,35 @@ def events(known: yahoo_data.Tables, rows: int) -> list[Any]:
     texts = [list(known.location_of), [f"page {n}" for n in range(100)], list(known.campaign_of)]
     texts += [list(yahoo_data.AD_TYPES), list(yahoo_data.EVENT_TYPES)]
     return [*map(text, texts), None, text([f"10.0.0.{n}" for n in range(250)])]
+
+
+def numbers(rows: int) -> list[Any]:
+    """The columns of a batch of :class:`Event`, but for the times."""
+    n = np.arange(rows)
+    text = pa.array(["/a/b"]).take(pa.array(np.zeros(rows, np.int64)))
+    return [pa.array(n % 100), None, text, text, pa.array(n / 4), pa.array(n % 3 == 0), pa.array(n)]
+
+
+@attrs.frozen
+class Pass(OpStateless[int, Event, int, Event]):
+    """Does nothing. ``number``: which one of a chain."""
+
+    number: int
+
+    def on_item(self, key: int, value: Event, emit: Emit[int, Event]) -> None:
+        """Emit the item."""
+        emit(key, value)
+
+
+def chain(length: int) -> Dataflow:
+    """The number of events of each key and second, behind operators that do nothing."""
+    flow = Dataflow("chain")
+    times = every(seconds=1, time=lambda e: e.ts, unit="ms")
+    events: Stream[U[int, Event]] = flow.source("events", U[int, Event], key=lambda e: e.key, markers=times)
+    for number in range(length):
+        events = events.through(Pass(number))
+    flow.sink("totals", events.through(aggregate(count())), marker="until")
+    return flow
 
 
 class Kernels:
@@ -69,8 +102,8 @@ class Kernels:
     def read(self, number: int, columns: list[Any]) -> list[Message]:
         """The messages of one batch."""
         rows = len(columns[0])
-        times = START + np.arange(number * rows, (number + 1) * rows) * 1_000 // RATE
-        parsed = ParsedRows((*columns[:5], pa.array(times), columns[6]), rows)
+        times = pa.array(START + np.arange(number * rows, (number + 1) * rows) * 1_000 // RATE)
+        parsed = ParsedRows(tuple(times if column is None else column for column in columns), rows)
         messages = list(self.source.piece((0, 0, number), self.take(parsed), self.newest))
         self.newest = next(one.body.newest for one in messages if isinstance(one.body, Report))
         return messages
@@ -124,14 +157,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000)
     parser.add_argument("--batches", type=int, default=1_000)
-    parser.add_argument("--queries", default="IV,V")
-    parser.add_argument("--key-groups", type=int, default=16)
+    parser.add_argument("--queries", default="IV,V,count,1,10")
+    parser.add_argument("--key-groups", type=int, default=1)
     given = parser.parse_args()
     known = yahoo_data.tables(users=1_000)
-    columns = events(known, given.rows)
+    texts = events(known, given.rows)
     queries = {"IV": yahoo.query_4(known), "V": yahoo.query_5(known)}
     for name in given.queries.split(","):
-        measure(name, queries[name], columns, given.batches, given.key_groups)
+        if name in queries:
+            measure(name, queries[name], texts, given.batches, given.key_groups)
+        else:
+            measure(name, chain(0 if name == "count" else int(name)), numbers(given.rows), given.batches, given.key_groups)
 
 
 if __name__ == "__main__":

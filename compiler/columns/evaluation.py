@@ -8,7 +8,7 @@ batch in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 import attrs
@@ -20,6 +20,7 @@ from tracetypes.compiler.columns.column import (
     merged_columns,
 )
 from tracetypes.compiler.columns.expressions import Rows, Run
+from tracetypes.compiler.columns.generated import Reached, code_of
 from tracetypes.compiler.tracing.expr import (
     Branch,
     Input,
@@ -29,7 +30,7 @@ from tracetypes.compiler.tracing.expr import (
 )
 from tracetypes.records import Boolean
 
-__all__ = ["Emissions", "Ran", "evaluate", "return_values", "run"]
+__all__ = ["Emissions", "Ran", "evaluate", "interpreted", "return_values", "run"]
 
 _NOTHING: Final = Column(None, None)
 
@@ -71,33 +72,52 @@ def run(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
 
     Raises ``Undefined`` with the number of the first row for which a condition or a leaf has no value.
     """
+    code = code_of(tree) if count else None
+    if code is not None:
+        with np.errstate(all="ignore"):
+            reached = code(inputs, count)
+        if reached is not None:
+            return _ran(reached, count)
+    return interpreted(tree, inputs, count)
+
+
+def interpreted(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
+    """:func:`run`, node by node."""
     with np.errstate(all="ignore"):
         run = Run(inputs)
         leaves: list[tuple[Leaf, Rows]] = []
         _walk(tree, Rows(run, count, None, None, None), leaves)
-        emissions = []
-        results: list[tuple[Leaf, Columns | None, Any, int]] = []
+        reached: list[Reached] = []
         for leaf, rows in leaves:
             if not rows.count:
                 continue
             if leaf.raises:
                 run.undefined(rows.number(0))
                 continue
-            for number, emission in enumerate(leaf.emissions):
-                key = _NOTHING if emission.key is None else rows.columns(emission.key)
-                emissions.append(Emissions(rows.absolute, number, key, rows.columns(emission.value)))
-            result = None if leaf.result is None else rows.columns(leaf.result)
-            results.append((leaf, result, rows.absolute, rows.count))
+            pairs = [
+                (_NOTHING if one.key is None else rows.columns(one.key), rows.columns(one.value)) for one in leaf.emissions
+            ]
+            reached.append((leaf, rows, pairs, None if leaf.result is None else rows.columns(leaf.result)))
         run.settle()
-    if all(leaf.result is None for leaf, _ in leaves):
-        return Ran(tuple(emissions), None)
-    if not results:
+    if not reached and any(leaf.result is not None for leaf, _ in leaves):
         first = next(leaf.result for leaf, _ in leaves if leaf.result is not None)
         return Ran((), evaluate(first, inputs, 0))
-    if len(results) == 1:
-        return Ran(tuple(emissions), results[0][1] or _NOTHING)
-    parts = [(_NOTHING if result is None else result, at) for _, result, at, _ in results]
-    return Ran(tuple(emissions), merged_columns(parts, count))
+    return _ran(reached, count)
+
+
+def _ran(reached: Sequence[Reached], count: int) -> Ran:
+    """The results of a tree from those of its leaves."""
+    emissions = tuple(
+        Emissions(rows.absolute, number, key, value)
+        for _, rows, pairs, _ in reached
+        for number, (key, value) in enumerate(pairs)
+    )
+    if all(leaf.result is None for leaf, *_ in reached):
+        return Ran(emissions, None)
+    if len(reached) == 1:
+        return Ran(emissions, reached[0][3] or _NOTHING)
+    parts = [(_NOTHING if result is None else result, rows.absolute) for _, rows, _, result in reached]
+    return Ran(emissions, merged_columns(parts, count))
 
 
 def return_values(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Columns:

@@ -1,0 +1,341 @@
+"""Trees as straight-line Python over numpy, written and compiled once: no look at the kinds of operands and results, no column
+object for what lies between.
+
+The code of a tree is right for columns in which every value is there: it looks at each column that it reads, and at what each
+operation says of its results. Where a value is missing, has no number, or lies in a dictionary, the code gives up and returns
+None; then the tree is evaluated node by node, which says what the first such row is. The operations are those of
+:mod:`.operations` themselves, so both ways compute the same bits. What has no code (texts, tables) is evaluated within the code.
+
+A tree of two conditions looks like this, where ``rows`` are those that have come so far::
+
+    def node_1(rows, n, leaves):
+        c1 = rows.input(input_1)
+        if c1.valid is not None or c1.undefined is not None or type(c1.storage) is not ndarray: return False
+        v1, u = add(call_1, [c1.storage, 1], n)
+        if u is not None: return False
+        v2, u = lt(call_2, [v1, 10], n)
+        yes = flatnonzero(v2)
+        if len(yes) == n: return node_2(rows, n, leaves)
+        if not len(yes): return node_3(rows, n, leaves)
+        return node_2(rows.part(yes), len(yes), leaves) and node_3(rows.part(flatnonzero(~v2)), n - len(yes), leaves)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+
+from tracetypes.compiler.columns.arrow import never_refuses
+from tracetypes.compiler.columns.column import Column, Columns, Struct, bare_kind, constant
+from tracetypes.compiler.columns.expressions import Rows, Run
+from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
+from tracetypes.compiler.tracing.cache_keys import ObjectKey
+from tracetypes.compiler.tracing.expr import Branch, Call, Const, Expr, Input, Kind, Leaf, Pack, Tree, Value
+from tracetypes.records import Boolean, Date, Float, Integer, Optional, Record, Timestamp
+
+__all__ = ["Code", "Reached", "code_of", "generated"]
+
+Reached: TypeAlias = tuple[Leaf, Rows, list[tuple[Columns, Columns]], Columns | None]
+"""A leaf with the rows that came to it, keys and values of its emissions, and its result."""
+
+Code: TypeAlias = Callable[[Callable[[Input], Column], int], "list[Reached] | None"]
+"""From inputs and a number of rows, more than 0, to the leaves that rows came to; None where it gives up."""
+
+CALLS: Final = 4
+"""Evaluations of a tree before it gets code."""
+
+_MOST: Final = 400
+"""Nodes of a tree that gets code."""
+
+_PLAIN: Final = (Boolean, Integer, Float, Timestamp, Date)
+"""Kinds whose columns are numpy arrays."""
+
+_OTHERS: Final = frozenset({"is_null", "least", "greatest", "slice", "has", "lookup"})
+"""Operations that look at more than the values of their operands."""
+
+_NOTHING: Final = Column(None, None)
+
+
+@final
+class _Waiting:
+    """Counts the evaluations of a tree until it gets code."""
+
+    __slots__ = ("calls", "code")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.code: Code | None = None
+
+
+@lru_cache(maxsize=2048)
+def _waiting(tree: ObjectKey) -> _Waiting:
+    return _Waiting()
+
+
+def code_of(tree: Tree) -> Code | None:
+    """The code of a tree; None where it has none, or was not evaluated often enough."""
+    waiting = _waiting(ObjectKey(tree))
+    if waiting.calls <= CALLS:
+        waiting.calls += 1
+        if waiting.calls > CALLS:
+            waiting.code = generated(tree)
+    return waiting.code
+
+
+def generated(tree: Tree) -> Code | None:
+    """The code of a tree; None if it is too large."""
+    try:
+        if sum(1 for _ in _nodes(tree)) > _MOST:
+            return None
+        writer = _Writer()
+        first = writer.node(tree, frozenset())
+    except RecursionError:
+        return None
+    exec(compile("\n".join(writer.lines), "<generated from a tree>", "exec"), writer.space)
+    enter = writer.space[first]
+
+    def code(inputs: Callable[[Input], Column], count: int) -> list[Reached] | None:
+        run, leaves = Run(inputs), list[Reached]()
+        if not enter(Rows(run, count, None, None, None), count, leaves) or run.first is not None:
+            return None
+        return leaves
+
+    return code
+
+
+def _nodes(tree: Tree) -> Iterator[Tree | Value]:
+    yield tree
+    if isinstance(tree, Branch):
+        yield from _parts(tree.condition)
+        yield from _nodes(tree.then)
+        yield from _nodes(tree.otherwise)
+        return
+    for value in _values(tree):
+        yield from _parts(value)
+
+
+def _values(leaf: Leaf) -> Iterator[Value]:
+    for emission in leaf.emissions:
+        if emission.key is not None:
+            yield emission.key
+        yield emission.value
+    if leaf.result is not None:
+        yield leaf.result
+
+
+def _parts(value: Value) -> Iterator[Value]:
+    yield value
+    for part in value.args if isinstance(value, Call) else value.parts if isinstance(value, Pack) else ():
+        yield from _parts(part)
+
+
+def _plain_kind(expr: Expr) -> type[Kind] | None:
+    """The kind of an expression whose values are a numpy array or a number; None for others."""
+    if isinstance(expr, Call) and isinstance(expr.kind, Optional):
+        return None
+    kind = type(bare_kind(expr.kind))
+    return kind if issubclass(kind, _PLAIN) else None
+
+
+@final
+class _Writer:
+    """Writes the functions of a tree, one for each node."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.space: dict[str, Any] = {
+            "Column": Column,
+            "Struct": Struct,
+            "Boolean": Boolean,
+            "ndarray": np.ndarray,
+            "flatnonzero": np.flatnonzero,
+            "where": np.where,
+            "nothing": _NOTHING,
+        }
+        self.names: dict[Any, str] = {}
+        self.done: dict[tuple[int, frozenset[int]], str] = {}
+
+    def name(self, prefix: str, value: Any) -> str:
+        """The name of an object in the code."""
+        at = prefix, id(value)
+        if at not in self.names:
+            self.names[at] = f"{prefix}_{len(self.names)}"
+            self.space[self.names[at]] = value
+        return self.names[at]
+
+    def node(self, tree: Tree, before: frozenset[int]) -> str:
+        """Write the function of a node. ``before``: calls whose columns the rows have."""
+        at = id(tree), before
+        if at not in self.done:
+            self.done[at] = name = f"node_{len(self.done)}"
+            body = _Body(self, before)
+            lines = body.branch(tree) if isinstance(tree, Branch) else body.leaf(tree)
+            self.lines += [f"def {name}(rows, n, leaves):", *(f"    {line}" for line in lines)]
+        return self.done[at]
+
+
+@final
+class _Body:
+    """Writes the lines of a function. ``temporaries``: of expressions, by identity, and by operation and operands."""
+
+    def __init__(self, writer: _Writer, before: frozenset[int]) -> None:
+        self.writer, self.before = writer, before
+        self.lines: list[str] = []
+        self.temporaries: dict[Any, str] = {}
+        self.columns: dict[Any, str] = {}
+        self.computed: dict[int, tuple[str, Call]] = {}
+        self.count = 0
+
+    def fresh(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def give_up(self, when: str) -> None:
+        self.lines.append(f"if {when}: return False")
+
+    # ------------------------------------------------------------------------------------------------ nodes
+
+    def branch(self, tree: Branch) -> list[str]:
+        """A decision."""
+        condition, writer = tree.condition, self.writer
+        mask = None
+        if _plain_kind(condition) is Boolean and not isinstance(condition, Const):
+            mask = self.plain(condition)
+        if mask is None:
+            column = self.column(condition)
+        below = {id(one) for side in (tree.then, tree.otherwise) for one in _nodes(side)}
+        shared = {at for at in self.computed if at in below}
+        for at in shared:
+            temporary, call = self.computed[at]
+            kind = writer.name("kind", bare_kind(call.kind))
+            self.lines.append(f"rows.known[{at}] = Column({kind}, {temporary})")
+        then, otherwise = (writer.node(side, self.before | shared) for side in (tree.then, tree.otherwise))
+        if tree.then is tree.otherwise:  # asked only whether it has a value
+            return [*self.lines, f"return {then}(rows, n, leaves)"]
+        if mask is None:
+            self.lines += [
+                f"if {column}.scalar:",
+                f"    if {column}.values is True: return {then}(rows, n, leaves)",
+                f"    return {column}.values is False and {otherwise}(rows, n, leaves)",
+            ]
+            self.give_up(f"type({column}.kind) is not Boolean")
+            mask = self.fresh("v")
+            self.lines.append(f"{mask} = {column}.values")
+        return [
+            *self.lines,
+            f"yes = flatnonzero({mask})",
+            f"if len(yes) == n: return {then}(rows, n, leaves)",
+            f"if not len(yes): return {otherwise}(rows, n, leaves)",
+            f"if not {then}(rows.part(yes), len(yes), leaves): return False",
+            f"return {otherwise}(rows.part(flatnonzero(~{mask})), n - len(yes), leaves)",
+        ]
+
+    def leaf(self, tree: Leaf) -> list[str]:
+        """The end of a path."""
+        if tree.raises:
+            return ["return False"]
+        pairs = []
+        for emission in tree.emissions:
+            key = "nothing" if emission.key is None else self.columns_of(emission.key)
+            pairs.append(f"({key}, {self.columns_of(emission.value)})")
+        result = "None" if tree.result is None else self.columns_of(tree.result)
+        whole = f"({self.writer.name('leaf', tree)}, rows, [{', '.join(pairs)}], {result})"
+        return [*self.lines, f"leaves.append({whole})", "return True"]
+
+    # ----------------------------------------------------------------------------------------------- values
+
+    def columns_of(self, value: Value) -> str:
+        """The columns of a value."""
+        if not isinstance(value, Pack):
+            return self.column(value)
+        if value.cls is not tuple and not never_refuses(Record(value.cls, ())):
+            columns = self.fresh("s")
+            self.lines.append(f"{columns} = rows.columns({self.writer.name('pack', value)})")
+            return columns
+        parts = "".join(f"{self.columns_of(part)}, " for part in value.parts)
+        names = self.writer.name("names", value.names)
+        return f"Struct({self.writer.name('cls', value.cls)}, {names}, ({parts}))"
+
+    def column(self, expr: Expr) -> str:
+        """The column of an expression, which has a value in each row; it may be missing."""
+        at = expr.path if isinstance(expr, Input) else id(expr)
+        if at in self.columns:
+            return self.columns[at]
+        if isinstance(expr, Call) and _plain_kind(expr) is not None and (plain := self.plain(expr)) is not None:
+            written = f"Column({self.writer.name('kind', bare_kind(expr.kind))}, {plain})"
+        elif isinstance(expr, Input):
+            written = f"rows.input({self.writer.name('input', expr)})"
+        else:
+            written = f"rows.column({self.writer.name('expr', expr)})"
+        column = self.columns[at] = self.fresh("c")
+        self.lines.append(f"{column} = {written}")
+        self.give_up(f"{column}.undefined is not None")
+        return column
+
+    def plain(self, expr: Expr) -> str | None:
+        """The array of an expression, or its number; None if it has no code."""
+        kind = _plain_kind(expr)
+        if kind is None:
+            return None
+        match expr:
+            case Const(value):
+                column = constant(value, bare_kind(expr.kind))
+                return None if column is None or column.kind is None else self.writer.name("const", column.values)
+            case Input():
+                return self.array(expr.path, f"rows.input({self.writer.name('input', expr)})", kind)
+            case Call():
+                if id(expr) in self.before:
+                    return self.array(id(expr), f"rows.look({id(expr)})", kind)
+                if id(expr) not in self.temporaries:
+                    temporary = self.computation(expr, kind)
+                    if temporary is None:
+                        return None
+                    self.temporaries[id(expr)] = temporary
+                    self.computed[id(expr)] = temporary, expr
+                return self.temporaries[id(expr)]
+
+    def array(self, at: Any, written: str, kind: type[Kind]) -> str:
+        """The array of a column that is there already."""
+        if ("array", at) not in self.temporaries:
+            column, array = self.fresh("c"), self.fresh("v")
+            self.lines.append(f"{column} = {written}")
+            self.give_up(f"{column}.valid is not None or {column}.undefined is not None")
+            self.lines.append(f"{array} = {column}.storage")
+            self.give_up(f"type({array}) is not ndarray or type({column}.kind) is not {self.writer.name('type', kind)}")
+            self.temporaries["array", at] = array
+        return self.temporaries["array", at]
+
+    def computation(self, call: Call, kind: type[Kind]) -> str | None:
+        """The array that an operation computes."""
+        if call.op in _OTHERS or call.table is not None or all(isinstance(arg, Const) for arg in call.args):
+            return None
+        kinds = [_plain_kind(arg) for arg in call.args]
+        if None in kinds:
+            return None
+        if call.op == "if":
+            if kinds[0] is not Boolean or isinstance(call.args[0], Const) or kinds[1] is not kinds[2]:
+                return None
+        elif (call.op in OF_ONE_KIND and len(set(kinds)) > 1) or self.act_of(call) is None:
+            return None
+        args = [self.plain(arg) for arg in call.args]
+        if None in args:
+            return None
+        equal = call.op, *args, call.kind
+        if equal in self.temporaries:
+            return self.temporaries[equal]
+        array = self.temporaries[equal] = self.fresh("v")
+        if call.op == "if":
+            self.lines.append(f"{array} = where({', '.join(map(str, args))})")
+            return array
+        act, node = self.writer.name("act", self.act_of(call)), self.writer.name("call", call)
+        self.lines.append(f"{array}, u = {act}({node}, [{', '.join(map(str, args))}], n)")
+        self.give_up("u is not None")
+        return array
+
+    @staticmethod
+    def act_of(call: Call) -> Any:
+        """The operation of a call, as it is chosen node by node."""
+        return ACTS.get((call.op, type(bare_kind(call.args[0].kind)))) or ACTS.get((call.op, None))

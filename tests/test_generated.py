@@ -1,0 +1,166 @@
+"""Code of trees: what it computes is what the definition says, and what is computed node by node, bit by bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+from tests.expressions import BOOLEAN, FLOAT, INTEGER, TIMESTAMP, expressions, rows
+from tests.test_simulate import FIRST
+from tests.test_vector import KINDS, coded_columns_of, columns_of, runs, trees
+from tracetypes.compiler.columns import evaluation, generated
+from tracetypes.compiler.columns.column import Column, Struct
+from tracetypes.compiler.columns.expressions import Rows
+from tracetypes.compiler.columns.generated import code_of
+from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Input, Kind, Leaf, Pack, Tree, Undefined
+
+MANY = settings(max_examples=3 * settings().max_examples, deadline=None)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree has code from its first evaluation."""
+    monkeypatch.setattr(generated, "CALLS", 0)
+
+
+@MANY
+@given(trees(), rows(12))
+def test_random_trees(tree: Tree, table: list[dict[str, Any]]) -> None:
+    runs(tree, table)
+
+
+@MANY
+@given(trees(), rows(6), st.integers(1, 8), st.integers(0, 99))
+def test_random_trees_over_dictionaries(tree: Tree, table: list[dict[str, Any]], repeat: int, seed: int) -> None:
+    runs(tree, table * repeat, coded_columns_of(random.Random(seed)))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
+@settings(deadline=None)
+@given(data=st.data())
+def test_random_expressions(kind: Kind, data: st.DataObject) -> None:
+    expr = data.draw(expressions(kind, 4))
+    runs(Leaf((), expr), data.draw(rows(12)))
+
+
+def bits(columns: Any) -> Any:
+    """Columns with everything that is stored of them."""
+    if isinstance(columns, Struct):
+        return columns.cls, columns.names, [bits(part) for part in columns.parts], repr(columns.valid)
+    if not isinstance(columns, Column):
+        return columns
+    stored = columns.storage
+    if isinstance(stored, np.ndarray):
+        stored = str(stored.dtype), stored.tobytes()
+    return columns.kind, repr(stored), repr(columns.valid), repr(columns.undefined)
+
+
+def parts_of(ran: evaluation.Ran) -> Any:
+    emissions = [(repr(one.rows), one.number, bits(one.key), bits(one.value)) for one in ran.emissions]
+    return emissions, bits(ran.result)
+
+
+@MANY
+@given(st.one_of([expressions(kind, 3) for kind in (BOOLEAN, INTEGER, FLOAT, TIMESTAMP)]), rows(12))
+def test_the_same_bits_as_node_by_node(expr: Any, table: list[dict[str, Any]]) -> None:
+    leaf = Leaf((Emission(None, expr),), expr)
+    inputs, count = columns_of(table), len(table)
+    try:
+        expected = evaluation.interpreted(leaf, inputs, count)
+    except Undefined:
+        return
+    assert parts_of(evaluation.run(leaf, inputs, count)) == parts_of(expected)
+
+
+def number(name: str) -> Input:
+    return Input(("row", name), INTEGER)
+
+
+A, B = number("integer0"), number("integer1")
+SUM = Call("add", (A, B), INTEGER)
+TREE = Branch(
+    Call("lt", (SUM, Const(10, INTEGER)), BOOLEAN),
+    Leaf((Emission(None, Pack(tuple, (), (SUM, Call("mul", (Call("add", (A, B), INTEGER), A), INTEGER)))),)),
+    Leaf((Emission(None, Pack(tuple, (), (SUM, A))),)),
+)
+
+
+def table_of(*pairs: tuple[int, int]) -> Callable[[Input], Column]:
+    table = np.array(pairs, np.int64)
+    return lambda leaf: Column(leaf.kind, table[:, int(str(leaf.path[1])[-1])])
+
+
+def test_code_is_used_where_all_values_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "interpreted", lambda *args: pytest.fail("node by node"))
+    monkeypatch.setattr(Rows, "call", lambda *args: pytest.fail("node by node"))
+    first, second = evaluation.run(TREE, table_of((1, 2), (20, 1), (3, 4)), 3).emissions
+    assert isinstance(first.value, Struct)
+    assert [part.values.tolist() for part in first.value.parts if isinstance(part, Column)] == [[3, 7], [3, 21]]
+    assert (first.rows.tolist(), second.rows.tolist()) == ([0, 2], [1])
+
+
+def test_an_equal_call_is_computed_once() -> None:
+    writer = generated._Writer()
+    writer.node(TREE, frozenset())
+    assert sum("= act_" in line for line in writer.lines) == 4  # the sum, the comparison, and in a leaf the sum and the product
+
+
+def test_code_gives_up_where_a_row_has_no_value() -> None:
+    code = code_of(TREE)
+    assert code is not None
+    assert code(table_of((2**62, 1), (2**62, 2**62)), 2) is None
+    with pytest.raises(Undefined) as error:
+        evaluation.run(TREE, table_of((2**62, 1), (2**62, 2**62)), 2)
+    assert error.value.args == (1,)
+
+
+def test_a_tree_gets_code_when_it_was_evaluated_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generated, "CALLS", 2)
+    tree = Leaf((), SUM)
+    assert [code_of(tree) is not None for _ in range(4)] == [False, False, True, True]
+
+
+def test_a_large_tree_has_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generated, "_MOST", 4)
+    assert generated.generated(TREE) is None
+
+
+def caught() -> bool:
+    """Is there a tree for which the code is wrong?"""
+
+    def differs(case: tuple[Tree, list[dict[str, Any]]]) -> bool:
+        try:
+            runs(*case)
+        except (Exception, pytest.fail.Exception):
+            return True
+        return False
+
+    try:
+        find(st.tuples(trees(), rows(6)), differs, settings=FIRST)
+    except NoSuchExample:
+        return False
+    return True
+
+
+def test_code_that_never_gives_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generated._Body, "give_up", lambda self, when: None)
+    assert caught()
+
+
+def test_the_wrong_rows_of_a_branch_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    branch = generated._Body.branch
+    monkeypatch.setattr(generated._Body, "branch", lambda self, tree: [line.replace("~", "") for line in branch(self, tree)])
+    assert caught()
+
+
+def test_calls_that_are_one_only_by_their_operation_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = generated._Body.array
+    monkeypatch.setattr(generated._Body, "array", lambda self, at, written, kind: array(self, kind, written, kind))
+    assert caught()
