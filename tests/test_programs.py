@@ -83,9 +83,9 @@ def run_flows(tally: Tally, count: int, depth: int = 4) -> Tally:
 
 
 KINDS: tuple[tuple[str, str, Gives, int, int, float], ...] = (
-    ("program", "python", "body", 450, 5, 0.44),
-    ("function", "python", "result", 500, 5, 0.62),
-    ("odd_program", "odd", "body", 900, 4, 0.28),
+    ("program", "python", "body", 350, 5, 0.44),
+    ("function", "python", "result", 400, 5, 0.62),
+    ("odd_program", "odd", "body", 700, 4, 0.28),
 )
 
 
