@@ -155,6 +155,16 @@ def test_the_local_backend_gives_the_definition(tmp_path: Path, bounds: Bounds) 
         assert bounds == UNGATED or name == "orders" or len(shown) < SMALL["waves"]
 
 
+def test_a_sensor_that_is_silent_counts_with_its_last_weather() -> None:
+    op, at = Area(), Cell(0, 0)
+    emitted: list[Weather] = []
+    state = op.on_item(
+        op.initial_state(), at, [Sensor(0, 0, Weather(20.0, 1.0, 4.0)), Sensor(1, 0, Weather(30.0, 3.0, 8.0))], emitted.append
+    )
+    op.on_item(state, at, [Sensor(0, 0, Weather(40.0, 1.0, 4.0))], emitted.append)
+    assert emitted == [Weather(25.0, 2.0, 6.0), Weather(35.0, 2.0, 6.0)]
+
+
 def test_groups_lie_side_by_side() -> None:
     assert sorted(groups([(0, 0), (0, 1), (1, 1), (2, 2), (5, 5), (5, 6)])) == [1, 2, 3]
     assert groups([]) == []
