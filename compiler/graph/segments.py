@@ -119,7 +119,7 @@ class _Cut:
             count = sum(1 if reader.id in reasons else copies[reader.id] for reader in readers)
             copies[node.id] = count if readers else int(isinstance(node, Sink))
             if isinstance(node, Gate):
-                reasons[node.id] = "nothing behind a gate runs while it is closed"
+                reasons[node.id] = f"nothing behind a gate runs while it is closed; it opens at {node.bound}"
             if count < 2 or isinstance(node, Gate):
                 continue
             why = dear[node.id]

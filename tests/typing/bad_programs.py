@@ -21,6 +21,7 @@ from tracetypes import (
     merge,
     sort,
 )
+from tracetypes.gates import time
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -193,3 +194,9 @@ readings.through(Unchanged[str, float]())  # E: arg-type "Unchanged[str, float]"
 flow.source("a", U[str, Measurement], markers=every(seconds=1, time=lambda m: m.tt))  # E: attr-defined "tt"
 flow.source("b", U[str, Measurement], markers=ticks, key=lambda m: m.idd)  # E: attr-defined "idd"
 flow.source("c", U[int, Measurement], markers=ticks, key=lambda m: m.id)  # E: arg-type "key" # E: return-value "str"
+
+# Which item of a U is the latest, its author says. Bounds are no numbers.
+readings.latest(time(60))  # E: call-arg "latest_by"
+readings.latest(time(60), latest_by=lambda r: r.tts)  # E: attr-defined "tts"
+readings.gate(60)  # E: arg-type "Bound"
+ordered.gate(time(60) & 3)  # E: operator

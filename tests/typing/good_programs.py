@@ -25,6 +25,7 @@ from tracetypes import (
     merge,
     sort,
 )
+from tracetypes.gates import majority, sequence, time, value
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -139,3 +140,10 @@ assert_type(left.late(), Stream[U[Left, Reading]])
 assert_type(merge(readings, more.late()), Stream[U[str, Reading]])
 assert_type(hub.rejects(), Stream[U[Unit, Rejected]])
 assert_type(merge(hub.rejects(), left.rejects()), Stream[U[Unit, Rejected]])
+
+# Gates keep the type of a stream that they hold; what a container gate hands on is ordered.
+assert_type(readings.gate(time(60) | sequence(100)), Stream[U[str, Reading]])
+assert_type(readings.gate(value(units=1, columns="scalar"), latest_by=lambda r: r.ts), Stream[U[str, Reading]])
+assert_type(ordered.gate(time(60)), Stream[O[str, Reading]])
+assert_type(ordered.latest(time(60) & sequence(percent=20)), Stream[O[str, Reading]])
+assert_type(readings.latest(majority(time(60), sequence(100)), latest_by=lambda r: (r.ts, r.scalar)), Stream[O[str, Reading]])
