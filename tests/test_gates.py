@@ -30,6 +30,7 @@ from tracetypes import (
     check,
     decimal,
     every,
+    explain,
     in_band,
     interpret,
     interpret_rows,
@@ -636,3 +637,9 @@ def test_keys_and_values_of_all_types(kind: tuple[Any, list[Any], Any, Callable[
         found = simulate_scripts(program(checked, key_groups=3), scripts, seed=seed)["out"].trace
         assert found == expected
     assert 0 < len([one for one in expected.items if isinstance(one, Marker)]) <= 8
+
+
+def test_explain_says_where_a_gate_stands_and_when_it_opens() -> None:
+    text = explain(flow_of(lambda s: s.gate(sequence(3) | time(60), name="zones")), backend="local")
+    assert "gate 'zones', where epochs are committed: opens at sequence(3) | time(60 s)" in text
+    assert "nothing behind a gate runs while it is closed" in text

@@ -68,7 +68,7 @@ def explain(checked: Checked, wording: Wording, *, parallelism: int, key_groups:
             "",
             f"query {segment.name!r}",
             *show_graph(segment.checked),
-            *_compilation(segment.checked, plan, wording),
+            *_compilation(segment.ungated, plan, wording),
         ]
     return "\n".join(lines)
 
@@ -107,6 +107,8 @@ def show_plan(plan: Plan, wording: Wording) -> Iterator[str]:
     for one in stateless_runs(tail):
         yield from _operator(one, "native")
     yield from _lines(wording.sink(plan.sink))
+    if plan.gate is not None:
+        yield f"    {title(plan.gate)}, where epochs are committed: opens at {plan.gate.bound}"
 
 
 def _lines(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
