@@ -74,13 +74,13 @@ def column_from_arrow(schema: Schema, array: Any) -> Column:
             if isinstance(schema, Date):
                 array = array.cast(pa.int32())
             elif isinstance(schema, Timestamp):
-                array = array.cast(_TIMESTAMP)
-            array = array.cast(pa.int64())
+                array = _as(array, _TIMESTAMP)
+            array = _as(array, _INTEGER)
             values = (array if valid is None else pc.fill_null(array, 0)).to_numpy()
         case String() | Bytes():
             if pa.types.is_dictionary(array.type) and array.type.value_type == arrow_type(schema):
                 return Column(schema, DictionaryEncoded.from_arrow(array), valid)
-            array = array.cast(arrow_type(schema))
+            array = _as(array, arrow_type(schema))
             values = array if valid is None else pc.fill_null(array, "" if isinstance(schema, String) else b"")
         case LiteralOf(item, _):
             return column_from_arrow(item, array)
@@ -106,6 +106,12 @@ _TEXT: Final = (String, Bytes)
 
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_INTEGER: Final = pa.int64()
+
+
+def _as(array: Any, type_: Any) -> Any:
+    """The array as one of a type. Arrow takes ten microseconds to find that there is nothing to do."""
+    return array if array.type == type_ else array.cast(type_)
 
 
 def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:

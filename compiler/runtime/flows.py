@@ -114,14 +114,12 @@ def fit(schema: Schema, columns: Columns) -> Columns:
 
     Raises :class:`Undefined` if a value does not fit.
     """
+    if isinstance(columns, Column) and columns.kind == schema and columns.valid is None and columns.undefined is None:
+        return columns
     if isinstance(schema, Optional):
         if isinstance(columns, Column) and columns.kind is None:
             return Column(None, None)
-        return (
-            fit(schema.item, attrs.evolve(columns, valid=None))
-            if columns.valid is None
-            else _masked(schema.item, columns)
-        )
+        return fit(schema.item, columns) if columns.valid is None else _masked(schema.item, columns)
     if columns.valid is not None and not columns.valid.all():
         raise Undefined(int(np.argmin(columns.valid)))
     match schema:
