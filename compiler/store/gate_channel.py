@@ -3,6 +3,7 @@
 ::
 
     CHANNEL/held/BATCH-NUMBER.parquet      rows of blocks whose marker was not let through yet, as stages send them
+    CHANNEL/held/BATCH-mLEVEL.parquet      many of these files in one
     CHANNEL/gate/BATCH.json                what the gate decided in an epoch: its record
     CHANNEL/gate/BATCH.outside             what the machine was asked for in an epoch, and what it said; it stays
     CHANNEL/gate/BATCH.then                the numbers of the container at the last execution, where the bound needs them
@@ -39,6 +40,10 @@ from tracetypes.errors import RunError
 from tracetypes.results import GateReport
 
 __all__ = ["GateChannel", "GateOutput", "last_record", "of_machine", "outside_of"]
+
+
+MERGED = 32
+"""So many files of one level become one of the next."""
 
 
 class GateChannel(FileChannel):
@@ -88,6 +93,12 @@ class FilePiece:
     schema: pa.Schema
     first: int
     last: int
+
+    @property
+    def level(self) -> int:
+        """How often its rows were merged with others."""
+        _, _, level = self.path.stem.partition("-m")
+        return int(level or 0)
 
     @classmethod
     def of(cls, path: Path, schema: pa.Schema) -> FilePiece | None:
@@ -186,7 +197,7 @@ class GateOutput(ChannelOutput):
         if kernel.state.execution != executed and kernel.container.remembers:
             self.then = f"{batch:08d}.then"
             _write(self.channel.gate / self.then, dumps(kernel.container.at_execution()))
-        self.held = passed.rest
+        self.held = self._merged(passed.rest, batch)
         held = [[one.path.name, one.first, one.last] for one in self.held if isinstance(one, FilePiece)]
         if kernel.looked:
             looked = [[marker, name, value] for (marker, name), value in kernel.looked.items()]
@@ -238,6 +249,22 @@ class GateOutput(ChannelOutput):
                     writer.write_table(table)
             move(hidden, files[-1])
         return files
+
+    def _merged(self, pieces: Sequence[Piece], batch: int) -> list[Piece]:
+        """What is held, in few files: so many of one level become one of the next. So a row is written a few times at most,
+        however long the gate is closed."""
+        pieces, level = list(pieces), 0
+        while len(some := [one for one in pieces if isinstance(one, FilePiece) and one.level == level]) >= MERGED:
+            level += 1
+            self.staged.mkdir(parents=True, exist_ok=True)
+            hidden, to = self.staged / f"held-{uuid.uuid4().hex}", self.channel.held / f"{batch:08d}-m{level}.parquet"
+            with pq.ParquetWriter(hidden, self.schema) as writer:
+                for one in some:
+                    writer.write_table(one.read())
+            move(hidden, to)
+            whole = FilePiece(to, self.schema, min(one.first for one in some), max(one.last for one in some))
+            pieces = [*(one for one in pieces if one not in some), whole]
+        return pieces
 
     def _place(self, batch: int, number: int) -> Path:
         return self.channel.rows / f"{batch:08d}-{number:04d}.parquet"

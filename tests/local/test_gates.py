@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import some
@@ -20,6 +20,7 @@ from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.plan.program import Program, program
+from tracetypes.compiler.store import gate_channel
 from tracetypes.compiler.store.gate_channel import last_record
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.metrics_table import Table
@@ -62,6 +63,24 @@ def test_runs_agree_with_the_definition(case: Latest, files: Files, drain: bool)
     with tempfile.TemporaryDirectory() as checkpoint:
         traces, _ = run_files(case.flow(), files, checkpoint, drain=drain)
     assert answered(traces["out"]) == answered(trace)
+
+
+@settings(max_examples=some(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(FLOWS, st.lists(ROWS, min_size=4, max_size=6))
+def test_files_that_are_merged_while_a_gate_is_closed(monkeypatch: pytest.MonkeyPatch, case: Latest, files: Files) -> None:
+    monkeypatch.setattr(gate_channel, "MERGED", 2)
+    rows = [pair for file in files for pair in file]
+    (trace,) = interpret_rows(check(case.flow()), {"in": rows})[0].values()
+    with tempfile.TemporaryDirectory() as checkpoint:
+        traces, _ = run_files(case.flow(), files, checkpoint)
+    assert traces["out"] == trace
+
+
+def test_a_gate_that_is_closed_for_long_holds_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_channel, "MERGED", 3)
+    run_files(flow_of(lambda s: s.gate(sequence(1000))), HOURS, str(tmp_path), drain=False)
+    names = sorted(file.name for file in tmp_path.glob("channels/*/held/*"))
+    assert names == ["00000008-m2.parquet", "00000011-m1.parquet"]
 
 
 HOURS: Files = [[(key, Reading(float(hour), None, hour * 10)) for key in "abcd"] for hour in range(12)]
