@@ -6,8 +6,8 @@
 A line for each bound, on the same seeded data: ``executions`` of the gated steps, of so many ``waves`` that came to the gate;
 ``share``, in percent; ``processor``, the seconds of this process, and ``ungated``, those of the flow without gates; ``error``
 of each output, the mean and the largest over the waves: the sum of the absolute differences between what is there and what
-would be there without gates, over all keys, divided by the sum of the latter. ``largest`` is the largest difference of a
-single number. ``published``: what figures 9 and 18 of Flux say, in percent.
+would be there without gates, over all keys, as a share of the sum of the latter, which is averaged over the waves.
+``largest`` is the largest difference of a single number. ``published``: what figures 9 and 18 of Flux say, in percent.
 
 Sigma of air quality is, for steps C, D and E, the percentage of the keys in front of the step (detectors, zones) that were
 written since its last execution; for step F the zones that have become or ceased to be hot spots, in percent of the hot spots
@@ -98,9 +98,9 @@ def forest(arguments: argparse.Namespace, _: Any) -> Application:
         forest_fire.Bounds(),
         {
             f"{percent} %": forest_fire.Bounds(
-                areas=gates.value(percent=percent, columns="temperature"),
-                thermal=gates.value(percent=percent, columns="temperature"),
-                risks=gates.value(percent=percent, columns="temperature"),
+                areas=gates.value(percent=percent),
+                thermal=gates.value(percent=percent),
+                risks=gates.value(percent=percent),
                 forest=gates.value(percent=percent, columns="level"),
             )
             for percent in PERCENTS
@@ -156,15 +156,16 @@ def errors(plain: dict[int, dict[str, float]], gated: dict[int, dict[str, float]
     """How far what is there is from what would be there, over the waves of which there is something."""
     there: dict[str, float] = {}
     here: dict[str, float] = {}
-    shares, largest = [], 0.0
+    sums, whole, largest = [], 0.0, 0.0
     for wave in sorted({*plain, *gated}):
         there |= plain.get(wave, {})
         here |= gated.get(wave, {})
         away = [abs(here.get(key, 0.0) - number) for key, number in there.items()]
-        whole = sum(map(abs, there.values()))
-        shares.append(sum(away) / whole if whole else 0.0)
+        sums.append(sum(away))
+        whole += sum(map(abs, there.values()))
         largest = max(largest, *away)
-    return {"mean": round(sum(shares) / len(shares), 4), "largest_share": round(max(shares), 4), "largest": round(largest, 2)}
+    average = whole / len(sums)
+    return {"mean": round(sum(sums) / whole, 4), "largest_share": round(max(sums) / average, 4), "largest": round(largest, 2)}
 
 
 def run(application: Application, root: Path, bounds: Any, name: str) -> tuple[float, Any]:
