@@ -53,8 +53,9 @@ from tracetypes.compiler.runtime.open_tables import TableBlocks
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.errors import OperatorFailed
 from tracetypes.formats import Csv, Format, JsonLines, Kafka, Layout, Parquet
+from tracetypes.gates import sequence
 from tracetypes.markers import EventTime, InBand, Markers
-from tracetypes.nodes import Apply, Merge, Node, Receive, Sink, Sort, Source
+from tracetypes.nodes import Apply, Gate, Merge, Node, Receive, Sink, Sort, Source
 
 
 @attrs.frozen
@@ -483,9 +484,10 @@ CHANGED: dict[tuple[type[Any], str], tuple[Dataflow, Dataflow]] = {
 }
 
 ASIDE = {
-    *((cls, "where") for cls in (Source, Apply, Sort, Merge, Sink)),  # another line in the same file
+    *((cls, "where") for cls in (Source, Apply, Sort, Merge, Sink, Gate)),  # another line in the same file
     *((cls, "extension") for cls in (Csv, JsonLines, Parquet)),  # has one value only
     *((Receive, name) for name in ("name", "edge")),  # of channels, in tests/spark/test_changed.py
+    *((Gate, name) for name in ("bound", "latest", "latest_by", "name")),  # they end a segment: see the test below
 }
 
 
@@ -499,6 +501,29 @@ def test_a_field_is_what_it_was_declared(cls: type[Any], field: str) -> None:
     else:
         assert one.refused(other) == []
         assert one.changed(other) or field == "parallelism"
+
+
+def test_what_a_gate_is_may_not_change() -> None:
+    """Of a plan in front of a channel."""
+    from tracetypes.compiler.plan.program import program
+
+    def gated(make: Any) -> Fingerprint:
+        made = Dataflow("gated")
+        made.sink("out", make(made.source("items", U[str, Item], key=id_of, markers=every(seconds=10, time=ts_of))))
+        return fingerprint(program(check(made), key_groups=2).plans[0], sends=True)
+
+    first = gated(lambda rows: rows.gate(sequence(3), name="a", latest_by=FIRST))
+    assert first == gated(lambda rows: rows.gate(sequence(3), name="a", latest_by=FIRST))
+    for make in (
+        lambda rows: rows.gate(sequence(4), name="a", latest_by=FIRST),
+        lambda rows: rows.gate(sequence(3), name="b", latest_by=FIRST),
+        lambda rows: rows.gate(sequence(3), name="a", latest_by=SECOND),
+        lambda rows: rows.gate(sequence(3), name="a"),
+        lambda rows: rows.latest(sequence(3), name="a", latest_by=FIRST),
+        lambda rows: rows.gate(sequence(3, rows=bool), name="a", latest_by=FIRST),
+    ):
+        assert first.refused(gated(make))
+        assert gated(make).refused(first)
 
 
 class Plain:

@@ -48,6 +48,7 @@ from tracetypes.markers import EventTime, InBand
 from tracetypes.nodes import (
     Apply,
     Fused,
+    Gate,
     Gather,
     Merge,
     Receive,
@@ -83,6 +84,15 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
     Apply: {"id": DERIVED, "where": FREE, "inputs": DERIVED, "op": KEPT, "parallelism": FREE},
     Sort: {"id": DERIVED, "where": FREE, "inputs": DERIVED, "by": KEPT, "parallelism": FREE},
     Merge: {"id": DERIVED, "where": FREE, "inputs": KEPT},
+    Gate: {
+        "id": DERIVED,
+        "where": FREE,
+        "inputs": DERIVED,
+        "bound": KEPT,
+        "latest": KEPT,
+        "latest_by": KEPT,
+        "name": KEPT,
+    },
     Sink: {
         "id": DERIVED,
         "where": FREE,

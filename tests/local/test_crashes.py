@@ -83,6 +83,7 @@ def crashing_at(place: int | None) -> Iterator[list[str]]:
         return call
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gate_channel, "MERGED", 2)
         for owner, name in STEPS:
             patch.setattr(owner, name, wrapped(owner, name))
         yield places
