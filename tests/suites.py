@@ -40,7 +40,7 @@ SUITES: Final = (
     Suite("library", 245, ("stdlib/*.py",)),
     Suite(
         "examples and pages",
-        75,
+        100,
         tuple(
             f"test_{name}.py"
             for name in (

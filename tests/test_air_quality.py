@@ -90,7 +90,10 @@ def traces(graph: Any, readings: list[Reading]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("tendency", air_quality_data.TENDENCIES)
+TENDENCIES = ["rising", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("falling", "uniform"))]
+
+
+@pytest.mark.parametrize("tendency", TENDENCIES)
 def test_each_wave_is_what_numpy_computes(tendency: Any) -> None:
     readings = rows(tendency)
     found = traces(air_quality.flow(side=SIDE), readings)
@@ -120,7 +123,7 @@ def executions(readings: list[Reading], percent: float) -> list[int]:
     return waves
 
 
-@pytest.mark.parametrize("tendency", air_quality_data.TENDENCIES)
+@pytest.mark.parametrize("tendency", TENDENCIES)
 def test_behind_a_gate_the_map_is_that_of_its_last_execution(tendency: Any) -> None:
     readings = rows(tendency, 2)
     waves = executions(readings, 80)
@@ -156,7 +159,7 @@ def test_with_all_gates_the_end_is_the_same() -> None:
         assert [getattr(one, "average", one) for one in values] == [pytest.approx(getattr(values[0], "average", values[0]))] * 2
 
 
-@pytest.mark.parametrize("bounds", [Bounds(), ALL], ids=["ungated", "gated"])
+@pytest.mark.parametrize("bounds", [pytest.param(Bounds(), marks=pytest.mark.nightly), ALL], ids=["ungated", "gated"])
 def test_the_local_backend_gives_the_definition(tmp_path: Path, bounds: Bounds) -> None:
     air_quality_data.write(tmp_path, files=3, side=SIDE, waves=WAVES, tendency="rising", seed=3)
     graph = air_quality.flow(bounds, SIDE)

@@ -197,7 +197,7 @@ def pairs_of(rows: Iterable[Any]) -> Rows:
     return Counter(shown(*(row if isinstance(row, tuple) else (None, row))) for row in rows)
 
 
-@pytest.mark.parametrize("format", ["parquet", "json"])
+@pytest.mark.parametrize("format", ["parquet", pytest.param("json", marks=pytest.mark.nightly)])
 def test_the_local_backend_gives_what_duckdb_counts(tmp_path: Path, format: str) -> None:
     options: dict[str, Any] = {"days": DAYS, "users": 60, "seed": 2, **SMALL}
     tpcx_bb_data.write(tmp_path, clicks=2_500, lines=3_000, files=3, format=format, **options)
