@@ -21,7 +21,7 @@ from tracetypes.compiler.columns.expressions import Rows
 from tracetypes.compiler.columns.generated import code_of
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Input, Kind, Leaf, Pack, Tree, Undefined
 
-MANY = settings(max_examples=3 * settings().max_examples, deadline=None)
+MANY = settings(deadline=None)
 
 
 @pytest.fixture(autouse=True)
@@ -160,6 +160,7 @@ def test_the_wrong_rows_of_a_branch_are_caught(monkeypatch: pytest.MonkeyPatch) 
     assert caught()
 
 
+@pytest.mark.nightly
 def test_calls_that_are_one_only_by_their_operation_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     array = generated._Body.array
     monkeypatch.setattr(generated._Body, "array", lambda self, at, written, kind: array(self, kind, written, kind))

@@ -60,11 +60,13 @@ def caught() -> bool:
     return True
 
 
+@pytest.mark.nightly
 def test_open_blocks_that_get_lost_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regroup, "_joined_block", lambda one, other: one)
     assert caught()
 
 
+@pytest.mark.nightly
 def test_keys_that_go_to_another_group_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     by_group = regroup._by_group
     monkeypatch.setattr(regroup, "_by_group", lambda content, group_of, count: by_group(content, group_of, count)[::-1])
@@ -81,6 +83,7 @@ def test_open_aggregates_that_get_lost_are_caught(monkeypatch: pytest.MonkeyPatc
     assert caught()
 
 
+@pytest.mark.nightly
 def test_rows_of_columns_that_go_to_another_group_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = regroup._rows_by_group
     monkeypatch.setattr(regroup, "_rows_by_group", lambda *args: rows(*args)[::-1])
