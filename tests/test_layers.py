@@ -15,6 +15,7 @@ TOP = (
     "tracetypes.recovery",
     "tracetypes.running",
     "tracetypes.testing",
+    "tracetypes.training",
 )
 """What stands on top of everything, beside ``tracetypes`` itself: its public names."""
 

@@ -26,7 +26,7 @@ from tracetypes.conformance import hashable, name_of
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation
 from tracetypes.formats import Csv, Layout, TextLines
-from tracetypes.gate_check import gate_problems
+from tracetypes.gate_check import gate_problems, model_problems
 from tracetypes.graph import DISPLAY, Dataflow, Stream
 from tracetypes.markers import InBand
 from tracetypes.nodes import (
@@ -326,7 +326,7 @@ class _Checker:
     def gate_type(self, node: Gate, edge: EdgeType | None) -> EdgeType | None:
         if edge is None:
             return None
-        for one in gate_problems(node, edge):
+        for one in (*gate_problems(node, edge), *model_problems(node, self.graph)):
             self.refuse(one.code, node, one.found, one.expected, one.fix)
         return attrs.evolve(edge, ordered=True) if node.latest else edge
 

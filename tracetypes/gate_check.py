@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from difflib import get_close_matches
 
 import attrs
 
-from tracetypes.bounds import AtLeast, Bound, Divergence, Elements, Impact, Magnitude, Peak, Sequence, Time, Value
+from tracetypes.bounds import AtLeast, Bound, Divergence, Elements, Impact, Magnitude, Peak, Sequence, Time, Value, parts_of
 from tracetypes.conformance import name_of
 from tracetypes.containers import columns_of
 from tracetypes.edges import EdgeType
 from tracetypes.errors import DataError
-from tracetypes.nodes import Gate
+from tracetypes.learned_gates import Learned
+from tracetypes.nodes import Apply, Gate, Graph, Node, Sink, Source
 from tracetypes.records import Boolean, Record, Schema, Unit
 from tracetypes.schemas import schema_of
 
-__all__ = ["Problem", "gate_problems", "opens_for_certain", "why_never"]
+__all__ = ["Problem", "digest", "gate_problems", "model_problems", "opens_for_certain", "why_never"]
 
 
 @attrs.frozen
@@ -56,6 +58,36 @@ def gate_problems(node: Gate, edge: EdgeType) -> Iterator[Problem]:
             "a bound that can be reached",
             "lower it, or combine it by | with another, such as time(...)",
         )
+
+
+def digest(graph: Graph) -> str:
+    """What a model depends on of a graph: its nodes and how they are joined, without bounds and parameters."""
+    places = {node.id: at for at, node in enumerate(graph.nodes)}
+    lines = [f"{places[node.id]} {_kind(node)} {[places[one] for one in node.inputs]}" for node in graph.nodes]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _kind(node: Node) -> str:
+    match node:
+        case Source(name=name) | Sink(name=name):
+            return f"{type(node).__name__} {name}"
+        case Apply(op=op):
+            return type(op).__qualname__
+        case _:
+            return type(node).__name__
+
+
+def model_problems(node: Gate, graph: Graph) -> Iterator[Problem]:
+    """A model of another graph."""
+    whole: object = node.bound
+    for bound in parts_of(whole) if isinstance(whole, Bound) else ():
+        if isinstance(bound, Learned) and bound.model is not None and bound.model.subject.graph not in ("", digest(graph)):
+            yield Problem(
+                "TT251",
+                f"{bound.model} of {bound.name!r}, which was trained with another graph",
+                "a model of this graph",
+                "train again: train_gates(...)",
+            )
 
 
 def _columns(bound: Bound, value: Schema) -> Iterator[Problem]:
