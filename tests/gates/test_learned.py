@@ -19,7 +19,7 @@ from tracetypes.compiler.gates.learned.models import Models
 from tracetypes.compiler.gates.learned.reports import confidences, correlation, report
 from tracetypes.compiler.gates.learned.steps import Example, Step, Tolerance, Values, VirtualExecutions, gates_before
 from tracetypes.compiler.gates.learned.training import CLASSIFIERS, Standards, Trained, areas, train
-from tracetypes.compiler.gates.learned.workflow import Every, Learned, Oracle, Sometimes, Wave, Workflow
+from tracetypes.compiler.gates.learned.workflow import Every, Learned, Oracle, Replay, Sometimes, Wave, Workflow
 from tracetypes.forests import Forest
 from tracetypes.impacts import magnitude, relative_magnitude, root_mean_square
 from tracetypes.learned_gates import Subject
@@ -244,6 +244,13 @@ def test_the_oracle_keeps_its_bound_where_predecessors_are_fresh(accumulates: bo
     waves = Workflow(steps, Oracle((BOUND, BOUND))).run(sensors(60, seed=2))
     assert max(wave.errors[0] for wave in waves) <= BOUND
     assert report(waves, ("areas", "index"), (BOUND, BOUND))[0].saved > 0
+
+
+def test_a_replay_of_recorded_waves_is_the_workflow_where_steps_read_sources_only() -> None:
+    steps = workflow(BOUND)[:1]
+    recorded = [{**sources, "areas": steps[0].compute(sources["sensors"])} for sources in sensors(40, seed=5)]
+    one = Workflow(steps, Every(3)).run(sensors(40, seed=5))
+    assert Replay(steps, Every(3)).run(recorded) == one
 
 
 def test_the_naive_deciders() -> None:

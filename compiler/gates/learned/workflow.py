@@ -15,8 +15,9 @@ import attrs
 from tracetypes.compiler.gates.learned.learner import Learner, Phase
 from tracetypes.compiler.gates.learned.steps import Change, Step, Values, VirtualExecutions
 from tracetypes.impacts import combined, variation
+from tracetypes.learned_gates import Model
 
-__all__ = ["Decider", "Every", "Learned", "Oracle", "Sometimes", "Wave", "Workflow", "WorkflowStep"]
+__all__ = ["Decider", "Every", "Learned", "Modelled", "Oracle", "Replay", "Sometimes", "Wave", "Workflow", "WorkflowStep"]
 
 
 @attrs.frozen(kw_only=True)
@@ -66,12 +67,21 @@ class Workflow:
         """Run waves. Each brings the containers of the sources, by name."""
         return [self._wave(sources) for sources in waves]
 
-    def _wave(self, sources: Mapping[str, Values]) -> Wave:
+    def _synchronous(self, sources: Mapping[str, Values]) -> Mapping[str, Values]:
+        """The containers of the workflow in which all steps run at each wave."""
         correct = dict(sources)
         for step in self.steps:
             correct[step.name] = step.compute(*(correct[name] for name in step.reads))
-        self.containers.update(sources)
-        changed = set(sources)
+        return correct
+
+    def _output(self, step: WorkflowStep, correct: Mapping[str, Values]) -> Values:
+        """The container of a step that runs."""
+        return step.compute(*(self.containers[name] for name in step.reads))
+
+    def _wave(self, sources: Mapping[str, Values]) -> Wave:
+        correct = self._synchronous(sources)
+        self.containers.update((name, sources[name]) for name in sources if name not in self.executions)
+        changed = {name for name in sources if name not in self.executions}
         impacts = [0.0] * len(self.gates)
         ran: list[bool] = []
         errors: list[float] = []
@@ -84,7 +94,7 @@ class Workflow:
                 runs = runs and (step.name not in self.containers or self.decider.decides(number, tuple(impacts), stale))
                 ran.append(runs)
             if runs:
-                self.containers[step.name] = step.compute(*(self.containers[name] for name in step.reads))
+                self.containers[step.name] = self._output(step, correct)
                 changed.add(step.name)
                 self.executions[step.name] += 1
                 for name in step.reads if step.gate is not None else ():
@@ -97,6 +107,26 @@ class Workflow:
 
     def _see(self, step: WorkflowStep, name: str) -> float:
         return self.changes[step.name, name].see(self.containers.get(name, {}))
+
+
+class Replay(Workflow):
+    """The same with waves that were recorded, such as those of a dataflow: each brings the containers of all steps as they were
+    when all
+    ran. A step that runs has the output of its wave, as if it had read fresh containers."""
+
+    def __init__(self, steps: Sequence[Step], decider: Decider) -> None:
+        super().__init__([WorkflowStep(one.name, one.reads, one.gate, compute=_nothing) for one in steps], decider)
+
+    def _synchronous(self, sources: Mapping[str, Values]) -> Mapping[str, Values]:
+        return sources
+
+    def _output(self, step: WorkflowStep, correct: Mapping[str, Values]) -> Values:
+        return correct[step.name]
+
+
+def _nothing(*containers: Values) -> Values:
+    """Is not called."""
+    return {}
 
 
 @attrs.define(eq=False)
@@ -125,6 +155,17 @@ class Learned:
 class _Fixed:
     def after(self, impacts: Sequence[float], containers: Mapping[str, Values]) -> None:
         """Nothing is learned."""
+
+
+@attrs.define(eq=False)
+class Modelled(_Fixed):
+    """Decides as a model says."""
+
+    model: Model
+
+    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
+        """By the impacts that the step is told."""
+        return self.model.runs(step, impacts)
 
 
 @attrs.define(eq=False)
