@@ -1,7 +1,7 @@
 """A dataflow with learned gates as a workflow, and the waves of a run of it in which everything runs.
 
-A gated step is what lies behind a gate, up to the next gates and sinks. Its output is the container of each stream that enters
-one of these. What it reads is the container of the stream that enters its own gate. A wave is a block.
+A gated step is what lies behind a gate, up to the next gates, merges and sinks. Its output is the container of each stream that
+enters one of these. What it reads is the container of the stream that enters its own gate. A wave is a block.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tracetypes.gate_check import digest
 from tracetypes.gates import ALWAYS, parts_of
 from tracetypes.interpreter import interpret_rows
 from tracetypes.learned_gates import Learned, Subject
-from tracetypes.nodes import Gate, Graph, Node, Sink
+from tracetypes.nodes import Gate, Graph, Merge, Node, Sink
 from tracetypes.trace import blocks
 
 __all__ = ["TrainingRun", "learned_gates"]
@@ -132,14 +132,14 @@ class _Feed:
 
 
 def _outputs(graph: Graph, gate: Node) -> list[int]:
-    """The streams behind a gate that enter a gate or a sink."""
+    """The streams behind a gate that enter a gate, a sink, or a merge with what is not of this step."""
     found: dict[int, None] = {}
     waiting = [gate.id]
     looked_at = set(waiting)
     while waiting:
         here = waiting.pop()
         for node in graph.consumers[here]:
-            if isinstance(node, Gate | Sink):
+            if isinstance(node, Gate | Sink | Merge):
                 found[here] = None
             elif node.id not in looked_at:
                 looked_at.add(node.id)

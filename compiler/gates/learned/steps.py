@@ -10,9 +10,10 @@ wave, for the steps in topological order:
    changes from wave to wave; else changes may cancel each other.
 3. The error is the difference between its output of this wave, which is the correct one, and that of its last virtual
    execution; or the sum of these from wave to wave.
-4. The label says whether the step has to run: the error is above the bound, and a predecessor ran virtually at this wave.
-   Behind a closed gate there is nothing new to compute with, and the application would not ask. A virtual execution resets
-   impact and error.
+4. A step is *needed* if its error is above its bound, or if a step that reads it, directly or through others, is needed: an
+   output is not corrected by what does not come. The label says whether the step has to run: it is needed, and a predecessor
+   ran virtually at this wave. Behind a closed gate there is nothing new to compute with, and the application would not ask. A
+   virtual execution resets impact and error.
 
 One thing differs from the application: the output of a virtual execution was computed from fresh inputs, the application's
 from what the step would see. A bound holds for the step's own staleness, and errors of predecessors come on top, as in the
@@ -29,7 +30,7 @@ import attrs
 from tracetypes.errors import UsageError
 from tracetypes.impacts import Variation, combined, variation
 
-__all__ = ["Change", "Example", "Step", "Tolerance", "Values", "VirtualExecutions", "gates_before"]
+__all__ = ["Change", "Example", "Step", "Tolerance", "Values", "VirtualExecutions", "gates_before", "needed_steps"]
 
 Values: TypeAlias = Mapping[Any, Any]
 """The latest values of a container, by key."""
@@ -112,15 +113,16 @@ class VirtualExecutions:
     def take(self, containers: Mapping[str, Values]) -> Example:
         """The example of the next wave. ``containers``: what each step and source holds after it, by name."""
         ran: dict[str, bool] = {}
-        impacts, errors, asked, labels = [], [], [], []
+        impacts, asked, labels = [], [], []
+        errors = {name: change.see(containers[name]) for name, change in self.errors.items()}
+        needed = needed_steps(self.steps, errors)
         for step in self.steps:
             runs = any(ran.get(name, True) for name in step.reads)
             if step.gate is not None:
                 seen = {name: self.seen[name] if name in self.seen else containers[name] for name in step.reads}
                 impacts.append(combined({name: self.impacts[step.name, name].see(one) for name, one in seen.items()}))
-                errors.append(self.errors[step.name].see(containers[step.name]))
                 asked.append(runs)
-                runs = runs and errors[-1] > step.gate.bound
+                runs = runs and step.name in needed
                 labels.append(runs)
                 if runs:
                     self.errors[step.name].reset()
@@ -130,7 +132,17 @@ class VirtualExecutions:
                 self.seen[step.name] = containers[step.name]
             ran[step.name] = runs
         self.wave += 1
-        return Example(self.wave - 1, tuple(impacts), tuple(errors), tuple(asked), tuple(labels))
+        return Example(self.wave - 1, tuple(impacts), tuple(errors.values()), tuple(asked), tuple(labels))
+
+
+def needed_steps(steps: Sequence[Step], errors: Mapping[str, float]) -> set[str]:
+    """The steps whose error is above the bound, and those that these read, directly or through others. ``steps``: in topological
+    order. ``errors``: of the gated ones, by name."""
+    needed: set[str] = set()
+    for step in reversed(steps):
+        if (step.gate is not None and errors[step.name] > step.gate.bound) or step.name in needed:
+            needed |= {step.name, *step.reads}
+    return needed
 
 
 def gates_before(steps: Sequence[Step]) -> list[frozenset[int]]:

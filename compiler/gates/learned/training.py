@@ -86,6 +86,8 @@ def areas(examples: Sequence[Example], subject: Subject, seed: int = 0) -> dict[
     found: dict[str, list[float]] = {name: [] for name in CLASSIFIERS}
     for n in range(len(subject.steps)):
         own = rows.of_step(n)
+        if len(np.unique(own.labels)) < 2:
+            continue  # it runs whenever it is asked
         for name, make in CLASSIFIERS.items():
             found[name].append(_area(own.out_of_fold(partial(make, seed), seed)[:, 0], own.labels[:, 0]))
     return {name: float(np.mean(one)) for name, one in found.items()}
@@ -108,7 +110,7 @@ class _Rows:
             fix = f"train for at least {2 * FOLDS} waves, or give a knowledge base that has them"
             raise UsageError("TT254", f"there are {len(examples)} examples to learn from", fix=fix)
         for n, name in enumerate(subject.steps):
-            labels = [one.labels[n] for one in examples if one.asked[n]]
+            labels = [one.labels[n] for one in examples]
             if len(set(labels)) < 2:
                 what, other = ("always", "larger") if any(labels) else ("never", "smaller")
                 fix = f"train for more waves, or give a {other} bound, or leave the gate out"
@@ -153,6 +155,8 @@ def _shaped(labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _threshold(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], aim: float) -> float:
     """The largest threshold up to one half that finds a share of ``aim`` of the waves at which the step has to run."""
+    if not labels.any():
+        return 0.5
     needed = np.sort(chances[labels])
     miss = int((1 - aim) * len(needed) + 1e-9)
     return float(min(0.5, max(needed[miss], 0.01)))
@@ -164,7 +168,7 @@ def _quality(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], thresh
     return Quality(
         accuracy=float((runs == labels).mean()),
         precision=right / int(runs.sum()) if runs.any() else 1.0,
-        recall=right / int(labels.sum()),
+        recall=right / int(labels.sum()) if labels.any() else 1.0,
         area=_area(chances, labels),
     )
 
@@ -172,6 +176,8 @@ def _quality(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], thresh
 def _area(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
     from sklearn.metrics import roc_auc_score
 
+    if len(np.unique(labels)) < 2:
+        return 1.0  # it runs whenever it is asked: nothing can be taken for something else
     return float(roc_auc_score(labels, chances))
 
 
@@ -210,11 +216,12 @@ def _network(seed: int) -> Any:
 
 
 def _vectors(seed: int) -> Any:
+    from sklearn.calibration import CalibratedClassifierCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC
 
-    return make_pipeline(StandardScaler(), SVC(probability=True, random_state=seed))
+    return make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(random_state=seed), ensemble=False, cv=3))
 
 
 CLASSIFIERS: Final[Mapping[str, Callable[[int], Any]]] = {

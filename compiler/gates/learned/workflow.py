@@ -13,7 +13,7 @@ from typing import Protocol
 import attrs
 
 from tracetypes.compiler.gates.learned.learner import Learner, Phase
-from tracetypes.compiler.gates.learned.steps import Change, Step, Values, VirtualExecutions
+from tracetypes.compiler.gates.learned.steps import Change, Step, Values, VirtualExecutions, needed_steps
 from tracetypes.impacts import combined, variation
 from tracetypes.learned_gates import Model
 
@@ -40,9 +40,9 @@ class Wave:
 class Decider(Protocol):
     """Decides which steps run."""
 
-    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
-        """Whether a gated step runs. ``impacts``: of all gated steps, 0 for those that were not asked yet. ``error``: if it does
-        not run; only an oracle may look at it."""
+    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
+        """Whether a gated step runs. ``impacts``: of all gated steps, 0 for those that were not asked yet. ``needed``: whether it
+        is needed (:func:`needed_steps`); only an oracle may look at it."""
 
     def after(self, impacts: Sequence[float], containers: Mapping[str, Values]) -> None:
         """A wave is over. ``containers``: of the synchronous workflow."""
@@ -81,6 +81,10 @@ class Workflow:
     def _wave(self, sources: Mapping[str, Values]) -> Wave:
         correct = self._synchronous(sources)
         self.containers.update((name, sources[name]) for name in sources if name not in self.executions)
+        needed = needed_steps(
+            self.steps, {step.name: variation(gate.error, correct[step.name], self.containers.get(step.name, {})) for step, gate
+            in self.gates},
+        )
         changed = {name for name in sources if name not in self.executions}
         impacts = [0.0] * len(self.gates)
         ran: list[bool] = []
@@ -90,8 +94,9 @@ class Workflow:
             if step.gate is not None:
                 number = len(ran)
                 impacts[number] = combined({name: self._see(step, name) for name in step.reads})
-                stale = variation(step.gate.error, correct[step.name], self.containers.get(step.name, {}))
-                runs = runs and (step.name not in self.containers or self.decider.decides(number, tuple(impacts), stale))
+                runs = runs and (
+                    step.name not in self.containers or self.decider.decides(number, tuple(impacts), step.name in needed)
+                )
                 ran.append(runs)
             if runs:
                 self.containers[step.name] = self._output(step, correct)
@@ -140,7 +145,7 @@ class Learned:
     def __attrs_post_init__(self) -> None:
         self.virtual = VirtualExecutions(self.steps)
 
-    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
+    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
         """As the model says; always in training."""
         return self.learner.decide(step, impacts)
 
@@ -163,7 +168,7 @@ class Modelled(_Fixed):
 
     model: Model
 
-    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
+    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
         """By the impacts that the step is told."""
         return self.model.runs(step, impacts)
 
@@ -179,7 +184,7 @@ class Sometimes(_Fixed):
     def __attrs_post_init__(self) -> None:
         self._random = random.Random(self.seed)
 
-    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
+    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
         """As a coin says."""
         return self._random.random() < self.probability
 
@@ -191,18 +196,15 @@ class Every(_Fixed):
     n: int
     _asked: dict[int, int] = attrs.field(init=False, factory=dict)
 
-    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
+    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
         """Count."""
         self._asked[step] = self._asked.get(step, 0) + 1
         return self._asked[step] % self.n == 0
 
 
-@attrs.frozen
 class Oracle(_Fixed):
-    """Knows the error: runs a step only when its bound would be exceeded. "Optimal" of figure 12."""
+    """Knows the errors: runs a step only when it is needed. "Optimal" of figure 12."""
 
-    bounds: tuple[float, ...]
-
-    def decides(self, step: int, impacts: Sequence[float], error: float) -> bool:
-        """Look at the error."""
-        return error > self.bounds[step]
+    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
+        """Look."""
+        return needed
