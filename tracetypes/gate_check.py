@@ -8,7 +8,19 @@ from difflib import get_close_matches
 
 import attrs
 
-from tracetypes.bounds import AtLeast, Bound, Divergence, Elements, Impact, Magnitude, Peak, Sequence, Time, Value, parts_of
+from tracetypes.bounds import (
+    AtLeast,
+    Bound,
+    Divergence,
+    Elements,
+    Impact,
+    Magnitude,
+    Peak,
+    Sequence,
+    Time,
+    Value,
+    parts_of,
+)
 from tracetypes.conformance import name_of
 from tracetypes.containers import columns_of
 from tracetypes.edges import EdgeType

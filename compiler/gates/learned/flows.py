@@ -11,12 +11,12 @@ from typing import Any
 
 import attrs
 
+from tracetypes.bounds import ALWAYS, parts_of
 from tracetypes.check import Checked
 from tracetypes.compiler.gates.learned.steps import Step, Tolerance, Values
 from tracetypes.containers import columns_of, numbers_in
 from tracetypes.errors import UsageError
 from tracetypes.gate_check import digest
-from tracetypes.gates import ALWAYS, parts_of
 from tracetypes.interpreter import interpret_rows
 from tracetypes.learned_gates import Learned, Subject
 from tracetypes.nodes import Gate, Graph, Merge, Node, Sink
