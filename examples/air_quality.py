@@ -216,8 +216,10 @@ def index(levels: Stream[O[Cell, Level]], side: int) -> Stream[U[Unit, float]]:
 def flow(bounds: Bounds = Bounds(), side: int = 50) -> Dataflow:
     """The dataflow for a grid of ``side * side`` detectors."""
     graph = Dataflow("air-quality")
-    markers = every(seconds=HOUR, time=lambda reading: reading.hour * HOUR)
-    readings = graph.source("readings", U[Cell, Reading], key=lambda reading: Cell(reading.x, reading.y), markers=markers)
+    readings = graph.source(
+        "readings", U[Cell, Reading], key=lambda reading: Cell(reading.x, reading.y),
+        markers=every(seconds=HOUR, time=lambda reading: reading.hour * HOUR),
+    )
     levels = readings.through(map_values(combined))
     hot = in_front("E", zones(in_front("C", levels, bounds.c), side), bounds.e).through(HotSpots())
     graph.sink("chart", chart(in_front("D", levels, bounds.d), side), marker="at")

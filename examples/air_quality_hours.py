@@ -100,8 +100,10 @@ class Together(OpKeyedOrdered[Unit, list[Index], Province, dict[int, Index]]):
 def flow(bound: Bound | None = None) -> Dataflow:
     """The dataflow. ``bound``: when the province is worth its execution; None: each hour."""
     graph = Dataflow("air-quality-hours")
-    markers = every(seconds=HOUR, time=lambda one: one.date_utc)
-    hours = graph.source("hours", U[int, Hour], key=lambda one: one.site_id, markers=markers, format=csv())
+    hours = graph.source(
+        "hours", U[int, Hour], key=lambda one: one.site_id,
+        markers=every(seconds=HOUR, time=lambda one: one.date_utc), format=csv(),
+    )
     stations = hours.through(sort(by=lambda one: one.date_utc)).through(Stations())
     known: Stream[O[int, Index]] = stations if bound is None else stations.latest(bound, name="province")
     beside = known.through(map(lambda _, one: (UNIT, one), to=tuple[Unit, Index]))

@@ -206,8 +206,10 @@ def image(one: Risk, fire: int | None) -> Image:
 def flow(bounds: Bounds = Bounds(), side: int = 30, burning: Mapping[Cell, int] | None = None) -> Dataflow:
     """The dataflow for a forest of ``side * side`` sensors. ``burning``: the areas that burn, with the first wave."""
     graph = Dataflow("forest-fire")
-    markers = every(seconds=PERIOD, time=lambda reading: reading.second)
-    readings = graph.source("readings", U[Cell, Reading], key=lambda reading: Cell(reading.x, reading.y), markers=markers)
+    readings = graph.source(
+        "readings", U[Cell, Reading], key=lambda reading: Cell(reading.x, reading.y),
+        markers=every(seconds=PERIOD, time=lambda reading: reading.second),
+    )
     weather = readings.through(aggregate(WEATHER))
     by_area = in_front("2a", weather, bounds.areas).through(map(to_area)).through(aggregate(collect())).through(sort(by=len))
     warm = in_front("2b", weather, bounds.thermal).through(map_values(warmth))

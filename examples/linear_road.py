@@ -363,8 +363,10 @@ def by_segment(step: str, cars: Stream[O[int, Car]], bound: Bound | None) -> Str
 def flow(bounds: Bounds = Bounds()) -> Dataflow:
     """The dataflow."""
     graph = Dataflow("linear-road")
-    markers = every(seconds=60, time=lambda report: report.time)
-    reports = graph.source("reports", U[int, Report], key=lambda report: report.vid, markers=markers)
+    reports = graph.source(
+        "reports", U[int, Report], key=lambda report: report.vid,
+        markers=every(seconds=60, time=lambda report: report.time),
+    )
     held = reports.through(filter(lambda _, report: report.type == 0))
     due = held if bounds.positions is None else held.gate(bounds.positions, name="2a")
     cars = due.through(sort(by=lambda report: report.time)).through(Positions())
