@@ -27,6 +27,7 @@ OUTER = (
     "tracetypes.laws",
     "tracetypes.testing",
     "tracetypes.recovery",
+    "tracetypes.shadow",
     "tracetypes.training",
 )
 

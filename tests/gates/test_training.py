@@ -11,10 +11,22 @@ import attrs
 import pytest
 
 import tracetypes
-from tracetypes import CheckFailed, Dataflow, EmitValue, OpKeyedOrdered, U, UsageError, check, every, interpret_rows
+from tracetypes import (
+    CheckFailed,
+    Dataflow,
+    EmitValue,
+    Marker,
+    OpKeyedOrdered,
+    U,
+    UsageError,
+    check,
+    every,
+    interpret_rows,
+)
 from tracetypes.compiler.gates.learned.flows import TrainingRun
 from tracetypes.compiler.gates.learned.steps import VirtualExecutions
 from tracetypes.learned_gates import Model, learned
+from tracetypes.shadow import shadow
 from tracetypes.stdlib import map_values
 from tracetypes.trace import Item
 from tracetypes.training import Standards, Training, load_model, train_gates
@@ -175,3 +187,29 @@ def test_a_knowledge_base_is_lines_of_json(tmp_path: Path) -> None:
     first, second = (json.loads(line) for line in (tmp_path / "knowledge.jsonl").read_text().splitlines()[:2])
     assert first["steps"] == ["excess", "warning"]
     assert (second["wave"], second["labels"]) == (0, [True, False])
+
+
+def test_the_shadow_shows_what_gates_save_and_cost(tmp_path: Path) -> None:
+    model = training(tmp_path, standards=Standards(accuracy=0.0, recall=0.0)).model
+    found = shadow(flow(model), {"readings": rows()})
+    assert [one.name for one in found] == ["excess", "warning", "sink excess", "sink warning"]
+    excess = found["excess"]
+    traces, _ = interpret_rows(check(flow(model)), {"readings": rows()})
+    through = sum(isinstance(one, Marker) for one in traces["excess"].items)
+    assert (excess.markers, excess.executions, excess.bound) == (WAVES, through, 0.2)
+    assert excess.saved == 1 - through / WAVES
+    assert len(excess.errors) == WAVES
+    assert excess.confidences[-1] == 1 - len(excess.violations) / WAVES
+    assert (excess.errors[0], excess.errors[-1]) == (0.0, 0.0)  # all markers but these may be held
+    assert 0 < excess.mean < excess.largest
+    assert str(found).splitlines()[1].split()[:3] == ["excess", str(WAVES), str(through)]
+    assert json.loads(found.json())[0]["errors"] == list(excess.errors)
+    ungated = shadow(flow(), {"readings": rows()})
+    assert all(one.largest == one.saved == 0 for one in ungated)
+
+
+def test_a_shadow_needs_a_gate() -> None:
+    plain = Dataflow("plain")
+    plain.sink("out", plain.source("in", U[int, float], markers=every(seconds=1, time=float)))
+    with pytest.raises(UsageError, match="TT121 the dataflow has no gate"):
+        shadow(plain, {"in": []})

@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
-
-from tracetypes.bounds import ALWAYS, parts_of
+from tracetypes.bounds import parts_of
 from tracetypes.check import Checked
 from tracetypes.compiler.gates.learned.steps import Step, Tolerance, Values
-from tracetypes.containers import columns_of, numbers_in
+from tracetypes.compiler.gates.taps import Tap, Tapped, markers_of, outputs_of
 from tracetypes.errors import UsageError
 from tracetypes.gate_check import digest
-from tracetypes.interpreter import interpret_rows
 from tracetypes.learned_gates import Learned, Subject
-from tracetypes.nodes import Gate, Graph, Merge, Node, Sink
-from tracetypes.trace import blocks
+from tracetypes.nodes import Gate, Graph, Node
 
 __all__ = ["TrainingRun", "learned_gates"]
 
@@ -47,16 +43,6 @@ def learned_gates(graph: Graph) -> dict[int, Learned]:
     return found
 
 
-@attrs.frozen(eq=False)
-class _Tap:
-    """A stream whose container is looked at. ``sink``: the name of a sink that is added to it."""
-
-    sink: str
-    stream: int
-    columns: tuple[str, ...]
-    rows: Any
-
-
 class TrainingRun:
     """A dataflow with learned gates, all of which are open."""
 
@@ -66,7 +52,7 @@ class TrainingRun:
             fix = "put learned(...) in front of a step: stream.latest(learned(...))"
             raise UsageError("TT121", "the dataflow has no learned gate", fix=fix)
         graph = checked.graph
-        self.taps: dict[str, list[_Tap]] = {}
+        self.taps: dict[str, list[Tap]] = {}
         self.steps: list[Step] = []
         for id_, bound in self.gates.items():
             gate = graph.node(id_)
@@ -74,77 +60,24 @@ class TrainingRun:
             before = _learned_before(graph, gate, self.gates)
             self.steps.append(Step(read, tuple(self.gates[one].name for one in before) or (SOURCE,)))
             self.steps.append(Step(bound.name, (read,), Tolerance(bound.error, bound.impact, bound.variation, bound.accumulates)))
-            self.taps[read] = [_Tap(f"{id_}.in", gate.inputs[0], bound.columns, bound.rows)]
-            streams = _outputs(graph, gate)
-            self.taps[bound.name] = [_Tap(f"{id_}.out.{one}", one, (), None) for one in streams]
+            self.taps[read] = [Tap(f"{id_}.in", gate.inputs[0], bound.columns, bound.rows)]
+            streams = outputs_of(graph, gate)
+            self.taps[bound.name] = [Tap(f"{id_}.out.{one}", one, (), None) for one in streams]
         names = tuple(one.name for one in self.gates.values())
         errors = tuple(one.error for one in self.gates.values())
         self.subject = Subject(digest(graph), names, errors, tuple((at,) for at in range(len(names))))
-        self.checked = self._tapped(checked)
-
-    def _tapped(self, checked: Checked) -> Checked:
-        """The same with all learned gates open and a sink at each tap."""
-        nodes: list[Node] = []
-        for node in checked.graph.nodes:
-            learns = isinstance(node, Gate) and node.id in self.gates
-            nodes.append(attrs.evolve(node, bound=ALWAYS) if isinstance(node, Gate) and learns else node)
-        types, next_ = dict(checked.types), max(checked.types) + 1
-        for number, tap in enumerate(one for taps in self.taps.values() for one in taps):
-            where = checked.graph.node(tap.stream).where
-            nodes.append(Sink(id=next_ + number, where=where, inputs=(tap.stream,), name=tap.sink))
-            types[next_ + number] = checked.types[tap.stream]
-        return Checked(attrs.evolve(checked.graph, nodes=tuple(nodes)), types)
+        self.tapped = Tapped(checked, [tap for taps in self.taps.values() for tap in taps], self.gates)
 
     def waves(self, rows: Mapping[str, Sequence[Any]]) -> Iterator[Mapping[str, Values]]:
         """The containers of all steps behind each marker, by the interpreter. ``rows``: of the sources, by name. A mapping is
-        as it was
-        when it is handed out."""
-        traces, _ = interpret_rows(self.checked, rows)
-        feeds = {tap.sink: _Feed(self.checked, tap, traces[tap.sink]) for taps in self.taps.values() for tap in taps}
-        for marker in sorted({marker for feed in feeds.values() for marker in feed.blocks}):
-            for feed in feeds.values():
-                feed.take(marker)
-            yield {
-                SOURCE: {},
-                **{
-                    name: {(tap.sink, *at): number for tap in taps for at, number in feeds[tap.sink].values.items()}
-                    for name, taps in self.taps.items()
-                },
-            }
-
-
-class _Feed:
-    """The container of a tap, block by block."""
-
-    def __init__(self, checked: Checked, tap: _Tap, trace: Any) -> None:
-        schema = checked.streams[tap.stream].value
-        self.columns = tap.columns or columns_of(schema)
-        self.numbers, self.rows = numbers_in(self.columns, schema), tap.rows
-        self.blocks = {block.marker.micros: block.items for block in blocks(trace.items) if block.marker is not None}
-        self.values: dict[tuple[Any, str], float] = {}
-
-    def take(self, marker: int) -> None:
-        """The block of a marker, if it has one."""
-        for item in self.blocks.get(marker, ()):
-            if self.rows is None or self.rows(item.key):
-                for column, number in zip(self.columns, self.numbers(item.value), strict=True):
-                    self.values[item.key, column] = number
-
-
-def _outputs(graph: Graph, gate: Node) -> list[int]:
-    """The streams behind a gate that enter a gate, a sink, or a merge with what is not of this step."""
-    found: dict[int, None] = {}
-    waiting = [gate.id]
-    looked_at = set(waiting)
-    while waiting:
-        here = waiting.pop()
-        for node in graph.consumers[here]:
-            if isinstance(node, Gate | Sink | Merge):
-                found[here] = None
-            elif node.id not in looked_at:
-                looked_at.add(node.id)
-                waiting.append(node.id)
-    return sorted(found)
+        as it
+        was when it is handed out."""
+        feeds = self.tapped.run(rows)
+        for _ in markers_of(feeds):
+            containers: dict[str, Values] = {SOURCE: {}}
+            for name, taps in self.taps.items():
+                containers[name] = {(tap.name, *at): number for tap in taps for at, number in feeds[tap.name].values.items()}
+            yield containers
 
 
 def _learned_before(graph: Graph, gate: Node, gates: Mapping[int, Learned]) -> list[int]:

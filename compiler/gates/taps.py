@@ -1,0 +1,92 @@
+"""Containers of streams inside a dataflow, looked at while the interpreter runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tracetypes.bounds import ALWAYS
+from tracetypes.check import Checked
+from tracetypes.containers import columns_of, numbers_in
+from tracetypes.interpreter import interpret_rows
+from tracetypes.nodes import Gate, Graph, Merge, Node, Sink
+from tracetypes.trace import blocks
+
+__all__ = ["Feed", "Tap", "Tapped", "markers_of", "outputs_of"]
+
+
+@attrs.frozen(eq=False)
+class Tap:
+    """A stream whose container is looked at. ``name``: of the tap. ``columns``: of the values; none stands for all that are
+    numbers.
+    ``rows``: a function of the key, or None."""
+
+    name: str
+    stream: int
+    columns: tuple[str, ...] = ()
+    rows: Any = None
+
+
+class Tapped:
+    """A dataflow with a sink at each tap. ``opened``: the numbers of gates that let all markers through."""
+
+    def __init__(self, checked: Checked, taps: Sequence[Tap], opened: Collection[int] = ()) -> None:
+        nodes: list[Node] = []
+        for node in checked.graph.nodes:
+            nodes.append(attrs.evolve(node, bound=ALWAYS) if isinstance(node, Gate) and node.id in opened else node)
+        types, next_ = dict(checked.types), max(checked.types) + 1
+        for number, tap in enumerate(taps):
+            where = checked.graph.node(tap.stream).where
+            nodes.append(Sink(id=next_ + number, where=where, inputs=(tap.stream,), name=tap.name))
+            types[next_ + number] = checked.types[tap.stream]
+        self.checked, self.taps = Checked(attrs.evolve(checked.graph, nodes=tuple(nodes)), types), tuple(taps)
+
+    def run(self, rows: Mapping[str, Sequence[Any]]) -> Mapping[str, Feed]:
+        """What comes to each tap, by name. ``rows``: of the sources, by name."""
+        traces, _ = interpret_rows(self.checked, rows)
+        return {tap.name: Feed(self.checked, tap, traces[tap.name].items) for tap in self.taps}
+
+
+class Feed:
+    """What comes to a tap. ``blocks``: items by marker, in microseconds. ``values``: the container behind the markers that were
+    taken: numbers by key and column."""
+
+    def __init__(self, checked: Checked, tap: Tap, elements: Sequence[Any]) -> None:
+        schema = checked.streams[tap.stream].value
+        self.columns = tap.columns or columns_of(schema)
+        self.numbers, self.rows = numbers_in(self.columns, schema), tap.rows
+        self.blocks = {block.marker.micros: block.items for block in blocks(elements) if block.marker is not None}
+        self.values: dict[tuple[Any, str], float] = {}
+
+    def take(self, marker: int) -> None:
+        """The block of a marker, if it has one."""
+        for item in self.blocks.get(marker, ()):
+            if self.rows is None or self.rows(item.key):
+                for column, number in zip(self.columns, self.numbers(item.value), strict=True):
+                    self.values[item.key, column] = number
+
+
+def markers_of(feeds: Mapping[str, Feed]) -> Iterator[int]:
+    """All markers in order. At each, all containers are those behind it."""
+    for marker in sorted({marker for feed in feeds.values() for marker in feed.blocks}):
+        for feed in feeds.values():
+            feed.take(marker)
+        yield marker
+
+
+def outputs_of(graph: Graph, gate: Node) -> list[int]:
+    """The streams behind a gate that enter a gate, a sink, or a merge with what is not of its step."""
+    found: dict[int, None] = {}
+    waiting = [gate.id]
+    looked_at = set(waiting)
+    while waiting:
+        here = waiting.pop()
+        for node in graph.consumers[here]:
+            if isinstance(node, Gate | Sink | Merge):
+                found[here] = None
+            elif node.id not in looked_at:
+                looked_at.add(node.id)
+                waiting.append(node.id)
+    return sorted(found)
