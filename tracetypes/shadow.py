@@ -16,23 +16,23 @@ from typing import Any
 import attrs
 
 from tracetypes.check import check
-from tracetypes.compiler.gates.shadow import GateReport, compare_gates
+from tracetypes.compiler.gates.shadow import ShadowReport, compare_gates
 from tracetypes.graph import Dataflow
 from tracetypes.impacts import Variation
 
-__all__ = ["GateReport", "Shadow", "shadow"]
+__all__ = ["ShadowReport", "Shadow", "shadow"]
 
 
 @attrs.frozen
 class Shadow:
     """The reports of gates and sinks. As a string it is a table."""
 
-    reports: tuple[GateReport, ...]
+    reports: tuple[ShadowReport, ...]
 
-    def __getitem__(self, name: str) -> GateReport:
+    def __getitem__(self, name: str) -> ShadowReport:
         return next(one for one in self.reports if one.name == name)
 
-    def __iter__(self) -> Iterator[GateReport]:
+    def __iter__(self) -> Iterator[ShadowReport]:
         return iter(self.reports)
 
     def __str__(self) -> str:
@@ -54,8 +54,8 @@ class Shadow:
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(
-                cell.ljust(width) if at == 0 else cell.rjust(width) for at, (cell, width) in enumerate(zip(line, widths,
-                strict=True))
+                cell.rjust(width) if column else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
             ).rstrip()
             for line in lines
         )

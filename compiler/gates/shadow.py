@@ -16,14 +16,13 @@ from tracetypes.impacts import Variation, relative_error, variation
 from tracetypes.learned_gates import Learned
 from tracetypes.nodes import Gate, Sink
 
-__all__ = ["GateReport", "compare_gates"]
+__all__ = ["ShadowReport", "compare_gates"]
 
 
 @attrs.frozen
-class GateReport:
+class ShadowReport:
     """A gate, or a sink. ``markers``: that came to the gate (to a sink: without gates). ``executions``: markers that it let
-    through
-    (that came to the sink). ``errors``: at each marker, of the output of the step behind it against the same without gates.
+    through (that came to the sink). ``errors``: at each marker, of the output of the step behind it against the same without gates.
     ``bound``: of the error, where the gate has one."""
 
     name: str
@@ -67,10 +66,9 @@ class GateReport:
 
 def compare_gates(
     checked: Checked, rows: Mapping[str, Sequence[Any]], error: Variation[float, Any] | None = None
-) -> list[GateReport]:
+) -> list[ShadowReport]:
     """A report of each gate and each sink. ``rows``: of the sources, by name; the interpreter runs them twice. ``error``: of
-    gates
-    that name none, and of sinks; None: :func:`tracetypes.impacts.relative_error`."""
+    gates that name none, and of sinks; None: :func:`tracetypes.impacts.relative_error`."""
     graph = checked.graph
     gates = {node.id: node for node in graph.nodes if isinstance(node, Gate)}
     if not gates:
@@ -98,7 +96,7 @@ def compare_gates(
         for id_, (_, outputs, _, function) in names.items():
             errors[id_].append(variation(function, _joined(ungated, outputs), _joined(gated, outputs)))
     return [
-        GateReport(
+        ShadowReport(
             name,
             len((gated[f"{id_}.in"] if id_ in gates else ungated[f"{id_}.sink"]).blocks),
             len(gated[f"{id_}.through" if id_ in gates else f"{id_}.sink"].blocks),
