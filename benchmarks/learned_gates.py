@@ -26,9 +26,10 @@ from benchmarks._compare import say, versions
 from examples import air_quality, air_quality_data, linear_road, linear_road_data
 from tracetypes import Dataflow, UsageError, check
 from tracetypes.compiler.gates.learned.flows import TrainingRun
+from tracetypes.compiler.gates.learned.quality import Standards
 from tracetypes.compiler.gates.learned.reports import correlation, report
 from tracetypes.compiler.gates.learned.steps import Example, VirtualExecutions
-from tracetypes.compiler.gates.learned.training import Standards, areas, train
+from tracetypes.compiler.gates.learned.training import areas, train
 from tracetypes.compiler.gates.learned.workflow import Decider, Every, Modelled, Oracle, Replay, Sometimes
 from tracetypes.learned_gates import Model, learned
 

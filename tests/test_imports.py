@@ -27,8 +27,6 @@ OUTER = (
     "tracetypes.laws",
     "tracetypes.testing",
     "tracetypes.recovery",
-    "tracetypes.shadow",
-    "tracetypes.training",
 )
 
 

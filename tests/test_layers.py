@@ -14,9 +14,7 @@ TOP = (
     "tracetypes.cli",
     "tracetypes.recovery",
     "tracetypes.running",
-    "tracetypes.shadow",
     "tracetypes.testing",
-    "tracetypes.training",
 )
 """What stands on top of everything, beside ``tracetypes`` itself: its public names."""
 

@@ -21,7 +21,19 @@ from tracetypes.nodes import ROW_POSITION, Graph
 from tracetypes.records import UNIT, UInt64, Unit, decimal, uint64
 from tracetypes.rejects import Rejected
 from tracetypes.results import Result
-from tracetypes.running import Run, explain, read, run, start
+from tracetypes.running import (
+    Run,
+    Shadow,
+    Standards,
+    Training,
+    explain,
+    load_model,
+    read,
+    run,
+    shadow,
+    start,
+    train_gates,
+)
 from tracetypes.sort_keys import desc
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpKeyedUnordered, OpStateless
 from tracetypes.trace import Item, Trace
@@ -53,10 +65,13 @@ __all__ = [
     "Result",
     "Run",
     "RunError",
+    "Shadow",
     "SourceStream",
+    "Standards",
     "Stream",
     "Trace",
     "TraceTypesError",
+    "Training",
     "U",
     "UInt64",
     "Unit",
@@ -73,12 +88,15 @@ __all__ = [
     "interpret_rows",
     "json_lines",
     "kafka",
+    "load_model",
     "merge",
     "parquet",
     "read",
     "run",
+    "shadow",
     "sort",
     "start",
     "text_lines",
+    "train_gates",
     "uint64",
 ]

@@ -1,7 +1,7 @@
 """Bounds that have learned when a step has to run (Esteves, Galhardas, Veiga: SmartFlux, 2016).
 
 The author says how large an error of the step's output may be; nobody can tell from the input alone when it is reached. While
-there is no model every marker is let through. :func:`tracetypes.training.train_gates` makes a model from such a run, and with
+there is no model every marker is let through. :func:`tracetypes.train_gates` makes a model from such a run, and with
 it the gate predicts at each marker, from the change of its container since the last execution, whether the error would exceed
 the bound.
 

@@ -33,6 +33,9 @@ from tracetypes.calls import like, need_choice
 from tracetypes.check import Checked, edge_of, violations
 from tracetypes.compiler.backend.compilation import check_once, extras
 from tracetypes.compiler.backend.run_request import Input, RunRequest, Sink
+from tracetypes.compiler.gates.learned.quality import Standards
+from tracetypes.compiler.gates.learned.train_gates import Training, load_model, train_gates
+from tracetypes.compiler.gates.shadow import Shadow, shadow
 from tracetypes.conformance import name_of
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Csv, Layout, Parquet, format_of
@@ -53,11 +56,17 @@ if TYPE_CHECKING:
 __all__ = [
     "Run",
     "RunOptions",
+    "Shadow",
     "SideOutputRow",
+    "Standards",
+    "Training",
     "explain",
+    "load_model",
     "read",
     "run",
+    "shadow",
     "start",
+    "train_gates",
 ]
 
 VARIABLE: Final = "TRACETYPES_BACKEND"

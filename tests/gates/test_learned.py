@@ -16,9 +16,10 @@ from tracetypes.compiler.gates.learned.forest import forest_of
 from tracetypes.compiler.gates.learned.knowledge import KnowledgeBase, subject_of
 from tracetypes.compiler.gates.learned.learner import Learner, Phase
 from tracetypes.compiler.gates.learned.models import Models
+from tracetypes.compiler.gates.learned.quality import Standards, Trained
 from tracetypes.compiler.gates.learned.reports import confidences, correlation, report
 from tracetypes.compiler.gates.learned.steps import Example, Step, Tolerance, Values, VirtualExecutions, gates_before
-from tracetypes.compiler.gates.learned.training import CLASSIFIERS, Standards, Trained, areas, train
+from tracetypes.compiler.gates.learned.training import CLASSIFIERS, areas, train
 from tracetypes.compiler.gates.learned.workflow import Every, Learned, Oracle, Replay, Sometimes, Wave, Workflow
 from tracetypes.forests import Forest
 from tracetypes.impacts import magnitude, relative_magnitude, root_mean_square

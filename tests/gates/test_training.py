@@ -17,19 +17,22 @@ from tracetypes import (
     EmitValue,
     Marker,
     OpKeyedOrdered,
+    Standards,
+    Training,
     U,
     UsageError,
     check,
     every,
     interpret_rows,
+    load_model,
+    shadow,
+    train_gates,
 )
 from tracetypes.compiler.gates.learned.flows import TrainingRun
 from tracetypes.compiler.gates.learned.steps import VirtualExecutions
 from tracetypes.learned_gates import Model, learned
-from tracetypes.shadow import shadow
 from tracetypes.stdlib import map_values
 from tracetypes.trace import Item
-from tracetypes.training import Standards, Training, load_model, train_gates
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 

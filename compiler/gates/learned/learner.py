@@ -14,8 +14,9 @@ import attrs
 
 from tracetypes.compiler.gates.learned.knowledge import KnowledgeBase
 from tracetypes.compiler.gates.learned.models import Models
+from tracetypes.compiler.gates.learned.quality import TREES, Standards, Trained
 from tracetypes.compiler.gates.learned.steps import Example
-from tracetypes.compiler.gates.learned.training import TREES, Standards, Trained, train
+from tracetypes.compiler.gates.learned.training import train
 from tracetypes.errors import UsageError
 from tracetypes.learned_gates import Subject
 

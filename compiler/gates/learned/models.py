@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import attrs
 
-from tracetypes.compiler.gates.learned.training import Quality, Trained
+from tracetypes.compiler.gates.learned.quality import Quality, Trained
 from tracetypes.errors import UsageError
 from tracetypes.forests import Forest
 from tracetypes.learned_gates import Model, Subject

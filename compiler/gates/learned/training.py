@@ -16,51 +16,14 @@ import attrs
 import numpy as np
 
 from tracetypes.compiler.gates.learned.forest import forest_of
+from tracetypes.compiler.gates.learned.quality import TREES, Quality, Standards, Trained
 from tracetypes.compiler.gates.learned.steps import Example
 from tracetypes.errors import UsageError
 from tracetypes.learned_gates import Model, Subject
 
-__all__ = ["CLASSIFIERS", "TREES", "Quality", "Standards", "Trained", "areas", "train"]
+__all__ = ["CLASSIFIERS", "areas", "train"]
 
-TREES: Final = 100
 FOLDS: Final = 10
-
-
-@attrs.frozen
-class Standards:
-    """What a model has to reach in the test phase, as means over the steps, each between 0 and 1; else more training is needed.
-    ``aim``: the recall that thresholds are chosen for."""
-
-    accuracy: float = 0.6
-    precision: float = 0.0
-    recall: float = 0.85
-    aim: float = 0.95
-
-    def problems(self, quality: Sequence[Quality]) -> list[str]:
-        """What falls short."""
-        return [
-            f"{name} {mean:.2f}, asked {asked:.2f}"
-            for name in ("accuracy", "precision", "recall")
-            if (mean := float(np.mean([getattr(one, name) for one in quality]))) < (asked := getattr(self, name))
-        ]
-
-
-@attrs.frozen
-class Quality:
-    """Of one step: shares between 0 and 1, with the positive class "has to run". ``area``: under the ROC curve."""
-
-    accuracy: float
-    precision: float
-    recall: float
-    area: float
-
-
-@attrs.frozen
-class Trained:
-    """A model, and the quality of each step in the test phase."""
-
-    model: Model
-    quality: tuple[Quality, ...]
 
 
 def train(

@@ -20,13 +20,13 @@ from tracetypes.check import check
 from tracetypes.compiler.gates.learned.flows import TrainingRun
 from tracetypes.compiler.gates.learned.knowledge import KnowledgeBase
 from tracetypes.compiler.gates.learned.models import Models
+from tracetypes.compiler.gates.learned.quality import TREES, Quality, Standards
 from tracetypes.compiler.gates.learned.steps import Example, VirtualExecutions
-from tracetypes.compiler.gates.learned.training import Quality, Standards, train
 from tracetypes.errors import UsageError
 from tracetypes.graph import Dataflow
 from tracetypes.learned_gates import Model
 
-__all__ = ["Quality", "Standards", "Training", "load_model", "train_gates"]
+__all__ = ["Training", "load_model", "train_gates"]
 
 
 @attrs.frozen
@@ -47,7 +47,7 @@ def train_gates(
     *,
     standards: Standards | None = None,
     seed: int = 0,
-    trees: int = 100,
+    trees: int = TREES,
 ) -> Training:
     """Run a dataflow with its learned gates open, and learn when each step behind one would have had to run.
 
@@ -67,6 +67,8 @@ def train_gates(
     knowledge.add([attrs.evolve(one, wave=first + one.wave) for one in map(virtual.take, run.waves(inputs))])
     standards = standards or Standards()
     try:
+        from tracetypes.compiler.gates.learned.training import train
+
         trained = train(knowledge.examples, run.subject, standards, seed, trees)
     except ImportError as error:
         fix = "pip install 'tracetypes[learn]'"
