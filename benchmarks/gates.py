@@ -1,7 +1,8 @@
 """Gates: the applications of Flux and SmartFlux with gates against the same without, on the local backend.
 
-    python -m benchmarks.gates [--applications air,forest,road] [--side N] [--waves N] [--sigmas 20,40,60,80]
-                               [--tendencies rising,falling,uniform] [--seed S]
+    python -m benchmarks.gates [--applications air,forest,road,hours] [--side N] [--waves N] [--steps C,D,E,F,CE]
+                               [--sigmas 20,40,60,80] [--percents 5,10,20] [--tendencies rising,falling,uniform] [--hours FILE]
+                               [--seed S]
 
 A line for each bound, on the same seeded data: ``executions`` of the gated steps, of so many ``waves`` that came to the gate;
 ``share``, in percent; ``processor``, the seconds of this process, and ``ungated``, those of the flow without gates; ``error``
@@ -11,13 +12,15 @@ would be there without gates, over all keys, as a share of the sum of the latter
 
 Sigma of air quality is, for steps C, D and E, the percentage of the keys in front of the step (detectors, zones) that were
 written since its last execution; for step F the zones that have become or ceased to be hot spots, in percent of the hot spots
-then. Figure 15 is ``C and E`` together. In the other applications each gate waits until the numbers in front of it have
-changed by so many percent; nothing is tuned to their data.
+then. Figure 15 is ``C and E`` together. ``value`` of a step: the gate waits until the numbers in front of it have changed by so
+many percent. In the other applications all gates do so; nothing is tuned to their data. ``hours`` are the real hours of
+stations, from ``--hours``.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import datetime as dt
 import gc
 import json
@@ -30,13 +33,21 @@ import attrs
 
 import tracetypes
 from benchmarks._compare import say, scratch, versions
-from examples import air_quality, air_quality_data, forest_fire, forest_fire_data, linear_road, linear_road_data
+from benchmarks._waves import hours_of
+from examples import (
+    air_quality,
+    air_quality_data,
+    air_quality_hours,
+    forest_fire,
+    forest_fire_data,
+    linear_road,
+    linear_road_data,
+)
 from tracetypes import Dataflow, gates
+from tracetypes.gates import Bound
 
 PUBLISHED = {("C", 25): 80.0, ("C", 80): 48.0, ("F", 20): 30.0, ("F", 80): 5.0}
 """Executions in percent, by step and sigma."""
-
-CONGESTION = {"low": 1.0, "medium": 2.0, "high": 3.0}
 
 Row = Mapping[str, Any]
 
@@ -60,11 +71,15 @@ def air(arguments: argparse.Namespace, tendency: Any) -> Application:
     """Air quality, with a gate in front of one step, or of several."""
     options: dict[str, Any] = {"side": arguments.side, "waves": arguments.waves, "tendency": tendency, "seed": arguments.seed}
     bounds: dict[str, air_quality.Bounds] = {}
-    for sigma in map(int, arguments.sigmas.split(",")):
+    for sigma in numbers(arguments.sigmas):
         written, spots = gates.sequence(percent=sigma), gates.value(percent=sigma, columns="hot")
-        for steps in ("C", "D", "E", "F", "CE"):
+        for steps in arguments.steps.split(","):
             name = f"{' and '.join(steps)} at {sigma} %"
             bounds[name] = air_quality.Bounds(**dict.fromkeys(steps.lower(), spots if steps == "F" else written))
+    for percent in numbers(arguments.percents):
+        for steps in arguments.steps.split(","):
+            name, changed = f"{' and '.join(steps)} at a value of {percent} %", gates.value(percent=percent, columns="level")
+            bounds[name] = air_quality.Bounds(**dict.fromkeys(steps.lower(), changed))
     return Application(
         f"air quality, {tendency}",
         "readings",
@@ -76,10 +91,6 @@ def air(arguments: argparse.Namespace, tendency: Any) -> Application:
         air_quality.Bounds(),
         bounds,
     )
-
-
-PERCENTS = (5, 10, 20)
-"""Bounds of the other applications: how far the numbers in front of each step are from what they were."""
 
 
 def forest(arguments: argparse.Namespace, _: Any) -> Application:
@@ -103,7 +114,7 @@ def forest(arguments: argparse.Namespace, _: Any) -> Application:
                 risks=gates.value(percent=percent),
                 forest=gates.value(percent=percent, columns="level"),
             )
-            for percent in PERCENTS
+            for percent in numbers(arguments.percents)
         },
     )
 
@@ -116,7 +127,7 @@ def road(arguments: argparse.Namespace, _: Any) -> Application:
         "reports",
         ("tolls", "areas", "answers"),
         60,
-        {"tolls": lambda row: max(row["speed"], 0.0), "areas": lambda row: CONGESTION[row["value"]]},
+        {"tolls": lambda row: max(row["speed"], 0.0), "areas": lambda row: row["value"]},
         lambda path: linear_road_data.write(path, **options),
         linear_road.flow,
         linear_road.Bounds(),
@@ -128,12 +139,43 @@ def road(arguments: argparse.Namespace, _: Any) -> Application:
                 tolls=gates.value(percent=percent, columns="level"),
                 areas=gates.value(percent=percent, columns="speed"),
             )
-            for percent in PERCENTS
+            for percent in numbers(arguments.percents)
         },
     )
 
 
-APPLICATIONS = {"air": air, "forest": forest, "road": road}
+def real(arguments: argparse.Namespace, _: Any) -> Application:
+    """The real hours of stations: bounds on what comes to the province."""
+
+    def write(path: Path) -> None:
+        path.mkdir()
+        with (path / "hours.csv").open("w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(("site_id", "date_utc", "pm25_1hr", "o3_1hr", "no2_1hr"))
+            for one in hours_of(arguments.hours):
+                table.writerow((one.site_id, one.date_utc.isoformat(), one.pm25_1hr, one.o3_1hr, one.no2_1hr))
+
+    bounds: dict[str, Bound] = {f"written {sigma} %": gates.sequence(percent=sigma) for sigma in numbers(arguments.sigmas)}
+    bounds |= {f"value {percent} %": gates.value(percent=percent, columns="exact") for percent in numbers(arguments.percents)}
+    return Application(
+        "hours",
+        "hours",
+        ("stations", "province"),
+        air_quality.HOUR,
+        {"province": lambda row: row["average"]},
+        write,
+        air_quality_hours.flow,
+        None,
+        bounds,
+    )
+
+
+def numbers(text: str) -> list[int]:
+    """Of an option."""
+    return [int(one) for one in text.split(",") if one]
+
+
+APPLICATIONS = {"air": air, "forest": forest, "road": road, "hours": real}
 
 
 def rows_of(path: Path) -> Iterator[Row]:
@@ -188,7 +230,7 @@ def measure(application: Application) -> None:
         for number, (name, bounds) in enumerate(application.bounds.items()):
             seconds, result = run(application, root, bounds, f"{number}")
             reports = {gate.rpartition("--")[2]: one for gate, one in result.gates.items()}
-            sigma = int(name.split()[-2]) if application.name.startswith("air") else None
+            sigma = int(name.split()[-2]) if application.name.startswith("air") and "value" not in name else None
             say(
                 benchmark="gates",
                 application=application.name,
@@ -216,7 +258,10 @@ def main() -> None:
     parser.add_argument("--waves", type=int, default=air_quality_data.WAVES, help="hours of air quality")
     parser.add_argument("--minutes", type=int, default=1_000, help="of Linear Road")
     parser.add_argument("--cars", type=int, default=1_800, help="of Linear Road that enter in half an hour")
+    parser.add_argument("--steps", default="C,D,E,F,CE", help="of air quality")
     parser.add_argument("--sigmas", default="20,40,60,80")
+    parser.add_argument("--percents", default="5,10,20")
+    parser.add_argument("--hours", type=Path, help="the file of the real hours, .csv or .csv.gz")
     parser.add_argument("--tendencies", default=",".join(air_quality_data.TENDENCIES))
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

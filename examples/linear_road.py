@@ -11,7 +11,7 @@
 * 3c: accidents: two cars or more stand still in one place.
 * 4: the congestion of a segment: its speed, its cars, and its toll, ``2 * (cars - 50) ** 2`` if there are more than 50 cars, the
   speed is below 40, and there is no accident in it or the next 4 segments.
-* 5a: the congestion of an area of ``AREA`` segments: low, medium or high, by the average of its speeds.
+* 5a: the congestion of an area of ``AREA`` segments, by the average of its speeds: 1 is low, 2 medium, 3 high.
 * 2b: queries, in the order in which they are answered: by time.
 * 5b: time and cost of a journey, by the last speeds and tolls of its segments; a segment without a speed takes a minute.
 
@@ -267,25 +267,22 @@ def area(at: Segment, _: Toll) -> Area:
     return Area(at.xway, at.direction, at.number // AREA)
 
 
-Congestion = Literal["low", "medium", "high"]
-
-
-Speeds: TypeAlias = tuple[Congestion | None, dict[int, float]]
-"""What was emitted last, and the speed of each segment."""
+Speeds: TypeAlias = tuple[int, dict[int, float]]
+"""What was emitted last, 0 at first, and the speed of each segment."""
 
 
 @attrs.frozen
-class Areas(OpKeyedOrdered[Area, list[Toll], Congestion, Speeds]):
+class Areas(OpKeyedOrdered[Area, list[Toll], int, Speeds]):
     """Step 5a."""
 
     def initial_state(self) -> Speeds:
-        return None, {}
+        return 0, {}
 
-    def on_item(self, state: Speeds, key: Area, value: list[Toll], emit: EmitValue[Congestion]) -> Speeds:
+    def on_item(self, state: Speeds, key: Area, value: list[Toll], emit: EmitValue[int]) -> Speeds:
         speeds = {**state[1], **{one.number: one.speed for one in value}}
         moving = [speed for speed in speeds.values() if speed >= 0]
         average = fsum(moving) / len(moving) if moving else 60.0
-        congestion: Congestion = "high" if average < 40 else "medium" if average < 55 else "low"
+        congestion = 3 if average < 40 else 2 if average < 55 else 1
         if congestion != state[0]:
             emit(congestion)
         return congestion, speeds

@@ -86,7 +86,7 @@ class Minute:
         costs = cars > 50 and speed < 40 and not ahead & self.accidents
         return Toll(where.number, speed, cars, 2 * (cars - 50) ** 2 if costs else 0)
 
-    def congestion(self, area: Area) -> str:
+    def congestion(self, area: Area) -> int:
         inside = [
             self.toll(one).speed
             for one in self.segments
@@ -94,7 +94,7 @@ class Minute:
         ]
         moving = [speed for speed in inside if speed >= 0]
         average = sum(moving) / len(moving) if moving else 60
-        return "high" if average < 40 else "medium" if average < 55 else "low"
+        return 3 if average < 40 else 2 if average < 55 else 1
 
 
 def place(one: Report) -> Segment:

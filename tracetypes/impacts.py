@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import attrs
 
@@ -19,6 +19,7 @@ from tracetypes.errors import UsageError
 from tracetypes.self_description import SelfDescribing
 
 __all__ = [
+    "Compared",
     "Variation",
     "combined",
     "magnitude",
@@ -66,13 +67,24 @@ class Variation(SelfDescribing, ABC, Generic[V, A]):
         return self.compute(agg, len(changes), total)
 
 
+@runtime_checkable
+class Compared(Protocol):
+    """A state of a container that finds by itself what has changed."""
+
+    def changes(self, before: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+        """The elements that differ from another state, each with that; None stands for a new element's."""
+
+
 def variation(function: Variation[V, Any], now: Mapping[K, V], before: Mapping[K, V]) -> float:
     """The change of a container between two states. 0 if it is empty. Elements never leave a container.
 
     >>> variation(magnitude(float), {"a": 3.0, "b": 1.0}, {"a": 1.0, "b": 1.0})
     2.0
     """
-    changes = [(current, before.get(key)) for key, current in now.items() if current != before.get(key)]
+    if isinstance(now, Compared):
+        changes = now.changes(before)
+    else:
+        changes = [(current, before.get(key)) for key, current in now.items() if current != before.get(key)]
     return function.of_elements(changes, len(now)) if now else 0.0
 
 

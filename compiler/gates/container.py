@@ -30,7 +30,7 @@ from tracetypes.bounds import (
 )
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.containers import columns_of, total
-from tracetypes.records import Boolean, Bytes, Date, Integer, Schema, String, Timestamp, Unsigned
+from tracetypes.records import Boolean, Bytes, Date, Integer, Record, Schema, String, Timestamp, Unsigned
 
 __all__ = ["KeyNumbers", "RunningContainer", "Snapshot", "columns_needed"]
 
@@ -39,12 +39,16 @@ PLAIN: Final = (Boolean, Integer, Unsigned, String, Bytes, Date, Timestamp)
 
 
 class KeyNumbers:
-    """A number from 0 for each key, in the order in which they came."""
+    """A number from 0 for each key, in the order in which they came. Keys that Arrow compares, and records of these, are never
+    made objects, unless they are new."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema, self.count = schema, 0
-        self.known = array(schema, []) if isinstance(schema, PLAIN) else None
+        self.known = array(schema, []) if isinstance(schema, PLAIN) or _of_plain(schema) else None
         """The keys in order, as a column."""
+        self.fields = [KeyNumbers(one) for _, one in schema.fields] if isinstance(schema, Record) and _of_plain(schema) else []
+        self.pairs = [KeyNumbers(Integer()) for _ in self.fields[1:]]
+        """Of the number of the fields before, and that of a field: both in one integer."""
         self.numbers: dict[Any, int] = {}
 
     def of(self, keys: Any) -> tuple[Any, list[Any]]:
@@ -54,22 +58,49 @@ class KeyNumbers:
             numbers = np.array([self.numbers.setdefault(key, len(self.numbers)) for key in objects], np.int64)
             self.count = len(self.numbers)
             return numbers, list(self.numbers)[before:]
+        numbers, added = self.places(keys)
+        return numbers, from_array(self.schema, added) if len(added) else []
+
+    def places(self, keys: Any) -> tuple[Any, Any]:
+        """The same of keys that are never objects, the new ones as a column."""
         if pa.types.is_dictionary(keys.type):
             keys = keys.cast(keys.type.value_type)
+        if self.fields:
+            return self.of_fields(keys)
         found = pc.index_in(keys, value_set=self.known)
-        new: list[Any] = []
+        added = keys.slice(0, 0)
         if found.null_count:
             added = pc.unique(keys.filter(pc.is_null(found)))
-            new = from_array(self.schema, added)
-            self.known = pa.concat_arrays([self.known, added.cast(self.known.type)])
-            self.count = len(self.known)
+            self.add(added)
             found = pc.index_in(keys, value_set=self.known)
-        return found.to_numpy(zero_copy_only=False).astype(np.int64), new
+        return found.to_numpy(zero_copy_only=False).astype(np.int64), added
+
+    def of_fields(self, keys: Any) -> tuple[Any, Any]:
+        """The same of records, field by field."""
+        first, *others = keys.flatten()
+        numbers, _ = self.fields[0].places(first)
+        for field, pairs, column in zip(self.fields[1:], self.pairs, others, strict=True):
+            numbers, _ = pairs.places(pa.array((numbers << 32) | field.places(column)[0], pa.int64()))
+        _, at = np.unique(numbers, return_index=True)
+        added = keys.take(pa.array(np.sort(at[numbers[at] >= self.count]), pa.int64()))
+        self.add(added)
+        return numbers, added
+
+    def add(self, keys: Any) -> None:
+        """Keys that are new, in the order of their numbers."""
+        if len(keys) and self.known is not None:
+            self.known = pa.concat_arrays([self.known, keys.cast(self.known.type)])
+            self.count = len(self.known)
 
     @property
     def keys(self) -> list[Any]:
         """All keys, in the order of their numbers."""
         return list(self.numbers) if self.known is None else from_array(self.schema, self.known)
+
+
+def _of_plain(schema: Schema) -> bool:
+    """Is it a record of keys that Arrow compares?"""
+    return isinstance(schema, Record) and bool(schema.fields) and all(isinstance(one, PLAIN) for _, one in schema.fields)
 
 
 @attrs.frozen(eq=False)

@@ -281,13 +281,12 @@ class GateKernel:
 
     def latest_rows(self, table: pa.Table, through: list[int]) -> pa.Table:
         """Of each key and joined block the latest row."""
-        ends = table.column(END).to_numpy()
+        ends, numbers = table.column(END).to_numpy(), KeyNumbers(self.layout.key)
+        keys, _ = numbers.of(self.keys(table))
+        order = np.lexsort((self.order.ranks(table), ends))[::-1]
         joined = np.searchsorted(np.array(through, np.int64), ends)
-        keys, _ = KeyNumbers(self.layout.key).of(self.keys(table))
-        order = np.lexsort((self.order.ranks(table), ends, keys, joined))
-        keys, joined = keys[order], joined[order]
-        is_last = np.append((keys[1:] != keys[:-1]) | (joined[1:] != joined[:-1]), True)
-        return table.take(pa.array(order[is_last], pa.int64()))
+        _, at = np.unique((joined * max(numbers.count, 1) + keys)[order], return_index=True)
+        return table.take(pa.array(order[at], pa.int64()))
 
 
 def _placed(table: pa.Table, ends: Any, positions: Any) -> pa.Table:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import attrs
+import numpy as np
 
 from tracetypes.bounds import ALWAYS
 from tracetypes.check import Checked
@@ -14,7 +16,7 @@ from tracetypes.interpreter import interpret_rows
 from tracetypes.nodes import Gate, Graph, Merge, Node, Sink
 from tracetypes.trace import blocks
 
-__all__ = ["Feed", "Tap", "Tapped", "markers_of", "outputs_of"]
+__all__ = ["Feed", "Numbers", "Tap", "Tapped", "Together", "markers_of", "outputs_of"]
 
 
 @attrs.frozen(eq=False)
@@ -51,7 +53,7 @@ class Tapped:
 
 class Feed:
     """What comes to a tap. ``blocks``: items by marker, in microseconds. ``values``: the container behind the markers that were
-    taken: numbers by key and column."""
+    taken: numbers by key and column. ``written``: those of the last one."""
 
     def __init__(self, checked: Checked, tap: Tap, elements: Sequence[Any]) -> None:
         schema = checked.streams[tap.stream].value
@@ -59,13 +61,63 @@ class Feed:
         self.numbers, self.rows = numbers_in(self.columns, schema), tap.rows
         self.blocks = {block.marker.micros: block.items for block in blocks(elements) if block.marker is not None}
         self.values: dict[tuple[Any, str], float] = {}
+        self.written: dict[tuple[Any, str], float] = {}
 
     def take(self, marker: int) -> None:
         """The block of a marker, if it has one."""
+        self.written = {}
         for item in self.blocks.get(marker, ()):
             if self.rows is None or self.rows(item.key):
                 for column, number in zip(self.columns, self.numbers(item.value), strict=True):
-                    self.values[item.key, column] = number
+                    self.written[item.key, column] = number
+        self.values |= self.written
+
+
+class Numbers(Mapping[Any, float]):
+    """The container of some taps behind a marker. ``places``: of each key, which is a tap's name, a key and a column; those of
+    later containers share it. ``column``: the numbers (float64) at these places."""
+
+    def __init__(self, places: Mapping[Any, int], column: Any) -> None:
+        self.places, self.column = places, column
+
+    def __getitem__(self, key: Any) -> float:
+        place = self.places[key]
+        if place >= len(self.column):
+            raise KeyError(key)
+        return float(self.column[place])
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def __iter__(self) -> Iterator[Any]:
+        return islice(self.places, len(self.column))
+
+    def changes(self, before: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+        """What differs from a container before, with what it was."""
+        if not (isinstance(before, Numbers) and before.places is self.places):
+            return [(number, before.get(key)) for key, number in self.items() if number != before.get(key)]
+        count = len(before)
+        at = np.flatnonzero(self.column[:count] != before.column)
+        changed = zip(self.column[at].tolist(), before.column[at].tolist(), strict=True)
+        return [*changed, *((number, None) for number in self.column[count:].tolist())]
+
+
+class Together:
+    """The container of some taps, kept up to date."""
+
+    def __init__(self) -> None:
+        self.places: dict[Any, int] = {}
+        self.column = np.empty(16)
+
+    def take(self, feeds: Iterable[tuple[str, Feed]]) -> Numbers:
+        """What the feeds of some taps, by name, wrote at the last marker."""
+        for name, feed in feeds:
+            for at, number in feed.written.items():
+                place = self.places.setdefault((name, *at), len(self.places))
+                if place == len(self.column):
+                    self.column = np.concatenate([self.column, np.empty(place)])
+                self.column[place] = number
+        return Numbers(self.places, self.column[: len(self.places)].copy())
 
 
 def markers_of(feeds: Mapping[str, Feed]) -> Iterator[int]:

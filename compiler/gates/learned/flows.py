@@ -12,7 +12,7 @@ from typing import Any
 from tracetypes.bounds import parts_of
 from tracetypes.check import Checked
 from tracetypes.compiler.gates.learned.steps import Step, Tolerance, Values
-from tracetypes.compiler.gates.taps import Tap, Tapped, markers_of, outputs_of
+from tracetypes.compiler.gates.taps import Feed, Tap, Tapped, Together, markers_of, outputs_of
 from tracetypes.errors import UsageError
 from tracetypes.gate_check import digest
 from tracetypes.learned_gates import Learned, Subject
@@ -72,11 +72,15 @@ class TrainingRun:
         """The containers of all steps behind each marker, by the interpreter. ``rows``: of the sources, by name. A mapping is
         as it
         was when it is handed out."""
-        feeds = self.tapped.run(rows)
+        yield from self.containers(self.tapped.run(rows))
+
+    def containers(self, feeds: Mapping[str, Feed]) -> Iterator[Mapping[str, Values]]:
+        """The same of what came to each tap, by name."""
+        together = {name: Together() for name in self.taps}
         for _ in markers_of(feeds):
             containers: dict[str, Values] = {SOURCE: {}}
             for name, taps in self.taps.items():
-                containers[name] = {(tap.name, *at): number for tap in taps for at, number in feeds[tap.name].values.items()}
+                containers[name] = together[name].take((tap.name, feeds[tap.name]) for tap in taps)
             yield containers
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tracetypes.forests import Forest
 
 __all__ = ["forest_of"]
@@ -20,18 +22,15 @@ def forest_of(trained: Any) -> Forest:
     probability: list[tuple[float, ...]] = []
     for estimator in trained.estimators_:
         tree, start = estimator.tree_, len(feature)
+        goes_on = tree.children_left >= 0
+        shares = np.stack([_shares(tree.value[:, n, : len(names)], names) for n, names in enumerate(classes)], axis=1)
+        shares[goes_on] = 0.0
         roots.append(start)
-        for node in range(tree.node_count):
-            is_leaf = tree.children_left[node] < 0
-            feature.append(-1 if is_leaf else int(tree.feature[node]))
-            threshold.append(0.0 if is_leaf else float(tree.threshold[node]))
-            left.append(-1 if is_leaf else start + int(tree.children_left[node]))
-            right.append(-1 if is_leaf else start + int(tree.children_right[node]))
-            probability.append(
-                tuple(_share(tree.value[node][label], names) for label, names in enumerate(classes))
-                if is_leaf
-                else (0.0,) * len(classes)
-            )
+        feature += np.where(goes_on, tree.feature, -1).tolist()
+        threshold += np.where(goes_on, tree.threshold, 0.0).tolist()
+        left += np.where(goes_on, start + tree.children_left, -1).tolist()
+        right += np.where(goes_on, start + tree.children_right, -1).tolist()
+        probability += map(tuple, shares.tolist())
     return Forest(
         int(trained.n_features_in_),
         tuple(roots),
@@ -43,7 +42,12 @@ def forest_of(trained: Any) -> Forest:
     )
 
 
-def _share(weights: Any, names: list[Any]) -> float:
-    """The share of the true ones."""
-    whole = float(sum(weights[: len(names)]))
-    return min(1.0, float(weights[names.index(True)]) / whole) if True in names and whole > 0 else 0.0
+def _shares(weights: np.ndarray[Any, Any], names: list[Any]) -> np.ndarray[Any, Any]:
+    """The share of the true ones in each node. ``weights``: nodes by classes."""
+    if True not in names:
+        return np.zeros(len(weights))
+    whole = weights.sum(axis=1)
+    shares: np.ndarray[Any, Any] = np.zeros(len(weights))
+    np.divide(weights[:, names.index(True)], whole, out=shares, where=whole > 0)
+    np.minimum(shares, 1.0, out=shares)
+    return shares

@@ -19,9 +19,10 @@ from tracetypes.compiler.gates.learned.forest import forest_of
 from tracetypes.compiler.gates.learned.quality import TREES, Quality, Standards, Trained
 from tracetypes.compiler.gates.learned.steps import Example
 from tracetypes.errors import UsageError
+from tracetypes.forests import Forest
 from tracetypes.learned_gates import Model, Subject
 
-__all__ = ["CLASSIFIERS", "areas", "train"]
+__all__ = ["CLASSIFIERS", "areas", "fitted", "train"]
 
 FOLDS: Final = 10
 
@@ -38,22 +39,27 @@ def train(
     asked = [rows.step == n for n in range(len(subject.steps))]
     thresholds = tuple(_threshold(chances[one, n], rows.labels[one, n], standards.aim) for n, one in enumerate(asked))
     quality = tuple(_quality(chances[one, n], rows.labels[one, n], thresholds[n]) for n, one in enumerate(asked))
-    forest = forest_of(_forest(seed, trees).fit(rows.impacts, _shaped(rows.labels)))
-    return Trained(Model(subject, forest, thresholds), quality)
+    return Trained(Model(subject, rows.forest(seed, trees), thresholds), quality)
+
+
+def fitted(examples: Sequence[Example], subject: Subject, seed: int = 0, trees: int = TREES) -> Forest:
+    """The forest of a model alone, without the test phase. Raises what :func:`train` raises."""
+    return _Rows.of(examples, subject).forest(seed, trees)
 
 
 def areas(examples: Sequence[Example], subject: Subject, seed: int = 0) -> dict[str, float]:
-    """The area under the ROC curve of each of the paper's six classifiers, the mean over the steps (section 3). Each step has a
-    classifier of its own, since not all of the six know several labels."""
+    """The area under the ROC curve of each of the paper's six classifiers, the mean over the steps (section 3) that have both
+    labels at ten waves or more; nothing if none has. Each step has a classifier of its own, since not all of the six know several
+    labels."""
     rows = _Rows.of(examples, subject)
     found: dict[str, list[float]] = {name: [] for name in CLASSIFIERS}
     for n in range(len(subject.steps)):
         own = rows.of_step(n)
-        if len(np.unique(own.labels)) < 2:
-            continue  # it runs whenever it is asked
+        if min(own.labels.sum(), (~own.labels).sum()) < FOLDS:
+            continue  # nearly always the same: a fold has nothing to learn from
         for name, make in CLASSIFIERS.items():
             found[name].append(_area(own.out_of_fold(partial(make, seed), seed)[:, 0], own.labels[:, 0]))
-    return {name: float(np.mean(one)) for name, one in found.items()}
+    return {name: float(np.mean(one)) for name, one in found.items() if one}
 
 
 @attrs.frozen(eq=False)
@@ -86,6 +92,10 @@ class _Rows:
             np.array([one.wave for one, _ in places]),
             np.array([n for _, n in places]),
         )
+
+    def forest(self, seed: int, trees: int) -> Forest:
+        """Of all rows."""
+        return forest_of(_forest(seed, trees).fit(self.impacts, _shaped(self.labels)))
 
     def of_step(self, step: int) -> _Rows:
         """The rows and the label of one step."""

@@ -1,0 +1,61 @@
+"""The waves of a dataflow with learned gates, all of them open, on the local backend: many more than the interpreter can do.
+And the real hours of stations."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import gzip
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks._compare import scratch
+from examples.air_quality_hours import Hour
+from tracetypes.compiler.backend.run import run_program
+from tracetypes.compiler.connectors.program_rows import Rows
+from tracetypes.compiler.gates.learned.flows import TrainingRun
+from tracetypes.compiler.gates.learned.steps import Values
+from tracetypes.compiler.gates.taps import Feed
+from tracetypes.compiler.local.backend import LocalBackend
+from tracetypes.compiler.plan.program import program
+from tracetypes.compiler.store.output_interface import SideOutputs
+from tracetypes.compiler.store.outputs import MemoryOutput
+
+__all__ = ["hours_of", "recorded"]
+
+
+def recorded(run: TrainingRun, source: str, rows: Sequence[Any]) -> list[Mapping[str, Values]]:
+    """The containers of all steps behind each marker. ``rows``: of the source, in order of arrival."""
+    compiled = program(run.tapped.checked, parallelism=1, key_groups=1)
+    outputs = {
+        segment.name: MemoryOutput(plan)
+        for segment, plan in zip(compiled.segments, compiled.plans, strict=True)
+        if segment.sends is None
+    }
+    with scratch() as checkpoint:
+        run_program(
+            LocalBackend(1),
+            compiled,
+            {source: Rows((tuple(rows),))},
+            {name: partial(_same, output) for name, output in outputs.items()},
+            checkpoint=str(checkpoint),
+            side_outputs=partial(SideOutputs, Path(checkpoint, "_late"), Path(checkpoint, "_rejects")),
+        )
+    traces = {name: output.answer.trace for name, output in outputs.items()}
+    feeds = {tap.name: Feed(run.tapped.checked, tap, traces[tap.name].items) for tap in run.tapped.taps}
+    return list(run.containers(feeds))
+
+
+def _same(output: MemoryOutput, *_: Any) -> MemoryOutput:
+    return output
+
+
+def hours_of(path: Path) -> Iterator[Hour]:
+    """The rows of a file, in the order of time."""
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+        table = sorted(csv.DictReader(lines), key=lambda row: (row["date_utc"], int(row["site_id"])))
+    for row in table:
+        numbers = (float(row[name]) for name in ("pm25_1hr", "o3_1hr", "no2_1hr"))
+        yield Hour(int(row["site_id"]), dt.datetime.fromisoformat(row["date_utc"]), *numbers)
