@@ -1,12 +1,12 @@
 """From an event in a topic to the result in a topic: ours against Spark's connector and window by hand, at half load.
 
-    python -m benchmarks.latency [--seconds N] [--warm N] [--keys N] [--runs N] [--rate N] [--parallelism N]
+    python -m benchmarks.latency [--seconds N] [--warm N] [--keys N] [--runs N] [--rate N] [--parallelism N] [--sides ours,other,local]
 
 Counts and sums of each key and second. First each side works off a backlog, which gives its throughput; half of the slower one's
 is the rate at which records are then sent to both, for ``--seconds`` each, in turns. A record's event time is when it is
 sent. A result may be there as soon as an event of its second's end and the delay (200 ms, on both sides) has been sent; its
 latency is from then until a consumer that reads committed records has it, from 90 s (``--warm``: the JVM's compilers are busy
-until then) after the first result on. Broker, sender, consumer and Spark share the machine. Ours sends in transactions
+until then) after the first result on. ``local``: ours on the local backend. Broker, sender, consumer and Spark share the machine. Ours sends in transactions
 (exactly once); Spark's sink does not.
 """
 
@@ -88,20 +88,21 @@ flow.sink("totals", events.through(OfSecond()))
 
 
 class Side:
-    """A side in a process of its own. ``ours`` or by hand."""
+    """A side in a process of its own. ``name``: ``ours``, ``local`` or ``other``, which is by hand."""
 
-    def __init__(self, broker: Broker, root: Path, parallelism: int, *, ours: bool) -> None:
-        self.broker, self.root, self.parallelism, self.ours = broker, root, parallelism, ours
+    def __init__(self, broker: Broker, root: Path, parallelism: int, name: str) -> None:
+        self.broker, self.root, self.parallelism, self.name = broker, root, parallelism, name
         self.runs = 0
 
     def start(self, source: str, to: str, *, bounded: bool) -> subprocess.Popen[str]:
         """Begin to read; from the beginning of the topic."""
         self.runs += 1
-        checkpoint = str(self.root / f"{'ours' if self.ours else 'other'}-{self.runs}")
+        checkpoint = str(self.root / f"{self.name}-{self.runs}")
         self.metrics = Path(f"{checkpoint}.jsonl")
         environment = dict(os.environ)
-        if self.ours:
+        if self.name != "other":
             command = ["tracetypes.cli", "run", "benchmarks.latency:flow", "--quiet", "--metrics", str(self.metrics)]
+            command += ["--backend", "local" if self.name == "local" else "spark"]
             command += ["-i", f"events=kafka://{self.broker.address}/{source}"]
             command += ["-o", f"totals=kafka://{self.broker.address}/{to}"]
             command += ["--checkpoint", checkpoint, "--parallelism", str(self.parallelism)]
@@ -142,7 +143,7 @@ def until_read(broker: Broker, topic: str, results: int, patience: float) -> flo
 
 def throughput(side: Side, keys: int, records: int) -> float:
     """Records a second: of a backlog that comes while the side runs and is warm."""
-    name = f"{'ours' if side.ours else 'other'}-full"
+    name = f"{side.name}-full"
     create(side.broker, name, PARTITIONS)
     create(side.broker, f"{name}-out", PARTITIONS)
     process = side.start(name, f"{name}-out", bounded=False)
@@ -165,7 +166,7 @@ def throughput(side: Side, keys: int, records: int) -> float:
 
 def latencies(side: Side, keys: int, rate: float, warm: float, seconds: float) -> list[float]:
     """Milliseconds of each result. ``warm``: seconds after its first answer that do not count."""
-    name = f"{'ours' if side.ours else 'other'}-{side.runs}"
+    name = f"{side.name}-{side.runs}"
     create(side.broker, name, PARTITIONS)
     create(side.broker, f"{name}-out", PARTITIONS)
     process = side.start(name, f"{name}-out", bounded=False)
@@ -198,11 +199,11 @@ def main() -> None:
     parser.add_argument("--rate", type=float, help="records a second (default: half of the slower side's throughput)")
     parser.add_argument("--backlog", type=int, default=200_000, help="records to find the throughput with")
     parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--sides", default="ours,other", help="of ours, local and other")
     arguments = parser.parse_args()
     with running() as broker, tempfile.TemporaryDirectory(prefix="tracetypes-benchmark-") as scratch:
-        sides = {
-            name: Side(broker, Path(scratch), arguments.parallelism, ours=name == "ours") for name in ("ours", "other")
-        }
+        names = arguments.sides.split(",")
+        sides = {name: Side(broker, Path(scratch), arguments.parallelism, name) for name in names}
         full: dict[str, int] = {}
         rate = arguments.rate
         if rate is None:
@@ -223,9 +224,13 @@ def main() -> None:
             rate=round(rate),
             keys=arguments.keys,
             parallelism=arguments.parallelism,
-            ours=median["ours"],
-            other=median["other"],
-            ratio={q: round(median["ours"][q] / median["other"][q], 2) for q in ("p50", "p99")},
+            **median,
+            ratio={
+                name: {q: round(one[q] / median[names[-1]][q], 2) for q in ("p50", "p99")}
+                for name, one in median.items()
+                if name != names[-1]
+            },
+            of=names[-1],
             all=runs,
             other_is="Spark's Kafka connector 4.2.0, window(1 s), append mode",
             versions=versions(),

@@ -25,6 +25,7 @@ def test_queries_mean_on_spark_what_duckdb_counts(spark: SparkSession, tmp_path:
     graph = tpcx_bb.dataflow(*numbers, those=tables(), given=GIVEN)
     outputs: dict[str, list[Any]] = {f"query_{number}": [] for number in numbers}
     inputs = {name: str(tmp_path / name) for name in KINDS}
-    tracetypes.run(graph, inputs=inputs, outputs=outputs, backend="spark", parallelism=2, key_groups=4)
+    result = tracetypes.run(graph, inputs=inputs, outputs=outputs, backend="spark", parallelism=2, key_groups=4)
+    print(result)
     for number in numbers:
         assert pairs_of(outputs[f"query_{number}"]) == without_markers(expected[number]), number
