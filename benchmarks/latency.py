@@ -1,13 +1,13 @@
 """From an event in a topic to the result in a topic: ours against Spark's connector and window by hand, at half load.
 
-    python -m benchmarks.latency [--seconds N] [--warm N] [--keys N] [--runs N] [--rate N] [--parallelism N] [--sides ours,other,local]
+    python -m benchmarks.latency [--seconds N] [--warm N] [--keys N] [--runs N] [--rate N] [--parallelism N] [--sides ours,other]
 
 Counts and sums of each key and second. First each side works off a backlog, which gives its throughput; half of the slower one's
 is the rate at which records are then sent to both, for ``--seconds`` each, in turns. A record's event time is when it is
 sent. A result may be there as soon as an event of its second's end and the delay (200 ms, on both sides) has been sent; its
 latency is from then until a consumer that reads committed records has it, from 90 s (``--warm``: the JVM's compilers are busy
-until then) after the first result on. ``local``: ours on the local backend. Broker, sender, consumer and Spark share the machine. Ours sends in transactions
-(exactly once); Spark's sink does not.
+until then) after the first result on. A side ``local`` is ours on the local backend. Ratios are to the last side. Broker, sender,
+consumer and Spark share the machine. Ours sends in transactions (exactly once); Spark's sink does not.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from tracetypes import (
     Trace,
     U,
     Unit,
+    UsageError,
     check,
     every,
     in_band,
@@ -1176,3 +1177,10 @@ def test_a_merge_of_channels_with_a_stream_that_is_not_split_is_refused() -> Non
     checked = check(Graph("test", tuple(nodes)))
     with pytest.raises(AssertionError):
         interpret(checked, {"s0": stream((1, 1), 1), "s1": stream((2, 2), 1)})
+
+
+def test_a_row_that_is_no_pair_is_named() -> None:
+    graph = Dataflow("pairs")
+    graph.sink("out", graph.source("in", U[int, float], markers=every(seconds=1, time=float)))
+    with pytest.raises(UsageError, match=r"TT402 source 'in': 5.0 is none of its rows\n.*give pairs of int and float"):
+        interpret_rows(check(graph), {"in": [(1, 2.0), 5.0]})

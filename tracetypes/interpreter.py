@@ -7,7 +7,7 @@ sequences that a trace stands for; the templates guarantee that it does not matt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from operator import itemgetter
@@ -18,9 +18,10 @@ import attrs
 from tracetypes.blame import blamed, calls_in
 from tracetypes.canonical import canonical, stable_hash
 from tracetypes.check import Checked
-from tracetypes.conformance import conformer, key_conformer, key_problem
+from tracetypes.conformance import conformer, key_conformer, key_problem, name_of
 from tracetypes.containers import gated, no_outside
-from tracetypes.errors import OperatorFailed, RunError, raised_at
+from tracetypes.errors import OperatorFailed, RunError, UsageError, raised_at
+from tracetypes.formats import Layout
 from tracetypes.markers import EventTime, Marker, Markers
 from tracetypes.nodes import (
     Apply,
@@ -278,17 +279,27 @@ def interpret_rows(
 ) -> tuple[dict[str, Trace[Element]], dict[str, Arranged]]:
     """The traces at the sinks for the rows that come in at the sources, and what each source made of its rows.
 
-    ``rows``: for each source its values in order of arrival; pairs ``(key, value)`` where the rows have a key column.
+    ``rows``: for each source its values in order of arrival; pairs ``(key, value)`` where the rows have a key column. Raises
+    :class:`UsageError` ``TT402`` for a row that is no pair there.
     """
     arranged: dict[str, Arranged] = {}
     for source in checked.graph.sources:
-        read = reader(source).read
-        keyed = checked.layout(source).keyed
-        read_rows = [
-            attrs.evolve(read(*row) if keyed else read(UNIT, row), text=repr(row)) for row in rows.get(source.name, ())
-        ]
+        read, pairs = reader(source).read, _pairs(source, checked.layout(source), rows.get(source.name, ()))
+        read_rows = [attrs.evolve(read(key, value), text=text) for key, value, text in pairs]
         arranged[source.name] = arrange(source, read_rows, drain=drain)
     return interpret(checked, streams_of(arranged), complete=drain, outside=outside), arranged
+
+
+def _pairs(source: Source, layout: Layout, rows: Sequence[Any]) -> Iterator[tuple[Any, Any, str]]:
+    """Key, value and text of each row."""
+    for row in rows:
+        if not layout.keyed:
+            yield UNIT, row, repr(row)
+        elif isinstance(row, tuple | list) and len(row) == 2:
+            yield *row, repr(row)
+        else:
+            fix = f"give pairs of {name_of(layout.key)} and {name_of(layout.value)}"
+            raise UsageError("TT402", f"source {source.name!r}: {show(row)} is none of its rows", fix=fix)
 
 
 def streams_of(arranged: Mapping[str, Arranged]) -> dict[str, Sequence[Element]]:

@@ -30,6 +30,8 @@ from tracetypes import (
 )
 from tracetypes.compiler.gates.learned.flows import TrainingRun
 from tracetypes.compiler.gates.learned.steps import VirtualExecutions
+from tracetypes.forests import Forest
+from tracetypes.impacts import magnitude
 from tracetypes.learned_gates import Model, learned
 from tracetypes.stdlib import map_values
 from tracetypes.trace import Item
@@ -145,6 +147,23 @@ def test_more_rows_add_to_the_knowledge(tmp_path: Path) -> None:
     assert len((tmp_path / "knowledge.jsonl").read_text().splitlines()) == 1 + 2 * WAVES
 
 
+def test_rows_that_have_drifted_train_again(tmp_path: Path) -> None:
+    lax = Standards(accuracy=0.0, recall=0.0)
+    first = training(tmp_path, standards=lax)
+    assert first.drift == {}
+    known = (tmp_path / "knowledge.jsonl").read_text()
+    same = training(tmp_path, standards=lax, drift=0.3)
+    assert (same.model, same.drift) == (first.model, {"excess": 0.0, "warning": 0.0})
+    assert (tmp_path / "knowledge.jsonl").read_text() == known
+    calm = [attrs.evolve(one, level=55 + (one.level - 50) / 20) for one in rows()]
+    moved = train_gates(flow(), {"readings": calm}, tmp_path, trees=10, standards=lax, drift=0.3)
+    assert moved.model.version == 2
+    assert moved.drift["excess"] > 0.3
+    assert len(moved.examples) == 2 * WAVES
+    with pytest.raises(UsageError, match=r"TT121 drift=30 is no distance"):
+        training(tmp_path, drift=30)
+
+
 def test_a_model_that_falls_short_is_not_stored(tmp_path: Path) -> None:
     done = training(tmp_path, standards=Standards(accuracy=1.01))
     assert done.model.version == 0
@@ -216,3 +235,29 @@ def test_a_shadow_needs_a_gate() -> None:
     plain.sink("out", plain.source("in", U[int, float], markers=every(seconds=1, time=float)))
     with pytest.raises(UsageError, match="TT121 the dataflow has no gate"):
         shadow(plain, {"in": []})
+
+
+@pytest.mark.parametrize("accumulates", [False, True])
+def test_changes_accumulate_or_cancel_in_a_dataflow(*, accumulates: bool) -> None:
+    def alone(model: Model | None = None) -> Dataflow:
+        graph = Dataflow("alone")
+        markers = every(seconds=1, time=lambda one: one.hour)
+        source = graph.source("levels", U[int, Reading], key=lambda one: one.sensor, markers=markers)
+        bound = learned("out", error=0.1, columns="level", impact=magnitude(), accumulates=accumulates, model=model)
+        graph.sink("out", source.latest(bound, latest_by=lambda one: one.hour))
+        return graph
+
+    leaves = (0.0,), (0.0,), (1.0,)  # runs at impacts above 25
+    forest = Forest(1, (0,), (0, -1, -1), (25.0, 0.0, 0.0), (1, -1, -1), (2, -1, -1), leaves)
+    model = Model(TrainingRun(check(alone())).subject, forest, (0.5,))
+    levels = [10.0, 20.0, 10.0, 20.0, 10.0, 30.0, 40.0, 40.0, 30.0, 20.0, 0.0, 0.0]
+    traces, _ = interpret_rows(check(alone(model)), {"levels": [Reading(0, at, level) for at, level in enumerate(levels)]})
+    found = [one.value.hour for one in traces["out"].items if isinstance(one, Item)]
+    wanted, shown, before, total = [0], levels[0], levels[0], 0.0
+    for at, level in enumerate(levels[1:], 1):
+        total = total + abs(level - before) if accumulates else abs(level - shown)
+        before = level
+        if total > 25 or at == len(levels) - 1:  # the last marker is let through
+            wanted.append(at)
+            shown, total = level, 0.0
+    assert found == wanted

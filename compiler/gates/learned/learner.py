@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from tracetypes.compiler.gates.learned.drift import distances
 from tracetypes.compiler.gates.learned.knowledge import KnowledgeBase
 from tracetypes.compiler.gates.learned.models import Models
 from tracetypes.compiler.gates.learned.quality import TREES, Standards, Trained
@@ -96,12 +97,7 @@ class Learner:
     def distance(self) -> float:
         """The largest distance, over the steps, between the distributions of recent impacts and of those of the training: that of
         Kolmogorov and Smirnov."""
-        if not self._recent or not self.knowledge.examples:
-            return 0.0
-        return max(
-            _distance([one[n] for one in self._recent], [one.impacts[n] for one in self.knowledge.examples])
-            for n in range(len(self.subject.steps))
-        )
+        return max(distances(self._recent, self.knowledge.examples), default=0.0)
 
     def learn(self, example: Example) -> None:
         """Take a wave of training. At the end of the training, test: a good model is stored and decides from then on."""
@@ -124,9 +120,3 @@ class Learner:
             self._goal = len(examples) + self.more
             return
         self.use(self.models.add(trained, len(examples)))
-
-
-def _distance(one: Sequence[float], other: Sequence[float]) -> float:
-    """The largest difference between two empirical distribution functions."""
-    places = sorted({*one, *other})
-    return max(abs(sum(x <= at for x in one) / len(one) - sum(x <= at for x in other) / len(other)) for at in places)
