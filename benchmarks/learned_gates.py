@@ -36,7 +36,7 @@ from examples import air_quality, air_quality_data, air_quality_hours, linear_ro
 from tracetypes import Dataflow, UsageError, check
 from tracetypes.compiler.gates.learned.flows import TrainingRun
 from tracetypes.compiler.gates.learned.quality import Standards
-from tracetypes.compiler.gates.learned.reports import confidences, correlation, report
+from tracetypes.compiler.gates.learned.reports import correlation, report
 from tracetypes.compiler.gates.learned.steps import Example, Step, Values, VirtualExecutions
 from tracetypes.compiler.gates.learned.training import areas, fitted, train
 from tracetypes.compiler.gates.learned.workflow import Decider, Every, Modelled, Oracle, Replay, Sometimes
@@ -213,14 +213,13 @@ def decided(gated: Gated, decider: Decider, waves: Waves, last: str) -> dict[str
     done = Replay(gated.steps, decider).run(waves)
     subject = gated.subject
     reports = report(done, subject.steps, subject.bounds)
-    number = subject.steps.index(last)
-    output = reports[number]
-    shares = confidences(done, number, subject.bounds[number])
+    output = reports[subject.steps.index(last)]
+    shares = output.confidences
     return {
         "executions": round(100 * statistics.fmean([*(1 - one.saved for one in reports), *(1.0 for _ in gated.ungated)]), 1),
-        "ran": {one.step: round(100 * (1 - one.saved), 1) for one in reports},
+        "ran": {one.name: round(100 * (1 - one.saved), 1) for one in reports},
         "confidence": round(100 * output.confidence, 1),
-        "confidences": {one.step: round(100 * one.confidence, 1) for one in reports},
+        "confidences": {one.name: round(100 * one.confidence, 1) for one in reports},
         "later": round(100 * min(shares[SURE - 1 :], default=shares[-1]), 1),
         "violations": len(output.violations),
         "largest": round(max(output.violations, default=0.0), 3),

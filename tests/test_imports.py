@@ -43,7 +43,7 @@ RULES = (
     Rule(
         "what a program means does not depend on how it runs",
         within="tracetypes",
-        forbidden=(*HEAVY, "py4j", "sklearn", *OUTER),
+        forbidden=(*HEAVY, "py4j", "sklearn", "matplotlib", *OUTER),
         but=(*OUTER, "tracetypes.__main__", "tracetypes.running"),
     ),
     Rule("only laws need Hypothesis", "tracetypes", ("hypothesis",), but=("tracetypes.testing", "tracetypes.laws")),
@@ -73,6 +73,7 @@ RULES = (
         ("sklearn",),
         but=("tracetypes.stdlib.trees", "tracetypes.compiler.gates.learned.training"),
     ),
+    Rule("only pictures of gates need matplotlib", "tracetypes", ("matplotlib",), but=("tracetypes.compiler.gates.figures",)),
     Rule(
         "the compiler knows templates, not the operators written with them",
         within="tracetypes.compiler",

@@ -32,6 +32,7 @@ from tracetypes.running import (
     run,
     shadow,
     start,
+    sweep_figures,
     train_gates,
 )
 from tracetypes.sort_keys import desc
@@ -96,6 +97,7 @@ __all__ = [
     "shadow",
     "sort",
     "start",
+    "sweep_figures",
     "text_lines",
     "train_gates",
     "uint64",

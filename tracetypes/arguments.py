@@ -128,6 +128,13 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         choices=["lines", "operators", "none"],
         help="a line per micro-batch, or a table with a row per operator (default: a table on a terminal, else lines)",
     )
+    one.add_argument(
+        "--shadow",
+        nargs="?",
+        const="",
+        metavar="PATH",
+        help="then replay the input without gates, and print what they save and cost; into FILE.json, or DIR/ with pictures, too",
+    )
     one.add_argument("--quiet", "-q", action="store_true", help="nothing but errors")
     one.set_defaults(command=commands["run"])
 

@@ -20,6 +20,7 @@ from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.compilation import compile_program, extras
 from tracetypes.compiler.backend.run_request import RunRequest
+from tracetypes.compiler.backend.shadow_run import ShadowRun
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.formats import Csv, Parquet, format_of
 from tracetypes.nodes import Source
@@ -126,10 +127,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
     control = Control(starts=True)
     with control.of_signals():
-        return _run_job(arguments, control)
+        shadow, result, status = _run_job(arguments, control)
+    if shadow is not None and not result.stopped:
+        _compared(shadow, Progress(quiet=arguments.quiet))
+    return status
 
 
-def _run_job(arguments: argparse.Namespace, control: Control) -> int:
+def _run_job(arguments: argparse.Namespace, control: Control) -> tuple[ShadowRun | None, Result, int]:
     clock, flow = Clock.of_process(), load(arguments.target)
     clock.lap("start of Python")
     job = RunRequest(
@@ -153,6 +157,7 @@ def _run_job(arguments: argparse.Namespace, control: Control) -> int:
         engine=engine_of(arguments.backend, arguments.master, vars(arguments)),
         clock=clock,
     )
+    shadow = None if arguments.shadow is None else ShadowRun.of(job, arguments.shadow)
     say = Progress(quiet=arguments.quiet)
     with extras():
         tellers = _tellers(arguments, say, job.program)
@@ -168,7 +173,21 @@ def _run_job(arguments: argparse.Namespace, control: Control) -> int:
         result = job.run(control, on_batch=tell, notify=warn, status=say.status)
     finally:
         say.end()
-    return _ended(say, job, result)
+    return shadow, result, _ended(say, job, result)
+
+
+def _compared(shadow: ShadowRun, say: Progress) -> None:
+    """What gates saved and cost: on standard output, unless rows are there."""
+    say.line("shadow: the same input runs twice more, row by row, with the gates and with all of them open")
+    say.status("running without gates")
+    try:
+        found = shadow.run()
+    finally:
+        say.end()
+    say.line("")
+    print(found, file=sys.stderr if "-" in shadow.job.paths.values() else sys.stdout)
+    for path in shadow.write(found):
+        say.line(f"shadow: {_short(str(path))}")
 
 
 def _tellers(arguments: argparse.Namespace, say: Progress, program: Program) -> list[Callable[[Batch], None]]:

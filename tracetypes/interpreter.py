@@ -64,7 +64,17 @@ from tracetypes.sources import reader
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, as_operator
 from tracetypes.trace import Element, Item, StreamType, Trace, blocks
 
-__all__ = ["Arranged", "SinkTrace", "arrange", "arrange_parts", "interpret", "interpret_rows", "interpret_segment"]
+__all__ = [
+    "Arranged",
+    "SinkTrace",
+    "arrange",
+    "arrange_parts",
+    "arrange_rows",
+    "interpret",
+    "interpret_rows",
+    "interpret_segment",
+    "streams_of",
+]
 
 Channels: TypeAlias = "list[Element] | tuple[Channels, ...]"
 
@@ -282,12 +292,18 @@ def interpret_rows(
     ``rows``: for each source its values in order of arrival; pairs ``(key, value)`` where the rows have a key column. Raises
     :class:`UsageError` ``TT402`` for a row that is no pair there.
     """
+    arranged = arrange_rows(checked, rows, drain=drain)
+    return interpret(checked, streams_of(arranged), complete=drain, outside=outside), arranged
+
+
+def arrange_rows(checked: Checked, rows: Mapping[str, Sequence[Any]], *, drain: bool = True) -> dict[str, Arranged]:
+    """What each source makes of its rows. Parameters and errors are those of :func:`interpret_rows`."""
     arranged: dict[str, Arranged] = {}
     for source in checked.graph.sources:
         read, pairs = reader(source).read, _pairs(source, checked.layout(source), rows.get(source.name, ()))
         read_rows = [attrs.evolve(read(key, value), text=text) for key, value, text in pairs]
         arranged[source.name] = arrange(source, read_rows, drain=drain)
-    return interpret(checked, streams_of(arranged), complete=drain, outside=outside), arranged
+    return arranged
 
 
 def _pairs(source: Source, layout: Layout, rows: Sequence[Any]) -> Iterator[tuple[Any, Any, str]]:

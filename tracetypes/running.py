@@ -33,9 +33,10 @@ from tracetypes.calls import like, need_choice
 from tracetypes.check import Checked, edge_of, violations
 from tracetypes.compiler.backend.compilation import check_once, extras
 from tracetypes.compiler.backend.run_request import Input, RunRequest, Sink
+from tracetypes.compiler.backend.shadow_run import shadow
 from tracetypes.compiler.gates.learned.quality import Standards
 from tracetypes.compiler.gates.learned.train_gates import Training, load_model, train_gates
-from tracetypes.compiler.gates.shadow import Shadow, shadow
+from tracetypes.compiler.gates.shadow import Shadow, sweep_figures
 from tracetypes.conformance import name_of
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Csv, Layout, Parquet, format_of
@@ -66,6 +67,7 @@ __all__ = [
     "run",
     "shadow",
     "start",
+    "sweep_figures",
     "train_gates",
 ]
 

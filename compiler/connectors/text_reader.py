@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.json_blocks import JsonBlock
 from tracetypes.compiler.connectors.source_rows import in_columns, parsed_row
 from tracetypes.compiler.connectors.text import (
@@ -48,10 +50,24 @@ class TextReader:
         def one(raw: bytes) -> TakenRow:
             return TakenRow(parsed_row(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
 
+        self.one = one
         self.take = in_columns(leaf, Dialect(self._cells(), self._fits(), one, self._block()), verifier)
 
     def of(self, lines: Iterable[list[bytes]], *, begins: bool) -> Iterator[TakenRow | Chunk]:
         """The rows of a piece. ``begins``: the first line of a file is among them."""
+        for rows in self._rows(lines, begins=begins):
+            for at in range(0, len(rows), AT_ONCE):
+                yield from self.take(rows[at : at + AT_ONCE])
+
+    def one_by_one(self, path: str) -> Iterator[TakenRow]:
+        """The rows of a file as it is now, none of them as columns."""
+        stat = os.stat(path)
+        whole = Reading(Split(0, path, 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size))
+        for rows in self._rows(whole.lines(), begins=True):
+            yield from map(self.one, rows)
+
+    def _rows(self, lines: Iterable[list[bytes]], *, begins: bool) -> Iterator[list[bytes]]:
+        """Lines that are rows."""
         headed = self.header is None or not begins
         for some in lines:
             if isinstance(self.format, Csv):
@@ -61,8 +77,7 @@ class TextReader:
             if not headed and rows:
                 headed = True
                 self._check_header(rows.pop(0))
-            for at in range(0, len(rows), AT_ONCE):
-                yield from self.take(rows[at : at + AT_ONCE])
+            yield rows
 
     def _cells(self) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
         """Takes lines apart."""

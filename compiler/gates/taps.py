@@ -7,16 +7,17 @@ from itertools import islice
 from typing import Any
 
 import attrs
-import numpy as np
 
-from tracetypes.bounds import ALWAYS
+from tracetypes.adaptive_bounds import Adaptive
+from tracetypes.bounds import ALWAYS, parts_of
 from tracetypes.check import Checked
 from tracetypes.containers import columns_of, numbers_in
-from tracetypes.interpreter import interpret_rows
+from tracetypes.errors import UsageError
+from tracetypes.interpreter import interpret
 from tracetypes.nodes import Gate, Graph, Merge, Node, Sink
-from tracetypes.trace import blocks
+from tracetypes.trace import Element, blocks
 
-__all__ = ["Feed", "Numbers", "Tap", "Tapped", "Together", "markers_of", "outputs_of"]
+__all__ = ["Feed", "Numbers", "Tap", "Tapped", "Together", "markers_of", "outputs_of", "refuse_load"]
 
 
 @attrs.frozen(eq=False)
@@ -37,7 +38,10 @@ class Tapped:
     def __init__(self, checked: Checked, taps: Sequence[Tap], opened: Collection[int] = ()) -> None:
         nodes: list[Node] = []
         for node in checked.graph.nodes:
-            nodes.append(attrs.evolve(node, bound=ALWAYS) if isinstance(node, Gate) and node.id in opened else node)
+            if isinstance(node, Gate):
+                node = attrs.evolve(node, bound=ALWAYS) if node.id in opened else node
+                refuse_load(node)
+            nodes.append(node)
         types, next_ = dict(checked.types), max(checked.types) + 1
         for number, tap in enumerate(taps):
             where = checked.graph.node(tap.stream).where
@@ -45,10 +49,17 @@ class Tapped:
             types[next_ + number] = checked.types[tap.stream]
         self.checked, self.taps = Checked(attrs.evolve(checked.graph, nodes=tuple(nodes)), types), tuple(taps)
 
-    def run(self, rows: Mapping[str, Sequence[Any]]) -> Mapping[str, Feed]:
-        """What comes to each tap, by name. ``rows``: of the sources, by name."""
-        traces, _ = interpret_rows(self.checked, rows)
+    def run(self, streams: Mapping[str, Sequence[Element]], *, complete: bool = True) -> Mapping[str, Feed]:
+        """What comes to each tap, by name. ``streams`` and ``complete``: as of :func:`tracetypes.interpret`."""
+        traces = interpret(self.checked, streams, complete=complete)
         return {tap.name: Feed(self.checked, tap, traces[tap.name].items) for tap in self.taps}
+
+
+def refuse_load(gate: Gate) -> None:
+    """A replay knows nothing of a machine. Raises :class:`UsageError` ``TT402``."""
+    if any(isinstance(one, Adaptive) and one.load for one in parts_of(gate.bound)):
+        text = f"{gate.where}: {gate.bound} looks at the load of the machine, which a replay does not know"
+        raise UsageError("TT402", text, fix="give it load=False: then it looks at the items only")
 
 
 class Feed:
@@ -96,6 +107,8 @@ class Numbers(Mapping[Any, float]):
         """What differs from a container before, with what it was."""
         if not (isinstance(before, Numbers) and before.places is self.places):
             return [(number, before.get(key)) for key, number in self.items() if number != before.get(key)]
+        import numpy as np
+
         count = len(before)
         at = np.flatnonzero(self.column[:count] != before.column)
         changed = zip(self.column[at].tolist(), before.column[at].tolist(), strict=True)
@@ -103,11 +116,13 @@ class Numbers(Mapping[Any, float]):
 
 
 class Together:
-    """The container of some taps, kept up to date."""
+    """The container of some taps, kept up to date. Needs numpy."""
 
     def __init__(self) -> None:
+        import numpy as np
+
         self.places: dict[Any, int] = {}
-        self.column = np.empty(16)
+        self.column: Any = np.empty(16)
 
     def take(self, feeds: Iterable[tuple[str, Feed]]) -> Numbers:
         """What the feeds of some taps, by name, wrote at the last marker."""
@@ -115,9 +130,16 @@ class Together:
             for at, number in feed.written.items():
                 place = self.places.setdefault((name, *at), len(self.places))
                 if place == len(self.column):
-                    self.column = np.concatenate([self.column, np.empty(place)])
+                    self.column = _doubled(self.column)
                 self.column[place] = number
         return Numbers(self.places, self.column[: len(self.places)].copy())
+
+
+def _doubled(column: Any) -> Any:
+    """With room for as many numbers again."""
+    import numpy as np
+
+    return np.concatenate([column, np.empty(len(column))])
 
 
 def markers_of(feeds: Mapping[str, Feed]) -> Iterator[int]:

@@ -17,7 +17,7 @@ from tracetypes.compiler.gates.learned.knowledge import KnowledgeBase, subject_o
 from tracetypes.compiler.gates.learned.learner import Learner, Phase
 from tracetypes.compiler.gates.learned.models import Models
 from tracetypes.compiler.gates.learned.quality import Standards, Trained
-from tracetypes.compiler.gates.learned.reports import confidences, correlation, report
+from tracetypes.compiler.gates.learned.reports import correlation, report
 from tracetypes.compiler.gates.learned.steps import Example, Step, Tolerance, Values, VirtualExecutions, gates_before
 from tracetypes.compiler.gates.learned.training import CLASSIFIERS, areas, train
 from tracetypes.compiler.gates.learned.workflow import Every, Learned, Oracle, Replay, Sometimes, Wave, Workflow
@@ -267,10 +267,10 @@ def test_the_naive_deciders() -> None:
 def test_reports() -> None:
     waves = [Wave((0.0,), (True,), (0.0,)), Wave((0.1,), (False,), (0.3,)), Wave((0.2,), (False,), (0.05,))]
     (one,) = report(waves, ("step",), (0.1,))
-    assert (one.executions, one.saved, one.confidence, one.largest) == (1, 1 - 1 / 3, 1 - 1 / 3, 0.3)
+    assert (one.executions, one.saved, one.confidence, one.largest) == (1, 1 - 1 / 3, 2 / 3, 0.3)
     assert one.violations == pytest.approx((0.2,))
-    assert confidences(waves, 0, 0.1) == [1, 1 / 2, 2 / 3]
-    pairs = [Example(n, (float(n),), (2.0 * n,), (True,), (False,)) for n in range(5)]
+    assert list(one.confidences) == [1, 1 / 2, 2 / 3]
+    pairs = [Example(n, (float(n),), (2.0 * n if n else -9.0,), (True,), (n == 0,)) for n in range(5)]
     assert correlation(pairs, 0) == pytest.approx(1)
 
 

@@ -224,8 +224,8 @@ def test_the_shadow_shows_what_gates_save_and_cost(tmp_path: Path) -> None:
     assert excess.confidences[-1] == 1 - len(excess.violations) / WAVES
     assert (excess.errors[0], excess.errors[-1]) == (0.0, 0.0)  # all markers but these may be held
     assert 0 < excess.mean < excess.largest
-    assert str(found).splitlines()[1].split()[:3] == ["excess", str(WAVES), str(through)]
-    assert json.loads(found.json())[0]["errors"] == list(excess.errors)
+    assert str(found).splitlines()[1].split()[:4] == ["excess", str(WAVES), str(WAVES), str(through)]
+    assert json.loads(found.json())["reports"][0]["errors"] == list(excess.errors)
     ungated = shadow(flow(), {"readings": rows()})
     assert all(one.largest == one.saved == 0 for one in ungated)
 

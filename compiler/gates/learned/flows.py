@@ -15,10 +15,11 @@ from tracetypes.compiler.gates.learned.steps import Step, Tolerance, Values
 from tracetypes.compiler.gates.taps import Feed, Tap, Tapped, Together, markers_of, outputs_of
 from tracetypes.errors import UsageError
 from tracetypes.gate_check import digest
+from tracetypes.interpreter import arrange_rows, streams_of
 from tracetypes.learned_gates import Learned, Subject
 from tracetypes.nodes import Gate, Graph, Node
 
-__all__ = ["TrainingRun", "learned_gates"]
+__all__ = ["TrainingRun", "learned_gates", "steps_of"]
 
 READ = "what {} reads"
 SOURCE = "sources"
@@ -43,6 +44,17 @@ def learned_gates(graph: Graph) -> dict[int, Learned]:
     return found
 
 
+def steps_of(graph: Graph, gates: Mapping[int, Learned]) -> list[Step]:
+    """The workflow of learned gates: two steps for each, what it reads and what lies behind it."""
+    steps: list[Step] = []
+    for id_, bound in gates.items():
+        read = READ.format(bound.name)
+        before = _learned_before(graph, graph.node(id_), gates)
+        steps.append(Step(read, tuple(gates[one].name for one in before) or (SOURCE,)))
+        steps.append(Step(bound.name, (read,), Tolerance(bound.error, bound.impact, bound.variation, bound.accumulates)))
+    return steps
+
+
 class TrainingRun:
     """A dataflow with learned gates, all of which are open."""
 
@@ -52,15 +64,11 @@ class TrainingRun:
             fix = "put learned(...) in front of a step: stream.latest(learned(...))"
             raise UsageError("TT121", "the dataflow has no learned gate", fix=fix)
         graph = checked.graph
+        self.steps = steps_of(graph, self.gates)
         self.taps: dict[str, list[Tap]] = {}
-        self.steps: list[Step] = []
         for id_, bound in self.gates.items():
             gate = graph.node(id_)
-            read = READ.format(bound.name)
-            before = _learned_before(graph, gate, self.gates)
-            self.steps.append(Step(read, tuple(self.gates[one].name for one in before) or (SOURCE,)))
-            self.steps.append(Step(bound.name, (read,), Tolerance(bound.error, bound.impact, bound.variation, bound.accumulates)))
-            self.taps[read] = [Tap(f"{id_}.in", gate.inputs[0], bound.columns, bound.rows)]
+            self.taps[READ.format(bound.name)] = [Tap(f"{id_}.in", gate.inputs[0], bound.columns, bound.rows)]
             streams = outputs_of(graph, gate)
             self.taps[bound.name] = [Tap(f"{id_}.out.{one}", one, (), None) for one in streams]
         names = tuple(one.name for one in self.gates.values())
@@ -72,7 +80,7 @@ class TrainingRun:
         """The containers of all steps behind each marker, by the interpreter. ``rows``: of the sources, by name. A mapping is
         as it
         was when it is handed out."""
-        yield from self.containers(self.tapped.run(rows))
+        yield from self.containers(self.tapped.run(streams_of(arrange_rows(self.tapped.checked, rows))))
 
     def containers(self, feeds: Mapping[str, Feed]) -> Iterator[Mapping[str, Values]]:
         """The same of what came to each tap, by name."""

@@ -18,6 +18,7 @@ import numpy as np
 from tracetypes.compiler.gates.learned.forest import forest_of
 from tracetypes.compiler.gates.learned.quality import TREES, Quality, Standards, Trained
 from tracetypes.compiler.gates.learned.steps import Example
+from tracetypes.compiler.gates.reports import agreement
 from tracetypes.errors import UsageError
 from tracetypes.forests import Forest
 from tracetypes.learned_gates import Model, Subject
@@ -136,14 +137,8 @@ def _threshold(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], aim:
 
 
 def _quality(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], threshold: float) -> Quality:
-    runs = chances >= threshold
-    right = int((runs & labels).sum())
-    return Quality(
-        accuracy=float((runs == labels).mean()),
-        precision=right / int(runs.sum()) if runs.any() else 1.0,
-        recall=right / int(labels.sum()) if labels.any() else 1.0,
-        area=_area(chances, labels),
-    )
+    found = agreement((chances >= threshold).tolist(), labels.tolist())
+    return Quality(found.accuracy, found.precision, found.recall, area=_area(chances, labels))
 
 
 def _area(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
