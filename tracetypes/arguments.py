@@ -19,6 +19,7 @@ SCHEDULING: Final[Mapping[str, tuple[str, ...]]] = {
     "reorder": ("typed", "serial"),
     "heuristic": ("ct", "lp", "et", "qst"),
     "queue": ("hybrid", "partitioned", "shared"),
+    "processes": ("auto", "never", "always"),
 }
 """How the local backend schedules its work: the values of each option, the default first."""
 
@@ -183,6 +184,7 @@ def _scheduling(one: argparse.ArgumentParser) -> None:
         "reorder": "what is put back in order: what types demand, or all, so that rows stand as one worker writes them",
         "heuristic": "which operator a worker takes next",
         "queue": "how a stage keeps what waits for its key groups",
+        "processes": "whether operators in Python run in worker processes",
     }
     for name, values in SCHEDULING.items():
         one.add_argument(f"--{name}", choices=values, help=f"local backend: {helps[name]} (default: {values[0]})")

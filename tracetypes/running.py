@@ -81,8 +81,8 @@ V = TypeVar("V")
 
 
 class RunOptions(TypedDict, total=False):
-    """Further options of a run, as on the command line (docs/running.md). ``reorder``, ``heuristic``, ``queue`` and ``fuse`` are
-    of the local backend (docs/local.md)."""
+    """Further options of a run, as on the command line (docs/running.md). ``reorder``, ``heuristic``, ``queue``, ``processes``
+    and ``fuse`` are of the local backend (docs/local.md)."""
 
     late: str
     rejects: str
@@ -97,6 +97,7 @@ class RunOptions(TypedDict, total=False):
     reorder: Literal["typed", "serial"]
     heuristic: Literal["ct", "lp", "et", "qst"]
     queue: Literal["hybrid", "partitioned", "shared"]
+    processes: Literal["auto", "never", "always"]
     fuse: bool
 
 

@@ -21,6 +21,6 @@ def dumps(value: Any) -> bytes:
     return bytes(cloudpickle.dumps(value, protocol=5))
 
 
-def loads(data: bytes) -> Any:
+def loads(data: bytes | bytearray | memoryview) -> Any:
     """The inverse of :func:`dumps`. Only for bytes that we wrote into a checkpoint."""
     return pickle.loads(data)

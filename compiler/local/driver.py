@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any, final
@@ -47,8 +47,8 @@ from typing import Any, final
 import attrs
 
 from tracetypes.compiler.local.exchange import Exchange, SplitQueue
-from tracetypes.compiler.local.kernels import Kernels, SplitAnswer, SplitTask
-from tracetypes.compiler.local.key_groups import KeyGroups, States
+from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
+from tracetypes.compiler.local.key_groups import KeyGroups
 from tracetypes.compiler.local.lateness import Lateness, Newest
 from tracetypes.compiler.local.options import HEURISTICS, SCHEMES, LocalOptions
 from tracetypes.compiler.local.ordered.flow import Flow, Settings
@@ -57,6 +57,7 @@ from tracetypes.compiler.local.ordered.operators import Edge, Kind, Operator, Or
 from tracetypes.compiler.local.ordered.scheduler import Scheduler
 from tracetypes.compiler.local.ordered.workers import Workers as Crew
 from tracetypes.compiler.local.ordered.workers import work as take_turns
+from tracetypes.compiler.local.runners import Runner, States
 from tracetypes.compiler.local.units import Batch, Sent, aligned_barriers
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, Stage, StageLink, links
@@ -109,17 +110,17 @@ class _Straight:
 
 @final
 class Driver:
-    """The operators of a plan, and who works on them. ``kernels``: of the calling thread. ``delivery``: of the sink's rows."""
+    """The operators of a plan, and who works on them. ``runner``: runs kernels. ``delivery``: of the sink's rows."""
 
     def __init__(
         self,
         plan: Plan,
         options: LocalOptions,
-        kernels: Callable[[], Kernels],
+        runner: Runner,
         states: States,
         delivery: Delivery,
     ) -> None:
-        self.plan, self.options, self.kernels, self.states = plan, options, kernels, states
+        self.plan, self.options, self.runner, self.states = plan, options, runner, states
         self.straight = is_straight(plan)
         self.tasks: dict[int, deque[SplitTask | Sent]] = {}
         self.joins: dict[int, Exchange | _Straight] = {}
@@ -141,7 +142,7 @@ class Driver:
         self.messages = []
         self.states.parts = {}
         self.over.clear()
-        lateness = Lateness(work.newest, lambda task, before: self.kernels().read(task, before))
+        lateness = Lateness(work.newest, self.runner.read)
         self.lateness = lateness
         for stage in self.plan.stages:
             exchange = Exchange(self.plan, stage, lateness, self.options.least, drain=work.drain)
@@ -149,6 +150,7 @@ class Driver:
         tasks: dict[int, list[SplitTask | Sent]] = {
             number: [*work.tasks(self.plan.stages[number]), Sent((), last=True)] for number in self.tasks
         }
+        self.runner.begin([task for some in tasks.values() for task in some if isinstance(task, SplitTask)])
         if self.crew is None:
             self._begin(tasks)
             alone = Scheduler(self.flow, self.heuristic)
@@ -230,7 +232,7 @@ class Driver:
         return splits, Operator(name=f"read {stage.number}", kind=Kind.STATELESS, process=self._read, order=order)
 
     def _stage(self, stage: Stage, delivery: Delivery | None) -> Operator:
-        groups = KeyGroups(self.plan, stage, self.states, self.kernels, delivery)
+        groups = KeyGroups(self.plan, stage, self.states, self.runner, delivery)
         self.groups.append(groups)
         return Operator(
             name=f"stage {stage.number}",

@@ -82,6 +82,10 @@ class LocalInput(ABC):
     def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[Any], SplitRows]:
         """Reads splits, in one thread."""
 
+    def sent(self) -> LocalInput:
+        """The input for another process, which only reads splits."""
+        return self
+
 
 class FileSplits:
     """The splits of listings. An offset ``{"listing": 3}`` is the last listing that was taken; an epoch takes one."""
@@ -198,25 +202,32 @@ class LocalTable(LocalInput):
 
 
 class LocalStream(LocalInput):
-    """Rows that come once. ``parts``: reads parts of them. ``durable``: whether those of an epoch lie in the checkpoint."""
+    """Rows that come once, to the source of a name.
+    ``parts``: reads parts of them. ``durable``: whether those of an epoch lie in the checkpoint."""
 
     def __init__(
         self,
-        leaf: FromSource,
-        arrivals: Arrivals,
+        name: str,
+        arrivals: Arrivals | None,
         identity: EndpointIdentity,
         parts: Callable[[FromSource, Verifier | None], Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]],
         *,
         durable: bool = True,
     ) -> None:
-        self.name, self.arrivals, self.identity, self.parts, self.durable = leaf.source.name, arrivals, identity, parts, durable
+        self.name, self.arrivals, self.identity, self.parts, self.durable = name, arrivals, identity, parts, durable
+
+    def sent(self) -> LocalInput:
+        """Without what has arrived."""
+        return LocalStream(self.name, None, self.identity, self.parts, durable=False)
 
     def splits(self, files: InputFiles | None, place: Path) -> StreamSplits:
         """What has arrived."""
+        assert self.arrivals is not None
         return StreamSplits(self.arrivals, str(place), place if self.durable else None, self.name)
 
     def leave(self, place: Path, *, finished: bool) -> None:
         """When all readings are over, the source ends."""
+        assert self.arrivals is not None
         self.arrivals.leave(str(place), finished=finished)
         if finished:
             shutil.rmtree(place, ignore_errors=True)
@@ -251,19 +262,19 @@ def _rows(opening: Opening) -> LocalInput:
 
 def _iterable(opening: Opening) -> LocalInput:
     arrivals = iterable_rows(opening.leaf, opening.address, opening.readings)
-    return LocalStream(opening.leaf, arrivals, EndpointIdentity("files"), parts_reader, durable=False)
+    return LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("files"), parts_reader, durable=False)
 
 
 def _lines(opening: Opening) -> LocalInput:
     """Of standard input."""
-    arrivals = read_lines(opening.leaf, opening.readings)
-    return _once(opening, LocalStream(opening.leaf, arrivals, EndpointIdentity("terminal"), lines_reader), "standard input")
+    name, arrivals = opening.leaf.source.name, read_lines(opening.leaf, opening.readings)
+    return _once(opening, LocalStream(name, arrivals, EndpointIdentity("terminal"), lines_reader), "standard input")
 
 
 def _socket(opening: Opening) -> LocalInput:
     address = SocketAddress.of(opening.address)
     arrivals = socket_lines(opening.leaf, address, opening.readings)
-    return _once(opening, LocalStream(opening.leaf, arrivals, EndpointIdentity("socket"), lines_reader), address.text)
+    return _once(opening, LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("socket"), lines_reader), address.text)
 
 
 def _once(opening: Opening, stream: LocalStream, what: str) -> LocalStream:
@@ -273,7 +284,7 @@ def _once(opening: Opening, stream: LocalStream, what: str) -> LocalStream:
 
 def _mqtt(opening: Opening) -> LocalInput:
     arrivals = mqtt_messages(opening.leaf, MqttAddress.of(opening.address), opening.readings)
-    return LocalStream(opening.leaf, arrivals, EndpointIdentity("mqtt"), messages_reader)
+    return LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("mqtt"), messages_reader)
 
 
 OPENINGS: Final[Mapping[str, Callable[[Opening], LocalInput]]] = {

@@ -8,7 +8,6 @@ from typing import Any
 
 import attrs
 
-from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.inputs import LocalInput, SplitRows
 from tracetypes.compiler.local.prints import operators_print
 from tracetypes.compiler.plan.facts import is_straight
@@ -18,7 +17,7 @@ from tracetypes.compiler.runtime.messages import Message, Report
 from tracetypes.compiler.runtime.source import SourceKernel
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.verification import Verifier
-from tracetypes.compiler.store.channel import entry_messages
+from tracetypes.compiler.store.channel import Contents, entry_messages
 from tracetypes.compiler.store.staging import SEND, Delivery, deliver
 
 __all__ = ["Kernels", "SplitAnswer", "SplitTask"]
@@ -45,16 +44,17 @@ class SplitAnswer:
 
 
 class Kernels:
-    """Those of one thread. ``delivery``: of the rows of splits that go straight to the sink."""
+    """Those of one thread. ``contents``: of channels, by name. ``delivery``: of the rows of splits that go straight to the
+    sink."""
 
     def __init__(
         self,
         plan: Plan,
         inputs: Mapping[str, LocalInput],
-        channels: Mapping[str, LocalChannelReader],
+        contents: Mapping[str, Contents],
         delivery: Delivery,
     ) -> None:
-        self.plan, self.inputs, self.channels, self.verifier = plan, inputs, channels, Verifier.of(plan)
+        self.plan, self.inputs, self.contents, self.verifier = plan, inputs, contents, Verifier.of(plan)
         self.straight = plan.layout if is_straight(plan) else None
         self.delivery = SEND if self.straight is None else delivery
         self.stages: dict[int, StageKernel] = {}
@@ -102,5 +102,4 @@ class Kernels:
     def _entry(self, task: SplitTask, link: ChannelLink) -> list[Message]:
         kernel = ChannelKernel(task.stage, link, self.plan.key_groups, self.verifier)
         with operators_print():
-            contents = self.channels[link.leaf.name].channel.contents
-            return list(entry_messages(contents, json.loads(task.split), kernel))
+            return list(entry_messages(self.contents[link.leaf.name], json.loads(task.split), kernel))

@@ -11,21 +11,32 @@ epoch is repeated because of late items, however many workers there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
+
+import attrs
 
 from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
 from tracetypes.compiler.plan.plan import SourceLink
 from tracetypes.compiler.runtime.progress import later
 from tracetypes.markers import EventTime
 
-__all__ = ["Lateness", "Newest"]
+__all__ = ["KnownTimes", "Lateness", "Newest"]
 
 Newest: TypeAlias = dict[str, Any]
 """The newest event time of each part of each reading of a source, by label."""
 
-Read: TypeAlias = Callable[[SplitTask, Callable[[int], int | None]], SplitAnswer]
+@attrs.frozen
+class KnownTimes:
+    """The newest event time before a split, by part of its source; None if nothing came before it."""
+
+    times: Mapping[int, int | None]
+
+    def __call__(self, part: int) -> int | None:
+        return self.times.get(part)
+
+
+Read: TypeAlias = Callable[[SplitTask, KnownTimes], SplitAnswer]
 
 Place: TypeAlias = tuple[str, int]
 """A reading, and a part of its source."""
@@ -45,19 +56,19 @@ class Lateness:
 
     def read(self, task: SplitTask) -> SplitAnswer:
         """Read a split, with a guess."""
-        answer = self._read(task, partial(self._guess, task))
+        answer = self._read(task, KnownTimes(self._guesses(task)))
         if answer.report is not None:
             place = _label(task), answer.report.part
             self.done.append((place, task.number, answer.report.newest))
         return answer
 
-    def _guess(self, task: SplitTask, part: int) -> int | None:
-        """The newest time of the splits before one, as far as they are done."""
-        place = _label(task), part
-        newest = self.newest.get(place)
-        for other, number, time in tuple(self.done):
-            if other == place and number < task.number:
-                newest = later(newest, time)
+    def _guesses(self, task: SplitTask) -> dict[int, int | None]:
+        """The newest time of the splits before one, as far as they are done, by part."""
+        label = _label(task)
+        newest = {part: time for (other, part), time in self.newest.copy().items() if other == label}
+        for (other, part), number, time in tuple(self.done):
+            if other == label and number < task.number:
+                newest[part] = later(newest.get(part), time)
         return newest
 
     def settle(self, answer: SplitAnswer) -> SplitAnswer:
@@ -71,7 +82,7 @@ class Lateness:
         if isinstance(how, EventTime) and newest is not None and newest != answer.before:
             closed = how.frontier(newest)
             if report.first is not None and report.first <= closed:
-                answer = self._read(answer.task, lambda part: newest)
+                answer = self._read(answer.task, KnownTimes({report.part: newest}))
                 assert answer.report is not None
                 report = answer.report
         self.newest[place] = later(newest, report.newest)

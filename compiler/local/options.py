@@ -16,10 +16,14 @@ from tracetypes.compiler.local.ordered.heuristics import (
     QueueSizeThrottling,
 )
 
-__all__ = ["HEURISTICS", "SCHEMES", "LocalOptions", "Reorder"]
+__all__ = ["HEURISTICS", "SCHEMES", "LocalOptions", "Processes", "Reorder"]
 
 Reorder: TypeAlias = Literal["typed", "serial"]
 """What is put back in order: what the types of the edges demand, or everything, so that the output is that of one thread."""
+
+Processes: TypeAlias = Literal["auto", "never", "always"]
+"""Whether operators in Python run in worker processes: if it pays, or not, or in any case. Never with one worker, or without a
+GIL."""
 
 HEURISTICS: Final[Mapping[str, Callable[[], Heuristic]]] = {
     "ct": lambda: CurrentThroughput(by_inflow=True),
@@ -48,6 +52,7 @@ class LocalOptions:
     reorder: Reorder = "typed"
     heuristic: str = "ct"
     queue: str = "hybrid"
+    processes: Processes = "auto"
     fuse: bool = True
     least: int = 1 << 16
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tracetypes.redaction import redact
 
-__all__ = ["operators_print", "show_prints"]
+__all__ = ["operators_print", "show_line", "show_prints"]
 
 _inside: Final = threading.local()
 
@@ -29,6 +29,18 @@ def operators_print() -> Iterator[None]:
         buffer, _inside.buffer = _inside.buffer, None
         if buffer and _SHOWS:
             _SHOWS[0](redact(buffer))
+
+
+def show_line(line: str) -> None:
+    """Show a line that an operator has printed in another process."""
+    if not _SHOWS:
+        print(line)
+        return
+    _inside.buffer, rest = None, getattr(_inside, "buffer", None)
+    try:
+        _SHOWS[0](redact(line))
+    finally:
+        _inside.buffer = rest
 
 
 class _Tee(io.TextIOBase):

@@ -28,6 +28,7 @@ from tracetypes.compiler.local.log import LocalLog, Takes
 from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.shards import adopt_shards
 from tracetypes.compiler.local.streams import StreamSplits
+from tracetypes.compiler.local.worker_process import WorkerDied
 from tracetypes.compiler.local.workers import Workers
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.in_python import in_python
@@ -42,6 +43,9 @@ __all__ = ["LocalSegment"]
 
 PAUSE: Final = 0.005
 """Seconds between two looks at inputs where nothing was new."""
+
+DEATHS: Final = 3
+"""Worker processes that may die in one epoch, after which the run ends."""
 
 
 class LocalSegment:
@@ -263,7 +267,7 @@ class LocalSegment:
 
     def _messages(self, workers: Workers, number: int, takes: Takes) -> list[Message]:
         """The messages of an epoch, which is done again as often as need be."""
-        store = self.store
+        store, deaths = self.store, 0
         _, newest = store.next
         while True:
             splits = {label: self.sources[label].splits(since, until) for label, (since, until) in takes.sources.items()}
@@ -274,10 +278,25 @@ class LocalSegment:
             except Difference as difference:
                 self.context.on_difference(difference, store.differs(difference))
                 workers.begin(in_python(workers.plan, {difference.operator}))
+            except WorkerDied as died:
+                deaths += 1
+                if deaths == DEATHS:
+                    raise _dead_workers(died, number) from died
+                workers.begin(workers.plan)
             except Exception:
                 if store.visible() is not None or not any([files.drop() for files in store.files.values()]):
                     raise
                 workers.begin(workers.plan)
+
+
+def _dead_workers(died: WorkerDied, number: int) -> RunError:
+    """The error for an epoch that worker processes do not survive."""
+    return RunError(
+        "TT223",
+        f"{died}, the {DEATHS}rd time in micro-batch {number}",
+        fix="see why it ends: if it had no memory left, give a smaller --parallelism; --processes never runs operators in the "
+        "process of the run",
+    )
 
 
 def _until(takes: Takes, label: str, splits: StreamSplits) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from tracetypes.compiler.connectors.registry import reading, writing
+from tracetypes.compiler.local.placement import may_start
+from tracetypes.compiler.plan.plan import Plan
 from tracetypes.nodes import Sink, Source
 
 __all__ = ["LocalWording"]
@@ -34,3 +36,7 @@ class LocalWording:
     def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
         """Who writes the rows of a sink."""
         return writing(sink)
+
+    def python(self, plan: Plan) -> str | None:
+        """In worker processes, if a run would do so."""
+        return "in worker processes, once it takes a second" if may_start(plan, "auto") else None

@@ -9,11 +9,14 @@ from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.driver import Driver, EpochWork
 from tracetypes.compiler.local.inputs import LocalInput
 from tracetypes.compiler.local.kernels import Kernels
-from tracetypes.compiler.local.key_groups import States
 from tracetypes.compiler.local.log import GroupId
 from tracetypes.compiler.local.options import LocalOptions
+from tracetypes.compiler.local.placement import Cost, InPython, may_start
+from tracetypes.compiler.local.processes import ProcessRunner, WorkerPool
+from tracetypes.compiler.local.runners import Runner, States, ThreadRunner
 from tracetypes.compiler.local.shards import in_shards
 from tracetypes.compiler.local.states import Part, StateParts
+from tracetypes.compiler.local.worker_main import Setup
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.staging import Delivery
@@ -33,14 +36,18 @@ class Workers:
         delivery: Delivery,
         load: Callable[[], Iterable[tuple[GroupId, Sequence[Part]]]],
     ) -> None:
-        self.options, self.inputs, self.channels, self.delivery, self.load = options, inputs, channels, delivery, load
+        self.options, self.inputs, self.delivery, self.load = options, inputs, delivery, load
+        self.contents = {name: one.channel.contents for name, one in channels.items()}
+        self.pool, self.cost = WorkerPool(), Cost()
         self.driver: Driver | None = None
         self.begin(plan)
 
     def begin(self, plan: Plan) -> None:
         """Begin from the states of the last epoch that has ended, which are in shards. ``plan``: the same with other operators in
-        Python."""
-        self.close()
+        Python. Worker processes that have died are replaced."""
+        if self.driver is not None:
+            self.driver.close()
+        self.pool.renew()
         self.plan = shards = in_shards(plan, self.options.tasks(plan.width))
         self.states = States(dict(self.load()))
         own = threading.local()
@@ -48,10 +55,20 @@ class Workers:
         def kernels() -> Kernels:
             mine: Kernels | None = getattr(own, "mine", None)
             if mine is None:
-                mine = own.mine = Kernels(shards, self.inputs, self.channels, self.delivery)
+                mine = own.mine = Kernels(shards, self.inputs, self.contents, self.delivery)
             return mine
 
-        self.driver = Driver(shards, self.options, kernels, self.states, self.delivery)
+        runner = self._runner(shards, ThreadRunner(kernels, self.states))
+        self.driver = Driver(shards, self.options, runner, self.states, self.delivery)
+
+    def _runner(self, plan: Plan, here: ThreadRunner) -> Runner:
+        if not may_start(plan, self.options.processes) or not InPython.of(plan):
+            return here
+
+        def setup() -> Setup:
+            return Setup(plan, {name: one.sent() for name, one in self.inputs.items()}, self.contents, self.delivery)
+
+        return ProcessRunner(here, plan, setup, self.pool, self.cost, always=self.options.processes == "always")
 
     @property
     def parts(self) -> Mapping[GroupId, StateParts]:
@@ -59,12 +76,13 @@ class Workers:
         return self.states.parts
 
     def run(self, work: EpochWork) -> list[Message]:
-        """Do an epoch. Returns what leaves the last stage. The states are those behind it. Raises :class:`Difference`, and the
-        errors of sources and operators; then :meth:`begin` has to be called."""
+        """Do an epoch. Returns what leaves the last stage. The states are those behind it. Raises :class:`Difference`,
+        :class:`WorkerDied`, and the errors of sources and operators; then :meth:`begin` has to be called."""
         assert self.driver is not None
         return self.driver.run(work)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads and worker processes."""
         if self.driver is not None:
             self.driver.close()
+        self.pool.close()

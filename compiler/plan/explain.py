@@ -12,7 +12,8 @@ from tracetypes.check import Checked
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.facts import choices_of, sums_only
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, links
+from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_python
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, StageLink, links
 from tracetypes.compiler.plan.program import program
 from tracetypes.errors import Location
 from tracetypes.markers import show_markers
@@ -38,6 +39,9 @@ class Wording(Protocol):
 
     def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
         """Who writes the rows of a sink."""
+
+    def python(self, plan: Plan) -> str | None:
+        """Where the parts of a plan run that call Python for their items, if that is worth a line."""
 
 
 @attrs.frozen
@@ -134,6 +138,8 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
             case FromStage(stage=earlier):
                 yield f"    from stage {earlier}"
         yield from _way(link, places)
+        if not isinstance(link, StageLink) and link_calls_python(stage, link):
+            yield from _where(plan, wording)
         yield from _combining(stage)
         yield f"        Exchange  HASH to {plan.key_groups} key groups: {wording.exchange()}"
     many = len(stage.region.leaves) > 1
@@ -150,6 +156,15 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
         yield "        Arrow     MRG"
     for one in keyed_runs(stage):
         yield from _operator(one, "Arrow")
+    if stage_calls_python(plan, stage):
+        yield from _where(plan, wording)
+
+
+def _where(plan: Plan, wording: Wording) -> Iterator[str]:
+    """Where Python code runs."""
+    where = wording.python(plan)
+    if where is not None:
+        yield from _lines([("Python", where)])
 
 
 def _way(link: Link, places: dict[tuple[int, bool, bool], str]) -> Iterator[str]:

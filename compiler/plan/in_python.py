@@ -1,4 +1,4 @@
-"""A plan with some of its operators in plain Python, and names for operators."""
+"""What of a plan runs in plain Python; a plan with more of its operators in plain Python; names for operators."""
 
 from __future__ import annotations
 
@@ -7,10 +7,52 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.plan.plan import FromSource, Leaf, MergeStep, Plan, Region, Stage, StatelessStep, Step, links
-from tracetypes.nodes import Apply, title
+from tracetypes.compiler.plan.facts import choices_of, column_monoid, sums_only
+from tracetypes.compiler.plan.plan import (
+    FromSource,
+    Leaf,
+    Link,
+    MergeStep,
+    Plan,
+    Region,
+    Stage,
+    StageLink,
+    StatelessStep,
+    Step,
+    links,
+)
+from tracetypes.markers import EventTime
+from tracetypes.nodes import Apply, Restore, Sort, title
 
-__all__ = ["in_python", "names_of"]
+__all__ = ["in_python", "link_calls_python", "names_of", "stage_calls_python"]
+
+
+def link_calls_python(stage: Stage, link: Link) -> bool:
+    """Whether Python is called for the items of a link: by an operator on its way, by a function of its source, or where items
+    are combined before the exchange."""
+    leaf = link.leaf
+    if isinstance(leaf, FromSource):
+        by_key = leaf.source.key is not None and isinstance(leaf.traced_key, Opaque)
+        by_time = isinstance(leaf.source.markers, EventTime) and isinstance(leaf.traced_time, Opaque)
+        if by_key or by_time:
+            return True
+    combined = sums_only(stage) and column_monoid(stage) is None and not choices_of(stage)
+    return combined or _is_opaque(link)
+
+
+def stage_calls_python(plan: Plan, stage: Stage) -> bool:
+    """Whether Python is called for the items, or keys, of a stage: by its keyed operators, or by those between it and the next
+    stage or the sink."""
+    behind = [(link, link_calls_python(later, link)) for later in plan.stages for link in links(later.region)]
+    behind += [(link, _is_opaque(link)) for link in links(plan.region)]
+    if any(calls and isinstance(link, StageLink) and link.leaf.stage == stage.number for link, calls in behind):
+        return True
+    steps = [(at, step) for at, step in enumerate(stage.steps) if not isinstance(step.node, Sort | Restore)]
+    return any(at or isinstance(step.keyed, Opaque) or not sums_only(stage) for at, step in steps)
+
+
+def _is_opaque(link: Link) -> bool:
+    return any(isinstance(step.traced, Opaque) for step in link.path)
 
 
 def names_of(plan: Plan) -> dict[int, str]:

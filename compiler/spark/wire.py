@@ -18,13 +18,14 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import Broadcast, TaskContext
 
-from tracetypes.compiler.plan.plan import Plan, Stage
+from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.java import running_context
 from tracetypes.compiler.spark.prints import print_to_driver
 from tracetypes.compiler.wire.messages import MessageRow, encode
+from tracetypes.compiler.wire.plans import conceal_operators
 from tracetypes.errors import CodedError, envelope
-from tracetypes.redaction import conceal, redact
+from tracetypes.redaction import redact
 
 __all__ = [
     "BEFORE",
@@ -104,14 +105,9 @@ def _parts(plan: Plan) -> dict[Any, Any]:
 
 def _unpacked(digest: str, data: bytes | Broadcast[bytes]) -> tuple[str, dict[Any, Any]]:
     def make() -> dict[Any, Any]:
-        parts = _parts(pickle.loads(data.value if isinstance(data, Broadcast) else data))
-        for part in parts.values():
-            nodes = [step.node for step in part.steps] if isinstance(part, Stage) else [getattr(part, "node", None)]
-            for node in nodes:
-                conceal(getattr(node, "op", None))
-            for step in part.steps if isinstance(part, Stage) else ():
-                conceal(step.coarse)
-        return parts
+        plan = pickle.loads(data.value if isinstance(data, Broadcast) else data)
+        conceal_operators(plan)
+        return _parts(plan)
 
     return digest, _kept(digest, make)
 

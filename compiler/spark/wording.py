@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from tracetypes.compiler.connectors.registry import reading, writing
+from tracetypes.compiler.plan.plan import Plan
 from tracetypes.nodes import Sink, Source
 
 __all__ = ["SparkWording"]
@@ -34,3 +35,6 @@ class SparkWording:
     def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
         """Who writes the rows of a sink."""
         return writing(sink)
+
+    def python(self, plan: Plan) -> None:
+        """As all else, in Spark's workers."""

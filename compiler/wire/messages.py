@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import attrs
 import pyarrow as pa
@@ -35,7 +35,7 @@ from tracetypes.compiler.runtime.messages import (
 )
 from tracetypes.silence import ranges_of, read_ranges, shown_ranges
 
-__all__ = ["Kind", "MessageRow", "decode", "encode", "from_frames", "to_frame"]
+__all__ = ["Kind", "MessageRow", "Sealed", "decode", "encode", "from_frames", "to_frame"]
 
 
 class Kind(IntEnum):
@@ -60,13 +60,27 @@ class Kind(IntEnum):
 _HOLDS: Final[dict[Holds, Kind]] = {"rows": Kind.ROWS, "late": Kind.LATE, "rejects": Kind.REJECT}
 
 
+Payload: TypeAlias = bytes | bytearray | memoryview
+
+
 class MessageRow(NamedTuple):
     """A message as a row."""
 
     group: int
     kind: int
     header: bytes = b""
-    payload: bytes = b""
+    payload: Payload = b""
+
+
+@attrs.frozen(eq=False)
+class Sealed:
+    """The body of a message that stays in bytes, in a process that only passes it on. ``count``: how many items it has, or
+    aggregates of them."""
+
+    kind: int
+    header: bytes
+    payload: Payload
+    count: int
 
 
 def _json(fields: Any) -> bytes:
@@ -86,7 +100,10 @@ def _report(report: Report) -> bytes:
 
 def encode(message: Message) -> MessageRow:
     """A message as a row."""
-    return MessageRow(message.group, *_encoded(message.body))
+    body: Any = message.body
+    if isinstance(body, Sealed):
+        return MessageRow(message.group, body.kind, body.header, body.payload)
+    return MessageRow(message.group, *_encoded(body))
 
 
 def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:
@@ -131,12 +148,12 @@ def _read(head: dict[str, Any]) -> dict[str, Any]:
     return head | {"markers": markers, "silence": read_ranges(head["silence"])}
 
 
-def decode(group: int, kind: int, header: bytes, payload: bytes) -> Message:
+def decode(group: int, kind: int, header: bytes, payload: Payload) -> Message:
     """The message of a row."""
     return Message(group, _decoded(Kind(kind), header, payload))
 
 
-def _decoded(kind: Kind, header: bytes, payload: bytes) -> Body:
+def _decoded(kind: Kind, header: bytes, payload: Payload) -> Body:
     head: dict[str, Any] = json.loads(header) if header else {}
     match kind:
         case Kind.ITEMS:
@@ -181,7 +198,7 @@ def _piece(places: list[int] | None) -> Piece | None:
     return time, file, offset
 
 
-def _batch(payload: bytes) -> Any:
+def _batch(payload: Payload) -> Any:
     return pa.ipc.open_stream(payload).read_next_batch()
 
 

@@ -234,7 +234,7 @@ def _first_part_is_enough(patch: pytest.MonkeyPatch) -> None:
 def _guesses_are_believed(patch: pytest.MonkeyPatch) -> None:
     """No split is read again."""
     patch.setattr(Lateness, "settle", lambda self, answer: answer)
-    patch.setattr(Lateness, "_guess", lambda self, task, part: None)
+    patch.setattr(Lateness, "_guesses", lambda self, task: {})
 
 
 def _splits_in_any_order(patch: pytest.MonkeyPatch) -> None:
@@ -377,6 +377,7 @@ def test_options_of_a_run() -> None:
         "reorder": LocalOptions().reorder,
         "heuristic": LocalOptions().heuristic,
         "queue": LocalOptions().queue,
+        "processes": LocalOptions().processes,
     }
     assert (set(SCHEDULING["heuristic"]), set(SCHEDULING["queue"])) == (set(HEURISTICS), set(SCHEMES))
     engine = engine_of("local", None, {"reorder": "serial", "heuristic": "lp", "queue": "shared", "fuse": False})

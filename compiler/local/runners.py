@@ -1,0 +1,75 @@
+"""Who runs the kernels of a plan: the threads of this process, or worker processes (:mod:`.processes`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, final
+
+from tracetypes.compiler.local.kernels import Kernels, SplitAnswer, SplitTask
+from tracetypes.compiler.local.lateness import KnownTimes
+from tracetypes.compiler.local.log import GroupId
+from tracetypes.compiler.local.states import Part, StateParts, state_of
+from tracetypes.compiler.runtime.messages import Message
+from tracetypes.compiler.runtime.state import StageState
+
+__all__ = ["Runner", "States", "ThreadRunner"]
+
+
+@final
+class States:
+    """The states of all key groups, between epochs and within. ``saved``: those that nothing has come for yet, in parts.
+    Each key group has one worker at a time, which changes its own."""
+
+    def __init__(self, saved: Mapping[GroupId, Sequence[Part]]) -> None:
+        self.saved = dict(saved)
+        self.all: dict[GroupId, StageState] = {}
+        self.parts: dict[GroupId, StateParts] = {}
+        """Of the groups that the epoch had something for, as the barrier has found them."""
+
+    def of(self, at: GroupId, fresh: Callable[[], StageState]) -> StageState:
+        """The state of a group."""
+        if at not in self.all:
+            self.all[at] = state_of(self.saved.pop(at)) if at in self.saved else fresh()
+        return self.all[at]
+
+
+class Runner(Protocol):
+    """Runs kernels. Threads call it, but only one at a time for a key group."""
+
+    def begin(self, tasks: Sequence[SplitTask]) -> None:
+        """An epoch begins. ``tasks``: the splits that it will read."""
+
+    def read(self, task: SplitTask, before: KnownTimes) -> SplitAnswer:
+        """Read a split."""
+
+    def step(self, stage: int, group: int, messages: Sequence[Message]) -> Iterator[Message]:
+        """Let a key group of a stage take messages: what it sends, and then its :class:`Metrics`."""
+
+    def state(self, stage: int, group: int) -> StateParts:
+        """The state of a key group that has taken something."""
+
+
+@final
+class ThreadRunner:
+    """In the thread that calls. ``kernels``: of the calling thread."""
+
+    def __init__(self, kernels: Callable[[], Kernels], states: States) -> None:
+        self.kernels, self.states = kernels, states
+
+    def begin(self, tasks: Sequence[SplitTask]) -> None:
+        """Nothing has to be prepared."""
+
+    def read(self, task: SplitTask, before: KnownTimes) -> SplitAnswer:
+        """With the thread's kernels."""
+        return self.kernels().read(task, before)
+
+    def step(self, stage: int, group: int, messages: Sequence[Message]) -> Iterator[Message]:
+        """With the thread's kernels."""
+        kernel = self.kernels().stage(stage)
+        state = self.states.of((stage, group), kernel.fresh)
+        yield from kernel.step(state, group, messages)
+        yield kernel.metrics(state, group, 0)
+
+    def state(self, stage: int, group: int) -> StateParts:
+        """Views into the state."""
+        return StateParts.of(self.states.all[stage, group])
