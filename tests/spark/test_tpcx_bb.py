@@ -26,6 +26,6 @@ def test_queries_mean_on_spark_what_duckdb_counts(spark: SparkSession, tmp_path:
     outputs: dict[str, list[Any]] = {f"query_{number}": [] for number in numbers}
     inputs = {name: str(tmp_path / name) for name in KINDS}
     result = tracetypes.run(graph, inputs=inputs, outputs=outputs, backend="spark", parallelism=2, key_groups=4)
-    print(result)
+    assert (result.rows, result.drained) == (5_500, True)
     for number in numbers:
         assert pairs_of(outputs[f"query_{number}"]) == without_markers(expected[number]), number
