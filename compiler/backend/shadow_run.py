@@ -79,7 +79,7 @@ class ShadowRun:
         if draws := text.endswith(os.sep) or path.is_dir():
             need_plots()
         elif path.suffix.lower() != ".json":
-            fix = f"give {text}.json for a file, or {text}{os.sep} for a directory with pictures"
+            fix = f"give report.json for a file, or figures{os.sep} for a directory with pictures, too"
             raise UsageError("TT402", f"--shadow {text}: it is neither *.json nor a directory", fix=fix)
         _refuse_overlaps(job, path)
         with _written(path):
@@ -156,7 +156,7 @@ def _need_repeatable(checked: Checked, inputs: Mapping[str, Input]) -> None:
         if connector.kind != "files" or not isinstance(address, str) or connector.path(address) is None:
             what = address if isinstance(address, str) else f"a {type(one).__name__}"
             text = f"the shadow of a run reads its inputs again, row by row, and source {name!r} reads {what}"
-            fix = "give files of a local or mounted disk, or a list of rows; or leave the shadow out"
+            fix = "give files, such as a recorded part of it, or a list of rows; or leave the shadow out"
             raise UsageError("TT402", text, fix=fix)
 
 

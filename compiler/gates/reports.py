@@ -175,10 +175,11 @@ class ShadowReport:
             "largest": _number(self.largest),
             "bound": self.bound,
         }
+        series: dict[str, Iterable[Any]] = {"without": self.without, "came": self.came, "ran": self.ran}
+        series["errors"] = map(_number, self.errors)
         if self.bound is not None:
             plain |= {"violations": [_number(one) for one in self.violations], "confidence": self.confidence}
-        series: dict[str, Iterable[Any]] = {"without": self.without, "came": self.came, "ran": self.ran}
-        series |= {"errors": map(_number, self.errors), "confidences": self.confidences}
+            series["confidences"] = self.confidences
         if self.decisions is not None and self.agreement is not None:
             plain |= {**attrs.asdict(self.agreement), "missed": self.missed, "spare": self.spare}
             plain["correlation"] = _number(self.decisions.correlation)

@@ -26,7 +26,6 @@ from tracetypes.compiler.gates.taps import Feed, Tap, Tapped, markers_of, output
 from tracetypes.errors import UsageError
 from tracetypes.impacts import Variation, relative_error, variation
 from tracetypes.learned_gates import Learned
-from tracetypes.markers import Marker
 from tracetypes.nodes import Gate, Graph, Sink
 from tracetypes.trace import Element
 
@@ -55,9 +54,8 @@ class Shadow:
         return table(self.reports)
 
     def json(self) -> str:
-        """The same as JSON, with everything at each marker."""
-        times = [str(Marker(one)) for one in self.times]
-        return json.dumps({"markers": times, "reports": [one.plain() for one in self.reports]}, allow_nan=False)
+        """The same as JSON, with everything at each marker. Times are in microseconds."""
+        return json.dumps({"markers": self.times, "reports": [one.plain() for one in self.reports]}, allow_nan=False)
 
     def figures(self, directory: str | Path) -> list[Path]:
         """Draw pictures into a directory, which need not be there, and return their paths: ``errors.png`` (measured errors, and
@@ -78,11 +76,14 @@ def sweep_figures(shadows: Mapping[N, Shadow], directory: str | Path, *, label: 
     """Draw what several bounds of a dataflow come to: ``executions_by_bound.png``, in percent of those without gates, and
     ``errors_by_bound.png`` (Flux, figures 8, 9, 14, 15, 17, 18). ``shadows``: by bound. ``label``: of the bound, for the axis.
 
-    Raises :class:`UsageError` ``TT401`` without matplotlib, and ``TT402`` without a shadow or if the directory cannot be written.
+    Raises :class:`UsageError` ``TT401`` without matplotlib, and ``TT402`` without a shadow, without a gate in all of them,
+    or if the directory cannot be written.
     """
     need_plots()
     if not shadows:
         raise UsageError("TT402", "there is no shadow to draw", fix="give {20: shadow(...), 40: shadow(...)}")
+    if not set.intersection(*({report.name for report in one if not report.is_sink} for one in shadows.values())):
+        raise UsageError("TT402", "the shadows have no gate in common", fix="give shadows of one dataflow with several bounds")
     from tracetypes.compiler.gates.figures import draw_sweep
 
     with _written(directory) as place:

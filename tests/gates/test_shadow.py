@@ -136,6 +136,7 @@ def test_a_gate_behind_a_gate_is_needed_through_it_and_asked_only_where_a_marker
     one, other = found["twice"], found["copy"]
     assert one.ran == other.came == (True, False, False, True, True)
     assert (other.ungated, other.markers, other.executions) == (5, 3, sum(other.ran))
+    assert other.saved == 1 - sum(other.ran) / 5
     assert one.decisions is not None
     assert other.decisions is not None
     assert one.decisions.stale[1] == 2.0  # within its own bound, but the step behind it would be off by more than 1
@@ -165,14 +166,14 @@ def noisy(markers: int = 80) -> list[Level]:
 
 
 def test_a_table_and_json() -> None:
-    model = stump(3.0, 1.0, errors=(5.0, 1.0))
-    found = shadow(flow(bound("twice", 5.0, model), bound("copy", 1.0, model)), {"in": noisy()})
+    model = stump(120.0, 240.0, errors=(12.0, 12.0))
+    found = shadow(flow(bound("twice", 12.0, model), bound("copy", 12.0, model)), {"in": noisy()})
     saved, learns = (part.splitlines() for part in str(found).split("\n\n"))
     assert [line.split()[0] for line in saved] == ["ungated", "twice", "copy", "sink"]
     assert [line.split()[0] for line in learns] == ["bound", "twice", "copy"]
     assert all(len(line) <= 110 for line in (*saved, *learns))
     plain = json.loads(found.json())
-    assert len(plain["markers"]) == 80
+    assert plain["markers"] == [1_000_000 * (hour + 1) for hour in range(80)]
     twice, _, sink = plain["reports"]
     assert len(twice["errors"]) == len(twice["impacts"]) == len(twice["needed"]) == 80
     assert twice["recall"] == found["twice"].agreement.recall  # type: ignore[union-attr]
@@ -245,31 +246,39 @@ def test_inputs_that_cannot_be_read_twice(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- pictures
 
 
-def pixels(path: Path) -> int:
-    """How many pixels of a picture are not white."""
-    image = pytest.importorskip("matplotlib.image").imread(path)
-    return int((image[..., :3].min(axis=2) < 0.9).sum())
+def painted(path: Path, colour: str) -> int:
+    """How many pixels of a picture have a colour."""
+    image, colours = pytest.importorskip("matplotlib.image").imread(path), pytest.importorskip("matplotlib.colors")
+    return int((abs(image[..., :3] - colours.to_rgb(colour)).max(axis=2) < 0.01).sum())
 
 
 def test_pictures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    model = stump(3.0, 1.0, errors=(5.0, 1.0))
-    found = shadow(flow(bound("twice", 5.0, model), bound("copy", 1.0, model)), {"in": noisy()})
+    model = stump(120.0, 240.0, errors=(12.0, 12.0))
+    found = shadow(flow(bound("twice", 12.0, model), bound("copy", 12.0, model)), {"in": noisy()})
     paths = found.figures(tmp_path / "new" / "figures")
     learned = ["confidence.png", "decisions.png", "deviations.png", "impacts.png"]
     assert [path.name for path in paths] == ["errors.png", "executions.png", *learned]
-    assert all(pixels(path) > 2_000 for path in paths)
-    plain = {percent: shadow(flow(sequence(percent=percent)), {"in": noisy()}) for percent in (20, 100)}
-    paths = plain[20].figures(tmp_path)
+    blue, red, dark = "#0072b2", "#c8102e", "#2f6b3a"
+    colours = {"errors.png": (blue, red), "decisions.png": (red, dark)}
+    for path in paths:
+        for colour in colours.get(path.name, (blue,)):
+            # where dots are half transparent their colour is not pure
+            assert path.name == "impacts.png" or painted(path, colour) > 50, (path.name, colour)
+        assert painted(path, "black") > 500
+    plain = {items: shadow(flow(sequence(items)), {"in": noisy()}) for items in (9, 30)}
+    paths = plain[9].figures(tmp_path)
     assert [path.name for path in paths] == ["errors.png", "executions.png"]
-    both = sweep_figures(plain, tmp_path, label="changed sensors, %")
+    both = sweep_figures(plain, tmp_path, label="items")
     assert [path.name for path in both] == ["executions_by_bound.png", "errors_by_bound.png"]
-    assert all(pixels(path) > 2_000 for path in both)
+    assert all(painted(path, blue) > 500 for path in both)
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"TT402 pictures cannot be written to .*file"):
-        plain[20].figures(tmp_path / "file")
+        plain[9].figures(tmp_path / "file")
     with pytest.raises(UsageError, match="TT402 there is no shadow to draw"):
         sweep_figures({}, tmp_path)
+    with pytest.raises(UsageError, match="TT402 the shadows have no gate in common"):
+        sweep_figures({1: Shadow(()), 2: plain[9]}, tmp_path)
 
 
 def test_pictures_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
