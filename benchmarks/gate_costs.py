@@ -1,7 +1,7 @@
 """What gates cost, and what of the saved executions is left as saved processor time; on the local backend.
 
     python -m benchmarks.gate_costs [--parts promise,open,detectors,learned] [--side N] [--sides 50,100,150,200] [--waves N]
-                                    [--sigmas 20,80] [--runs N] [--seed S]
+                                    [--sigmas 20,80] [--percents 10] [--runs N] [--seed S]
 
 All seconds are those of the processor, of the process tree, the least of ``--runs`` runs in turns. The flow is the part of air
 quality (``examples/air_quality.py``) that leads to the gated step, and what lies behind it.
@@ -50,9 +50,6 @@ from tracetypes.gates import Bound
 from tracetypes.learned_gates import Model, learned
 from tracetypes.stdlib import aggregate, count, map_values
 from tracetypes.stdlib import map as map_items
-
-SIGMA = 80
-"""Percent, where one is enough."""
 
 
 def processor() -> float:
@@ -165,8 +162,9 @@ def promise(arguments: argparse.Namespace, rows: Path) -> None:
         column = "hot" if step == "F" else None
         bounds: dict[str, Bound] = {
             f"sigma {sigma} %": gates.value(percent=sigma, columns=column) if column else gates.sequence(percent=sigma)
-            for sigma in map(int, arguments.sigmas.split(","))
+            for sigma in numbers(arguments.sigmas)
         }
+        bounds |= {f"value {each} %": gates.value(percent=each, columns="level") for each in numbers(arguments.percents)}
         sides: dict[str, Callable[[], Dataflow]] = {
             "whole": lambda step=step: with_step(side, step, None),  # type: ignore[misc]
             "without": lambda step=step: without(side, step),  # type: ignore[misc]
@@ -198,6 +196,11 @@ def promise(arguments: argparse.Namespace, rows: Path) -> None:
             )
 
 
+def numbers(text: str) -> list[int]:
+    """Of an option."""
+    return [int(one) for one in text.split(",") if one]
+
+
 def ratio(one: float, other: float) -> float | None:
     """To hundredths; None of nearly nothing."""
     return round(one / other, 2) if other > 0.01 else None
@@ -220,24 +223,26 @@ def detectors(arguments: argparse.Namespace, root: Path) -> None:
     for side in map(int, arguments.sides.split(",")):
         rows = root / f"in-{side}"
         air_quality_data.write(rows, side=side, waves=arguments.waves, tendency="rising", seed=arguments.seed)
-        whole: dict[str, float] = {}
-        gate = float("inf")
-        for _ in range(arguments.runs):
-            for name, bound in (("plain", None), ("gated", gates.sequence(percent=SIGMA))):
+        plain = min(seconds_of(counted(side, None), rows)[0] for _ in range(arguments.runs))
+        waves = side**2 * arguments.waves / 1e6
+        for sigma in numbers(arguments.sigmas):
+            whole = gate = float("inf")
+            for _ in range(arguments.runs):
                 spent = Spent()
                 with spent.watching({"gate": [(GateOutput, "take")]}):
-                    seconds, result = seconds_of(counted(side, bound), rows)
-                whole[name] = min(seconds, whole.get(name, seconds))
-                gate = min(gate, spent.seconds.get("gate", gate))
-        waves = side**2 * arguments.waves / 1e6
-        say(
-            benchmark="detectors",
-            detectors=side**2,
-            rows=result.rows,
-            gate=round(gate / waves, 3),
-            whole=round((whole["gated"] - whole["plain"]) / waves, 3),
-            plain=round(whole["plain"] / waves, 3),
-        )
+                    seconds, result = seconds_of(counted(side, gates.sequence(percent=sigma)), rows)
+                whole, gate = min(seconds, whole), min(gate, spent.seconds["gate"])
+            (report,) = result.gates.values()
+            say(
+                benchmark="detectors",
+                detectors=side**2,
+                sigma=sigma,
+                executions=round(100 * report.executions / report.markers, 1),
+                rows=result.rows,
+                gate=round(gate / waves, 3),
+                whole=round((whole - plain) / waves, 3),
+                plain=round(plain / waves, 3),
+            )
 
 
 class Spent:
@@ -330,6 +335,7 @@ def main() -> None:
     parser.add_argument("--waves", type=int, default=air_quality_data.WAVES)
     parser.add_argument("--files", type=int, default=4, help="of the input, for all but detectors")
     parser.add_argument("--sigmas", default="20,80")
+    parser.add_argument("--percents", default="10", help="of values")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

@@ -62,6 +62,10 @@ def subject(bound: float = BOUND) -> Subject:
     return subject_of("graph", workflow(bound))
 
 
+def test_without_an_aim_thresholds_are_one_half() -> None:
+    assert set(train(examples(), subject(), Standards(aim=0.0), trees=5).model.thresholds) == {0.5}
+
+
 def test_virtual_executions_by_hand() -> None:
     """One number. The step doubles it; it has to run once its output is off by more than 5."""
     steps = [Step("double", ("x",), Tolerance(5.0, magnitude(same), root_mean_square(same)))]

@@ -62,7 +62,7 @@ def answers(backend: str, bounds: Bounds, rows: Path, root: Path) -> tuple[Mappi
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["value", "sequence", "learned"])
 def test_the_same_trace_has_the_same_executions_and_outputs(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    air_quality_data.write(tmp_path / "in", side=SIDE, waves=WAVES, files=4, tendency="rising")
+    air_quality_data.write(tmp_path / "in", side=SIDE, waves=WAVES, files=4, tendency="falling")
     bounds = bounds_of(kind, tmp_path / "models")
     sides = [answers(backend, bounds, tmp_path / "in", tmp_path / backend) for backend in ("local", "spark")]
     (local, lines), (on_spark, lines_of_spark) = sides

@@ -133,7 +133,7 @@ def _threshold(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], aim:
         return 0.5
     needed = np.sort(chances[labels])
     miss = int((1 - aim) * len(needed) + 1e-9)
-    return float(min(0.5, max(needed[miss], 0.01)))
+    return float(min(0.5, max(needed[miss], 0.01))) if miss < len(needed) else 0.5
 
 
 def _quality(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], threshold: float) -> Quality:
