@@ -2,8 +2,9 @@
 
 Python code of operators runs on one core of a process, because of Python's lock (GIL), and on any number of cores in several
 processes. What a batch costs more there, a few hundred microseconds and a copy of its columns, is little beside such code; but
-each process takes half a second of a core to start. So they are started when it is known that there is enough to do: when
-Python code has kept half a core busy for a second, or an epoch begins whose files are so large that it will.
+each process takes half a second of a core to start, and longer where the author's modules import much. So they are started when
+it is known that there is enough to do: when Python code has taken two seconds and at least half of a core, or an epoch begins
+whose files are so large that it will.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ __all__ = ["Cost", "InPython", "may_start"]
 
 T = TypeVar("T")
 
-SECONDS: Final = 1.0
+SECONDS: Final = 2.0
 """Seconds of Python code that are worth worker processes."""
 
-TEXT: Final = 50_000_000
-"""Bytes of text for whose items Python code takes two seconds at least, about."""
+TEXT: Final = 100_000_000
+"""Bytes of text for whose items Python code takes four seconds at least, about."""
 
-COLUMNS: Final = 10_000_000
+COLUMNS: Final = 20_000_000
 """The same for Parquet."""
 
 

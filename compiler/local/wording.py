@@ -39,4 +39,4 @@ class LocalWording:
 
     def python(self, plan: Plan) -> str | None:
         """In worker processes, if a run would do so."""
-        return "in worker processes, once it takes a second" if may_start(plan, "auto") else None
+        return "in worker processes, once it takes two seconds" if may_start(plan, "auto") else None
