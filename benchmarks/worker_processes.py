@@ -4,8 +4,9 @@
 
 ``map``: a hash of each value, straight to the sink. ``keyed``: items in order by key, and a hash with the state of its key.
 ``cheap``: the same without hashes, for what crossing costs. Parquet in, Parquet out, checkpoints on. All sides are compared with
-one worker. ``cpu``: seconds of all processes of a run. ``crossing``: microseconds of a core that an event costs more in processes
-than with one worker, without the start of the processes (``--parallelism`` times ``start`` seconds of a core).
+one worker. Of all runs of a side the least counts. ``cpu``: seconds of all processes of a run. ``crossing``: microseconds of a
+core that an event costs more in processes than with one worker, without the start of the processes (``--parallelism`` times
+``start`` seconds of a core).
 """
 
 from __future__ import annotations
@@ -17,60 +18,17 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
-import attrs
 import pyarrow.parquet as pq
 
 from benchmarks._compare import Setting, alternate, say, scratch, versions
-from benchmarks.keyed_state import FILES, Event, make
-from benchmarks.opaque_map import digest, flow
-from tracetypes import Dataflow, EmitValue, OpKeyedOrdered, U, every, sort
+from benchmarks._opaque import FLOWS
+from benchmarks.keyed_state import FILES, make
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.local.options import LocalOptions, Processes
 
 IMPORT: Final = "import tracetypes.compiler.local.worker_main"
-
-
-@attrs.frozen
-class Chain(OpKeyedOrdered[int, Event, int, int]):
-    """The digest of each value with the one before."""
-
-    def initial_state(self) -> int:
-        return 0
-
-    def on_item(self, state: int, key: int, value: Event, emit: EmitValue[int]) -> int:
-        now = digest(value.value ^ state)
-        emit(now)
-        return now
-
-
-@attrs.frozen
-class Difference(OpKeyedOrdered[int, Event, int, int]):
-    """The difference of each value to the one before."""
-
-    def initial_state(self) -> int:
-        return 0
-
-    def on_item(self, state: int, key: int, value: Event, emit: EmitValue[int]) -> int:
-        emit(value.value - state)
-        return value.value
-
-
-def keyed(name: str, op: OpKeyedOrdered[int, Event, int, int]) -> Dataflow:
-    """Events in order, and an operator."""
-    one = Dataflow(name)
-    events = one.source("events", U[int, Event], markers=every(seconds=50, time=lambda e: e.ts))
-    one.sink("out", events.through(sort(by=lambda event: event.ts)).through(op))
-    return one
-
-
-FLOWS: Final[dict[str, Dataflow]] = {
-    "map": flow,
-    "keyed": keyed("keyed", Chain()),
-    "cheap": keyed("cheap", Difference()),
-}
 
 
 def cpu() -> float:
@@ -117,8 +75,7 @@ def measure(name: str, root: Path, arguments: argparse.Namespace) -> None:
     before = cpu()
     subprocess.run([sys.executable, "-c", IMPORT], check=True)
     start = cpu() - before
-    wall, cores = {side: median(some) for side, some in seconds.items()}, {side: median(some) for side, some in used.items()}
-    kinds = 1  # a flow has one part in Python
+    wall, cores = {side: min(some) for side, some in seconds.items()}, {side: min(some) for side, some in used.items()}
     say(
         benchmark="worker_processes",
         flow=name,
@@ -130,7 +87,7 @@ def measure(name: str, root: Path, arguments: argparse.Namespace) -> None:
         all={side: [round(one, 2) for one in some] for side, some in seconds.items()},
         speed_up={side: round(wall["one"] / one, 2) for side, one in wall.items()},
         start=round(start, 2),
-        crossing=round((cores["processes"] - cores["one"] - kinds * width * start) / arguments.events * 1e6, 2),
+        crossing=round((cores["processes"] - cores["one"] - width * start) / arguments.events * 1e6, 2),
         versions=versions(),
     )
 
