@@ -200,6 +200,15 @@ def test_the_readme_runs(readme: Page) -> None:
     assert done.stdout.decode() == shown, done.stderr.decode()
 
 
+def test_the_first_gate_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the local backend."""
+    text = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
+    program = tmp_path / "air.py"
+    program.write_text(blocks(text, "python")[0], encoding="utf-8")
+    load(program)
+    assert capsys.readouterr().out == blocks(text, "text")[0]
+
+
 def test_the_readme_installs_in_five_lines() -> None:
     _, lines = blocks(README.read_text(encoding="utf-8"), "sh")
     assert len(lines.splitlines()) == 5

@@ -62,7 +62,7 @@ class Updates:
 @final
 @attrs.frozen
 class Changed:
-    """How many keys they were written to."""
+    """How many keys were written since the last execution."""
 
     rows: Rows | None = None
 
@@ -197,7 +197,7 @@ class Bound(ABC):
 @final
 @attrs.frozen(repr=False)
 class Time(Bound):
-    """See :func:`time`. ``micros``: microseconds."""
+    """See :func:`tracetypes.gates.time`. ``micros``: microseconds."""
 
     micros: int
 
@@ -214,7 +214,7 @@ class Time(Bound):
 @final
 @attrs.frozen(repr=False)
 class Sequence(Bound):
-    """See :func:`sequence`."""
+    """See :func:`tracetypes.gates.sequence`."""
 
     count: int | None
     percent: float | None
@@ -242,7 +242,7 @@ class Sequence(Bound):
 @final
 @attrs.frozen(repr=False)
 class Value(Bound):
-    """See :func:`value`."""
+    """See :func:`tracetypes.gates.value`."""
 
     units: float | None
     percent: float | None
@@ -287,7 +287,7 @@ class Value(Bound):
 @final
 @attrs.frozen(repr=False)
 class AtLeastOnce(Bound):
-    """See :func:`at_least_once`."""
+    """See :func:`tracetypes.gates.at_least_once`."""
 
     rows: Rows | None
 
@@ -304,7 +304,7 @@ class AtLeastOnce(Bound):
 @final
 @attrs.frozen(repr=False)
 class Period(Bound):
-    """See :func:`period`. ``micros``: microseconds."""
+    """See :func:`tracetypes.gates.period`. ``micros``: microseconds."""
 
     micros: int
 
@@ -321,7 +321,7 @@ class Period(Bound):
 @final
 @attrs.frozen(repr=False)
 class AtLeast(Bound):
-    """So many of some bounds are reached."""
+    """Reached when at least ``count`` of the ``bounds`` are."""
 
     count: int
     bounds: tuple[Bound, ...]

@@ -64,8 +64,7 @@ class Subject:
 @attrs.frozen(repr=False)
 class Model:
     """A forest over the impacts of gated steps. ``thresholds``: of each step, the probability from which on it runs.
-    ``version``: in
-    its directory, 0 if it was not stored."""
+    ``version``: in its directory, 0 if it was not stored."""
 
     subject: Subject
     forest: Forest
@@ -129,10 +128,11 @@ def learned(
 ) -> Bound:
     """Reached when the output of the step behind the gate would be off by more than ``error`` if the step did not run.
 
-    ``name``: of the step, one gate each. ``columns``, ``rows``: as of :func:`tracetypes.gates.value`, the numbers of the
-    container whose change is the impact. ``impact``: how the change is measured, equation 2 by default; ``variation``: how the
-    error of the output is, equation 3 by default (:mod:`tracetypes.impacts`). ``accumulates``: changes from marker to marker
-    are added; else they may cancel each other. ``model``: None lets all markers through, as training needs it.
+    ``name``: of the step; each learned gate has its own. ``columns``, ``rows``: as of :func:`tracetypes.gates.value`, the
+    numbers of the container whose change is the impact. ``impact``: how the change is measured, equation 2 by default;
+    ``variation``: how the error of the output is, equation 3 by default (:mod:`tracetypes.impacts`). ``accumulates``: changes
+    from marker to marker are added; else they may cancel each other. ``model``: None lets all markers through, as training
+    needs it.
 
     Raises :class:`UsageError` ``TT121`` for an error that is not positive and ``TT251`` for a model that is not about this step.
     """

@@ -5,8 +5,9 @@ whole block, and the one for the next block depends on it: an execution resets w
 nothing by themselves. What they compute in parallel is all that lies before the gate; the gate adds, for each item, an entry of a
 dictionary.
 
-The rows that a closed gate holds stay where they are (:class:`Piece`): they are read once for the decision, as few columns as the
-bound needs, and again when they go on. Only the numbers of the container lie in memory.
+The rows that a closed gate holds stay where they are (:class:`Piece`). They are read once for the decision, if the bound looks at
+items, and again when they go on: all at once by a holding gate, one piece after the other by a container gate. In between, memory
+holds the numbers of the container, and the rows of blocks whose markers have not come.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class GateKernel:
         self.looked: dict[tuple[int, str], float] = {}
         """What the machine said in this epoch, by marker and name."""
         self.waiting: dict[int, list[pa.Table]] = {}
-        """Rows of blocks whose markers have not come, by their ends, as the bound needs them."""
+        """Rows of blocks whose markers have not come, by their ends. Empty if the bound does not look at items."""
 
     # ------------------------------------------------------------------------------------------------ decisions
 

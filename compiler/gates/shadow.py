@@ -54,7 +54,7 @@ class Shadow:
         return table(self.reports)
 
     def json(self) -> str:
-        """The same as JSON, with everything at each marker. Times are in microseconds."""
+        """The reports as JSON, with all values at each marker. Times are in microseconds."""
         return json.dumps({"markers": self.times, "reports": [one.plain() for one in self.reports]}, allow_nan=False)
 
     def figures(self, directory: str | Path) -> list[Path]:

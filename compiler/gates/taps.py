@@ -23,8 +23,7 @@ __all__ = ["Feed", "Numbers", "Tap", "Tapped", "Together", "markers_of", "output
 @attrs.frozen(eq=False)
 class Tap:
     """A stream whose container is looked at. ``name``: of the tap. ``columns``: of the values; none stands for all that are
-    numbers.
-    ``rows``: a function of the key, or None."""
+    numbers. ``rows``: a function of the key, or None."""
 
     name: str
     stream: int
@@ -56,7 +55,7 @@ class Tapped:
 
 
 def refuse_load(gate: Gate) -> None:
-    """A replay knows nothing of a machine. Raises :class:`UsageError` ``TT402``."""
+    """Raise :class:`UsageError` ``TT402`` for a gate that looks at the load of the machine, which a replay does not know."""
     if any(isinstance(one, Adaptive) and one.load for one in parts_of(gate.bound)):
         text = f"{gate.where}: {gate.bound} looks at the load of the machine, which a replay does not know"
         raise UsageError("TT402", text, fix="give it load=False: then it looks at the items only")
@@ -151,7 +150,7 @@ def markers_of(feeds: Mapping[str, Feed]) -> Iterator[int]:
 
 
 def outputs_of(graph: Graph, gate: Node) -> list[int]:
-    """The streams behind a gate that enter a gate, a sink, or a merge with what is not of its step."""
+    """The streams behind a gate that enter the next gate, merge or sink: the outputs of its step."""
     found: dict[int, None] = {}
     waiting = [gate.id]
     looked_at = set(waiting)

@@ -202,8 +202,8 @@ class LocalTable(LocalInput):
 
 
 class LocalStream(LocalInput):
-    """Rows that come once, to the source of a name.
-    ``parts``: reads parts of them. ``durable``: whether those of an epoch lie in the checkpoint."""
+    """Rows that come once, to the source of a name. ``parts``: reads parts of them. ``durable``: whether those of an epoch lie
+    in the checkpoint."""
 
     def __init__(
         self,

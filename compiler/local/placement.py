@@ -3,8 +3,8 @@
 Python code of operators runs on one core of a process, because of Python's lock (GIL), and on any number of cores in several
 processes. What a batch costs more there, a few hundred microseconds and a copy of its columns, is little beside such code; but
 each process takes half a second of a core to start, and longer where the author's modules import much. So they are started when
-it is known that there is enough to do: when Python code has taken two seconds and at least half of a core, or an epoch begins
-whose files are so large that it will.
+there is surely enough to do: when Python code has taken two seconds and at least half of a core, or when an epoch begins whose
+files are so large that it will.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SECONDS: Final = 2.0
 """Seconds of Python code that are worth worker processes."""
 
 TEXT: Final = 100_000_000
-"""Bytes of text for whose items Python code takes four seconds at least, about."""
+"""Bytes of text whose items take Python code about four seconds, or more."""
 
 COLUMNS: Final = 20_000_000
 """The same for Parquet."""

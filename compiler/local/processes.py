@@ -1,6 +1,6 @@
 """Operators in Python run in worker processes, so that they use as many cores as there are workers.
 
-The way of the data, where it leaves this process (:mod:`.driver` has all of it)::
+Where data leaves this process, by the operators of :mod:`.driver`::
 
     read    the split goes to any process of the first kind, as a few bytes: the process itself reads the rows, runs them through
             the source kernel and sends messages, or writes rows into files where they go straight to the sink
@@ -87,7 +87,7 @@ class WorkerPool:
             return self.keepers[number]
 
     def renew(self) -> None:
-        """End those that have died or failed; others take their places when they are needed. Nobody may use one now."""
+        """End the processes that have died or failed; new ones start when they are needed. No thread may use one meanwhile."""
         gone = [one for one in self.all if one.busy or one.ended]
         self.all = [one for one in self.all if one not in gone]
         self.readers = [one for one in self.all if one not in self.keepers.values()]
@@ -126,7 +126,7 @@ class ProcessRunner:
     # ------------------------------------------------------------------------------------------- as a Runner
 
     def begin(self, tasks: Sequence[SplitTask]) -> None:
-        """Look at how much there is to do."""
+        """Decide by the size of the splits whether processes pay."""
         self.splits = {}
         for task in tasks:
             self.splits[_of(task)] = self.splits.get(_of(task), 0) + 1
@@ -134,7 +134,7 @@ class ProcessRunner:
         self.cost.expect(python)
 
     def read(self, task: SplitTask, before: KnownTimes) -> SplitAnswer:
-        """Read a split. The only one of its link is read here: nobody else has something to do meanwhile."""
+        """Read a split. The only split of a link is read here: a process would save nothing."""
         if _of(task) not in self.parts.links or (self.splits[_of(task)] == 1 and not self.always):
             return self.here.read(task, before)
         if self._on():
@@ -145,7 +145,7 @@ class ProcessRunner:
         return self.cost.of_call(lambda: self.here.read(task, before))
 
     def step(self, stage: int, group: int, messages: Sequence[Message]) -> Iterator[Message]:
-        """Let a key group take messages, where it lives."""
+        """Let a key group take messages, in the process that has its state."""
         if stage not in self.parts.stages:
             yield from self.here.step(stage, group, messages)
             return
@@ -165,7 +165,7 @@ class ProcessRunner:
         yield from self.cost.of_steps(self.here.step(stage, group, messages))
 
     def state(self, stage: int, group: int) -> StateParts:
-        """The state of a key group, from where it lives."""
+        """The state of a key group, from the process that has it."""
         at = stage, group
         if at not in self.moved:
             return self.here.state(stage, group)
@@ -232,7 +232,7 @@ def _of(task: SplitTask) -> tuple[int, int]:
 
 
 def _packed(*values: object) -> bytes | None:
-    """Values as bytes; None if they cannot be: then who needs them stays here."""
+    """Values as bytes; None if they cannot be pickled: then the split is read here."""
     try:
         return pickle.dumps(values, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError):

@@ -17,14 +17,14 @@ __all__ = ["Runner", "States", "ThreadRunner"]
 
 @final
 class States:
-    """The states of all key groups, between epochs and within. ``saved``: those that nothing has come for yet, in parts.
-    Each key group has one worker at a time, which changes its own."""
+    """The states of all key groups, between epochs and within. ``saved``: those of groups that have received nothing yet, in
+    parts; ``all``: the others. Each key group has one worker at a time, which changes only that state."""
 
     def __init__(self, saved: Mapping[GroupId, Sequence[Part]]) -> None:
         self.saved = dict(saved)
         self.all: dict[GroupId, StageState] = {}
         self.parts: dict[GroupId, StateParts] = {}
-        """Of the groups that the epoch had something for, as the barrier has found them."""
+        """Of the groups that received something in the epoch, as they were at the barrier."""
 
     def of(self, at: GroupId, fresh: Callable[[], StageState]) -> StageState:
         """The state of a group."""

@@ -45,7 +45,7 @@ class Setup:
 
 
 class _RunEnded(BaseException):
-    """In the middle of a request."""
+    """The run has ended in the middle of a request."""
 
 
 class _Worker:
@@ -54,7 +54,7 @@ class _Worker:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.parts: list[bytes] = []
-        """Of a state that is coming."""
+        """Those parts of a state that have come so far."""
 
     def answer(self, request: Frame) -> Iterator[Frame]:
         """The frames of the answer, without the end."""
@@ -131,7 +131,8 @@ def serve(connection: Connection) -> None:
 
 
 def main(end: int, lifeline: int) -> None:
-    """Run. ``end``: of the socket. ``lifeline``: a pipe that nobody writes to; it ends with the run, however that ends."""
+    """Answer requests until the run ends. ``end``: the file descriptor of the socket. ``lifeline``: that of a pipe to which
+    nobody writes; its other end closes when the run ends, in whatever way."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the run ends its workers
 

@@ -1,4 +1,4 @@
-"""A worker process, as the run sees it that has started it."""
+"""A worker process, as seen by the run that has started it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def _started() -> tuple[socket.socket, int, subprocess.Popen[bytes]]:
 
 
 class WorkerProcess:
-    """One worker process. Who uses it holds the ``lock``."""
+    """One worker process. One thread at a time uses it: the one that holds its ``lock``, or that has it from
+    :meth:`WorkerPool.reader`."""
 
     def __init__(self) -> None:
         try:

@@ -77,9 +77,8 @@ class TrainingRun:
         self.tapped = Tapped(checked, [tap for taps in self.taps.values() for tap in taps], self.gates)
 
     def waves(self, rows: Mapping[str, Sequence[Any]]) -> Iterator[Mapping[str, Values]]:
-        """The containers of all steps behind each marker, by the interpreter. ``rows``: of the sources, by name. A mapping is
-        as it
-        was when it is handed out."""
+        """The containers of all steps behind each marker, by the interpreter. ``rows``: of the sources, by name. A mapping
+        does not change after it was handed out."""
         yield from self.containers(self.tapped.run(streams_of(arrange_rows(self.tapped.checked, rows))))
 
     def containers(self, feeds: Mapping[str, Feed]) -> Iterator[Mapping[str, Values]]:

@@ -65,8 +65,7 @@ class Models:
 
     def load(self, version: int, subject: Subject | None = None) -> Trained:
         """A model by its version. ``subject``: what it has to be about. Raises :class:`UsageError` ``TT251`` if it is about
-        something else, and ``TT253`` if it is
-        damaged or not there."""
+        something else, and ``TT253`` if it is damaged or not there."""
         try:
             words: dict[str, Any] = json.loads(self._path(version).read_text(encoding="utf-8"))
             theirs = Subject.from_json(words["subject"])
