@@ -22,13 +22,14 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import attrs
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tracetypes
@@ -38,7 +39,7 @@ from examples import air_quality, air_quality_data
 from examples.air_quality import Cell, Reading, in_front
 from tracetypes import UNIT, Dataflow, U, Unit, check, every, gates, sort
 from tracetypes.compiler.gates.container import RunningContainer
-from tracetypes.compiler.gates.kernel import GateKernel, Passed, TablePiece
+from tracetypes.compiler.gates.kernel import GateKernel, Passed
 from tracetypes.compiler.gates.learned.flows import TrainingRun
 from tracetypes.compiler.gates.learned.knowledge import KnowledgeBase
 from tracetypes.compiler.gates.learned.quality import Standards
@@ -117,22 +118,22 @@ class Rows:
         def watched(kernel: GateKernel, held: Any, new: Any, *others: Any) -> Passed:
             self.came += sum(map(rows_of, new))
             found = passed(kernel, held, new, *others)
-            self.went += sum(map(rows_of, found.rows))
-            return found
+            self.went += sum(map(rows_of, found.whole))
+            return attrs.evolve(found, rows=self.going(found.rows))
 
         with mock.patch.object(GateKernel, "passed", watched):
             yield
 
+    def going(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Tables that go on."""
+        for table in tables:
+            self.went += table.num_rows
+            yield table
+
 
 def rows_of(one: Any) -> int:
-    """Of a table, or of a piece."""
-    match one:
-        case FilePiece():
-            return int(pq.read_metadata(one.path).num_rows)
-        case TablePiece():
-            return int(one.table.num_rows)
-        case _:
-            return int(one.num_rows)
+    """Of a piece."""
+    return int(pq.read_metadata(one.path).num_rows) if isinstance(one, FilePiece) else int(one.table.num_rows)
 
 
 def seconds_of(flow: Dataflow, rows: Path) -> tuple[float, Any]:

@@ -6,13 +6,13 @@ nothing by themselves. What they compute in parallel is all that lies before the
 dictionary.
 
 The rows that a closed gate holds stay where they are (:class:`Piece`). They are read once for the decision, if the bound looks at
-items, and again when they go on: all at once by a holding gate, one piece after the other by a container gate. In between, memory
-holds the numbers of the container, and the rows of blocks whose markers have not come.
+items, and again when they go on, a table of limited size after the other. Memory holds the numbers of the container, the rows
+of blocks whose markers have not come, and one block at a decision; in a container gate also the latest rows that go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -46,8 +46,11 @@ class Piece(Protocol):
     def last(self) -> int:
         """The last."""
 
-    def read(self) -> pa.Table:
-        """The rows."""
+    def ends(self) -> list[int]:
+        """The ends of its blocks, each once, in order."""
+
+    def tables(self, first: int, last: int) -> Iterator[pa.Table]:
+        """The rows, in tables of limited size; of blocks that end before ``first`` or after ``last`` not necessarily."""
 
 
 @attrs.frozen(eq=False)
@@ -64,9 +67,14 @@ class TablePiece:
         ends = pc.min_max(table.column(END))
         return cls(table, ends["min"].as_py(), ends["max"].as_py())
 
-    def read(self) -> pa.Table:
-        """The rows."""
-        return self.table
+    def ends(self) -> list[int]:
+        """The ends of its blocks, each once, in order."""
+        ends: list[int] = np.unique(self.table.column(END).to_numpy()).tolist()
+        return ends
+
+    def tables(self, first: int, last: int) -> Iterator[pa.Table]:
+        """All rows."""
+        yield self.table
 
 
 @attrs.define(eq=False)
@@ -94,9 +102,11 @@ class GateLeft:
 
 @attrs.frozen(eq=False)
 class Passed:
-    """What goes on in an epoch: pieces as they are, or rows; and the markers. ``rest``: the pieces of which rows are held."""
+    """What goes on in an epoch. ``whole``: pieces as they are. ``rows``: of others, read as they are asked for. ``rest``: the
+    pieces of which rows are held."""
 
-    rows: list[Piece | pa.Table]
+    whole: list[Piece]
+    rows: Iterable[pa.Table]
     markers: list[int]
     rest: list[Piece]
 
@@ -137,11 +147,11 @@ class GateKernel:
     def see(self, pieces: Sequence[Piece]) -> None:
         """Read the rows of new pieces for the decisions."""
         for piece in pieces:
-            table = piece.read()
-            ends = table.column(END).to_numpy()
-            for end in np.unique(ends).tolist():
-                some = table if piece.first == piece.last else table.filter(pa.array(ends == end))
-                self.waiting.setdefault(end, []).append(some)
+            for table in piece.tables(piece.first, piece.last):
+                ends = table.column(END).to_numpy()
+                for end in np.unique(ends).tolist():
+                    some = table if piece.first == piece.last else table.filter(pa.array(ends == end))
+                    self.waiting.setdefault(end, []).append(some)
 
     def left(self) -> GateLeft:
         """What another process needs to go on. Of the container it is what was there at the last execution."""
@@ -155,8 +165,10 @@ class GateKernel:
         self.container = RunningContainer(self.gate.bound, self.layout.key, self.layout.value)
         if left.then is not None:
             self.container.restore(left.then)
-        self.see(held)
-        self.close(-(2**63) if self.state.previous is None else self.state.previous)
+        for end in sorted({end for piece in held for end in piece.ends()}):
+            self.waiting[end] = list(_of_block(held, end))
+            if self.state.previous is not None:
+                self.close(self.state.previous)
         self.container.mark()
 
     def close(self, marker: int) -> None:
@@ -232,50 +244,48 @@ class GateKernel:
         """The rows up to the last marker that was let through, with the end of their joined block. ``before``: the execution
         before the epoch, up to which rows have gone on already."""
         if not through:
-            return Passed([], [], [*held, *new])
+            return Passed([], [], [], [*held, *new])
         top, all_open = through[-1], len(through) == len(markers)
         as_they_are = all_open and not self.gate.latest and not (self.ordered and held)
         whole = [one for one in new if as_they_are and one.last <= top]
         parted = [one for one in (*held, *new) if one not in whole and one.first <= top]
-        rows: list[Piece | pa.Table] = [*whole]
-        rows += self.latest(parted, through, before) if self.gate.latest else self.joined(parted, through, before)
-        return Passed(rows, through, [one for one in (*held, *new) if one.last > top])
+        rows = self.latest(parted, through, before) if self.gate.latest else self.joined(parted, through, before)
+        return Passed([*whole], rows, through, [one for one in (*held, *new) if one.last > top])
 
-    def cut(self, piece: Piece, through: list[int], before: int | None) -> tuple[pa.Table, Any, Any]:
-        """The rows of a piece that go on, the ends of their blocks, and those of their joined blocks."""
-        table = piece.read()
-        ends = table.column(END).to_numpy()
-        some = ends <= through[-1]
-        if before is not None:
-            some &= ends > before
-        if not some.all():
-            table, ends = table.filter(pa.array(some)), ends[some]
+    def cut(
+        self, pieces: Sequence[Piece], through: list[int], before: int | None
+    ) -> Iterator[tuple[pa.Table, Any, Any]]:
+        """The rows of pieces that go on, the ends of their blocks, and those of their joined blocks."""
         limits = np.array(through, np.int64)
-        return table, ends, limits[np.searchsorted(limits, ends)]
+        for piece in pieces:
+            for table in piece.tables(piece.first if before is None else before + 1, through[-1]):
+                ends = table.column(END).to_numpy()
+                some = ends <= through[-1]
+                if before is not None:
+                    some &= ends > before
+                if not some.all():
+                    table, ends = table.filter(pa.array(some)), ends[some]
+                if len(ends):
+                    yield table, ends, limits[np.searchsorted(limits, ends)]
 
     def joined(self, pieces: Sequence[Piece], through: list[int], before: int | None) -> Iterator[pa.Table]:
         """The rows of a holding gate."""
         places: dict[int, int] = {}
         if self.ordered:
-            labels = [np.unique(self.cut(piece, through, before)[1]) for piece in pieces]
-            places = {end: at for at, end in enumerate(np.unique(np.concatenate(labels)).tolist())} if labels else {}
-        for piece in pieces:
-            table, ends, joined = self.cut(piece, through, before)
-            if not table.num_rows:
-                continue
+            all_ends = {end for piece in pieces for end in piece.ends() if end <= through[-1]}
+            places = {end: at for at, end in enumerate(sorted(end for end in all_ends if before is None or end > before))}
+        for table, ends, joined in self.cut(pieces, through, before):
             positions = table.column(POSITION).to_numpy()
             if self.ordered:
                 positions = np.array([places[end] for end in ends.tolist()], np.int64) * STRIDE + positions
             yield _placed(table, joined, positions)
 
     def latest(self, pieces: Sequence[Piece], through: list[int], before: int | None) -> Iterator[pa.Table]:
-        """The rows of a container gate: of each key and joined block the latest. A piece at a time is in memory, and of the
-        pieces before it what may go on."""
+        """The rows of a container gate: of each key and joined block the latest. A table at a time is in memory, and of those
+        before it what may go on."""
         best: pa.Table | None = None
-        for piece in pieces:
-            table, _, _ = self.cut(piece, through, before)
-            if table.num_rows:
-                best = self.latest_rows(table if best is None else pa.concat_tables([best, table]), through)
+        for table, _, _ in self.cut(pieces, through, before):
+            best = self.latest_rows(table if best is None else pa.concat_tables([best, table]), through)
         if best is not None:
             limits, ends = np.array(through, np.int64), best.column(END).to_numpy()
             yield _placed(best, limits[np.searchsorted(limits, ends)], np.zeros(len(ends), np.int64))
@@ -288,6 +298,16 @@ class GateKernel:
         joined = np.searchsorted(np.array(through, np.int64), ends)
         _, at = np.unique((joined * max(numbers.count, 1) + keys)[order], return_index=True)
         return table.take(pa.array(order[at], pa.int64()))
+
+
+def _of_block(pieces: Sequence[Piece], end: int) -> Iterator[pa.Table]:
+    """The rows of a block."""
+    for piece in pieces:
+        if piece.first <= end <= piece.last:
+            for table in piece.tables(end, end):
+                some = table.filter(pa.array(table.column(END).to_numpy() == end))
+                if some.num_rows:
+                    yield some
 
 
 def _placed(table: pa.Table, ends: Any, positions: Any) -> pa.Table:

@@ -19,7 +19,8 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,12 @@ __all__ = ["GateChannel", "GateOutput", "last_record", "of_machine", "outside_of
 
 MERGED = 32
 """So many files of one level become one of the next."""
+
+TABLE = 1 << 16
+"""Rows of a table that is read at once from what is held."""
+
+FILE = 1 << 20
+"""Rows from which on what goes on is written into another file. A file is read at once by whoever reads the channel."""
 
 
 class GateChannel(FileChannel):
@@ -104,26 +111,70 @@ class FilePiece:
     def of(cls, path: Path, schema: pa.Schema) -> FilePiece | None:
         """Of a file; None if it has no rows."""
         with pq.ParquetFile(path) as file:
-            about = file.metadata
-            at = about.num_columns - 2
-            parts = [about.row_group(number).column(at).statistics for number in range(about.num_row_groups)]
-            if not about.num_rows:
+            if not file.metadata.num_rows:
                 return None
-            if all(one is not None and one.has_min_max for one in parts):
-                return cls(path, schema, min(one.min for one in parts), max(one.max for one in parts))
+            parts = _statistics(file.metadata)
+            known = [one for one in parts if one is not None]
+            if len(known) == len(parts):
+                return cls(path, schema, min(one.min for one in known), max(one.max for one in known))
             ends = file.read([END]).column(0).to_numpy()
             return cls(path, schema, int(ends.min()), int(ends.max()))
 
-    def read(self) -> pa.Table:
-        """The rows."""
+    def ends(self) -> list[int]:
+        """The ends of its blocks, each once, in order."""
+        ends = {end for table in self._read([END], self.first, self.last) for end in table.column(0).unique().to_pylist()}
+        return sorted(ends)
+
+    def tables(self, first: int, last: int) -> Iterator[pa.Table]:
+        """The rows, in tables of limited size. Parts of the file without an end from ``first`` to ``last`` are not read."""
+        for table in self._read(None, first, last):
+            yield table.cast(self.schema)
+
+    def _read(self, columns: list[str] | None, first: int, last: int) -> Iterator[pa.Table]:
         try:
-            return pq.read_table(self.path, use_threads=False).cast(self.schema)
+            with pq.ParquetFile(self.path) as file:
+                groups = [
+                    at
+                    for at, one in enumerate(_statistics(file.metadata))
+                    if one is None or (one.min <= last and one.max >= first)
+                ]
+                for batch in file.iter_batches(TABLE, row_groups=groups, columns=columns, use_threads=False):
+                    yield pa.Table.from_batches([batch])
         except (OSError, pa.ArrowException) as error:
             raise RunError(
                 "TT208",
                 f"what a gate holds cannot be read: {self.path}: {error}",
                 fix="do not touch files of a checkpoint; start anew with another --checkpoint",
             ) from error
+
+
+def _statistics(about: Any) -> list[Any]:
+    """The least and the greatest end, by row group; None where the file does not say."""
+    parts = [about.row_group(number).column(about.num_columns - 2).statistics for number in range(about.num_row_groups)]
+    return [one if one is not None and one.has_min_max else None for one in parts]
+
+
+@attrs.define(eq=False)
+class _Files:
+    """Writes rows into files of limited size. ``place``: of the file with a number; ``hidden``: of one that is not whole yet."""
+
+    schema: pa.Schema
+    place: Callable[[int], Path]
+    hidden: Callable[[], Path]
+    written: list[Path]
+
+    def write(self, tables: Iterable[pa.Table]) -> None:
+        """Write tables as they come."""
+        tables = iter(tables)
+        for table in tables:
+            hidden, rows = self.hidden(), table.num_rows
+            with pq.ParquetWriter(hidden, self.schema) as writer:
+                writer.write_table(table)
+                while rows < FILE and (more := next(tables, None)) is not None:
+                    writer.write_table(more)
+                    rows += more.num_rows
+            self.written.append(self.place(len(self.written)))
+            move(hidden, self.written[-1])
 
 
 class GateOutput(ChannelOutput):
@@ -234,21 +285,18 @@ class GateOutput(ChannelOutput):
 
     def _sent(self, passed: Passed, batch: int) -> list[Path]:
         """The files of what goes on, in the place of rows of the channel."""
-        tables = [one for one in passed.rows if isinstance(one, pa.Table) and one.num_rows]
         files: list[Path] = []
-        for one in passed.rows:
-            if isinstance(one, FilePiece):
-                files.append(self._place(batch, len(files)))
-                move(one.path, files[-1])
-        if tables:
+        for one in passed.whole:
+            assert isinstance(one, FilePiece)
             files.append(self._place(batch, len(files)))
-            self.staged.mkdir(parents=True, exist_ok=True)
-            hidden = self.staged / f"passed-{uuid.uuid4().hex}"
-            with pq.ParquetWriter(hidden, self.schema) as writer:
-                for table in tables:
-                    writer.write_table(table)
-            move(hidden, files[-1])
+            move(one.path, files[-1])
+        _Files(self.schema, partial(self._place, batch), partial(self._hidden, "passed"), files).write(passed.rows)
         return files
+
+    def _hidden(self, what: str) -> Path:
+        """A place for a file that is not whole yet."""
+        self.staged.mkdir(parents=True, exist_ok=True)
+        return self.staged / f"{what}-{uuid.uuid4().hex}"
 
     def _merged(self, pieces: Sequence[Piece], batch: int) -> list[Piece]:
         """What is held, in few files: so many of one level become one of the next. So a row is written a few times at most,
@@ -256,11 +304,11 @@ class GateOutput(ChannelOutput):
         pieces, level = list(pieces), 0
         while len(some := [one for one in pieces if isinstance(one, FilePiece) and one.level == level]) >= MERGED:
             level += 1
-            self.staged.mkdir(parents=True, exist_ok=True)
-            hidden, to = self.staged / f"held-{uuid.uuid4().hex}", self.channel.held / f"{batch:08d}-m{level}.parquet"
+            hidden, to = self._hidden("held"), self.channel.held / f"{batch:08d}-m{level}.parquet"
             with pq.ParquetWriter(hidden, self.schema) as writer:
                 for one in some:
-                    writer.write_table(one.read())
+                    for table in one.tables(one.first, one.last):
+                        writer.write_table(table)
             move(hidden, to)
             whole = FilePiece(to, self.schema, min(one.first for one in some), max(one.last for one in some))
             pieces = [*(one for one in pieces if one not in some), whole]

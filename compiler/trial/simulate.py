@@ -143,7 +143,7 @@ def _through_gate(plan: Plan, gate: Gate, steps: Sequence[ChannelStep], chance: 
         new: list[HeldPiece] = [TablePiece.of(pa.Table.from_batches([rows])) for rows in step.rows if rows.num_rows]
         chance.shuffle(new)
         through = kernel.step(held, new, step.markers, complete=step.complete)
-        tables = [one if isinstance(one, pa.Table) else one.read() for one in through.rows]
+        tables = [table for one in through.whole for table in one.tables(one.first, one.last)] + [*through.rows]
         rows = [batch for table in tables for batch in table.combine_chunks().to_batches()]
         held = through.rest
         passed.append(ChannelStep(rows, through.markers, step.complete, step.silence))

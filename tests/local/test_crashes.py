@@ -84,6 +84,8 @@ def crashing_at(place: int | None) -> Iterator[list[str]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gate_channel, "MERGED", 2)
+        patch.setattr(gate_channel, "TABLE", 3)
+        patch.setattr(gate_channel, "FILE", 4)
         for owner, name in STEPS:
             patch.setattr(owner, name, wrapped(owner, name))
         yield places

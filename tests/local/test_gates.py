@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,13 +17,15 @@ from hypothesis import strategies as st
 from tests.strategies import some
 from tests.test_gates import FLOWS, ROWS, Latest, Reading, answered, flow_of
 from tracetypes import Dataflow, check, interpret_rows, run
+from tracetypes.bounds import Bound
+from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.run import run_program
 from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.store import gate_channel
-from tracetypes.compiler.store.gate_channel import last_record
+from tracetypes.compiler.store.gate_channel import FilePiece, last_record
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.metrics_table import Table
 from tracetypes.compiler.store.output_interface import SideOutputs
@@ -68,12 +72,35 @@ def test_runs_agree_with_the_definition(case: Latest, files: Files, drain: bool)
 @settings(max_examples=some(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FLOWS, st.lists(ROWS, min_size=4, max_size=6))
 def test_files_that_are_merged_while_a_gate_is_closed(monkeypatch: pytest.MonkeyPatch, case: Latest, files: Files) -> None:
-    monkeypatch.setattr(gate_channel, "MERGED", 2)
+    for name, limit in (("MERGED", 2), ("TABLE", 3), ("FILE", 4)):
+        monkeypatch.setattr(gate_channel, name, limit)
     rows = [pair for file in files for pair in file]
     (trace,) = interpret_rows(check(case.flow()), {"in": rows})[0].values()
     with tempfile.TemporaryDirectory() as checkpoint:
         traces, _ = run_files(case.flow(), files, checkpoint)
     assert traces["out"] == trace
+
+
+@pytest.mark.parametrize("bound", [sequence(1000), value(units=1000, columns="ozone")])
+def test_what_was_held_is_read_and_sent_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: Bound) -> None:
+    sizes: list[int] = []
+    tables = FilePiece.tables
+
+    def watched(piece: FilePiece, first: int, last: int) -> Iterator[pa.Table]:
+        for table in tables(piece, first, last):
+            sizes.append(table.num_rows)
+            yield table
+
+    for name, limit in (("MERGED", 3), ("TABLE", 2), ("FILE", 10)):
+        monkeypatch.setattr(gate_channel, name, limit)
+    monkeypatch.setattr(FilePiece, "tables", watched)
+    monkeypatch.setattr(ChannelRetention, "clean", lambda _: None)
+    flow = flow_of(lambda s: s.gate(bound, latest_by=lambda reading: reading.ts))
+    traces, _ = run_files(flow, HOURS, str(tmp_path))
+    assert sum(isinstance(one, Item) for one in traces["out"].items) == 48
+    assert max(sizes) == 2
+    (rows,) = tmp_path.glob("channels/*/rows")
+    assert sorted(pq.read_metadata(file).num_rows for file in rows.iterdir()) == [8, 10, 10, 10, 10]
 
 
 def test_a_gate_that_is_closed_for_long_holds_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
