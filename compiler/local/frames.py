@@ -22,10 +22,10 @@ from tracetypes.compiler.analysis.pickles import dumps
 from tracetypes.compiler.local.states import Part
 from tracetypes.compiler.local.units import row_count
 from tracetypes.compiler.runtime.messages import Message
-from tracetypes.compiler.wire.messages import Sealed, decode, encode
+from tracetypes.compiler.wire.messages import EncodedBody, decode, encode
 from tracetypes.redaction import redact
 
-__all__ = ["Connection", "Frame", "Kind", "WorkerTraceback", "error_of", "frame_of", "message_of", "packed_error"]
+__all__ = ["Connection", "Frame", "Kind", "WorkerTraceback", "error_of", "frame_of", "message_of", "error_bytes"]
 
 
 class Kind(IntEnum):
@@ -114,10 +114,10 @@ def frame_of(message: Message) -> Frame:
     return Frame(Kind.MESSAGE, row.group, row.header, row.payload, row.kind, row_count(message.body))
 
 
-def message_of(frame: Frame, *, sealed: bool = False) -> Message:
-    """The message of a frame. ``sealed``: items stay in bytes, for another worker process."""
-    if sealed and frame.count:
-        body = Sealed(frame.what, frame.header, frame.payload, frame.count)
+def message_of(frame: Frame, *, as_bytes: bool = False) -> Message:
+    """The message of a frame. ``as_bytes``: items stay in bytes, for another worker process."""
+    if as_bytes and frame.count:
+        body = EncodedBody(frame.what, frame.header, frame.payload, frame.count)
         return Message(frame.group, body)  # type: ignore[arg-type]  # only processes that pass it on have it
     return decode(frame.group, frame.what, frame.header, frame.payload)
 
@@ -132,17 +132,17 @@ class WorkerTraceback(Exception):
         return f"\n{self.args[0]}"
 
 
-def packed_error(error: BaseException) -> bytes:
+def error_bytes(error: BaseException) -> bytes:
     """An error with its causes, as bytes."""
     chain: list[BaseException] = []
     at: BaseException | None = error
     while at is not None and len(chain) < 10:
         chain.append(at)
         at = at.__cause__
-    return pickle.dumps(([_packed(one) for one in chain], "".join(traceback.format_exception(error))))
+    return pickle.dumps(([_one_error(one) for one in chain], "".join(traceback.format_exception(error))))
 
 
-def _packed(error: BaseException) -> bytes:
+def _one_error(error: BaseException) -> bytes:
     try:
         data = dumps(error)
         pickle.loads(data)
@@ -152,9 +152,9 @@ def _packed(error: BaseException) -> bytes:
 
 
 def error_of(data: Part) -> BaseException:
-    """The error of :func:`packed_error`."""
-    packed, text = pickle.loads(data)
-    chain: list[BaseException] = [pickle.loads(one) for one in packed]
+    """The error of :func:`error_bytes`."""
+    errors, text = pickle.loads(data)
+    chain: list[BaseException] = [pickle.loads(one) for one in errors]
     for one, cause in zip(chain, [*chain[1:], WorkerTraceback(redact(text))], strict=True):
         one.__cause__ = cause
     return chain[0]

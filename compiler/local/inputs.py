@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain as chained
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 
@@ -40,7 +40,7 @@ from tracetypes.compiler.store.source_files import SourceFiles
 from tracetypes.formats import Parquet
 from tracetypes.sources import reader
 
-__all__ = ["OPENINGS", "LocalInput", "SplitRows"]
+__all__ = ["OPENINGS", "LocalInput", "SplitReader", "SplitRows"]
 
 ONCE: Final = "{} cannot be read again; rows that no micro-batch has taken when the run ends are lost, unless they are sent again"
 
@@ -57,6 +57,13 @@ class SplitRows:
     idle: bool = False
     notes: Callable[[], Sequence[Message]] = tuple
     check: Callable[[], None] = lambda: None
+
+
+class SplitReader(Protocol):
+    """Reads the splits of a source, in any process."""
+
+    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[Any], SplitRows]:
+        """Reads splits, in one thread."""
 
 
 class LocalInput(ABC):
@@ -82,8 +89,8 @@ class LocalInput(ABC):
     def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[Any], SplitRows]:
         """Reads splits, in one thread."""
 
-    def sent(self) -> LocalInput:
-        """The input for another process, which only reads splits."""
+    def for_worker(self) -> SplitReader:
+        """What a worker process needs of it, which only reads splits."""
         return self
 
 
@@ -201,6 +208,22 @@ class LocalTable(LocalInput):
         return read
 
 
+PartsReader: TypeAlias = Callable[[FromSource, Verifier | None], Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]]
+"""Reads parts of rows that come once."""
+
+
+@attrs.frozen
+class StreamReader:
+    """Reads the splits of a :class:`LocalStream`."""
+
+    parts: PartsReader
+
+    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[int, Sequence[Part]]], SplitRows]:
+        """Parts."""
+        rows = self.parts(leaf, verifier)
+        return lambda split: SplitRows((split[0], 0, 0), rows(split[1]))
+
+
 class LocalStream(LocalInput):
     """Rows that come once, to the source of a name. ``parts``: reads parts of them. ``durable``: whether those of an epoch lie
     in the checkpoint."""
@@ -208,34 +231,32 @@ class LocalStream(LocalInput):
     def __init__(
         self,
         name: str,
-        arrivals: Arrivals | None,
+        arrivals: Arrivals,
         identity: EndpointIdentity,
-        parts: Callable[[FromSource, Verifier | None], Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]],
+        parts: PartsReader,
         *,
         durable: bool = True,
     ) -> None:
-        self.name, self.arrivals, self.identity, self.parts, self.durable = name, arrivals, identity, parts, durable
+        self.name, self.arrivals, self.identity, self.durable = name, arrivals, identity, durable
+        self.splits_reader = StreamReader(parts)
 
-    def sent(self) -> LocalInput:
+    def for_worker(self) -> StreamReader:
         """Without what has arrived."""
-        return LocalStream(self.name, None, self.identity, self.parts, durable=False)
+        return self.splits_reader
 
     def splits(self, files: InputFiles | None, place: Path) -> StreamSplits:
         """What has arrived."""
-        assert self.arrivals is not None
         return StreamSplits(self.arrivals, str(place), place if self.durable else None, self.name)
 
     def leave(self, place: Path, *, finished: bool) -> None:
         """When all readings are over, the source ends."""
-        assert self.arrivals is not None
         self.arrivals.leave(str(place), finished=finished)
         if finished:
             shutil.rmtree(place, ignore_errors=True)
 
     def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[int, Sequence[Part]]], SplitRows]:
         """Parts."""
-        rows = self.parts(leaf, verifier)
-        return lambda split: SplitRows((split[0], 0, 0), rows(split[1]))
+        return self.splits_reader.reader(leaf, verifier)
 
 
 # ------------------------------------------------------------------------------------------------------ opening

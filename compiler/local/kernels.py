@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tracetypes.compiler.local.inputs import LocalInput, SplitRows
+from tracetypes.compiler.local.inputs import SplitReader, SplitRows
 from tracetypes.compiler.local.prints import operators_print
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, Stage
@@ -50,7 +50,7 @@ class Kernels:
     def __init__(
         self,
         plan: Plan,
-        inputs: Mapping[str, LocalInput],
+        inputs: Mapping[str, SplitReader],
         contents: Mapping[str, Contents],
         delivery: Delivery,
     ) -> None:

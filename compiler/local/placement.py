@@ -81,10 +81,10 @@ class Cost:
     def add(self, seconds: float) -> None:
         """So many seconds of a core were spent since the last call."""
         self.spent += seconds
-        passed = self.clock() - self.since
-        if self.spent >= SECONDS and self.spent >= passed / 2:
+        elapsed = self.clock() - self.since
+        if self.spent >= SECONDS and self.spent >= elapsed / 2:
             self.pays = True
-        elif passed > 2 * SECONDS and self.spent < passed / 2:
+        elif elapsed > 2 * SECONDS and self.spent < elapsed / 2:
             self.since, self.spent = self.clock(), 0.0
 
     def expect(self, tasks: Sequence[SplitTask]) -> None:

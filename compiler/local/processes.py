@@ -88,11 +88,11 @@ class WorkerPool:
 
     def renew(self) -> None:
         """End the processes that have died or failed; new ones start when they are needed. No thread may use one meanwhile."""
-        gone = [one for one in self.all if one.busy or one.ended]
-        self.all = [one for one in self.all if one not in gone]
+        dead = [one for one in self.all if one.busy or one.ended]
+        self.all = [one for one in self.all if one not in dead]
         self.readers = [one for one in self.all if one not in self.keepers.values()]
-        self.keepers = {number: one for number, one in self.keepers.items() if one not in gone}
-        close_all(gone)
+        self.keepers = {number: one for number, one in self.keepers.items() if one not in dead}
+        close_all(dead)
 
     def close(self) -> None:
         """End all."""
@@ -110,7 +110,7 @@ class ProcessRunner:
     ) -> None:
         self.here, self.plan, self.setup, self.pool, self.cost, self.always = here, plan, setup, pool, cost, always
         self.parts = InPython.of(plan)
-        self.moved: set[GroupId] = set()
+        self.in_processes: set[GroupId] = set()
         """The key groups that live in a process."""
         self.splits: dict[tuple[int, int], int] = {}
         """How many this epoch reads of each link."""
@@ -118,10 +118,10 @@ class ProcessRunner:
                      if isinstance(link, StageLink)}  # fmt: skip
         """The stage that reads a stage."""
         self._lock = threading.Lock()
-        self._shipped: bytes | None = None
+        self._setup_bytes: bytes | None = None
         self._off = False
         """The plan cannot be sent to another process."""
-        self._started = False
+        self._pool_runs = False
 
     # ------------------------------------------------------------------------------------------- as a Runner
 
@@ -138,7 +138,7 @@ class ProcessRunner:
         if _of(task) not in self.parts.links or (self.splits[_of(task)] == 1 and not self.always):
             return self.here.read(task, before)
         if self._on():
-            request = _packed(_of(task), task.split, task.number, dict(before.times))
+            request = _values_as_bytes(_of(task), task.split, task.number, dict(before.times))
             with self.pool.reader() as process:
                 if request is not None and self._ready(process):
                     return self._answer(process, request, task, before)
@@ -150,24 +150,24 @@ class ProcessRunner:
             yield from self.here.step(stage, group, messages)
             return
         at = stage, group
-        if at in self.moved or self._on():
+        if at in self.in_processes or self._on():
             process = self.pool.keeper(group % self.plan.width)
             with process.lock:
                 if self._ready(process):
-                    if at not in self.moved:
-                        process.tell(self._restored(at))
-                        self.moved.add(at)
+                    if at not in self.in_processes:
+                        process.tell(self._state_frames(at))
+                        self.in_processes.add(at)
                     request = Frame(Kind.STEP, payload=pickle.dumps(at), count=len(messages))
-                    sealed = self.next.get(stage) in self.parts.stages
+                    as_bytes = self.next.get(stage) in self.parts.stages
                     for frame in process.ask([request, *map(frame_of, messages)]):
-                        yield message_of(frame, sealed=sealed)
+                        yield message_of(frame, as_bytes=as_bytes)
                     return
         yield from self.cost.of_steps(self.here.step(stage, group, messages))
 
     def state(self, stage: int, group: int) -> StateParts:
         """The state of a key group, from the process that has it."""
         at = stage, group
-        if at not in self.moved:
+        if at not in self.in_processes:
             return self.here.state(stage, group)
         process = self.pool.keeper(group % self.plan.width)
         with process.lock:
@@ -178,8 +178,8 @@ class ProcessRunner:
 
     def _on(self) -> bool:
         on = (self.always or self.cost.pays) and not self._off
-        if on and not self._started:
-            self._started = True
+        if on and not self._pool_runs:
+            self._pool_runs = True
             width = self.plan.width
             self.pool.start(width if self.parts.links else 0, width if self.parts.stages else 0)
         return on
@@ -190,9 +190,9 @@ class ProcessRunner:
             return True
         try:
             with self._lock:
-                if self._shipped is None:
-                    self._shipped = bytes(cloudpickle.dumps(self.setup(), protocol=5))
-            list(process.ask([Frame(Kind.SETUP, payload=self._shipped)]))
+                if self._setup_bytes is None:
+                    self._setup_bytes = bytes(cloudpickle.dumps(self.setup(), protocol=5))
+            list(process.ask([Frame(Kind.SETUP, payload=self._setup_bytes)]))
         except WorkerDied:
             raise
         except Exception as error:
@@ -208,19 +208,19 @@ class ProcessRunner:
         return True
 
     def _answer(self, process: WorkerProcess, request: bytes, task: SplitTask, before: KnownTimes) -> SplitAnswer:
-        sealed = task.stage.number in self.parts.stages
+        as_bytes = task.stage.number in self.parts.stages
         frames = process.ask([Frame(Kind.READ, payload=request)])
-        messages = [message_of(frame, sealed=sealed) for frame in frames]
+        messages = [message_of(frame, as_bytes=as_bytes) for frame in frames]
         report = next((message.body for message in messages if isinstance(message.body, Report)), None)
         return SplitAnswer(task, messages, report, None if report is None else before(report.part))
 
-    def _restored(self, at: GroupId) -> list[Frame]:
+    def _state_frames(self, at: GroupId) -> list[Frame]:
         """The state of a key group on its way to a process, if it has one already."""
         states, parts = self.here.states, list[Part]()
         if at in states.all:
             parts = list(StateParts.of(states.all.pop(at)).parts)
-        elif at in states.saved:
-            parts = list(states.saved.pop(at))
+        elif at in states.from_checkpoint:
+            parts = list(states.from_checkpoint.pop(at))
         if not parts:
             return []
         return [*(Frame(Kind.PART, payload=part) for part in parts), Frame(Kind.RESTORE, payload=pickle.dumps(at))]
@@ -231,7 +231,7 @@ def _of(task: SplitTask) -> tuple[int, int]:
     return task.stage.number, task.link.number
 
 
-def _packed(*values: object) -> bytes | None:
+def _values_as_bytes(*values: object) -> bytes | None:
     """Values as bytes; None if they cannot be pickled: then the split is read here."""
     try:
         return pickle.dumps(values, protocol=5)

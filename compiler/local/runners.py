@@ -17,11 +17,11 @@ __all__ = ["Runner", "States", "ThreadRunner"]
 
 @final
 class States:
-    """The states of all key groups, between epochs and within. ``saved``: those of groups that have received nothing yet, in
+    """The states of all key groups, between epochs and within. ``from_checkpoint``: those of groups that have received nothing yet, in
     parts; ``all``: the others. Each key group has one worker at a time, which changes only that state."""
 
-    def __init__(self, saved: Mapping[GroupId, Sequence[Part]]) -> None:
-        self.saved = dict(saved)
+    def __init__(self, from_checkpoint: Mapping[GroupId, Sequence[Part]]) -> None:
+        self.from_checkpoint = dict(from_checkpoint)
         self.all: dict[GroupId, StageState] = {}
         self.parts: dict[GroupId, StateParts] = {}
         """Of the groups that received something in the epoch, as they were at the barrier."""
@@ -29,7 +29,7 @@ class States:
     def of(self, at: GroupId, fresh: Callable[[], StageState]) -> StageState:
         """The state of a group."""
         if at not in self.all:
-            self.all[at] = state_of(self.saved.pop(at)) if at in self.saved else fresh()
+            self.all[at] = state_of(self.from_checkpoint.pop(at)) if at in self.from_checkpoint else fresh()
         return self.all[at]
 
 

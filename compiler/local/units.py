@@ -9,7 +9,7 @@ import attrs
 
 from tracetypes.compiler.local.ordered.marks import Mark
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Partials
-from tracetypes.compiler.wire.messages import Sealed
+from tracetypes.compiler.wire.messages import EncodedBody
 
 __all__ = ["Batch", "Sent", "aligned_barriers", "row_count"]
 
@@ -48,7 +48,7 @@ def row_count(body: Any) -> int:
             return int(batch.num_rows)
         case Partials(keys=keys):
             return len(keys)
-        case Sealed(count=count):
+        case EncodedBody(count=count):
             return count
         case _:
             return 0

@@ -17,8 +17,8 @@ from typing import Final
 
 import attrs
 
-from tracetypes.compiler.local.frames import Connection, Frame, Kind, frame_of, message_of, packed_error
-from tracetypes.compiler.local.inputs import LocalInput
+from tracetypes.compiler.local.frames import Connection, Frame, Kind, frame_of, message_of, error_bytes
+from tracetypes.compiler.local.inputs import SplitReader
 from tracetypes.compiler.local.kernels import Kernels, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
 from tracetypes.compiler.local.prints import operators_print, show_prints
@@ -39,7 +39,7 @@ class Setup:
     """What a worker process needs of a run: what :class:`Kernels` take."""
 
     plan: Plan
-    inputs: Mapping[str, LocalInput]
+    inputs: Mapping[str, SplitReader]
     contents: Mapping[str, Contents]
     delivery: Delivery
 
@@ -68,7 +68,7 @@ class _Worker:
             case Kind.PART:
                 self.parts.append(bytes(request.payload))
             case Kind.RESTORE:
-                self.states.saved[pickle.loads(request.payload)], self.parts = self.parts, []
+                self.states.from_checkpoint[pickle.loads(request.payload)], self.parts = self.parts, []
             case Kind.STATE:
                 state = self.runner.state(*pickle.loads(request.payload))
                 for part, digest in zip(state.parts, state.digests, strict=True):
@@ -117,7 +117,7 @@ def serve(connection: Connection) -> None:
         except (_RunEnded, GeneratorExit):
             raise
         except BaseException as error:
-            yield Frame(Kind.ERROR, payload=packed_error(error))
+            yield Frame(Kind.ERROR, payload=error_bytes(error))
         else:
             if request.kind not in (Kind.PART, Kind.RESTORE):
                 yield Frame(Kind.END)

@@ -35,12 +35,12 @@ class WorkerDied(Exception):
         super().__init__(f"worker process {pid} {how}")
 
 
-def _started() -> tuple[socket.socket, int, subprocess.Popen[bytes]]:
+def _start() -> tuple[socket.socket, int, subprocess.Popen[bytes]]:
     """A new process, with our end of the socket and its lifeline."""
     optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
     ours, theirs = socket.socketpair()
-    watched, lifeline = os.pipe()
-    numbers = theirs.fileno(), watched
+    read_end, lifeline = os.pipe()
+    numbers = theirs.fileno(), read_end
     program = [sys.executable, *optimized, "-c", _PROGRAM, json.dumps([str(one) for one in sys.path]), *map(str, numbers)]
     try:
         # A session of its own: Ctrl-C is for the run.
@@ -51,7 +51,7 @@ def _started() -> tuple[socket.socket, int, subprocess.Popen[bytes]]:
         raise
     finally:
         theirs.close()
-        os.close(watched)
+        os.close(read_end)
     return ours, lifeline, process
 
 
@@ -61,7 +61,7 @@ class WorkerProcess:
 
     def __init__(self) -> None:
         try:
-            ours, self.lifeline, self.process = _started()
+            ours, self.lifeline, self.process = _start()
         except OSError as error:
             raise RunError(
                 "TT223",

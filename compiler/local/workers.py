@@ -66,7 +66,7 @@ class Workers:
             return here
 
         def setup() -> Setup:
-            return Setup(plan, {name: one.sent() for name, one in self.inputs.items()}, self.contents, self.delivery)
+            return Setup(plan, {name: one.for_worker() for name, one in self.inputs.items()}, self.contents, self.delivery)
 
         return ProcessRunner(here, plan, setup, self.pool, self.cost, always=self.options.processes == "always")
 

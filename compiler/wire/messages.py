@@ -35,7 +35,7 @@ from tracetypes.compiler.runtime.messages import (
 )
 from tracetypes.silence import ranges_of, read_ranges, shown_ranges
 
-__all__ = ["Kind", "MessageRow", "Sealed", "decode", "encode", "from_frames", "to_frame"]
+__all__ = ["Kind", "MessageRow", "EncodedBody", "decode", "encode", "from_frames", "to_frame"]
 
 
 class Kind(IntEnum):
@@ -73,7 +73,7 @@ class MessageRow(NamedTuple):
 
 
 @attrs.frozen(eq=False)
-class Sealed:
+class EncodedBody:
     """The body of a message that stays in bytes, in a process that only passes it on. ``count``: how many items it has, or
     aggregates of them."""
 
@@ -101,7 +101,7 @@ def _report(report: Report) -> bytes:
 def encode(message: Message) -> MessageRow:
     """A message as a row."""
     body: Any = message.body
-    if isinstance(body, Sealed):
+    if isinstance(body, EncodedBody):
         return MessageRow(message.group, body.kind, body.header, body.payload)
     return MessageRow(message.group, *_encoded(body))
 

@@ -273,7 +273,7 @@ def test_a_broken_twin_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def init(self: ProcessRunner, *args: Any, **options: Any) -> None:
         real_init(self, *args, **options)
         if first:
-            self.moved = first[0].moved
+            self.in_processes = first[0].in_processes
         first.append(self)
 
     steps = Counter[int]()
