@@ -22,8 +22,8 @@ class Event:
 
 def digest(value: int) -> int:
     """64 bits of a hash. No compiler looks into ``hashlib``."""
-    hashed = hashlib.blake2b(value.to_bytes(8, "little", signed=True), digest_size=8).digest()
-    return int.from_bytes(hashed, "little", signed=True)
+    hash_ = hashlib.blake2b(value.to_bytes(8, "little", signed=True), digest_size=8).digest()
+    return int.from_bytes(hash_, "little", signed=True)
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ def keyed(name: str, op: OpKeyedOrdered[int, Event, int, int]) -> Dataflow:
     return one
 
 
-def mapped() -> Dataflow:
+def map_flow() -> Dataflow:
     """Events, and their digests."""
     one = Dataflow("map")
     events = one.source("events", U[int, Event], markers=every(seconds=50, time=lambda e: e.ts))
@@ -76,7 +76,7 @@ def mapped() -> Dataflow:
 
 
 FLOWS: Final[dict[str, Dataflow]] = {
-    "map": mapped(),
+    "map": map_flow(),
     "keyed": keyed("keyed", Chain()),
     "cheap": keyed("cheap", Difference()),
 }

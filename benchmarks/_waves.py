@@ -23,21 +23,21 @@ from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.store.output_interface import SideOutputs
 from tracetypes.compiler.store.outputs import MemoryOutput
 
-__all__ = ["hours_of", "recorded"]
+__all__ = ["containers_of", "hours_of"]
 
 
-def recorded(run: TrainingRun, source: str, rows: Sequence[Any]) -> list[Mapping[str, Values]]:
+def containers_of(run: TrainingRun, source: str, rows: Sequence[Any]) -> list[Mapping[str, Values]]:
     """The containers of all steps behind each marker. ``rows``: of the source, in order of arrival."""
-    compiled = program(run.tapped.checked, parallelism=1, key_groups=1)
+    whole = program(run.tapped.checked, parallelism=1, key_groups=1)
     outputs = {
         segment.name: MemoryOutput(plan)
-        for segment, plan in zip(compiled.segments, compiled.plans, strict=True)
+        for segment, plan in zip(whole.segments, whole.plans, strict=True)
         if segment.sends is None
     }
     with scratch() as checkpoint:
         run_program(
             LocalBackend(1),
-            compiled,
+            whole,
             {source: Rows((tuple(rows),))},
             {name: partial(_same, output) for name, output in outputs.items()},
             checkpoint=str(checkpoint),

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 import tracetypes
 from benchmarks._compare import say, scratch, versions
-from benchmarks._waves import recorded
+from benchmarks._waves import containers_of
 from examples import air_quality, air_quality_data
 from examples.air_quality import Cell, Reading, in_front
 from tracetypes import UNIT, Dataflow, U, Unit, check, every, gates, sort
@@ -91,7 +91,7 @@ def with_step(side: int, step: str, bound: Bound | None) -> Dataflow:
     return graph
 
 
-def counted(side: int, bound: Bound | None, *, holds: bool = False) -> Dataflow:
+def count_flow(side: int, bound: Bound | None, *, holds: bool = False) -> Dataflow:
     """A gate in front of nearly nothing."""
     graph, levels = begin(side)
     if holds:
@@ -115,13 +115,13 @@ class Rows:
         """Count while a flow runs."""
         passed = GateKernel.passed
 
-        def watched(kernel: GateKernel, held: Any, new: Any, *others: Any) -> Passed:
+        def count_rows(kernel: GateKernel, held: Any, new: Any, *others: Any) -> Passed[Any]:
             self.came += sum(map(rows_of, new))
-            found = passed(kernel, held, new, *others)
-            self.went += sum(map(rows_of, found.whole))
-            return attrs.evolve(found, rows=self.going(found.rows))
+            rest = passed(kernel, held, new, *others)
+            self.went += sum(map(rows_of, rest.whole))
+            return attrs.evolve(rest, rows=self.going(rest.rows))
 
-        with mock.patch.object(GateKernel, "passed", watched):
+        with mock.patch.object(GateKernel, "passed", count_rows):
             yield
 
     def going(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -179,7 +179,7 @@ def promise(arguments: argparse.Namespace, rows: Path) -> None:
             counter = Rows()
             with counter.watching():
                 seconds_of(with_step(side, step, bound), rows)
-            executions, kept = 1 - report.executions / report.markers, 1 - counter.went / counter.came
+            executions, rows_saved = 1 - report.executions / report.markers, 1 - counter.went / counter.came
             saved = seconds["whole"] - seconds[name]
             say(
                 benchmark="promise",
@@ -187,13 +187,13 @@ def promise(arguments: argparse.Namespace, rows: Path) -> None:
                 bound=name,
                 detectors=side**2,
                 executions=round(100 * (1 - executions), 1),
-                rows=round(100 * (1 - kept), 1),
+                rows=round(100 * (1 - rows_saved), 1),
                 whole=round(seconds["whole"], 2),
                 cost=round(cost, 2),
                 gated=round(seconds[name], 2),
                 saved=round(saved, 2),
-                promised={"executions": round(executions * cost, 2), "rows": round(kept * cost, 2)},
-                ratio={"executions": ratio(saved, executions * cost), "rows": ratio(saved, kept * cost)},
+                promised={"executions": round(executions * cost, 2), "rows": round(rows_saved * cost, 2)},
+                ratio={"executions": ratio(saved, executions * cost), "rows": ratio(saved, rows_saved * cost)},
             )
 
 
@@ -211,9 +211,9 @@ def always_open(arguments: argparse.Namespace, rows: Path) -> None:
     """A gate that is always open, and a channel."""
     pairs: list[tuple[float, float]] = []
     for _ in range(arguments.runs + 1):
-        gated, _ = seconds_of(counted(arguments.side, None, holds=True), rows)
+        gated, _ = seconds_of(count_flow(arguments.side, None, holds=True), rows)
         with mock.patch.object(GateChannel, "output", FileChannel.output):
-            plain, _ = seconds_of(counted(arguments.side, None, holds=True), rows)
+            plain, _ = seconds_of(count_flow(arguments.side, None, holds=True), rows)
         pairs.append((gated, plain))
     gated, plain = (min(pair[n] for pair in pairs[1:]) for n in (0, 1))
     say(benchmark="open", gated=round(gated, 3), plain=round(plain, 3), more=round(100 * (gated / plain - 1), 1))
@@ -224,14 +224,14 @@ def detectors(arguments: argparse.Namespace, root: Path) -> None:
     for side in map(int, arguments.sides.split(",")):
         rows = root / f"in-{side}"
         air_quality_data.write(rows, side=side, waves=arguments.waves, tendency="rising", seed=arguments.seed)
-        plain = min(seconds_of(counted(side, None), rows)[0] for _ in range(arguments.runs))
+        plain = min(seconds_of(count_flow(side, None), rows)[0] for _ in range(arguments.runs))
         waves = side**2 * arguments.waves / 1e6
         for sigma in numbers(arguments.sigmas):
             whole = gate = float("inf")
             for _ in range(arguments.runs):
                 spent = Spent()
                 with spent.watching({"gate": [(GateOutput, "take")]}):
-                    seconds, result = seconds_of(counted(side, gates.sequence(percent=sigma)), rows)
+                    seconds, result = seconds_of(count_flow(side, gates.sequence(percent=sigma)), rows)
                 whole, gate = min(seconds, whole), min(gate, spent.seconds["gate"])
             (report,) = result.gates.values()
             say(
@@ -247,13 +247,13 @@ def detectors(arguments: argparse.Namespace, root: Path) -> None:
 
 
 class Spent:
-    """Processor seconds in methods, in the thread of each call, without those in other methods that are watched."""
+    """Processor seconds in methods, in the thread of each call, without those in other methods that are timed."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.own = threading.local()
 
-    def watched(self, name: str, function: Any) -> Any:
+    def timer(self, name: str, function: Any) -> Any:
         """A function whose seconds are counted."""
 
         def call(*some: Any, **named: Any) -> Any:
@@ -263,10 +263,10 @@ class Spent:
             try:
                 return function(*some, **named)
             finally:
-                taken = time.thread_time() - start
-                self.seconds[name] = self.seconds.get(name, 0.0) + taken - inner.pop()
+                seconds = time.thread_time() - start
+                self.seconds[name] = self.seconds.get(name, 0.0) + seconds - inner.pop()
                 if inner:
-                    inner[-1] += taken
+                    inner[-1] += seconds
 
         return call
 
@@ -276,7 +276,7 @@ class Spent:
         with ExitStack() as patches:
             for part, some in methods.items():
                 for owner, name in some:
-                    patches.enter_context(mock.patch.object(owner, name, self.watched(part, getattr(owner, name))))
+                    patches.enter_context(mock.patch.object(owner, name, self.timer(part, getattr(owner, name))))
             yield
 
 
@@ -300,15 +300,15 @@ def overhead(arguments: argparse.Namespace, rows: Path) -> None:
 
     table = air_quality_data.table(side=arguments.side, **options)
     run = TrainingRun(check(flow(None)))
-    waves = recorded(run, "readings", [Reading(**row) for row in table.to_pylist()])
+    waves = containers_of(run, "readings", [Reading(**row) for row in table.to_pylist()])
     spent, virtual = Spent(), VirtualExecutions(run.steps)
     for change in virtual.errors.values():
-        change.see = spent.watched("iii, errors", change.see)  # type: ignore[method-assign]
+        change.see = spent.timer("iii, errors", change.see)  # type: ignore[method-assign]
     examples = [virtual.take(wave) for wave in waves]
     with scratch() as root:
-        spent.watched("iv, training set", KnowledgeBase(root / "knowledge.jsonl", run.subject).add)(examples)
-    model = spent.watched("v, model, with its test", train)(examples, run.subject, Standards(), arguments.seed).model
-    spent.watched("v, its forest alone", fitted)(examples, run.subject, arguments.seed)
+        spent.timer("iv, training set", KnowledgeBase(root / "knowledge.jsonl", run.subject).add)(examples)
+    model = spent.timer("v, model, with its test", train)(examples, run.subject, Standards(), arguments.seed).model
+    spent.timer("v, its forest alone", fitted)(examples, run.subject, arguments.seed)
     with scratch() as root:
         outputs = {name: str(root / name) for name in ("chart", "hot_spots", "index")}
         before = processor()

@@ -34,7 +34,7 @@ from typing import Any
 import attrs
 
 from benchmarks._compare import say, versions
-from benchmarks._waves import hours_of, recorded
+from benchmarks._waves import containers_of, hours_of
 from examples import air_quality, air_quality_data, air_quality_hours, linear_road, linear_road_data
 from tracetypes import Dataflow, UsageError, check
 from tracetypes.compiler.gates.learned.flows import TrainingRun
@@ -312,7 +312,7 @@ def main() -> None:
                 waves = max(map(int, arguments.examples.split(","))) + one.tested
                 run = TrainingRun(check(one.flow(0.1)))
                 rows = one.rows(waves, seed)
-                found = recorded(run, one.source, rows) if one.many else list(run.waves({one.source: rows}))
+                found = containers_of(run, one.source, rows) if one.many else list(run.waves({one.source: rows}))
                 all_open = {one.source: found[:waves]}
                 gc.collect()
             for error in map(int, arguments.errors.split(",")):

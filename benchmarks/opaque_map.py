@@ -9,14 +9,12 @@ as in benchmarks/yahoo.py. ``function``: seconds that calling it for each event 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import attrs
 import pandas as pd
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
@@ -34,30 +32,12 @@ from benchmarks._compare import (
     speedups,
     versions,
 )
+from benchmarks._opaque import digest, map_flow
 from benchmarks.by_hand import opaque_map as by_hand
-from benchmarks.keyed_state import Event, make
-from tracetypes import Dataflow, Emit, OpStateless, U, every
+from benchmarks.keyed_state import make
 from tracetypes.compiler.spark.session import session
 
-
-def digest(value: int) -> int:
-    """64 bits of a hash. No compiler looks into ``hashlib``."""
-    hashed = hashlib.blake2b(value.to_bytes(8, "little", signed=True), digest_size=8).digest()
-    return int.from_bytes(hashed, "little", signed=True)
-
-
-@attrs.frozen
-class Digest(OpStateless[int, Event, int, int]):
-    """The digest of each value."""
-
-    def on_item(self, key: int, value: Event, emit: Emit[int, int]) -> None:
-        emit(key, digest(value.value))
-
-
-flow = Dataflow("opaque-map")
-flow.sink(
-    "digests", flow.source("events", U[int, Event], markers=every(seconds=50, time=lambda e: e.ts)).through(Digest())
-)
+flow = map_flow()
 
 
 def bound(way: Callable[[DataFrame, Callable[[int], int]], DataFrame]) -> Callable[[DataFrame], DataFrame]:

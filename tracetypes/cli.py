@@ -129,7 +129,7 @@ def _run(arguments: argparse.Namespace) -> int:
     with control.of_signals():
         shadow, result, status = _run_job(arguments, control)
     if shadow is not None and not result.stopped:
-        _compared(shadow, Progress(quiet=arguments.quiet))
+        _compare(shadow, Progress(quiet=arguments.quiet))
     return status
 
 
@@ -176,17 +176,17 @@ def _run_job(arguments: argparse.Namespace, control: Control) -> tuple[ShadowRun
     return shadow, result, _ended(say, job, result)
 
 
-def _compared(shadow: ShadowRun, say: Progress) -> None:
+def _compare(shadow: ShadowRun, say: Progress) -> None:
     """What gates saved and cost: on standard output, unless rows are there."""
     say.line("shadow: the same input runs twice more, row by row, with the gates and with all of them open")
     say.status("running without gates")
     try:
-        found = shadow.run()
+        report = shadow.run()
     finally:
         say.end()
     say.line("")
-    print(found, file=sys.stderr if "-" in shadow.job.paths.values() else sys.stdout)
-    for path in shadow.write(found):
+    print(report, file=sys.stderr if "-" in shadow.job.paths.values() else sys.stdout)
+    for path in shadow.write(report):
         say.line(f"shadow: {_short(str(path))}")
 
 

@@ -50,7 +50,7 @@ def shadow(
     checked = check_once(flow)
     need_gates(checked.graph)
     _need_repeatable(checked, inputs)
-    streams = streams_of(_arranged(checked, inputs, order or {}, drain=drain))
+    streams = streams_of(_arrangement(checked, inputs, order or {}, drain=drain))
     return compare_gates(checked, streams, error, complete=drain)
 
 
@@ -82,7 +82,7 @@ class ShadowRun:
             fix = f"give report.json for a file, or figures{os.sep} for a directory with pictures, too"
             raise UsageError("TT402", f"--shadow {text}: it is neither *.json nor a directory", fix=fix)
         _refuse_overlaps(job, path)
-        with _written(path):
+        with _writing(path):
             (path if draws else path.parent).mkdir(parents=True, exist_ok=True)
             if not os.access(path if path.exists() else path.parent, os.W_OK):
                 raise PermissionError(None, "permission is missing")
@@ -92,14 +92,14 @@ class ShadowRun:
         """After the run."""
         return shadow(self.job.flow, self.job.inputs, order=self.job.order, drain=self.job.drain)
 
-    def write(self, found: Shadow) -> list[Path]:
+    def write(self, report: Shadow) -> list[Path]:
         """Write a report, and draw it. Returns what was written. Raises :class:`UsageError` ``TT402``."""
         if self.path is None:
             return []
         file = self.path / NAME if self.draws else self.path
-        with _written(file):
-            file.write_text(found.json() + "\n", encoding="utf-8")
-        return [file, *(found.figures(self.path) if self.draws else ())]
+        with _writing(file):
+            file.write_text(report.json() + "\n", encoding="utf-8")
+        return [file, *(report.figures(self.path) if self.draws else ())]
 
 
 NAME: Final = "shadow.json"
@@ -126,7 +126,7 @@ def _refuse_overlaps(job: RunRequest, path: Path) -> None:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[None]:
+def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -160,7 +160,7 @@ def _need_repeatable(checked: Checked, inputs: Mapping[str, Input]) -> None:
             raise UsageError("TT402", text, fix=fix)
 
 
-def _arranged(
+def _arrangement(
     checked: Checked, inputs: Mapping[str, Input], orders: Mapping[str, Order], *, drain: bool
 ) -> dict[str, Arranged]:
     """What each source makes of its input."""
@@ -194,7 +194,7 @@ def _rows_of_files(checked: Checked, source: Source, path: str, order: Order) ->
     read = reader(source).read
     take = row_taker(leaf, read)
 
-    def taken(name: str) -> Iterator[TakenRow]:
+    def rows(name: str) -> Iterator[TakenRow]:
         if not isinstance(files.format, Parquet):
             yield from TextReader(leaf, files.format, files.header, read).one_by_one(name)
             return
@@ -203,5 +203,5 @@ def _rows_of_files(checked: Checked, source: Source, path: str, order: Order) ->
                 yield from take(group)
 
     for name in sorted(files.names, key=lambda one: files.place(one, os.stat(one).st_mtime_ns)):
-        for one in taken(name):
+        for one in rows(name):
             yield attrs.evolve(one.row, text=one.show()) if one.row.kind == "reject" else one.row

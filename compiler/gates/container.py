@@ -44,7 +44,7 @@ class KeyNumbers:
 
     def __init__(self, schema: Schema) -> None:
         self.schema, self.count = schema, 0
-        self.known = array(schema, []) if isinstance(schema, PLAIN) or _of_plain(schema) else None
+        self.column = array(schema, []) if isinstance(schema, PLAIN) or _of_plain(schema) else None
         """The keys in order, as a column."""
         self.fields = [KeyNumbers(one) for _, one in schema.fields] if isinstance(schema, Record) and _of_plain(schema) else []
         self.pairs = [KeyNumbers(Integer()) for _ in self.fields[1:]]
@@ -53,13 +53,13 @@ class KeyNumbers:
 
     def of(self, keys: Any) -> tuple[Any, list[Any]]:
         """The numbers (int64) of an Arrow array of keys, and the keys that are new."""
-        if self.known is None:
+        if self.column is None:
             before, objects = len(self.numbers), from_array(self.schema, keys)
             numbers = np.array([self.numbers.setdefault(key, len(self.numbers)) for key in objects], np.int64)
             self.count = len(self.numbers)
             return numbers, list(self.numbers)[before:]
-        numbers, added = self.places(keys)
-        return numbers, from_array(self.schema, added) if len(added) else []
+        numbers, new = self.places(keys)
+        return numbers, from_array(self.schema, new) if len(new) else []
 
     def places(self, keys: Any) -> tuple[Any, Any]:
         """The same of keys that are never objects, the new ones as a column."""
@@ -67,13 +67,13 @@ class KeyNumbers:
             keys = keys.cast(keys.type.value_type)
         if self.fields:
             return self.of_fields(keys)
-        found = pc.index_in(keys, value_set=self.known)
-        added = keys.slice(0, 0)
-        if found.null_count:
-            added = pc.unique(keys.filter(pc.is_null(found)))
-            self.add(added)
-            found = pc.index_in(keys, value_set=self.known)
-        return found.to_numpy(zero_copy_only=False).astype(np.int64), added
+        places = pc.index_in(keys, value_set=self.column)
+        new = keys.slice(0, 0)
+        if places.null_count:
+            new = pc.unique(keys.filter(pc.is_null(places)))
+            self.add(new)
+            places = pc.index_in(keys, value_set=self.column)
+        return places.to_numpy(zero_copy_only=False).astype(np.int64), new
 
     def of_fields(self, keys: Any) -> tuple[Any, Any]:
         """The same of records, field by field."""
@@ -82,20 +82,20 @@ class KeyNumbers:
         for field, pairs, column in zip(self.fields[1:], self.pairs, others, strict=True):
             numbers, _ = pairs.places(pa.array((numbers << 32) | field.places(column)[0], pa.int64()))
         _, at = np.unique(numbers, return_index=True)
-        added = keys.take(pa.array(np.sort(at[numbers[at] >= self.count]), pa.int64()))
-        self.add(added)
-        return numbers, added
+        new = keys.take(pa.array(np.sort(at[numbers[at] >= self.count]), pa.int64()))
+        self.add(new)
+        return numbers, new
 
     def add(self, keys: Any) -> None:
         """Keys that are new, in the order of their numbers."""
-        if len(keys) and self.known is not None:
-            self.known = pa.concat_arrays([self.known, keys.cast(self.known.type)])
-            self.count = len(self.known)
+        if len(keys) and self.column is not None:
+            self.column = pa.concat_arrays([self.column, keys.cast(self.column.type)])
+            self.count = len(self.column)
 
     @property
     def keys(self) -> list[Any]:
         """All keys, in the order of their numbers."""
-        return list(self.numbers) if self.known is None else from_array(self.schema, self.known)
+        return list(self.numbers) if self.column is None else from_array(self.schema, self.column)
 
 
 def _of_plain(schema: Schema) -> bool:
@@ -119,7 +119,7 @@ def columns_needed(bound: Bound, schema: Schema) -> tuple[str, ...]:
 
 class RunningContainer:
     """A container. ``key`` and ``schema``: of its keys and values. All arrays have a place for each key. ``now`` and ``then``:
-    the numbers in the columns ``names``, as they are, and as they were at the last execution. ``written`` and ``added``:
+    the numbers in the columns ``names``, as they are, and as they were at the last execution. ``written`` and ``new``:
     whether a key was written since then, and whether it is new since then. ``peaks``: how far it was written away from ``then``
     at most. ``members``: by function of the bound, whether it is true for the key. ``updates``: items since the last execution.
     ``before``: the numbers at the last marker; ``is_there``: whether the key was there then. Both only if a bound asks."""
@@ -129,7 +129,7 @@ class RunningContainer:
         self.names = columns_needed(bound, schema)
         self.numbers = KeyNumbers(key)
         self.now = self.then = self.peaks = self.before = np.zeros((0, len(self.names)))
-        self.written = self.added = self.is_there = np.zeros(0, np.bool_)
+        self.written = self.new = self.is_there = np.zeros(0, np.bool_)
         self.members: dict[Rows, Any] = {one.rows: self.written for one in self.measures if one.rows is not None}
         self.updates: dict[Rows | None, int] = {}
         self.magnitudes: dict[Measure, float] = {}
@@ -163,7 +163,7 @@ class RunningContainer:
             zeros = np.zeros((len(new), len(self.names)))
             self.now, self.then, self.peaks = (np.concatenate([one, zeros]) for one in (self.now, self.then, self.peaks))
             self.written = np.concatenate([self.written, np.zeros(len(new), np.bool_)])
-            self.added = np.concatenate([self.added, np.ones(len(new), np.bool_)])
+            self.new = np.concatenate([self.new, np.ones(len(new), np.bool_)])
             for rows, members in self.members.items():
                 self.members[rows] = np.concatenate([members, np.array([bool(rows(key)) for key in new], np.bool_)])
         return at
@@ -180,12 +180,12 @@ class RunningContainer:
     def execute(self) -> None:
         """The step behind the gate is executed with the container as it is."""
         self.then, self.updates = self.now.copy(), {}
-        self.peaks, self.written, self.added = np.zeros_like(self.peaks), self.written & False, self.added & False
+        self.peaks, self.written, self.new = np.zeros_like(self.peaks), self.written & False, self.new & False
         self.magnitudes = {one: self.magnitude(one) for one in self.measures if isinstance(one, Magnitude)}
 
     def at_execution(self) -> Snapshot:
         """The container as it was at the last execution."""
-        old = np.flatnonzero(~self.added)
+        old = np.flatnonzero(~self.new)
         keys = self.numbers.keys
         return Snapshot([keys[at] for at in old.tolist()], self.then[old])
 
@@ -231,7 +231,7 @@ class RunningContainer:
             old = np.concatenate([self.before, np.zeros((self.numbers.count - count, len(self.names)))])
             new_keys = np.concatenate([~self.is_there, np.ones(self.numbers.count - count, np.bool_)])
         else:
-            old, new_keys = self.then, self.added
+            old, new_keys = self.then, self.new
         now, was = self.now[:, places], old[:, places]
         changed = ((now != was) | new_keys[:, None]) & self.chosen(np.ones(self.numbers.count, np.bool_), measure.rows)[:, None]
         at, place = np.nonzero(changed)

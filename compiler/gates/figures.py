@@ -28,16 +28,16 @@ GREY: Final = "#8a8a8a"
 def draw(reports: Sequence[ShadowReport], directory: Path) -> list[Path]:
     """All pictures of a shadow. Returns their paths."""
     learned, shown = [one for one in reports if one.decisions is not None], _distinct(reports)
-    done = [
-        _saved(_stack(shown, _errors, "error"), directory / "errors.png"),
-        _saved(_executions(shown), directory / "executions.png"),
+    paths = [
+        _save(_stack(shown, _errors, "error"), directory / "errors.png"),
+        _save(_executions(shown), directory / "executions.png"),
     ]
     if learned:
-        done.append(_saved(_confidence(learned), directory / "confidence.png"))
-        done.append(_saved(_stack(learned, _decisions, "error"), directory / "decisions.png"))
-        done.append(_saved(_stack(learned, _deviations, "deviation"), directory / "deviations.png"))
-        done.append(_saved(_impacts(learned), directory / "impacts.png"))
-    return done
+        paths.append(_save(_confidence(learned), directory / "confidence.png"))
+        paths.append(_save(_stack(learned, _decisions, "error"), directory / "decisions.png"))
+        paths.append(_save(_stack(learned, _deviations, "deviation"), directory / "deviations.png"))
+        paths.append(_save(_impacts(learned), directory / "impacts.png"))
+    return paths
 
 
 def draw_sweep(shadows: Mapping[float, Sequence[ShadowReport]], directory: Path, label: str) -> list[Path]:
@@ -66,7 +66,7 @@ def draw_sweep(shadows: Mapping[float, Sequence[ShadowReport]], directory: Path,
     errors.set_ylim(bottom=0)
     errors.set_xlabel(label)
     _legend(errors, 2 * len(names))
-    return [_saved(figure, directory / "executions_by_bound.png"), _saved(other, directory / "errors_by_bound.png")]
+    return [_save(figure, directory / "executions_by_bound.png"), _save(other, directory / "errors_by_bound.png")]
 
 
 # ------------------------------------------------------------------------------------------------------ pictures
@@ -134,7 +134,7 @@ def _executions(reports: Sequence[ShadowReport]) -> Figure:
     figure, axes = _figure(7, 4)
     together = len({one.without for one in reports}) == 1
     for number, one in enumerate(reports):
-        ungated, gated = _accumulated(one.without), _accumulated(one.ran)
+        ungated, gated = _running_sum(one.without), _running_sum(one.ran)
         if number == 0 or not together:
             colour, name = (GREY, "without gates") if together else (_colour(number), f"{one.name}, without gates")
             axes.plot(range(1, len(ungated) + 1), ungated, color=colour, linestyle="--", linewidth=1.2, label=name)
@@ -169,7 +169,7 @@ def _impacts(reports: Sequence[ShadowReport]) -> Figure:
     rows = math.ceil(len(reports) / columns)
     figure = Figure(figsize=(max(3.6 * columns, 4.5), 3.4 * rows + 0.3), layout="constrained")
     for number, one in enumerate(reports):
-        axes = _styled(figure.add_subplot(rows, columns, number + 1))
+        axes = _with_style(figure.add_subplot(rows, columns, number + 1))
         decisions = one.decisions
         assert decisions is not None
         for ran, marker, name in ((False, "o", "did not run"), (True, "^", "ran")):
@@ -212,7 +212,7 @@ def _stack(reports: Sequence[ShadowReport], one: Callable[[Axes, ShadowReport, s
     figure = Figure(figsize=(7, 1.45 * len(reports) + 0.6), layout="constrained")
     first: Axes | None = None
     for number, report in enumerate(reports):
-        axes = _styled(figure.add_subplot(len(reports), 1, number + 1, sharex=first))
+        axes = _with_style(figure.add_subplot(len(reports), 1, number + 1, sharex=first))
         first = first or axes
         one(axes, report, _colour(number))
         axes.set_ylabel(label)
@@ -226,10 +226,10 @@ def _stack(reports: Sequence[ShadowReport], one: Callable[[Axes, ShadowReport, s
 
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, _styled(figure.add_subplot())
+    return figure, _with_style(figure.add_subplot())
 
 
-def _styled(axes: Axes) -> Axes:
+def _with_style(axes: Axes) -> Axes:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.7)
     axes.set_axisbelow(True)
@@ -258,7 +258,7 @@ def _top(errors: Sequence[float], bound: float | None) -> float:
     return 1.15 * (usual if 0 < usual < most / 4 else max(most, bound or 0.0)) or 1.0
 
 
-def _accumulated(flags: Iterable[bool]) -> list[int]:
+def _running_sum(flags: Iterable[bool]) -> list[int]:
     count, counts = 0, []
     for one in flags:
         count += one
@@ -270,7 +270,7 @@ def _colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
-def _saved(figure: Figure, path: Path) -> Path:
+def _save(figure: Figure, path: Path) -> Path:
     FigureCanvasAgg(figure)
     figure.savefig(path, dpi=144, format="png", metadata={"Software": None})
     return path

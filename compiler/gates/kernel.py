@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 import numpy as np
@@ -100,15 +100,18 @@ class GateLeft:
     then: Snapshot | None
 
 
+P = TypeVar("P", bound=Piece)
+
+
 @attrs.frozen(eq=False)
-class Passed:
+class Passed(Generic[P]):
     """What goes on in an epoch. ``whole``: pieces as they are. ``rows``: of others, read as they are asked for. ``rest``: the
     pieces of which rows are held."""
 
-    whole: list[Piece]
+    whole: list[P]
     rows: Iterable[pa.Table]
     markers: list[int]
-    rest: list[Piece]
+    rest: list[P]
 
 
 class GateKernel:
@@ -130,7 +133,7 @@ class GateKernel:
 
     # ------------------------------------------------------------------------------------------------ decisions
 
-    def step(self, held: Sequence[Piece], new: Sequence[Piece], markers: Sequence[int], *, complete: bool) -> Passed:
+    def step(self, held: Sequence[P], new: Sequence[P], markers: Sequence[int], *, complete: bool) -> Passed[P]:
         """An epoch. ``held``: what earlier ones have held; ``complete``: the input has ended with the last marker."""
         self.looked.clear()
         if self.counts:
@@ -239,8 +242,8 @@ class GateKernel:
     # ----------------------------------------------------------------------------------------------- what goes on
 
     def passed(
-        self, held: Sequence[Piece], new: Sequence[Piece], markers: Sequence[int], through: list[int], before: int | None
-    ) -> Passed:
+        self, held: Sequence[P], new: Sequence[P], markers: Sequence[int], through: list[int], before: int | None
+    ) -> Passed[P]:
         """The rows up to the last marker that was let through, with the end of their joined block. ``before``: the execution
         before the epoch, up to which rows have gone on already."""
         if not through:
@@ -274,11 +277,11 @@ class GateKernel:
         if self.ordered:
             all_ends = {end for piece in pieces for end in piece.ends() if end <= through[-1]}
             places = {end: at for at, end in enumerate(sorted(end for end in all_ends if before is None or end > before))}
-        for table, ends, joined in self.cut(pieces, through, before):
+        for table, ends, new_ends in self.cut(pieces, through, before):
             positions = table.column(POSITION).to_numpy()
             if self.ordered:
                 positions = np.array([places[end] for end in ends.tolist()], np.int64) * STRIDE + positions
-            yield _placed(table, joined, positions)
+            yield _with_places(table, new_ends, positions)
 
     def latest(self, pieces: Sequence[Piece], through: list[int], before: int | None) -> Iterator[pa.Table]:
         """The rows of a container gate: of each key and joined block the latest. A table at a time is in memory, and of those
@@ -288,15 +291,15 @@ class GateKernel:
             best = self.latest_rows(table if best is None else pa.concat_tables([best, table]), through)
         if best is not None:
             limits, ends = np.array(through, np.int64), best.column(END).to_numpy()
-            yield _placed(best, limits[np.searchsorted(limits, ends)], np.zeros(len(ends), np.int64))
+            yield _with_places(best, limits[np.searchsorted(limits, ends)], np.zeros(len(ends), np.int64))
 
     def latest_rows(self, table: pa.Table, through: list[int]) -> pa.Table:
         """Of each key and joined block the latest row."""
         ends, numbers = table.column(END).to_numpy(), KeyNumbers(self.layout.key)
         keys, _ = numbers.of(self.keys(table))
         order = np.lexsort((self.order.ranks(table), ends))[::-1]
-        joined = np.searchsorted(np.array(through, np.int64), ends)
-        _, at = np.unique((joined * max(numbers.count, 1) + keys)[order], return_index=True)
+        block = np.searchsorted(np.array(through, np.int64), ends)
+        _, at = np.unique((block * max(numbers.count, 1) + keys)[order], return_index=True)
         return table.take(pa.array(order[at], pa.int64()))
 
 
@@ -310,7 +313,7 @@ def _of_block(pieces: Sequence[Piece], end: int) -> Iterator[pa.Table]:
                     yield some
 
 
-def _placed(table: pa.Table, ends: Any, positions: Any) -> pa.Table:
+def _with_places(table: pa.Table, ends: Any, positions: Any) -> pa.Table:
     """The rows with other ends and positions."""
     for name, column in ((END, ends), (POSITION, positions)):
         table = table.set_column(table.schema.get_field_index(name), name, pa.array(column, pa.int64()))

@@ -215,10 +215,10 @@ def table(reports: Iterable[ShadowReport]) -> str:
         correlation = "" if math.isnan(one.decisions.correlation) else f"{one.decisions.correlation:.2f}"
         wrong = (f"{one.missed:,}", f"{one.spare:,}")
         learned.append((one.name, f"{one.bound:g}", *violations, *shares, *wrong, f"{apart:.4f}", correlation))
-    return _aligned(saved) + (f"\n\n{_aligned(learned)}" if len(learned) > 1 else "")
+    return _align(saved) + (f"\n\n{_align(learned)}" if len(learned) > 1 else "")
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
+def _align(lines: Sequence[Sequence[str]]) -> str:
     """Names to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(

@@ -68,7 +68,7 @@ class Shadow:
         need_plots()
         from tracetypes.compiler.gates.figures import draw
 
-        with _written(directory) as place:
+        with _directory(directory) as place:
             return draw(self.reports, place)
 
 
@@ -86,7 +86,7 @@ def sweep_figures(shadows: Mapping[N, Shadow], directory: str | Path, *, label: 
         raise UsageError("TT402", "the shadows have no gate in common", fix="give shadows of one dataflow with several bounds")
     from tracetypes.compiler.gates.figures import draw_sweep
 
-    with _written(directory) as place:
+    with _directory(directory) as place:
         return draw_sweep({float(bound): one.reports for bound, one in shadows.items()}, place, label)
 
 
@@ -100,7 +100,7 @@ def need_plots() -> None:
 
 
 @contextmanager
-def _written(directory: str | Path) -> Iterator[Path]:
+def _directory(directory: str | Path) -> Iterator[Path]:
     """A directory that is there. Raises :class:`UsageError` ``TT402``."""
     place = Path(directory)
     try:
@@ -115,7 +115,7 @@ def _written(directory: str | Path) -> Iterator[Path]:
 
 
 @attrs.frozen(eq=False)
-class _Watched:
+class _Place:
     """A gate or a sink. ``entry`` and ``exit``: the taps before and behind it. ``outputs``: those whose containers are compared,
     by ``function``. ``learned``: its bound, if that is learned."""
 
@@ -169,49 +169,49 @@ def compare_gates(
     :class:`UsageError` ``TT121`` without a gate, and ``TT402`` for one that looks at the load of the machine."""
     graph = checked.graph
     gates, bounds = need_gates(graph), learned_gates(graph)
-    watched = _watched(graph, gates, bounds, error or relative_error())
+    places = _places_of(graph, gates, bounds, error or relative_error())
     learning = {bound.name: _Learning(bound, f"{id_}.impact") for id_, bound in bounds.items()}
     taps = _taps(graph, gates, bounds)
     gated = Tapped(checked, taps).run(streams, complete=complete)
     ungated = Tapped(checked, taps, gates).run(streams, complete=complete)
     steps, times = steps_of(graph, bounds), list[int]()
-    errors: list[list[float]] = [[] for _ in watched]
+    errors: list[list[float]] = [[] for _ in places]
     needed: list[set[str]] = []
     for marker in markers_of(ungated):  # a gate adds no marker
         times.append(marker)
         for feed in gated.values():
             feed.take(marker)
-        for one, own in zip(watched, errors, strict=True):
+        for one, own in zip(places, errors, strict=True):
             correct = _joined(ungated, one.outputs)
             own.append(variation(one.function, correct, _joined(gated, one.outputs)))
             if one.learned is not None:
                 learning[one.learned.name].see(gated, correct)
         needed.append(needed_steps(steps, {name: one.stale[-1] for name, one in learning.items()}))
-        for one in watched:
+        for one in places:
             if one.learned is not None and marker in gated[one.exit].blocks:
                 learning[one.learned.name].ran()
-    found = (
-        _report(one, times, gated, ungated, tuple(own), needed, learning) for one, own in zip(watched, errors, strict=True)
+    reports = (
+        _report(one, times, gated, ungated, tuple(own), needed, learning) for one, own in zip(places, errors, strict=True)
     )
-    return Shadow(tuple(found), tuple(times))
+    return Shadow(tuple(reports), tuple(times))
 
 
-def _watched(
+def _places_of(
     graph: Graph, gates: Mapping[int, Gate], bounds: Mapping[int, Learned], default: Variation[float, Any]
-) -> list[_Watched]:
+) -> list[_Place]:
     """All gates and sinks, with names of their own."""
-    found: list[_Watched] = []
+    all_: list[_Place] = []
     for number, (id_, gate) in enumerate(gates.items()):
         bound = bounds.get(id_)
         name = gate.name or (f"gate {number}" if bound is None else bound.name)
         outputs = [f"{id_}.out.{one}" for one in outputs_of(graph, gate)]
         function = default if bound is None else bound.variation
-        found.append(_Watched(name, f"{id_}.in", f"{id_}.through", outputs, function, bound))
+        all_.append(_Place(name, f"{id_}.in", f"{id_}.through", outputs, function, bound))
     for node in graph.nodes:
         if isinstance(node, Sink):
             tap = f"{node.id}.sink"
-            found.append(_Watched(f"sink {node.name}", tap, tap, [tap], default))
-    return found
+            all_.append(_Place(f"sink {node.name}", tap, tap, [tap], default))
+    return all_
 
 
 def _taps(graph: Graph, gates: Mapping[int, Gate], bounds: Mapping[int, Learned]) -> list[Tap]:
@@ -224,7 +224,7 @@ def _taps(graph: Graph, gates: Mapping[int, Gate], bounds: Mapping[int, Learned]
 
 
 def _report(
-    one: _Watched,
+    one: _Place,
     times: Sequence[int],
     gated: Mapping[str, Feed],
     ungated: Mapping[str, Feed],

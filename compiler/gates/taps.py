@@ -63,7 +63,7 @@ def refuse_load(gate: Gate) -> None:
 
 class Feed:
     """What comes to a tap. ``blocks``: items by marker, in microseconds. ``values``: the container behind the markers that were
-    taken: numbers by key and column. ``written``: those of the last one."""
+    taken: numbers by key and column. ``writes``: those of the last one."""
 
     def __init__(self, checked: Checked, tap: Tap, elements: Sequence[Any]) -> None:
         schema = checked.streams[tap.stream].value
@@ -71,16 +71,16 @@ class Feed:
         self.numbers, self.rows = numbers_in(self.columns, schema), tap.rows
         self.blocks = {block.marker.micros: block.items for block in blocks(elements) if block.marker is not None}
         self.values: dict[tuple[Any, str], float] = {}
-        self.written: dict[tuple[Any, str], float] = {}
+        self.writes: dict[tuple[Any, str], float] = {}
 
     def take(self, marker: int) -> None:
         """The block of a marker, if it has one."""
-        self.written = {}
+        self.writes = {}
         for item in self.blocks.get(marker, ()):
             if self.rows is None or self.rows(item.key):
                 for column, number in zip(self.columns, self.numbers(item.value), strict=True):
-                    self.written[item.key, column] = number
-        self.values |= self.written
+                    self.writes[item.key, column] = number
+        self.values |= self.writes
 
 
 class Numbers(Mapping[Any, float]):
@@ -126,15 +126,15 @@ class Together:
     def take(self, feeds: Iterable[tuple[str, Feed]]) -> Numbers:
         """What the feeds of some taps, by name, wrote at the last marker."""
         for name, feed in feeds:
-            for at, number in feed.written.items():
+            for at, number in feed.writes.items():
                 place = self.places.setdefault((name, *at), len(self.places))
                 if place == len(self.column):
-                    self.column = _doubled(self.column)
+                    self.column = _larger(self.column)
                 self.column[place] = number
         return Numbers(self.places, self.column[: len(self.places)].copy())
 
 
-def _doubled(column: Any) -> Any:
+def _larger(column: Any) -> Any:
     """With room for as many numbers again."""
     import numpy as np
 

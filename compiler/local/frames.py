@@ -25,7 +25,7 @@ from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.wire.messages import EncodedBody, decode, encode
 from tracetypes.redaction import redact
 
-__all__ = ["Connection", "Frame", "Kind", "WorkerTraceback", "error_of", "frame_of", "message_of", "error_bytes"]
+__all__ = ["Connection", "Frame", "Kind", "WorkerTraceback", "error_bytes", "error_of", "frame_of", "message_of"]
 
 
 class Kind(IntEnum):

@@ -82,7 +82,7 @@ class KeyGroups:
                 case StageProgress(stage=self.number) as progress:
                     one.progress = _together(one.progress, progress)
                 case Metrics(stage=self.number) as metrics:
-                    one.metrics = _joined(one.metrics, metrics)
+                    one.metrics = _sum_of(one.metrics, metrics)
                 case _:
                     left.append(message)
         return left
@@ -102,7 +102,7 @@ class KeyGroups:
         return left
 
 
-def _joined(one: Metrics | None, other: Metrics) -> Metrics:
+def _sum_of(one: Metrics | None, other: Metrics) -> Metrics:
     """The metrics of two steps, one after the other."""
     if one is None:
         return other

@@ -17,8 +17,8 @@ __all__ = ["Runner", "States", "ThreadRunner"]
 
 @final
 class States:
-    """The states of all key groups, between epochs and within. ``from_checkpoint``: those of groups that have received nothing yet, in
-    parts; ``all``: the others. Each key group has one worker at a time, which changes only that state."""
+    """The states of all key groups, between epochs and within. ``from_checkpoint``: those of groups that have received
+    nothing yet, in parts; ``all``: the others. Each key group has one worker at a time, which changes only that state."""
 
     def __init__(self, from_checkpoint: Mapping[GroupId, Sequence[Part]]) -> None:
         self.from_checkpoint = dict(from_checkpoint)

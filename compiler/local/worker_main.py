@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from tracetypes.compiler.local.frames import Connection, Frame, Kind, frame_of, message_of, error_bytes
+from tracetypes.compiler.local.frames import Connection, Frame, Kind, error_bytes, frame_of, message_of
 from tracetypes.compiler.local.inputs import SplitReader
 from tracetypes.compiler.local.kernels import Kernels, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes

@@ -36,8 +36,8 @@ def link_calls_python(stage: Stage, link: Link) -> bool:
         by_time = isinstance(leaf.source.markers, EventTime) and isinstance(leaf.traced_time, Opaque)
         if by_key or by_time:
             return True
-    combined = sums_only(stage) and column_monoid(stage) is None and not choices_of(stage)
-    return combined or _is_opaque(link)
+    calls_combine = sums_only(stage) and column_monoid(stage) is None and not choices_of(stage)
+    return calls_combine or _is_opaque(link)
 
 
 def stage_calls_python(plan: Plan, stage: Stage) -> bool:

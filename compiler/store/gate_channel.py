@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.batches import END, schema_of_rows
-from tracetypes.compiler.gates.kernel import GateKernel, GateLeft, GateState, Passed, Piece
+from tracetypes.compiler.gates.kernel import GateKernel, GateLeft, GateState, Passed
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import markers_of
@@ -114,9 +114,9 @@ class FilePiece:
             if not file.metadata.num_rows:
                 return None
             parts = _statistics(file.metadata)
-            known = [one for one in parts if one is not None]
-            if len(known) == len(parts):
-                return cls(path, schema, min(one.min for one in known), max(one.max for one in known))
+            ranges = [one for one in parts if one is not None]
+            if len(ranges) == len(parts):
+                return cls(path, schema, min(one.min for one in ranges), max(one.max for one in ranges))
             ends = file.read([END]).column(0).to_numpy()
             return cls(path, schema, int(ends.min()), int(ends.max()))
 
@@ -156,25 +156,26 @@ def _statistics(about: Any) -> list[Any]:
 
 @attrs.define(eq=False)
 class _Files:
-    """Writes rows into files of limited size. ``place``: of the file with a number; ``hidden``: of one that is not whole yet."""
+    """Writes rows into files of limited size. ``place``: of the file with a number; ``temporary``: of one
+    that is not whole yet."""
 
     schema: pa.Schema
     place: Callable[[int], Path]
-    hidden: Callable[[], Path]
-    written: list[Path]
+    temporary: Callable[[], Path]
+    paths: list[Path]
 
     def write(self, tables: Iterable[pa.Table]) -> None:
         """Write tables as they come."""
         tables = iter(tables)
         for table in tables:
-            hidden, rows = self.hidden(), table.num_rows
-            with pq.ParquetWriter(hidden, self.schema) as writer:
+            temporary, rows = self.temporary(), table.num_rows
+            with pq.ParquetWriter(temporary, self.schema) as writer:
                 writer.write_table(table)
                 while rows < FILE and (more := next(tables, None)) is not None:
                     writer.write_table(more)
                     rows += more.num_rows
-            self.written.append(self.place(len(self.written)))
-            move(hidden, self.written[-1])
+            self.paths.append(self.place(len(self.paths)))
+            move(temporary, self.paths[-1])
 
 
 class GateOutput(ChannelOutput):
@@ -186,7 +187,7 @@ class GateOutput(ChannelOutput):
         super().__init__(plan, channel, side_outputs)
         self.schema = schema_of_rows(plan.layout)
         self.kernel: GateKernel | None = None
-        self.held: list[Piece] = []
+        self.held: list[FilePiece] = []
         self.then: str | None = None
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
@@ -201,9 +202,9 @@ class GateOutput(ChannelOutput):
                 raise
         manifest = self.channel.manifests / f"{batch:08d}.jsonl"
         if record["lines"] and not manifest.exists():
-            hidden = self.channel.path / f"manifest-{uuid.uuid4().hex}"
-            write_synced(hidden, [json.dumps(line) for line in record["lines"]])
-            os.replace(hidden, manifest)
+            temporary = self.channel.path / f"manifest-{uuid.uuid4().hex}"
+            write_synced(temporary, [json.dumps(line) for line in record["lines"]])
+            os.replace(temporary, manifest)
         self._forget(batch, record)
         self.tidy()
 
@@ -239,17 +240,17 @@ class GateOutput(ChannelOutput):
 
     def _decide(self, messages: Sequence[Message], batch: int) -> dict[str, Any]:
         """Decide, and write the record."""
-        kernel = self.kernel = self.kernel or self._gone_on(batch)
+        kernel = self.kernel = self.kernel or self._resume(batch)
         entry, executed = markers_of(self.plan, messages, batch), kernel.state.execution
         passed = kernel.step(self.held, self._pieces(messages, batch), entry["markers"], complete=entry["complete"])
         lines: list[dict[str, Any]] = []
         if passed.markers or entry["complete"]:
-            lines = [entry | {"markers": passed.markers}, *({"file": str(file)} for file in self._sent(passed, batch))]
+            lines = [entry | {"markers": passed.markers}, *({"file": str(file)} for file in self._files_of(passed, batch))]
         if kernel.state.execution != executed and kernel.container.remembers:
             self.then = f"{batch:08d}.then"
             _write(self.channel.gate / self.then, dumps(kernel.container.at_execution()))
-        self.held = self._merged(passed.rest, batch)
-        held = [[one.path.name, one.first, one.last] for one in self.held if isinstance(one, FilePiece)]
+        self.held = self._merge(passed.rest, batch)
+        held = [[one.path.name, one.first, one.last] for one in self.held]
         if kernel.looked:
             looked = [[marker, name, value] for (marker, name), value in kernel.looked.items()]
             write_json(self.channel.gate / f"{batch:08d}.outside", {"looked": looked})
@@ -257,7 +258,7 @@ class GateOutput(ChannelOutput):
         write_json(self.channel.gate / f"{batch:08d}.json", record)
         return record
 
-    def _gone_on(self, batch: int) -> GateKernel:
+    def _resume(self, batch: int) -> GateKernel:
         """A kernel that goes on where the last epoch ended."""
         gate = self.plan.gate
         assert gate is not None
@@ -271,9 +272,9 @@ class GateOutput(ChannelOutput):
             kernel.go_on(GateLeft(GateState(**record["state"]), then), self.held)
         return kernel
 
-    def _pieces(self, messages: Sequence[Message], batch: int) -> list[Piece]:
+    def _pieces(self, messages: Sequence[Message], batch: int) -> list[FilePiece]:
         """The rows of an epoch."""
-        pieces: list[Piece] = []
+        pieces: list[FilePiece] = []
         files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
         for number, file in enumerate(files):
             to = self.channel.held / f"{batch:08d}-{number:04d}.parquet"
@@ -283,33 +284,32 @@ class GateOutput(ChannelOutput):
                 pieces.append(piece)
         return pieces
 
-    def _sent(self, passed: Passed, batch: int) -> list[Path]:
+    def _files_of(self, passed: Passed[FilePiece], batch: int) -> list[Path]:
         """The files of what goes on, in the place of rows of the channel."""
         files: list[Path] = []
         for one in passed.whole:
-            assert isinstance(one, FilePiece)
             files.append(self._place(batch, len(files)))
             move(one.path, files[-1])
-        _Files(self.schema, partial(self._place, batch), partial(self._hidden, "passed"), files).write(passed.rows)
+        _Files(self.schema, partial(self._place, batch), partial(self._temporary, "passed"), files).write(passed.rows)
         return files
 
-    def _hidden(self, what: str) -> Path:
+    def _temporary(self, what: str) -> Path:
         """A place for a file that is not whole yet."""
         self.staged.mkdir(parents=True, exist_ok=True)
         return self.staged / f"{what}-{uuid.uuid4().hex}"
 
-    def _merged(self, pieces: Sequence[Piece], batch: int) -> list[Piece]:
+    def _merge(self, pieces: Sequence[FilePiece], batch: int) -> list[FilePiece]:
         """What is held, in few files: so many of one level become one of the next. So a row is written a few times at most,
         however long the gate is closed."""
         pieces, level = list(pieces), 0
-        while len(some := [one for one in pieces if isinstance(one, FilePiece) and one.level == level]) >= MERGED:
+        while len(some := [one for one in pieces if one.level == level]) >= MERGED:
             level += 1
-            hidden, to = self._hidden("held"), self.channel.held / f"{batch:08d}-m{level}.parquet"
-            with pq.ParquetWriter(hidden, self.schema) as writer:
+            temporary, to = self._temporary("held"), self.channel.held / f"{batch:08d}-m{level}.parquet"
+            with pq.ParquetWriter(temporary, self.schema) as writer:
                 for one in some:
                     for table in one.tables(one.first, one.last):
                         writer.write_table(table)
-            move(hidden, to)
+            move(temporary, to)
             whole = FilePiece(to, self.schema, min(one.first for one in some), max(one.last for one in some))
             pieces = [*(one for one in pieces if one not in some), whole]
         return pieces
@@ -333,9 +333,9 @@ class GateOutput(ChannelOutput):
 
 def _write(path: Path, content: bytes) -> None:
     """Write a file so that it exists whole or not at all."""
-    hidden = path.with_name(f".{path.name}")
-    with hidden.open("wb") as file:
+    temporary = path.with_name(f".{path.name}")
+    with temporary.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(hidden, path)
+    os.replace(temporary, path)

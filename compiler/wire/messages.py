@@ -35,7 +35,7 @@ from tracetypes.compiler.runtime.messages import (
 )
 from tracetypes.silence import ranges_of, read_ranges, shown_ranges
 
-__all__ = ["Kind", "MessageRow", "EncodedBody", "decode", "encode", "from_frames", "to_frame"]
+__all__ = ["EncodedBody", "Kind", "MessageRow", "decode", "encode", "from_frames", "to_frame"]
 
 
 class Kind(IntEnum):
@@ -150,10 +150,10 @@ def _read(head: dict[str, Any]) -> dict[str, Any]:
 
 def decode(group: int, kind: int, header: bytes, payload: Payload) -> Message:
     """The message of a row."""
-    return Message(group, _decoded(Kind(kind), header, payload))
+    return Message(group, _body_of(Kind(kind), header, payload))
 
 
-def _decoded(kind: Kind, header: bytes, payload: Payload) -> Body:
+def _body_of(kind: Kind, header: bytes, payload: Payload) -> Body:
     head: dict[str, Any] = json.loads(header) if header else {}
     match kind:
         case Kind.ITEMS:

@@ -44,7 +44,7 @@ KEYS: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 
 def by_columns(schema: Schema) -> bool:
-    return KeyNumbers(schema).known is not None
+    return KeyNumbers(schema).column is not None
 
 
 def test_which_keys_are_never_objects() -> None:

@@ -23,7 +23,7 @@ def test_a_container_is_a_dictionary(waves: list[tuple[dict[int, float], dict[in
     states: list[tuple[Any, dict[Any, float]]] = [({}, {})]
     for feeds in waves:
         both = dict(zip("ab", feeds, strict=True))
-        named: Any = [(name, SimpleNamespace(written={(key,): x for key, x in one.items()})) for name, one in both.items()]
+        named: Any = [(name, SimpleNamespace(writes={(key,): x for key, x in one.items()})) for name, one in both.items()]
         expected = expected | {(name, key): x for name, one in both.items() for key, x in one.items()}
         states.append((together.take(named), expected))
     for now, plain in states:

@@ -22,6 +22,7 @@ from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.run import run_program
 from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.connectors.program_rows import Rows
+from tracetypes.compiler.gates.kernel import GateKernel
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.store import gate_channel
@@ -187,6 +188,29 @@ def test_a_gate_goes_on_in_another_process(tmp_path: Path) -> None:
         result = run(flow_of(make), {"in": str(rows)}, {"out": out}, **options)
     assert result.gates["gate"].executions == 3
     assert sorted(map(repr, out)) == sorted(repr((one.key, one.value)) for one in whole["out"].items if isinstance(one, Item))
+
+
+def test_what_was_held_is_read_block_by_block_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks: list[int] = []
+    close = GateKernel.close
+
+    def count_blocks(kernel: GateKernel, marker: int) -> None:
+        blocks.append(len(kernel.waiting))
+        close(kernel, marker)
+
+    monkeypatch.setattr(GateKernel, "close", count_blocks)
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for hour, file in enumerate(HOURS):
+        lines = "".join(f'{{"key": "{key}", "ozone": {one.ozone}, "dust": null, "ts": {one.ts}}}\n' for key, one in file)
+        (rows / f"{hour:02d}.jsonl").write_text(lines)
+        if hour < 10:
+            continue
+        blocks.clear()
+        flow = flow_of(lambda s: s.gate(value(units=1000, columns="ozone"), latest_by=lambda r: r.ts))
+        run(flow, {"in": str(rows)}, {"out": tmp_path / "out"}, backend="local", checkpoint=tmp_path / "checkpoint", drain=False)
+    assert len(blocks) > 10
+    assert max(blocks) <= 2
 
 
 def test_another_bound_needs_another_checkpoint(tmp_path: Path) -> None:
