@@ -296,7 +296,7 @@ def told(kernel: SourceKernel, messages: list[Message]) -> list[Any]:
     for message in messages:
         group, kind = message.group, type(message.body).__name__
         if isinstance(message.body, Items | Aggregates):
-            rows = message.body.batch
+            rows = message.body.batch if isinstance(message.body, Items) else message.body.rows.to_arrow()
             assert rows.schema.field("key").type == pa.string()
             made += [(group, kind, repr(row)) for row in rows.to_pylist()]
         elif isinstance(message.body, SideRows):

@@ -75,7 +75,8 @@ from tracetypes.compiler.runtime import column_states as states
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.emitter import ToSink, ToStage
 from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
-from tracetypes.compiler.runtime.messages import Aggregates, Message, Piece, RetryEpoch
+from tracetypes.compiler.runtime.messages import Aggregates, Message, RetryEpoch
+from tracetypes.compiler.runtime.partial_aggregation import ArrowRows
 from tracetypes.compiler.runtime.partitioner import Partitioner
 from tracetypes.compiler.runtime.progress import Progress
 from tracetypes.compiler.runtime.side_rows import SideBuffer
@@ -193,14 +194,15 @@ def test_states_and_aggregates_as_columns_occur(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.nightly
 @pytest.mark.usefixtures("few_is_many")
 def test_a_combined_row_that_is_lost_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Partitioner.scattered
+    whole = Partitioner.aggregates
 
-    def lossy(self: Partitioner, kind: type[Any], piece: Piece | None, keys: Any, columns: Any) -> Iterator[Message]:
-        if kind is Aggregates:
-            keys, columns = keys[1:], {name: column[1:] for name, column in columns.items()}
-        return whole(self, kind, piece, keys, columns)
+    def lossy(self: Partitioner, *some: Any) -> Iterator[Message]:
+        for message in whole(self, *some):
+            assert isinstance(message.body, Aggregates)
+            rows = ArrowRows(message.body.rows.to_arrow().slice(1))
+            yield Message(message.group, attrs.evolve(message.body, rows=rows))
 
-    monkeypatch.setattr(Partitioner, "scattered", lossy)
+    monkeypatch.setattr(Partitioner, "aggregates", lossy)
     assert caught(run)
 
 

@@ -20,7 +20,7 @@ from tracetypes.compiler.columns.column import (
     merged_columns,
 )
 from tracetypes.compiler.columns.expressions import Rows, Run
-from tracetypes.compiler.columns.generated import Reached, code_of
+from tracetypes.compiler.columns.generated import Reached, code_of, plain_result
 from tracetypes.compiler.tracing.expr import (
     Branch,
     Input,
@@ -74,8 +74,7 @@ def run(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ran:
     """
     code = code_of(tree) if count else None
     if code is not None:
-        with np.errstate(all="ignore"):
-            reached = code(inputs, count)
+        reached = code(inputs, count)
         if reached is not None:
             return _ran(reached, count)
     return interpreted(tree, inputs, count)
@@ -122,6 +121,9 @@ def _ran(reached: Sequence[Reached], count: int) -> Ran:
 
 def return_values(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Columns:
     """The return value of a tree for each row. Raises :class:`Undefined` like :func:`run`."""
+    plain = plain_result(tree)
+    if plain is not None and (columns := plain(inputs)) is not None:
+        return columns
     result = run(tree, inputs, count).result
     if result is None:
         raise TypeError("the tree returns nothing")

@@ -36,12 +36,16 @@ from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Expr, Input, Kind, Leaf, Pack, Tree, Value
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Record, Timestamp
 
-__all__ = ["Code", "Reached", "code_of", "generated"]
+__all__ = ["Code", "Reached", "code_of", "generated", "plain_result"]
 
 Reached: TypeAlias = tuple[Leaf, Rows, list[tuple[Columns, Columns]], Columns | None]
 """A leaf with the rows that came to it, keys and values of its emissions, and its result."""
 
-Code: TypeAlias = Callable[[Callable[[Input], Column], int], "list[Reached] | None"]
+Inputs: TypeAlias = Callable[[Input], Column]
+
+Plain: TypeAlias = Callable[[Inputs], "Columns | None"]
+
+Code: TypeAlias = Callable[[Inputs, int], "list[Reached] | None"]
 """From inputs and a number of rows, more than 0, to the leaves that rows came to; None where it gives up."""
 
 CALLS: Final = 4
@@ -63,16 +67,51 @@ _NOTHING: Final = Column(None, None)
 class _Waiting:
     """Counts the evaluations of a tree until it gets code."""
 
-    __slots__ = ("calls", "code")
+    __slots__ = ("calls", "code", "plain")
 
-    def __init__(self) -> None:
+    def __init__(self, plain: Plain | None) -> None:
         self.calls = 0
         self.code: Code | None = None
+        self.plain = plain
 
 
 @lru_cache(maxsize=2048)
-def _waiting(tree: ObjectKey) -> _Waiting:
-    return _Waiting()
+def _waiting(key: ObjectKey) -> _Waiting:
+    tree: Tree = key.value
+    if not isinstance(tree, Leaf) or tree.raises or tree.emissions or tree.result is None:
+        return _Waiting(None)
+    return _Waiting(_plain(tree.result))
+
+
+def _plain(value: Value) -> Plain | None:
+    """What computes a value that is put together from inputs and constants; None for any other."""
+    match value:
+        case Input() as one:
+
+            def find(inputs: Inputs) -> Column | None:
+                column = inputs(one)
+                return column if column.undefined is None else None
+
+            return find
+        case Const(number, kind):
+            column = constant(number, bare_kind(kind))
+            return None if column is None else lambda _: column
+        case Pack(cls, names, parts) if cls is tuple or never_refuses(Record(cls, ())):
+            inner = [_plain(part) for part in parts]
+
+            def together(inputs: Inputs) -> Struct | None:
+                columns = tuple(None if one is None else one(inputs) for one in inner)
+                return None if None in columns else Struct(cls, names, columns)
+
+            return None if None in inner else together
+        case _:
+            return None
+
+
+def plain_result(tree: Tree) -> Plain | None:
+    """What computes the result of a tree that only puts inputs and constants together; None for any other tree. It answers with
+    None where an input has no value in each row."""
+    return _waiting(ObjectKey(tree)).plain
 
 
 def code_of(tree: Tree) -> Code | None:
@@ -97,13 +136,17 @@ def generated(tree: Tree) -> Code | None:
     exec(compile("\n".join(writer.lines), "<generated from a tree>", "exec"), writer.space)
     enter = writer.space[first]
 
-    def code(inputs: Callable[[Input], Column], count: int) -> list[Reached] | None:
+    def code(inputs: Inputs, count: int) -> list[Reached] | None:
         run, leaves = Run(inputs), list[Reached]()
         if not enter(Rows(run, count, None, None, None), count, leaves) or run.first is not None:
             return None
         return leaves
 
-    return code
+    def computation(inputs: Inputs, count: int) -> list[Reached] | None:
+        with np.errstate(all="ignore"):
+            return code(inputs, count)
+
+    return computation if writer.computes else code
 
 
 def _nodes(tree: Tree) -> Iterator[Tree | Value]:
@@ -157,6 +200,8 @@ class _Writer:
         }
         self.names: dict[Any, str] = {}
         self.done: dict[tuple[int, frozenset[int]], str] = {}
+        self.computes = False
+        """Whether an operation of numpy may warn."""
 
     def name(self, prefix: str, value: Any) -> str:
         """The name of an object in the code."""
@@ -252,7 +297,7 @@ class _Body:
         if not isinstance(value, Pack):
             return self.column(value)
         if value.cls is not tuple and not never_refuses(Record(value.cls, ())):
-            columns = self.fresh("s")
+            columns, self.writer.computes = self.fresh("s"), True
             self.lines.append(f"{columns} = rows.columns({self.writer.name('pack', value)})")
             return columns
         parts = "".join(f"{self.columns_of(part)}, " for part in value.parts)
@@ -268,8 +313,11 @@ class _Body:
             written = f"Column({self.writer.name('kind', bare_kind(expr.kind))}, {plain})"
         elif isinstance(expr, Input):
             written = f"rows.input({self.writer.name('input', expr)})"
+        elif isinstance(expr, Const) and (one := constant(expr.value, bare_kind(expr.kind))) is not None:
+            column = self.columns[at] = self.writer.name("column", one)
+            return column
         else:
-            written = f"rows.column({self.writer.name('expr', expr)})"
+            written, self.writer.computes = f"rows.column({self.writer.name('expr', expr)})", True
         column = self.columns[at] = self.fresh("c")
         self.lines.append(f"{column} = {written}")
         self.give_up(f"{column}.undefined is not None")
@@ -331,6 +379,7 @@ class _Body:
             self.lines.append(f"{array} = where({', '.join(map(str, args))})")
             return array
         act, node = self.writer.name("act", self.act_of(call)), self.writer.name("call", call)
+        self.writer.computes = True
         self.lines.append(f"{array}, u = {act}({node}, [{', '.join(map(str, args))}], n)")
         self.give_up("u is not None")
         return array

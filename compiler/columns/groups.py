@@ -26,7 +26,17 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["Groups", "codes_of", "groups_of"]
+__all__ = ["Groups", "codes_of", "groups_of", "is_one_number", "one_number"]
+
+
+def one_number(number: int, count: int) -> Any:
+    """A number (int64), seen as many. (``np.broadcast_to`` does the same in five times the time.)"""
+    return np.ndarray((count,), np.int64, np.array([number], np.int64), 0, (0,))
+
+
+def is_one_number(numbers: Any) -> bool:
+    """Whether an array is one number, seen as many."""
+    return len(numbers) > 0 and numbers.strides == (0,)
 
 
 @attrs.frozen(eq=False)
@@ -85,16 +95,19 @@ def groups_of(key: Columns, count: int) -> Groups:
 
 def codes_of(ends: Any, key: Columns, count: int) -> tuple[Any, int]:
     """A number for each block and key, and an upper bound of these numbers."""
-    codes, number = _of_integers(ends, count)
+    codes, number = (None, 1) if is_one_number(ends) else _of_integers(ends, count)
     for column in _scalars(key):
         more, size = _of_column(column, count)
         if size == 1:
+            continue
+        if codes is None:
+            codes, number = more, size
             continue
         if number * size > 1 << 62:
             codes, number = _dense(codes)
             more, size = _dense(more)
         codes, number = codes * size + more, number * size
-    return codes, number
+    return np.zeros(count, np.int64) if codes is None else codes, number
 
 
 def _scalars(columns: Columns) -> Iterator[Column]:

@@ -15,13 +15,14 @@ import pyarrow as pa
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import builder, from_array, has_choices, has_gaps, never_refuses
 from tracetypes.compiler.columns.column import Column
+from tracetypes.compiler.columns.column import Columns as KeyColumns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
-from tracetypes.compiler.columns.evaluation import run
+from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.connectors.parquet_row_groups import RowGroup, RowGroups, Table
 from tracetypes.compiler.connectors.text import Dialect, chunks_of
 from tracetypes.compiler.plan.plan import FromSource
-from tracetypes.compiler.runtime.chunks import Chunk, inside
-from tracetypes.compiler.runtime.flows import fit_key, read_by
+from tracetypes.compiler.runtime.chunks import Chunk, in_order, inside
+from tracetypes.compiler.runtime.flows import Inputs, fit_key, read_by
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Tree, Undefined
@@ -31,6 +32,9 @@ from tracetypes.parsing import Row
 from tracetypes.records import (
     UNIT,
     Boolean,
+    Bytes,
+    Date,
+    DecimalOf,
     Float,
     Integer,
     ListOf,
@@ -42,6 +46,7 @@ from tracetypes.records import (
     String,
     Timestamp,
     UnitValue,
+    Unsigned,
 )
 
 __all__ = ["Columns", "R", "in_columns", "parsed_row", "row_taker", "taker"]
@@ -143,6 +148,10 @@ class Columns:
     time: Tree
     key: tuple[Callable[[Any], Any], Tree] | None
     numbers: dict[str, int]
+    whole: tuple[int, ...]
+    """Columns that have a value in each row if they have no null."""
+    others: tuple[tuple[int, Schema], ...]
+    """Other columns that may lack a value."""
     verifier: Verifier | None = None
 
     @classmethod
@@ -160,82 +169,112 @@ class Columns:
             if isinstance(leaf.traced_key, Opaque):
                 return None
             key = source.key, leaf.traced_key
-        return cls(leaf, value, how, time, key, {name: at for at, (name, _) in enumerate(layout.columns)}, verifier)
+        names = {name: at for at, (name, _) in enumerate(layout.columns)}
+        schemas = [(at, schema) for at, (_, schema) in enumerate(layout.columns) if not _is_never_missing(schema)]
+        whole = tuple(at for at, schema in schemas if isinstance(schema, _WHOLE))
+        others = tuple((at, schema) for at, schema in schemas if not isinstance(schema, _WHOLE))
+        return cls(leaf, value, how, time, key, names, whole, others, verifier)
 
     def chunk(self, table: Table) -> Chunk | None:
         """The chunk of columns. None if a row of them might be rejected."""
         value = self.value
-        if any(_has_gaps(table, at, schema) for at, (_, schema) in enumerate(self.leaf.layout.columns)):
+        in_file = table if isinstance(table, RowGroup | RowGroups) else None
+        for at in self.whole:
+            if not (in_file is not None and in_file.is_whole(at)) and table.column(at).null_count:
+                return None
+        if any(_has_gaps(table, at, schema) for at, schema in self.others):
             return None
 
         def load(path: tuple[str | int, ...]) -> Any:
             if path[0] == "key":
-                return inside(keys, path[1:])
+                return inside(keys(), path[1:])
             if len(path) > 1:
                 return inside(table.column(self.numbers[str(path[1])]), path[2:])
             columns = [table.column(self.numbers[name]) for name, _ in value.fields]
             return pa.StructArray.from_arrays(columns, names=[name for name, _ in value.fields])
 
+        inputs = read_by(load)
         try:
-            times, keys = self.times(table, load), self.keys(table, load)
+            times, ordered = self.times(table, inputs)
+            columns = None if self.key is None else self.computed_keys(self.key, table.num_rows, inputs)
+            keys = self.keys(table, columns)
         except Undefined:
             return None
-        return Chunk(times, load)
+        chunk = Chunk(times, load, ordered)
+        chunk.keys = columns
+        return chunk
 
-    def keys(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
-        """The keys. Raises :class:`Undefined` if one of them might not be a key."""
+    def keys(self, table: Table, columns: KeyColumns | None) -> Callable[[], Any]:
+        """The Arrow array of the keys, which were computed as ``columns``. Raises :class:`Undefined` if one of them might not be
+        a key."""
         schema, count = self.leaf.items.key, table.num_rows
-        if self.key is None:
-            column = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
-            if isinstance(schema, Integer | Boolean | String | Timestamp | UnitValue):
-                return column
-            return to_arrow(schema, fit_key(schema, from_arrow(schema, column)), count)
-        function, tree = self.key
-        inputs = read_by(load)
-        result = run(tree, inputs, count).result
-        if result is None:
-            raise Undefined(0)
-        key = fit_key(schema, result)
-        if self.verifier is not None:
-            self.verifier.key(self.leaf, function, tree, inputs, key, count)
-        return to_coded_arrow(schema, key, count)
+        if columns is not None:
+            if isinstance(columns, Column) and type(columns.storage) is np.ndarray:
+                return lambda: to_arrow(schema, columns, count)
+            array = to_coded_arrow(schema, columns, count)
+            return lambda: array
+        column = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
+        if not isinstance(schema, Integer | Boolean | String | Timestamp | UnitValue):
+            column = to_arrow(schema, fit_key(schema, from_arrow(schema, column)), count)
+        return lambda: column
 
-    def times(self, table: Table, load: Callable[[tuple[str | int, ...]], Any]) -> Any:
-        """The event times in microseconds. Raises :class:`Undefined` if one of them is out of bounds, or is not a time."""
-        inputs = read_by(load)
-        column = run(self.time, inputs, table.num_rows).result
+    def computed_keys(self, key: tuple[Callable[[Any], Any], Tree], count: int, inputs: Inputs) -> KeyColumns:
+        """The keys by the function of the source. Raises :class:`Undefined` if one of them might not be a key."""
+        schema, (function, tree) = self.leaf.items.key, key
+        columns = fit_key(schema, return_values(tree, inputs, count))
+        if self.verifier is not None:
+            self.verifier.key(self.leaf, function, tree, inputs, columns, count)
+        return columns
+
+    def times(self, table: Table, inputs: Inputs) -> tuple[Any, bool]:
+        """The event times in microseconds, and whether they are in order. Raises :class:`Undefined` if one of them is out of
+        bounds, or is not a time."""
+        column = return_values(self.time, inputs, table.num_rows)
         if not isinstance(column, Column) or column.scalar or column.valid is not None:
             raise Undefined(0)
         if self.verifier is not None:
             self.verifier.function(self.leaf, "time", self.how.time, self.time, inputs, column, table.num_rows)
         factor, bound = MICROS[self.how.unit], 2**61
+        values = column.values
         match column.kind:
             case Timestamp():
-                return column.values
+                return values, in_order(values)
             case Integer():
-                if len(column.values) and max(-int(column.values.min()), int(column.values.max())) > bound // factor:
-                    raise Undefined(0)
-                return column.values * factor
+                ordered = in_order(values)
+                if len(values):
+                    least, most = (values[0], values[-1]) if ordered else (values.min(), values.max())
+                    if max(-int(least), int(most)) > bound // factor:
+                        raise Undefined(0)
+                return values if factor == 1 else values * factor, ordered
             case Float():
-                if not np.isfinite(column.values).all():
+                if not np.isfinite(values).all():
                     raise Undefined(0)
-                times = np.rint(column.values * factor)
+                times = np.rint(values * factor)
                 if len(times) and np.abs(times).max() > bound:
                     raise Undefined(0)
-                return times.astype(np.int64)
+                micros = times.astype(np.int64)
+                return micros, in_order(micros)
             case _:
                 raise Undefined(0)
 
 
 _NESTED = (Record, ListOf, OneOf)
 
+_WHOLE = (Boolean, Integer, Float, String, Bytes, Timestamp, Date, Unsigned, DecimalOf)
+"""Schemas all of whose values are in their columns, and no others but nulls."""
+
+
+def _is_never_missing(schema: Schema) -> bool:
+    """Whether a row never lacks a value of a schema."""
+    return (
+        not has_choices(schema)
+        and isinstance(schema, Optional | UnitValue)
+        and not isinstance(getattr(schema, "item", None), _NESTED)
+    )
+
 
 def _has_gaps(table: Table, at: int, schema: Schema) -> bool:
-    if has_choices(schema):
-        return has_gaps(schema, table.column(at))
-    if isinstance(schema, Optional | UnitValue) and not isinstance(getattr(schema, "item", None), _NESTED):
-        return False
-    if isinstance(table, RowGroup | RowGroups) and table.is_whole(at):
+    if isinstance(table, RowGroup | RowGroups) and not has_choices(schema) and table.is_whole(at):
         return False
     return has_gaps(schema, table.column(at))
 

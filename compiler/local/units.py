@@ -44,8 +44,10 @@ def aligned_barriers(barriers: Sequence[Mark]) -> Sent:
 def row_count(body: Any) -> int:
     """How many items, or aggregates of items, a message has."""
     match body:
-        case Items(batch=batch) | Aggregates(batch=batch):
+        case Items(batch=batch):
             return int(batch.num_rows)
+        case Aggregates(rows=rows):
+            return len(rows)
         case Partials(keys=keys):
             return len(keys)
         case EncodedBody(count=count):

@@ -13,24 +13,35 @@ import pyarrow.compute as pc
 
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.arrow import from_array
+from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.conversion import from_arrow
-from tracetypes.compiler.columns.groups import groups_of
+from tracetypes.compiler.columns.groups import groups_of, one_number
+from tracetypes.compiler.runtime.flows import Inputs, read_by
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import EventTime
 from tracetypes.records import Integer, Schema, String
 
-__all__ = ["Chunk", "LateRows", "PlacedChunk", "hashes", "place", "scatter"]
+__all__ = ["Chunk", "LateRows", "PlacedChunk", "hashes", "in_order", "place", "scatter"]
 
 NEVER = -(2**62)
 
 
-class Chunk:
-    """Adjacent rows of a split, none of them a reject. ``times``: int64 microseconds. Columns are read on demand:
-    ``load(path)`` returns the Arrow array of ``("key", ...)`` or ``("value", field, ...)``."""
+def in_order(times: Any) -> bool:
+    """Whether no number is smaller than the one before."""
+    return bool((times[1:] >= times[:-1]).all())
 
-    def __init__(self, times: Any, load: Callable[[Path], Any]) -> None:
+
+class Chunk:
+    """Adjacent rows of a split, none of them a reject. ``times``: int64 microseconds; ``ordered``: whether they are in order.
+    Columns are read on demand: ``load(path)`` returns the Arrow array of ``("key", ...)`` or ``("value", field, ...)``."""
+
+    def __init__(self, times: Any, load: Callable[[Path], Any], ordered: bool | None = None) -> None:
         self.times, self.load = times, load
+        self.ordered = in_order(times) if ordered is None else ordered
         self.loaded: dict[Path, Any] = {}
+        self.inputs = read_by(self.column)
+        self.keys: Columns | None = None
+        """The keys, if they are columns already."""
         self.emitted: Any = None
         """What Spark has computed already: for each row the list of pairs that the first operator emits."""
 
@@ -86,6 +97,17 @@ class PlacedChunk:
         """int64: the number of each row within the chunk."""
         return np.arange(len(self.chunk)) if self.kept is None else np.flatnonzero(self.kept)
 
+    @property
+    def inputs(self) -> Inputs:
+        """Columns by path, without the late rows."""
+        return self.chunk.inputs if self.kept is None else read_by(self.column)
+
+    def keys(self, schema: Schema) -> Columns:
+        """The keys, without those of late rows."""
+        if self.kept is None and self.chunk.keys is not None:
+            return self.chunk.keys
+        return from_arrow(schema, self.column(("key",)))
+
     def column(self, path: Path) -> Any:
         """The column of a path, without the late rows."""
         whole = self.chunk.column(path)
@@ -102,11 +124,14 @@ def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = No
     """Blocks and late rows of a chunk, exactly as row by row. ``newest``: the newest time before the chunk. ``own``:
     the newest in its split."""
     times, start = chunk.times, NEVER if newest is None else newest
+    if chunk.ordered and len(times) and (first := int(times[0])) >= start:
+        last = int(times[-1])
+        return PlacedChunk(chunk, None, _ends(how, times, first, last), None, last)
     ends = times // how.period
     ends += 1
     ends *= how.period
-    if not len(times) or (times[0] >= start and (times[1:] >= times[:-1]).all()):
-        return PlacedChunk(chunk, None, ends, None, int(times[-1]) if len(times) else start)
+    if not len(times):
+        return PlacedChunk(chunk, None, ends, None, start)
     before = np.maximum.accumulate(np.concatenate(([start], times)))
     # The block of a row is closed when the frontier is past its end: rounding it down to a marker changes nothing.
     is_late = ends <= before[:-1] - how.delay
@@ -118,6 +143,17 @@ def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = No
     late = LateRows(rows, ends[rows], closed, (ends <= within - how.delay)[rows], int(times[rows].max()))
     on_time = ~is_late
     return PlacedChunk(chunk, on_time, ends[on_time], late, int(before[-1]))
+
+
+def _ends(how: EventTime, times: Any, first: int, last: int) -> Any:
+    """The ends of the blocks of times in order. Those of a single block are one number, seen as many."""
+    block = first // how.period
+    if block == last // how.period:
+        return one_number((block + 1) * how.period, len(times))
+    ends = times // how.period
+    ends += 1
+    ends *= how.period
+    return ends
 
 
 def hashes(schema: Schema, keys: Any) -> Any:

@@ -157,9 +157,9 @@ class Columnar:
 
     # --------------------------------------------------------------------------------------------- blocks
 
-    def hold(self, state: ColumnState, keys: Any, ends: Any, parts: Sequence[Column]) -> None:
-        """Keep aggregates for blocks that are open. ``keys``: an Arrow array."""
-        state.open_aggregates.append(Combined(ends, from_arrow(self.keyed.key, keys), tuple(parts)))
+    def hold(self, state: ColumnState, combined: Combined) -> None:
+        """Keep aggregates for blocks that are open."""
+        state.open_aggregates.append(combined)
         if len(state.open_aggregates) >= limits.PIECES:
             self._gather(state.open_aggregates)
 
@@ -194,7 +194,8 @@ class Columnar:
         """Keep aggregates that come as objects."""
         monoid = self.keyed.monoid
         parts = columns_of(monoid.shape, [part.kind for part in monoid.parts], aggs)
-        self.hold(state, array(self.keyed.key, keys), np.array(ends, np.int64), parts)
+        columns = from_arrow(self.keyed.key, array(self.keyed.key, keys))
+        self.hold(state, Combined(np.array(ends, np.int64), columns, tuple(parts)))
 
     def close(self, state: ColumnState, ends: list[int], out: Callable[[int, Columns, Columns, int], None]) -> None:
         """Close blocks, in order. ``out``: takes the end, keys, values and count of what a block emits.

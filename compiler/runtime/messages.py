@@ -1,13 +1,14 @@
 """What travels between the pieces of a plan, the same on every backend: a closed union of values.
 
 A :class:`Message` is addressed to a key group; what leaves the last stage or is meant for whoever runs the plan has group 0.
-Items travel as Arrow record batches. As bytes, for disks and processes, messages are the business of `wire/`.
+Items travel as Arrow record batches; their aggregates may stay columns within a process. As bytes, for disks and processes,
+messages are the business of `wire/`.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 import attrs
 
@@ -15,6 +16,7 @@ from tracetypes.silence import NO_SILENCE, Silence
 
 __all__ = [
     "NOWHERE",
+    "AggregateRows",
     "Aggregates",
     "Body",
     "Difference",
@@ -59,14 +61,28 @@ class Items:
     batch: Any
 
 
+class AggregateRows(Protocol):
+    """One row for each block and key."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+    def to_arrow(self) -> Any:
+        """A record batch of keys, ends of blocks, and the parts of the aggregates."""
+
+    @property
+    def ends(self) -> Any:
+        """The ends of the blocks (int64)."""
+
+
 @final
 @attrs.frozen(eq=False)
 class Aggregates:
-    """Items that are combined by block and key: a record batch of keys, ends of blocks, and the parts of the aggregates."""
+    """Items that are combined by block and key, as columns."""
 
     link: int
     piece: Piece | None
-    batch: Any
+    rows: AggregateRows
 
 
 @final

@@ -254,8 +254,8 @@ class FoldedBlocks(ObjectBlocks):
         match arrived:
             case Partials(keys=keys, aggs=aggs, ends=ends):
                 pass
-            case Aggregates(batch=table):
-                keys, aggs, ends = self.folded.decode(self.takes, table)
+            case Aggregates(rows=rows):
+                keys, aggs, ends = self.folded.decode(self.takes, rows.to_arrow())
             case Items():
                 return super().take(arrived, placing)
         self.absorb(keys, aggs, placing(np.array(ends, np.int64)).tolist())

@@ -21,7 +21,7 @@ from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.messages import Aggregates, Piece
 from tracetypes.compiler.runtime.open_blocks import Arrived, Coming, Due, Flows, FoldedBlocks, Objects, Placing
 from tracetypes.compiler.runtime.operators import UnorderedState
-from tracetypes.compiler.runtime.partial_aggregation import parts_of
+from tracetypes.compiler.runtime.partial_aggregation import combined_rows
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.trace import StreamType
@@ -61,9 +61,8 @@ class ColumnBlocks(FoldedBlocks):
             count, blocks = 0, set[int]()
             for one in arrived:
                 if isinstance(one, Aggregates):
-                    ends = one.batch.column("end")
-                    count += len(ends)
-                    blocks.update(ends.unique().to_pylist())
+                    count += len(one.rows)
+                    blocks.update(np.unique(one.rows.ends).tolist())
             if count < limits.MANY * max(len(blocks), 1):
                 return
         try:
@@ -79,10 +78,10 @@ class ColumnBlocks(FoldedBlocks):
         columns = self.state.operators[0]
         if not isinstance(arrived, Aggregates) or not isinstance(columns, ColumnState):
             return super().take(arrived, placing)
-        table = arrived.batch
-        parts = parts_of(self.columnar.keyed.monoid, table)
-        self.columnar.hold(columns, table.column("key"), placing(table.column("end").to_numpy()), parts)
-        return int(table.num_rows)
+        keyed = self.columnar.keyed
+        combined = combined_rows(keyed.key, keyed.monoid, arrived.rows)
+        self.columnar.hold(columns, attrs.evolve(combined, ends=placing(combined.ends)))
+        return len(combined)
 
     def absorb(self, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
         """Hold aggregates."""

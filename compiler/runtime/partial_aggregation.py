@@ -11,19 +11,23 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.monoids import Monoid, Part
 from tracetypes.compiler.columns.column import Column, Columns, Struct, scalar_at, take
-from tracetypes.compiler.columns.conversion import column_from_arrow, to_arrow, values_of
+from tracetypes.compiler.columns.conversion import column_from_arrow, from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.exact_sums import ExactSums, exact_group_sums
 from tracetypes.compiler.columns.groups import Groups, codes_of
 from tracetypes.compiler.runtime.flows import Flow
+from tracetypes.compiler.runtime.messages import AggregateRows
 from tracetypes.compiler.tracing.expr import Exact, Kind, Pack, Undefined, Value
-from tracetypes.records import Boolean, Float, Integer, Optional
+from tracetypes.records import Boolean, Float, Integer, Optional, Schema
 
 __all__ = [
+    "ArrowRows",
+    "ColumnRows",
     "Combined",
     "SeenSums",
     "combine",
+    "combined_rows",
     "dtype_of",
     "encode_parts",
     "objects",
@@ -168,6 +172,55 @@ def _extreme(part: Part, column: Column, groups: Groups) -> Column:
 
 
 # ---------------------------------------------------------------------------------------------- messages
+
+
+@attrs.frozen(eq=False)
+class ArrowRows:
+    """Aggregates as a record batch."""
+
+    batch: Any
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    @property
+    def ends(self) -> Any:
+        """The ends of the blocks (int64)."""
+        return self.batch.column("end").to_numpy()
+
+    def to_arrow(self) -> Any:
+        """The batch."""
+        return self.batch
+
+
+@attrs.frozen(eq=False)
+class ColumnRows:
+    """Aggregates as columns, which never leave the process. ``key``: the schema of the keys."""
+
+    key: Schema
+    monoid: Monoid
+    combined: Combined
+
+    def __len__(self) -> int:
+        return len(self.combined)
+
+    @property
+    def ends(self) -> Any:
+        """The ends of the blocks (int64)."""
+        return self.combined.ends
+
+    def to_arrow(self) -> Any:
+        """A record batch of them."""
+        keys, columns = to_arrow(self.key, self.combined.keys, len(self)), encode_parts(self.monoid, self.combined)
+        return pa.RecordBatch.from_arrays([keys, *columns.values()], names=["key", *columns])
+
+
+def combined_rows(key: Schema, monoid: Monoid, rows: AggregateRows) -> Combined:
+    """The columns of a message."""
+    if isinstance(rows, ColumnRows):
+        return rows.combined
+    table = rows.to_arrow()
+    return Combined(rows.ends, from_arrow(key, table.column("key")), parts_of(monoid, table))
 
 
 def encode_parts(monoid: Monoid, combined: Combined) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
+from tracetypes.compiler.columns.groups import is_one_number, one_number
 from tracetypes.compiler.plan.facts import choices_of, column_monoid
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
@@ -23,7 +24,7 @@ from tracetypes.compiler.runtime.choosing import SeenChoice, chosen_rows
 from tracetypes.compiler.runtime.chunks import scatter
 from tracetypes.compiler.runtime.flows import Flow, KeyedFlow
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Partials, Piece, Rows
-from tracetypes.compiler.runtime.partial_aggregation import SeenSums, combine, encode_parts
+from tracetypes.compiler.runtime.partial_aggregation import ArrowRows, ColumnRows, SeenSums, combine, encode_parts
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
 
@@ -32,6 +33,8 @@ __all__ = ["ObjectAggregator", "Partitioner", "Straight"]
 
 def ends_of_windows(ends: Any, size: int, offset: int) -> Any:
     """The ends of the windows or panes in which blocks lie, from the ends of the blocks, as a column."""
+    if is_one_number(ends):
+        return one_number(-((offset - int(ends[0])) // size) * size + offset, len(ends))
     return -((offset - ends) // size) * size + offset
 
 
@@ -88,22 +91,25 @@ class Partitioner:
         columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(ends)}
         if self.positioned:
             columns["position"] = pa.array(positions)
-        yield from self.scattered(Items, piece, keys, columns)
+        yield from self.scattered(piece, keys, columns)
 
     def aggregates(self, monoid: Monoid, piece: Piece | None, flow: Flow, key: Columns, ends: Any) -> Iterator[Message]:
         """Messages of items that are combined, of which not all columns may be read."""
         if self.joined is not None:
             ends = ends_of_windows(ends, *self.joined)
         combined = combine(monoid, flow, ends, key, self.sums)
+        if self.key_groups == 1:
+            if len(combined):
+                yield Message(0, Aggregates(self.link, piece, ColumnRows(self.stream.key, monoid, combined)))
+            return
         keys = to_arrow(self.stream.key, combined.keys, len(combined))
-        yield from self.scattered(Aggregates, piece, keys, encode_parts(monoid, combined))
+        for group, batch in scatter(self.stream.key, keys, encode_parts(monoid, combined), self.key_groups):
+            yield Message(group, Aggregates(self.link, piece, ArrowRows(batch)))
 
-    def scattered(
-        self, kind: type[Items | Aggregates], piece: Piece | None, keys: Any, columns: dict[str, Any]
-    ) -> Iterator[Message]:
-        """A message to each key group that has rows."""
+    def scattered(self, piece: Piece | None, keys: Any, columns: dict[str, Any]) -> Iterator[Message]:
+        """A message to each key group that has items."""
         for group, batch in scatter(self.stream.key, keys, columns, self.key_groups):
-            yield Message(group, kind(self.link, piece, batch))
+            yield Message(group, Items(self.link, piece, batch))
 
     def messages(self, piece: Piece | None) -> Iterator[Message]:
         """The messages of all collected items. Drops the items."""
@@ -158,7 +164,7 @@ class Partitioner:
         columns = {"value": array(stream.value, batch.values), "end": pa.array(batch.ends, pa.int64())}
         if batch.positions is not None:
             columns["position"] = pa.array(batch.positions, pa.int64())
-        yield from self.scattered(Items, piece, keys, columns)
+        yield from self.scattered(piece, keys, columns)
 
 
 class Straight(Partitioner):

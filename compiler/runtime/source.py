@@ -17,11 +17,12 @@ from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emissions
+from tracetypes.compiler.columns.groups import is_one_number
 from tracetypes.compiler.plan.plan import SourceLink, Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import PlacedChunk as PlacedChunk
-from tracetypes.compiler.runtime.flows import Flow, KeyedFlow, fit, fit_key, list_items, read_by, through, through_one
+from tracetypes.compiler.runtime.flows import Flow, KeyedFlow, fit, fit_key, list_items, through, through_one
 from tracetypes.compiler.runtime.messages import Message, Piece, Report
 from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.progress import later
@@ -169,9 +170,11 @@ class SourceKernel:
                         self.open = int(sent_on.ends[-1])
                         yield from self._chunk(piece, sent_on, count)
                 if len(placed.ends):
-                    changes = np.flatnonzero(placed.ends[1:] != placed.ends[:-1])
-                    blocks.update(placed.ends[changes].tolist(), (int(placed.ends[-1]),))
-                    top = int(one.times.max())
+                    if not is_one_number(placed.ends):
+                        changes = np.flatnonzero(placed.ends[1:] != placed.ends[:-1])
+                        blocks.update(placed.ends[changes].tolist())
+                    blocks.add(int(placed.ends[-1]))
+                    top = int(one.times[-1] if one.ordered else one.times.max())
                     first = top if first is None else max(first, top)
                     newest, closed = placed.newest, how.frontier(placed.newest)
                     if self.gives_items:
@@ -230,6 +233,9 @@ class SourceKernel:
         report = Report(
             link=self.link.number,
             piece=piece,
+            part=self.part,
+            parts=self.parts,
+            idle=self.idle,
             rows=count,
             newest=first,
             first=ends[0] if ends else None,
@@ -281,7 +287,7 @@ class SourceKernel:
 
     def _traced(self, placed: PlacedChunk) -> list[KeyedFlow]:
         """What comes out of the traced operators, the first of which Spark may have computed already."""
-        flow, emitted = Flow(len(placed.ends), None, read_by(placed.column)), placed.chunk.emitted
+        flow, emitted = Flow(len(placed.ends), None, placed.inputs), placed.chunk.emitted
         (tree, stream), *rest = self.trees
         if emitted is None:
             flows = through_one(tree, stream, flow, self.seen, 0)
@@ -299,12 +305,12 @@ class SourceKernel:
             yield from self._opaque(piece, placed.ends, partial(self._items, *items))
             return
         (key, value), stream, count = self.late_schema, self.partitioner.stream, len(placed.ends)
-        keys = fit_key(stream.key, from_arrow(key, placed.column(("key",))))
+        keys = fit_key(stream.key, placed.keys(key))
         if self.partitioner.monoid is None:
             values = fit(stream.value, from_arrow(value, placed.column(("value",))))
             yield from self.partitioner.columns(piece, KeyedFlow.of(keys, values, count), placed.ends, positions)
         else:
-            flow = Flow(count, None, read_by(placed.column))
+            flow = Flow(count, None, placed.inputs)
             yield from self.partitioner.aggregates(self.partitioner.monoid, piece, flow, keys, placed.ends)
 
     def _items(self, keys: Any, values: Any, rows: slice = ALL) -> tuple[list[Any], list[Any]]:
@@ -379,13 +385,15 @@ class SourceKernel:
                 rows=sum(counts) - rejects + len(markers),
                 markers=tuple(markers),
                 counts=tuple(counts),
+                part=self.part,
+                parts=self.parts,
+                idle=self.idle,
             )
         )
 
     def _to_all(self, report: Report) -> Iterator[Message]:
-        whole = attrs.evolve(report, part=self.part, parts=self.parts, idle=self.idle)
         for group in range(1 if isinstance(self.partitioner, Straight) else self.key_groups):
-            yield Message(group, whole)
+            yield Message(group, report)
 
     def _late(self, aside: SideBuffer, row: Row, end: int, closed: int, *, own: bool) -> None:
         aside.add_late(row.key, row.value, end, closed, own=own)

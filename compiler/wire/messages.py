@@ -33,6 +33,7 @@ from tracetypes.compiler.runtime.messages import (
     TakenSplit,
     Verified,
 )
+from tracetypes.compiler.runtime.partial_aggregation import ArrowRows
 from tracetypes.silence import ranges_of, read_ranges, shown_ranges
 
 __all__ = ["EncodedBody", "Kind", "MessageRow", "decode", "encode", "from_frames", "to_frame"]
@@ -110,8 +111,8 @@ def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:
     match body:
         case Items(link, piece, batch):
             return Kind.ITEMS, _place(link, piece), to_bytes(batch)
-        case Aggregates(link, piece, batch):
-            return Kind.AGGREGATES, _place(link, piece), to_bytes(batch)
+        case Aggregates(link, piece, rows):
+            return Kind.AGGREGATES, _place(link, piece), to_bytes(rows.to_arrow())
         case Partials(link, piece, keys, aggs, ends):
             return Kind.PARTIALS, _place(link, piece), dumps((keys, aggs, ends))
         case Report():
@@ -159,7 +160,7 @@ def _body_of(kind: Kind, header: bytes, payload: Payload) -> Body:
         case Kind.ITEMS:
             return Items(head["link"], _piece(head["piece"]), _batch(payload))
         case Kind.AGGREGATES:
-            return Aggregates(head["link"], _piece(head["piece"]), _batch(payload))
+            return Aggregates(head["link"], _piece(head["piece"]), ArrowRows(_batch(payload)))
         case Kind.PARTIALS:
             return Partials(head["link"], _piece(head["piece"]), *loads(payload))
         case Kind.REPORT:
