@@ -87,7 +87,7 @@ class Job:
                 with reading.sampled():
                     rows += pq.read_table(split.path)["row"].to_pylist() if split.start == 0 else []
             else:
-                rows += [row.decode("latin-1") for some in reading.lines() for row in some]
+                rows += [row.decode("latin-1") for some in reading.texts() for row in some.splitlines()]
             taken = reading.note("rows").body
             assert isinstance(taken, TakenSplit)
             heads.append(taken)
@@ -185,7 +185,7 @@ def test_TT230_a_file_that_changes_while_it_is_read(tmp_path: Path, name: str, c
     if not split.parts:
         shutil.copy(path, path.with_name("_changed"))
         job.put(name, write(ROWS))
-        lines = Reading(split).lines()
+        lines = Reading(split).texts()
         next(lines)
         CHANGES[change](path, write)
         with pytest.raises(RunError, match="has changed"):
@@ -479,7 +479,7 @@ def test_a_file_in_splits_has_the_lines_of_the_whole(
     whole = Split(1, str(path), 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size)
     with pytest.MonkeyPatch.context() as small:
         small.setattr(file_splits, "BLOCK", block)
-        found = [row for split in known_files.cut(whole, most) for some in Reading(split).lines() for row in some]
+        found = [row for split in known_files.cut(whole, most) for some in Reading(split).texts() for row in some.splitlines()]
     assert found == content.removeprefix(file_splits.MARK).splitlines()
 
 

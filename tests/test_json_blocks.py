@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 from hypothesis import example, find, given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.connectors import json_blocks, text
 from tracetypes.compiler.connectors.json_blocks import JsonBlock
+from tracetypes.compiler.connectors.line_block import LineBlock
 from tracetypes.compiler.connectors.text_reader import TextReader
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.formats import JsonLines
@@ -38,7 +40,9 @@ class Event:
 
 def totals() -> Dataflow:
     flow = Dataflow("totals")
-    flow.sink("out", flow.source("in", U[int, Event], key=lambda e: e.key, markers=every(seconds=1, time=lambda e: e.ts)))
+    flow.sink(
+        "out", flow.source("in", U[int, Event], key=lambda e: e.key, markers=every(seconds=1, time=lambda e: e.ts))
+    )
     return flow
 
 
@@ -56,7 +60,7 @@ def rows_of(lines: Sequence[bytes], *, at_once: bool) -> tuple[list[str], list[s
         else:
             patch.setattr(text, "FEWEST", 1 << 30)
         of = TextReader(LEAF, JsonLines(), None, reader(LEAF.source).read)
-        for one in of.of([list(lines)], begins=True):
+        for one in of.of([b"".join(line + b"\n" for line in lines)], begins=True):
             if isinstance(one, Chunk):
                 keys = from_array(LEAF.items.key, one.column(("key",)))
                 values = from_array(LEAF.items.value, one.column(("value",)))
@@ -73,9 +77,25 @@ INTEGERS += ["1.0", "1e2", "01", "+1", "1" * 30]
 FLOATS = ["-0.0", "0.5", "1E400", "-1e400", "5e-324", "1e-400", "1.7976931348623159e308", ".5", "1."]
 FLOATS += ["0.1e1", "NaN", "Infinity", "-Infinity"]
 FLOATS += ["Inf", "-Inf", "inf", "nan", "123456789012345678901234567890", "0." + "1" * 60]
-OTHERS = ["null", "true", "false", "tru", '"NaN"', '"1"', "{}", "[]", '{"a":[1,{}]}', "[[[]]]", "", "'x'", '"Inf"', ": Inf", "//"]
+OTHERS = [
+    "null",
+    "true",
+    "false",
+    "tru",
+    '"NaN"',
+    '"1"',
+    "{}",
+    "[]",
+    '{"a":[1,{}]}',
+    "[[[]]]",
+    "",
+    "'x'",
+    '"Inf"',
+    ": Inf",
+    "//",
+]
 TEXTS = ['""', '"a"', '"}{"', '"} x"', r'"\u0000"', r'"\ud800"', r'"\ud83d\ude00"', '"é"', '"\t"', r'"\x"', r'"\/"']
-TEXTS += ['"Inf "', '"[["', '"', "\"a\0\""]
+TEXTS += ['"Inf "', '"[["', '"', '"a\0"']
 VALUES = st.sampled_from([*INTEGERS, *FLOATS, *OTHERS, *TEXTS])
 NAMES = st.sampled_from(["key", "ts", "amount", "ok", "note", "size", "other", r"\u006bey", "", "Key"])
 GOOD = {"key": "1", "ts": "2", "amount": "0.5", "ok": "true", "note": '"n"', "size": "1.5"}
@@ -92,7 +112,11 @@ def lines(draw: st.DrawFn) -> bytes:
     parts = [f'"{name}"{draw(st.sampled_from([":", " : "]))}{value}' for name, value in fields.items()]
     if draw(st.integers(0, 5)) == 0:
         parts.append(f'"{draw(NAMES)}":{draw(VALUES)}')
-    whole = "{" + draw(st.sampled_from([",", ", ", ",,"]) if draw(st.integers(0, 9)) == 0 else st.just(",")).join(parts) + "}"
+    whole = (
+        "{"
+        + draw(st.sampled_from([",", ", ", ",,"]) if draw(st.integers(0, 9)) == 0 else st.just(",")).join(parts)
+        + "}"
+    )
     before = draw(st.sampled_from(["", "", "", "", "", " ", "\ufeff", "[", "{", "null ", "\t"]))
     strange = [" ", "}", "{}", " {}", " null {}", ",{}", "\r", "\0", "\0{}", "]}", "//{}"]
     behind = draw(st.sampled_from(["", "", "", "", "", *strange]))
@@ -129,6 +153,26 @@ def test_the_same_rows_and_rejects(some: list[bytes]) -> None:
     assert rows_of(some, at_once=True) == rows_of(some, at_once=False)
 
 
+@given(
+    st.lists(st.sampled_from([b"a", b"", b" ", b"\t\x0b\x0c", b"\x01", b"b\r", b"\r", b"c\rd", b"\x85", b" e "])),
+    st.booleans(),
+    st.data(),
+)
+def test_a_block_has_the_lines_that_are_not_blank(some: list[bytes], ended: bool, data: st.DataObject) -> None:
+    text = b"\n".join(some) + (b"\n" if ended else b"")
+    lines, block = list(filter(bytes.strip, text.splitlines())), LineBlock.of(text)
+    assert list(block) == lines == [block[at] for at in range(len(block))]
+    start, stop = data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))
+    assert (
+        list(block[start:stop])
+        == lines[start:stop]
+        == [*map(block[start:stop].__getitem__, range(len(block[start:stop])))]
+    )
+    mask = np.array([data.draw(st.booleans()) for _ in lines], bool)
+    kept = [line for line, keep in zip(lines, mask, strict=True) if keep]
+    assert list(block.where(mask)) == kept == [block.where(mask)[at] for at in range(len(kept))]
+
+
 def test_good_lines_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "_chunks_by_cell", lambda *args: pytest.fail("by cell"))
     assert rows_of([good(number) for number in range(300)], at_once=True)[1] == []
@@ -147,7 +191,7 @@ def test_a_bad_line_leaves_the_others_at_once(monkeypatch: pytest.MonkeyPatch) -
     some[1_700] = b'{"key": 1.5}'
     some[100] = b"nonsense"
     of = TextReader(LEAF, JsonLines(), None, reader(LEAF.source).read)
-    rows = list(of.of([some], begins=True))
+    rows = list(of.of([b"\n".join(some)], begins=True))
     assert sum(len(one) if isinstance(one, Chunk) else 1 for one in rows) == 3_000
     assert by_cell
     assert sum(by_cell) < 256

@@ -183,14 +183,13 @@ class Reading:
                 fix="see whether the file is whole, or remove it, then run again to go on",
             ) from error
 
-    def lines(self) -> Iterator[list[bytes]]:
-        """The lines of text, many at once."""
+    def texts(self) -> Iterator[bytes]:
+        """The text, many whole lines at once."""
         with self.checked():
             first = self.split.start == 0
             for block in _whole_lines(self.blocks()):
-                rows = (block.removeprefix(MARK) if first else block).splitlines()
+                yield block.removeprefix(MARK) if first else block
                 first = False
-                yield rows
 
     def blocks(self) -> Iterator[bytes]:
         """The text in blocks, as read."""

@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.connectors.line_block import LineBlock
 from tracetypes.formats import Layout
 from tracetypes.records import Boolean, Float, Integer, Optional, Schema, String
 
 __all__ = ["JsonBlock"]
 
-_BLOCK: Final = 1 << 20
-"""Bytes that Arrow parses together: they stay in a processor's cache."""
+_BLOCK: Final = 1 << 16
+"""Bytes that Arrow parses together at least. All of a block make one chunk of each column."""
 
 _LONGEST: Final = 4_000
 """Bytes of a line. Python refuses integers of more digits."""
@@ -57,23 +58,26 @@ class JsonBlock:
             schema = pa.schema([pa.field(name, arrow_type(one)) for name, one in columns])
             self.floats = [at for at, field in enumerate(schema) if pa.types.is_floating(field.type)]
             self.options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-            self.reading = pj.ReadOptions(use_threads=False, block_size=_BLOCK)
 
-    def sure(self, lines: Sequence[bytes]) -> list[bool] | None:
-        """Which lines are objects by themselves, or nothing that Arrow would take for one. None if all are."""
-        text = b"\n".join((b"", *lines, b""))
-        letters = np.frombuffer(text, np.uint8)
-        ends = np.flatnonzero(letters == _END)
-        if len(ends) != len(lines) + 1:  # a line with a line end
-            return [self._is_sure(line) for line in lines]
-        shapes = (letters[ends[:-1] + 1] == _OPENS) & (letters[ends[1:] - 1] == _CLOSES)
-        nested = np.count_nonzero(letters == _OPENS) - np.count_nonzero(shapes) + text.count(b"[")
-        closes = np.flatnonzero(letters == _CLOSES)
-        alone = bool((letters[closes + 1] == _END).all())
-        whole = bool(shapes.all())
-        if nested <= _DEEPEST and int(np.diff(ends).max()) <= _LONGEST and self._is_sound(text, alone=alone):
-            return None if whole else shapes.tolist()
-        return [self._is_sure(line) for line in lines]
+    def sure(self, lines: Sequence[bytes]) -> tuple[LineBlock, Sequence[bytes]]:
+        """The lines that are objects by themselves, or nothing that Arrow would take for one; and the others."""
+        block = lines if isinstance(lines, LineBlock) else LineBlock(b"".join(line + b"\n" for line in lines))
+        mask = self._mask(block)
+        return block.where(mask), [block[at] for at in np.flatnonzero(~mask).tolist()]
+
+    def _mask(self, lines: LineBlock) -> Any:
+        text, letters = lines.text, lines.letters
+        shapes = (letters[lines.starts] == _OPENS) & (letters[lines.ends - 1] == _CLOSES)
+        whole = np.count_nonzero(shapes)
+        opens, closes = letters == _OPENS, letters == _CLOSES
+        nested = np.count_nonzero(opens) - whole + (text.count(b"[") if b"[" in text else 0)
+        # A brace that opens and one that closes, first and last letters of each line that may be an object: no others.
+        alone = nested == 0 and np.count_nonzero(closes) == whole
+        alone = alone or bool((letters[np.flatnonzero(closes) + 1] == _END).all())
+        longest = int((lines.ends - lines.starts).max(initial=0))
+        if nested <= _DEEPEST and longest <= _LONGEST and self._is_sound(text, alone=alone):
+            return shapes
+        return np.fromiter(map(self._is_sure, lines), bool, len(lines))
 
     @staticmethod
     def _is_sound(text: bytes, *, alone: bool = False) -> bool:
@@ -81,20 +85,21 @@ class JsonBlock:
         brace that closes is the end of its line."""
         if b"\0" in text or (not alone and _BEHIND.search(text) is not None):
             return False
-        return b"Inf" not in text or _INFINITE.search(text) is None
+        return b"I" not in text or b"Inf" not in text or _INFINITE.search(text) is None
 
     def _is_sure(self, line: bytes) -> bool:
-        if line[:1] != b"{" or line[-1:] != b"}" or len(line) > _LONGEST or b"\n" in line or not self._is_sound(line):
+        if line[:1] != b"{" or line[-1:] != b"}" or len(line) > _LONGEST or not self._is_sound(line):
             return False
         return line.count(b"{") + line.count(b"[") <= _DEEPEST
 
     def columns(self, lines: Sequence[bytes]) -> tuple[Any, ...] | None:
         """The columns of lines that are all sure. None if they have to be read one by one."""
-        text = b"\n".join((*lines, b""))
+        text = lines.text if isinstance(lines, LineBlock) else b"".join(line + b"\n" for line in lines)
+        reading = pj.ReadOptions(use_threads=False, block_size=max(len(text), _BLOCK))
         try:
             if not text.isascii():
                 text.decode()
-            table = pj.read_json(pa.BufferReader(text), read_options=self.reading, parse_options=self.options)
+            table = pj.read_json(pa.BufferReader(text), read_options=reading, parse_options=self.options)
         except (pa.ArrowException, UnicodeDecodeError):
             return None
         if table.num_rows != len(lines):

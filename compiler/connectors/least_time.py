@@ -45,7 +45,7 @@ def least_time(leaf: FromSource, format: Format, header: list[str] | None, path:
     except FileNotFoundError:
         return None  # as above
     whole = Reading(Split(0, path, 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size))
-    return _least(TextReader(leaf, format, header, read).of(whole.lines(), begins=True))
+    return _least(TextReader(leaf, format, header, read).of(whole.texts(), begins=True))
 
 
 def _rows_of_parquet(leaf: FromSource, path: str) -> Iterator[TakenRow | Chunk]:

@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 R = TypeVar("R")
-R_contra = TypeVar("R_contra", contravariant=True)
 
 AT_ONCE = 50_000
 """Rows that are looked at together."""
@@ -98,13 +97,13 @@ class Fit:
         return values
 
 
-class Block(Protocol[R_contra]):
+class Block(Protocol[R]):
     """Reads many rows at once, where that gives what a row by itself gives."""
 
-    def sure(self, rows: Sequence[R_contra], /) -> list[bool] | None:
-        """Which rows may be read at once. None for all."""
+    def sure(self, rows: Sequence[R], /) -> tuple[Sequence[R], Sequence[R]]:
+        """The rows that may be read at once, and the others."""
 
-    def columns(self, rows: Sequence[R_contra], /) -> tuple[Any, ...] | None:
+    def columns(self, rows: Sequence[R], /) -> tuple[Any, ...] | None:
         """The columns of rows that may be read at once. None if that fails: then they are read one by one."""
 
 
@@ -129,13 +128,13 @@ def chunks_of(
     ``in_order``: the places of rejects matter, so rows with rejects among them come one by one."""
     if dialect.block is None or len(rows) < FEWEST:
         return _chunks_by_cell(layout, dialect, chunk, in_order, rows)
-    sure = dialect.block.sure(rows)
-    if sure is None:
+    sure, others = dialect.block.sure(rows)
+    if not others:
         return _chunks_at_once(layout, dialect, chunk, in_order, rows)
-    aside = [dialect.row_of(row) for row, is_sure in zip(rows, sure, strict=True) if not is_sure]
+    aside = list(map(dialect.row_of, others))
     if in_order or any(one.row.kind != "reject" for one in aside):
         return _chunks_by_cell(layout, dialect, chunk, in_order, rows)
-    return chained(aside, _chunks_at_once(layout, dialect, chunk, in_order, list(compress(rows, sure))))
+    return chained(aside, _chunks_at_once(layout, dialect, chunk, in_order, sure))
 
 
 def _chunks_at_once(

@@ -9,6 +9,7 @@ from typing import Any
 
 from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.json_blocks import JsonBlock
+from tracetypes.compiler.connectors.line_block import LineBlock
 from tracetypes.compiler.connectors.source_rows import in_columns, parsed_row
 from tracetypes.compiler.connectors.text import (
     AT_ONCE,
@@ -53,9 +54,9 @@ class TextReader:
         self.one = one
         self.take = in_columns(leaf, Dialect(self._cells(), self._fits(), one, self._block()), verifier)
 
-    def of(self, lines: Iterable[list[bytes]], *, begins: bool) -> Iterator[TakenRow | Chunk]:
-        """The rows of a piece. ``begins``: the first line of a file is among them."""
-        for rows in self._rows(lines, begins=begins):
+    def of(self, texts: Iterable[bytes], *, begins: bool) -> Iterator[TakenRow | Chunk]:
+        """The rows of a piece. ``texts``: whole lines. ``begins``: the first line of a file is among them."""
+        for rows in self._rows(texts, begins=begins):
             for at in range(0, len(rows), AT_ONCE):
                 yield from self.take(rows[at : at + AT_ONCE])
 
@@ -63,17 +64,18 @@ class TextReader:
         """The rows of a file as it is now, none of them as columns."""
         stat = os.stat(path)
         whole = Reading(Split(0, path, 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size))
-        for rows in self._rows(whole.lines(), begins=True):
+        for rows in self._rows(whole.texts(), begins=True):
             yield from map(self.one, rows)
 
-    def _rows(self, lines: Iterable[list[bytes]], *, begins: bool) -> Iterator[list[bytes]]:
+    def _rows(self, texts: Iterable[bytes], *, begins: bool) -> Iterator[Sequence[bytes]]:
         """Lines that are rows."""
+        format = self.format
+        if not isinstance(format, Csv):
+            yield from map(LineBlock.of, texts)
+            return
         headed = self.header is None or not begins
-        for some in lines:
-            if isinstance(self.format, Csv):
-                rows = [raw for raw in some if not is_blank(self.format, raw)]
-            else:
-                rows = list(filter(bytes.strip, some))
+        for text in texts:
+            rows = [raw for raw in text.splitlines() if not is_blank(format, raw)]
             if not headed and rows:
                 headed = True
                 self._check_header(rows.pop(0))

@@ -150,7 +150,7 @@ class LocalFiles(LocalInput):
         rows = TextReader(leaf, format, self.source_files.header, read, verifier)
 
         def lines(reading: Reading) -> Iterator[TakenRow | Chunk]:
-            return rows.of(reading.lines(), begins=reading.split.start == 0)
+            return rows.of(reading.texts(), begins=reading.split.start == 0)
 
         return lambda split: _of_file(Reading(*split), leaf, lines)
 

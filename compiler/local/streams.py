@@ -140,7 +140,7 @@ def lines_reader(
             # A part without a line end is the last one of its sender.
             texts = [one.body.text for one in parts[at:end]]
             whole = b"".join(text if text.endswith(b"\n") else text + b"\n" for text in texts)
-            yield from readers[header].of([whole.splitlines()], begins=False)
+            yield from readers[header].of([whole], begins=False)
             at = end
 
     return rows

@@ -144,11 +144,11 @@ class TextScan(Scan):
         """The splits, from the lines as they come."""
         rows = self.rows(read)
 
-        def lines(parts: Iterator[tuple[Piece, pa.RecordBatch]]) -> Iterator[list[bytes]]:
-            return (batch.column(0).to_pylist() for _, batch in parts)
+        def texts(parts: Iterator[tuple[Piece, pa.RecordBatch]]) -> Iterator[bytes]:
+            return (b"\n".join(batch.column(0).to_pylist()) for _, batch in parts)
 
         for piece, parts in groupby(runs(batches), key=lambda run: run[0]):
-            yield piece, rows.of(lines(parts), begins=piece[2] == 0)
+            yield piece, rows.of(texts(parts), begins=piece[2] == 0)
 
     def rows(self, read: Callable[[Any, Any], Row]) -> TextReader:
         """What takes lines."""
@@ -164,7 +164,7 @@ class LinesScan(SplitScan, TextScan):
         """Reads the files."""
         rows = self.rows(read)
         for reading in self.readings(batches):
-            yield reading.split.piece, rows.of(reading.lines(), begins=reading.split.start == 0)
+            yield reading.split.piece, rows.of(reading.texts(), begins=reading.split.start == 0)
 
 
 class ColumnScan(Scan):
