@@ -16,8 +16,9 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Final
 
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.iterables import Columns, columns_reader
@@ -32,11 +33,24 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, TextLines
 from tracetypes.sources import reader
 
-__all__ = ["StreamSplits", "lines_reader", "parts_reader"]
+__all__ = ["StreamSplits", "cuts", "lines_reader", "parts_reader"]
+
+
+LARGEST: Final = 50_000
+"""Rows of a split from which the next one begins."""
+
+BYTES: Final = 8 << 20
+"""Bytes likewise."""
+
+SMALLEST: Final = 4_096
+"""Rows below which a split costs more than another worker saves."""
+
+SPLITS: Final = 16
+"""How many an epoch has at least, unless they are too small."""
 
 
 class StreamSplits:
-    """The splits of arrivals: all parts of an epoch are one. ``place``: the directory of this reading for the parts of its
+    """The splits of arrivals: parts that came one after the other. ``place``: the directory of this reading for the parts of its
     epochs; None keeps them nowhere."""
 
     def __init__(self, arrivals: Arrivals, reading: str, place: Path | None, name: str) -> None:
@@ -57,10 +71,12 @@ class StreamSplits:
         return self.arrivals.is_over(self._here(since)[0])
 
     def splits(self, since: Offset, until: Offset) -> Sequence[tuple[int, Sequence[Part]]]:
-        """The parts between two offsets."""
+        """The parts between two offsets, and the number of the first of each split. An epoch that is repeated has the same."""
         if until == since:
             return []
-        return [(until["base"] + (since["at"] if since["stream"] == until["stream"] else 0), self._parts(since, until))]
+        first = until["base"] + (since["at"] if since["stream"] == until["stream"] else 0)
+        parts = self._parts(since, until)
+        return [(first + start, parts[start:end]) for start, end in pairwise(cuts(parts))]
 
     def resume(self, untils: Sequence[Offset]) -> None:
         """Go on. ``untils``: the ends of the last epochs of the log."""
@@ -119,6 +135,18 @@ class StreamSplits:
                 fix="start anew with another --checkpoint and output",
             )
         return parts
+
+
+def cuts(parts: Sequence[Part]) -> list[int]:
+    """Where the splits of parts begin and end."""
+    most = min(LARGEST, max(SMALLEST, sum(part.rows for part in parts) // SPLITS))
+    places, rows, size = [0], 0, 0
+    for at, part in enumerate(parts):
+        if rows and (rows + part.rows > most or size + part.size > BYTES):
+            places.append(at)
+            rows = size = 0
+        rows, size = rows + part.rows, size + part.size
+    return [*places, len(parts)]
 
 
 def lines_reader(

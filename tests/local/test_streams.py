@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import socket
 import sys
 import threading
@@ -18,10 +19,28 @@ import pyarrow as pa
 import pytest
 
 import tracetypes
-from tracetypes import Dataflow, RunError, U, Unit, UsageError, csv, every, text_lines
+from tracetypes import (
+    ROW_POSITION,
+    Dataflow,
+    EmitValue,
+    Item,
+    O,
+    OpKeyedOrdered,
+    RunError,
+    U,
+    Unit,
+    UsageError,
+    check,
+    csv,
+    every,
+    interpret_rows,
+    text_lines,
+)
 from tracetypes.compiler.backend.compilation import compile_program
+from tracetypes.compiler.connectors import iterables
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.line_streams import SocketAddress
+from tracetypes.compiler.local import streams
 from tracetypes.compiler.local.backend import LocalEngine
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.local.workers import Workers
@@ -190,6 +209,102 @@ def tracetypes_row(text: str) -> tuple[str, int]:
 
     row = json.loads(text)
     return row["key"], row["value"]
+
+
+# ------------------------------------------------------------------------------------------ splits of an epoch
+
+
+@attrs.frozen
+class Steps(OpKeyedOrdered[str, Click, Click, int]):
+    """The time of each click, and the time of the one before it: depends on the order."""
+
+    def initial_state(self) -> int:
+        return -1
+
+    def on_item(self, state: int, key: str, value: Click, emit: EmitValue[Click]) -> int:
+        emit(Click(str(state), value.ts))
+        return value.ts
+
+
+def stepped() -> Dataflow:
+    flow = Dataflow("steps")
+    times = every(seconds=10, time=lambda c: c.ts)
+    source = flow.source("clicks", O[str, Click], key=lambda c: c.page, ordered_by=ROW_POSITION, markers=times)
+    flow.sink("counts", source.through(Steps()))
+    return flow
+
+
+def some_clicks(seed: int, count: int) -> list[Click]:
+    """Clicks of which some are late."""
+    chance = random.Random(seed)
+    return [Click(chance.choice("abc"), at // 2 - chance.choice((0, 0, 0, 3, 25))) for at in range(count)]
+
+
+@pytest.fixture
+def small_splits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Splits of a few rows. Returns how many each epoch has."""
+    numbers: list[int] = []
+    splits = streams.StreamSplits.splits
+
+    def counted(self: Any, since: Any, until: Any) -> Any:
+        answer = splits(self, since, until)
+        numbers.append(len(answer))
+        return answer
+
+    monkeypatch.setattr(streams, "SMALLEST", 3)
+    monkeypatch.setattr(streams, "LARGEST", 7)
+    monkeypatch.setattr(streams.StreamSplits, "splits", counted)
+    monkeypatch.setattr(iterables, "TOGETHER", 2)
+    return numbers
+
+
+@pytest.mark.parametrize("make", [clicks, stepped])
+@pytest.mark.parametrize("options", [{}, {"parallelism": 2}, {"parallelism": 3, "reorder": "serial"}], ids=str)
+def test_an_epoch_of_several_splits_has_the_answer_of_the_interpreter(
+    small_splits: list[int], make: Callable[[], Dataflow], options: dict[str, Any]
+) -> None:
+    for seed in range(5):
+        given = some_clicks(seed, 60)
+        traces, arranged = interpret_rows(check(make()), {"clicks": given})
+        rows: list[Any] = []
+        inputs: Any = {"clicks": iter(given)}
+        result = tracetypes.run(make(), inputs, {"counts": rows}, backend="local", **options)
+        wanted = [element for element in traces["counts"].items if isinstance(element, Item)]
+        assert sorted(rows, key=repr) == sorted(((one.key, one.value) for one in wanted), key=repr)
+        assert result.late["clicks"] == len(arranged["clicks"].late) > 0
+    assert max(small_splits) > 3
+
+
+def test_an_epoch_is_cut_by_rows_and_bytes() -> None:
+    parts = [Part(number, rows, 10) for number, rows in enumerate([10_000, 15_000, 10_000, 1, 300_000, 20_000, 20_000])]
+    assert streams.cuts(parts) == [0, 1, 2, 4, 5, 6, 7]
+    assert streams.cuts([Part(None, 1, 1)] * 3) == [0, 3]
+    assert streams.cuts([Part(None, 1, streams.BYTES)] * 3) == [0, 1, 2, 3]
+
+
+def test_another_process_takes_the_same_splits(tmp_path: Path, small_splits: list[int]) -> None:
+    """The second epoch of a process is repeated by another one, which then goes on with what comes to it."""
+    first, second = Arrivals(), Arrivals()
+    here, there = (streams.StreamSplits(arrivals, "a", tmp_path / "kept", "clicks") for arrivals in (first, second))
+    here.resume([])
+
+    def epoch(of: streams.StreamSplits, since: Any, names: str) -> Any:
+        for name in names:
+            assert of.arrivals.put(Part(name, 1, 1))
+        until = of.end(since)
+        of.keep(since, until)
+        return until
+
+    one = epoch(here, here.begin(), "abcd")
+    here.commit(one)
+    two = epoch(here, one, "efghi")
+    before = here.splits(one, two)
+    assert [(number, "".join(part.body for part in parts)) for number, parts in before] == [(4, "efg"), (7, "hi")]
+    there.resume([one, two])
+    assert there.splits(one, two) == before
+    there.commit(two)
+    three = epoch(there, two, "jklm")
+    assert [(number, len(parts)) for number, parts in there.splits(two, three)] == [(9, 3), (12, 1)]
 
 
 class Crash(BaseException):
