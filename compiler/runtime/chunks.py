@@ -31,15 +31,32 @@ def in_order(times: Any) -> bool:
     return bool((times[1:] >= times[:-1]).all())
 
 
+class Arrays:
+    """Arrow arrays by path, each read once."""
+
+    def __init__(self, load: Callable[[Path], Any]) -> None:
+        self.load = load
+        self.read: dict[Path, Any] = {}
+
+    def column(self, path: Path) -> Any:
+        """The array of a path."""
+        if path not in self.read:
+            self.read[path] = self.load(path)
+        return self.read[path]
+
+
 class Chunk:
     """Adjacent rows of a split, none of them a reject. ``times``: int64 microseconds; ``ordered``: whether they are in order.
     Columns are read on demand: ``load(path)`` returns the Arrow array of ``("key", ...)`` or ``("value", field, ...)``."""
 
     def __init__(self, times: Any, load: Callable[[Path], Any], ordered: bool | None = None) -> None:
-        self.times, self.load = times, load
+        self.times = times
         self.ordered = in_order(times) if ordered is None else ordered
-        self.loaded: dict[Path, Any] = {}
-        self.inputs = read_by(self.column)
+        arrays = Arrays(load)
+        self.column = arrays.column
+        """The Arrow array of a path."""
+        self.inputs = read_by(arrays.column)
+        """Columns by path. Neither refers to the chunk: it is large, and must not wait for a look for cycles."""
         self.keys: Columns | None = None
         """The keys, if they are columns already."""
         self.emitted: Any = None
@@ -52,12 +69,6 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.times)
-
-    def column(self, path: Path) -> Any:
-        """The column of a path, read once."""
-        if path not in self.loaded:
-            self.loaded[path] = self.load(path)
-        return self.loaded[path]
 
 
 Path: TypeAlias = tuple[str | int, ...]
