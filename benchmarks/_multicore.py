@@ -63,6 +63,8 @@ class Result:
     """Inputs of the chain that were answered, a second, over the whole run."""
     latency: float
     """Mean seconds from the begin of the first operator's work on an input to the exit of an output of it."""
+    end_to_end: float
+    """The same from the entry of the input, with the time in the queue of the first operator."""
     cost: float
     """Mean seconds that workers spent on an input of the first operator, waiting included."""
     shares: tuple[float, ...]
@@ -190,8 +192,8 @@ def simulate(
     seed: int = 1,
 ) -> Result:
     """Answer about ``units`` inputs of a chain. More come than can be answered: the input queue holds what the ``budget`` of
-    units in flight leaves. ``reordering``: ``lock-based``, ``non-blocking`` or ``blocks``. The latency is that of the middle
-    60 percent of the time, as in the paper."""
+    units in flight leaves. ``reordering``: ``lock-based``, ``non-blocking`` or ``blocks``. Latencies are those of the middle
+    60 percent of the time, as in the paper. Each input carries its times with it, like the wrappers of the paper's markers."""
     chance = random.Random(seed)
     machine = _Machine(costs)
     twin = _twins()
@@ -206,8 +208,8 @@ def simulate(
     ]
     flow = Flow(operators, [Edge(*pair) for pair in pairwise(operators)])
     scheduler = Scheduler(flow, heuristic, window=0.005, condition=condition)
-    answers: list[tuple[float, float]] = []
-    """When each output left, and when the work on its input had begun."""
+    answers: list[tuple[float, list[float]]] = []
+    """When each output left, and when its input had come and the work on it begun."""
     samples: list[tuple[float, float]] = []
     count = [0] * len(chain)
 
@@ -221,7 +223,7 @@ def simulate(
 
         def process(*inputs: Any) -> Thread:
             root = inputs[-1]
-            if not root:
+            if len(root) == 1:
                 root.append(machine.now)
             slow = part.slow and chance.random() < part.slow
             yield part.cost * chance.uniform(0.8, 1.2) * (50 if slow else 1)
@@ -238,7 +240,7 @@ def simulate(
             for unit in output:
                 if put is None:
                     yield
-                    answers.append((machine.now, unit[0]))
+                    answers.append((machine.now, unit))
                 else:
                     yield from put(unit)  # type: ignore[misc]
             if flow.idle:
@@ -271,7 +273,7 @@ def simulate(
 
     def fill() -> None:
         for _ in range(flow.room(operators[0])):
-            for _ in puts[0](unit_for(0, [])):
+            for _ in puts[0](unit_for(0, [machine.now])):
                 pass
 
     decisions = kind()
@@ -322,11 +324,12 @@ def simulate(
     target = int(units * factor)
     machine.run(lambda: len(answers) >= target)
     first, last = machine.now * 0.2, machine.now * 0.8
-    middle = [(end, start) for end, start in answers if first <= end <= last]
+    middle = [(end, *root) for end, root in answers if first <= end <= last]
     totals = [one.total_time + one.time for one in operators]
     return Result(
         throughput=len(answers) / factor / machine.now,
-        latency=sum(end - start for end, start in middle) / max(1, len(middle)),
+        latency=sum(end - start for end, _, start in middle) / max(1, len(middle)),
+        end_to_end=sum(end - entry for end, entry, _ in middle) / max(1, len(middle)),
         cost=sum(seconds for seconds, _ in samples) / max(1, sum(done for _, done in samples)),
         shares=tuple(round(one / (sum(totals) or 1.0), 3) for one in totals),
     )

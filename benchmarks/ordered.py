@@ -169,6 +169,7 @@ def mean(results: list[Result]) -> dict[str, Any]:
     return {
         "throughput": round(statistics.mean(one.throughput for one in results)),
         "latency_us": round(1e6 * statistics.mean(one.latency for one in results), 1),
+        "end_to_end_us": round(1e6 * statistics.mean(one.end_to_end for one in results), 1),
         "cost_us": round(1e6 * statistics.mean(one.cost for one in results), 2),
         "shares": [round(statistics.mean(some), 2) for some in zip(*(one.shares for one in results), strict=True)],
     }
